@@ -1,0 +1,238 @@
+//! Memory that can be lent to a transport: [`Buffer`], what it lends ([`Lent`]), and the common implementations.
+//!
+//! A posted operation lends memory to somebody who is not in the type system until its completion is read or its
+//! endpoint is closed. Buffers therefore move *into* a post and come back *out* of its completion; while the
+//! operation is in flight nothing in the program can name them.
+
+#![allow(unsafe_code, reason = "implementations of the unsafe trait `Buffer`")]
+
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use crate::vocabulary::HmemIface;
+
+/// A memory region's local descriptor together with the domain that made it.
+///
+/// Providers which ask for `FI_MR_LOCAL` need the descriptor of the region that a posted buffer lies in. It means
+/// something in its own domain only, so it carries that domain's identity and a post elsewhere is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_mr_desc")]
+pub struct Descriptor {
+    pub(crate) raw: usize,
+    pub(crate) domain: u64,
+}
+
+impl Descriptor {
+    /// The transport's own number for it (`fi_mr_desc`).
+    #[must_use]
+    pub const fn raw(&self) -> usize {
+        self.raw
+    }
+}
+
+/// What a [`Buffer`] lends for one operation: a range of bytes and what may be done with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Lent {
+    ptr: NonNull<u8>,
+    len: usize,
+    readable: bool,
+    writable: bool,
+    kind: HmemIface,
+    descriptor: Option<Descriptor>,
+}
+
+impl Lent {
+    /// Bytes that may be read: the source of a send or of an RMA write.
+    #[must_use]
+    pub const fn source(ptr: NonNull<u8>, len: usize) -> Self {
+        Lent { ptr, len, readable: true, writable: false, kind: HmemIface::SYSTEM, descriptor: None }
+    }
+
+    /// Bytes that may be written, and need not be initialised: the target of a receive or of an RMA read.
+    #[must_use]
+    pub const fn target(ptr: NonNull<u8>, len: usize) -> Self {
+        Lent { ptr, len, readable: false, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
+    }
+
+    /// Initialised bytes that may be read and written.
+    #[must_use]
+    pub const fn both(ptr: NonNull<u8>, len: usize) -> Self {
+        Lent { ptr, len, readable: true, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
+    }
+
+    /// The same range, with the local descriptor of the region that it lies in.
+    #[must_use]
+    pub const fn with_descriptor(mut self, descriptor: Descriptor) -> Self {
+        self.descriptor = Some(descriptor);
+        self
+    }
+
+    /// The same range, in the memory of a device. Transports which cannot reach it refuse the post.
+    #[must_use]
+    pub const fn in_memory_of(mut self, kind: HmemIface) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// First byte.
+    #[must_use]
+    pub const fn ptr(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a length of memory, not a collection")]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the bytes are initialised and may be sent.
+    #[must_use]
+    pub const fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    /// Whether the bytes may be written.
+    #[must_use]
+    pub const fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Whose memory it is.
+    #[must_use]
+    pub const fn kind(&self) -> HmemIface {
+        self.kind
+    }
+
+    /// The local descriptor, if the range lies in a registered region.
+    #[must_use]
+    pub const fn descriptor(&self) -> Option<Descriptor> {
+        self.descriptor
+    }
+}
+
+/// A value that owns, or exclusively borrows, a range of bytes which can be lent to a transport.
+///
+/// # Safety
+///
+/// - Every call of [`lend`](Buffer::lend) returns the same range, also after the value was moved.
+/// - From `lend` until the value is used again or dropped, the range stays valid for what [`Lent`] says:
+///   initialised and free of writers if readable, free of any other access if writable.
+/// - If [`Lent`] has a descriptor, its region is open and covers the range for as long.
+pub unsafe trait Buffer {
+    /// The range. Called once per post, after the value has reached the place where it stays while lent.
+    fn lend(&mut self) -> Lent;
+}
+
+/// A buffer whose bytes are initialised, so that they may be sent.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be sent from",
+    note = "`&mut [MaybeUninit<u8>]` may hold uninitialised bytes: receive into it first"
+)]
+pub trait SourceBuffer: Buffer {}
+
+/// A buffer that may be written, so that messages can be received into it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be received into",
+    note = "`&[u8]` is shared and may not be written: use `&mut [u8]` or `&mut [MaybeUninit<u8>]`"
+)]
+pub trait TargetBuffer: Buffer {}
+
+// SAFETY: a shared borrow keeps the range initialised and unwritten for 'a, wherever the reference is moved.
+unsafe impl Buffer for &[u8] {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        Lent::source(NonNull::from_ref(*self).cast(), self.len())
+    }
+}
+impl SourceBuffer for &[u8] {}
+
+// SAFETY: an exclusive borrow keeps everybody else away from the range for 'a, wherever the reference is moved.
+unsafe impl Buffer for &mut [u8] {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        Lent::both(NonNull::from_mut(*self).cast(), self.len())
+    }
+}
+impl SourceBuffer for &mut [u8] {}
+impl TargetBuffer for &mut [u8] {}
+
+// SAFETY: as for `&mut [u8]`; the range is lent for writing only, so nobody reads uninitialised bytes.
+unsafe impl Buffer for &mut [MaybeUninit<u8>] {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        Lent::target(NonNull::from_mut(*self).cast(), self.len())
+    }
+}
+impl TargetBuffer for &mut [MaybeUninit<u8>] {}
+
+// SAFETY: an empty range has nothing to keep valid.
+unsafe impl Buffer for () {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        Lent::both(NonNull::dangling(), 0)
+    }
+}
+impl SourceBuffer for () {}
+impl TargetBuffer for () {}
+
+/// Any of the borrowed buffers, for a queue which carries several kinds.
+///
+/// What a variant cannot do is refused when it is posted, and the buffer comes back.
+#[derive(Debug, Default)]
+pub enum AnyBuffer<'a> {
+    /// No bytes: for messages which consist of a tag or immediate data alone.
+    #[default]
+    Empty,
+    /// Bytes to send.
+    Read(&'a [u8]),
+    /// Bytes to send or to receive into.
+    Write(&'a mut [u8]),
+    /// Room to receive into.
+    Uninit(&'a mut [MaybeUninit<u8>]),
+}
+
+// SAFETY: each variant defers to the implementation for what it holds.
+unsafe impl Buffer for AnyBuffer<'_> {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        match self {
+            AnyBuffer::Empty => ().lend(),
+            AnyBuffer::Read(bytes) => bytes.lend(),
+            AnyBuffer::Write(bytes) => bytes.lend(),
+            AnyBuffer::Uninit(bytes) => bytes.lend(),
+        }
+    }
+}
+impl SourceBuffer for AnyBuffer<'_> {}
+impl TargetBuffer for AnyBuffer<'_> {}
+
+#[cfg(feature = "std")]
+mod owned {
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    use super::{Buffer, Lent, NonNull, SourceBuffer, TargetBuffer};
+
+    // SAFETY: the box owns its bytes, and their address does not depend on where the box is.
+    unsafe impl Buffer for Box<[u8]> {
+        #[inline]
+        fn lend(&mut self) -> Lent {
+            Lent::both(NonNull::from_mut(&mut **self).cast(), self.len())
+        }
+    }
+    impl SourceBuffer for Box<[u8]> {}
+    impl TargetBuffer for Box<[u8]> {}
+
+    /// The initialised part is lent; spare capacity is not.
+    // SAFETY: the vector owns its bytes; nothing can make it grow while it is in flight.
+    unsafe impl Buffer for Vec<u8> {
+        #[inline]
+        fn lend(&mut self) -> Lent {
+            Lent::both(NonNull::from_mut(self.as_mut_slice()).cast(), self.len())
+        }
+    }
+    impl SourceBuffer for Vec<u8> {}
+    impl TargetBuffer for Vec<u8> {}
+}

@@ -1,0 +1,244 @@
+//! What a completion queue gives back: the buffer, and what became of the operation.
+
+use core::fmt;
+use core::mem::MaybeUninit;
+
+use crate::engine::op_table::OpKey;
+use crate::transport::Event;
+use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
+
+/// A transfer that succeeded.
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_cq_tagged_entry")]
+pub struct Transfer {
+    flags: CompletionFlags,
+    len: usize,
+    tag: Tag,
+    data: ImmediateData,
+    source: FabricAddr,
+}
+
+impl Transfer {
+    const fn of(event: &Event) -> Self {
+        Transfer { flags: event.flags, len: event.len, tag: event.tag, data: event.data, source: event.source }
+    }
+
+    /// Bytes transferred; never more than the buffer holds.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a length of a transfer, not a collection")]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What kind of operation it was, as the provider reports it.
+    #[must_use]
+    pub const fn flags(&self) -> CompletionFlags {
+        self.flags
+    }
+
+    /// The sender's tag, for a tagged receive.
+    #[must_use]
+    pub fn tag(&self) -> Option<Tag> {
+        self.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV).then_some(self.tag)
+    }
+
+    /// The sender's immediate data, if it sent any and this was a receive. (Some providers flag the sender's own
+    /// completion too.)
+    #[must_use]
+    pub fn data(&self) -> Option<ImmediateData> {
+        self.flags.contains(CompletionFlags::REMOTE_CQ_DATA | CompletionFlags::RECV).then_some(self.data)
+    }
+
+    /// The sender, where the provider grants `SOURCE`; [`Av::peer`](crate::objects::av::Av::peer) says which peer it is.
+    #[must_use]
+    pub fn source(&self) -> Option<FabricAddr> {
+        (self.source != FabricAddr::UNSPEC).then_some(self.source)
+    }
+}
+
+/// An operation that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_cq_err_entry")]
+pub struct OpError {
+    /// What went wrong.
+    pub errno: Errno,
+    /// The provider's own number; [`Cq::error_text`](crate::objects::cq::CqBody::error_text) has its text.
+    pub provider_errno: i32,
+    /// Bytes that were transferred all the same; never more than the buffer holds.
+    pub len: usize,
+    /// Bytes of the message that did not fit into the buffer (`olen`).
+    #[doc(alias = "olen")]
+    pub overflow: usize,
+    /// What kind of operation it was, as the provider reports it.
+    pub flags: CompletionFlags,
+    /// The message's tag, for a tagged receive.
+    pub tag: Tag,
+    /// The sender's immediate data, if `flags` has `REMOTE_CQ_DATA`.
+    pub data: ImmediateData,
+}
+
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.errno)?;
+        if self.overflow > 0 {
+            write!(f, ", {} bytes did not fit", self.overflow)?;
+        }
+        if self.provider_errno != 0 && self.provider_errno != self.errno.as_raw() {
+            write!(f, " (provider error {})", self.provider_errno)?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for OpError {}
+
+impl OpError {
+    pub(crate) const fn of(event: &Event) -> Self {
+        OpError {
+            errno: event.errno,
+            provider_errno: event.provider_errno,
+            len: event.len,
+            overflow: event.overflow,
+            flags: event.flags,
+            tag: event.tag,
+            data: event.data,
+        }
+    }
+}
+
+/// An operation that is over: its key, its buffer, and how it ended.
+#[must_use = "it holds the buffer, and says whether the operation succeeded"]
+pub struct Done<B> {
+    key: OpKey,
+    buf: B,
+    event: Event,
+}
+
+impl<B> Done<B> {
+    #[inline]
+    pub(crate) const fn new(key: OpKey, buf: B, event: Event) -> Self {
+        Done { key, buf, event }
+    }
+
+    /// The key that the post returned.
+    #[inline]
+    pub const fn key(&self) -> OpKey {
+        self.key
+    }
+
+    /// How the operation ended.
+    ///
+    /// # Errors
+    /// The operation's own error: truncated, cancelled, refused by the peer.
+    #[inline]
+    pub const fn result(&self) -> Result<Transfer, OpError> {
+        let event = &self.event;
+        if event.is_error() { Err(OpError::of(event)) } else { Ok(Transfer::of(event)) }
+    }
+
+    /// The buffer.
+    #[inline]
+    pub const fn buf(&self) -> &B {
+        &self.buf
+    }
+
+    /// The buffer, for posting it again.
+    #[inline]
+    pub fn into_buf(self) -> B {
+        self.buf
+    }
+
+    /// The buffer, and how the operation ended.
+    #[inline]
+    pub fn into_parts(self) -> (B, Result<Transfer, OpError>) {
+        let result = self.result();
+        (self.buf, result)
+    }
+}
+
+/// A buffer after a receive into uninitialised memory.
+#[derive(Debug)]
+pub struct Received<'a> {
+    /// What was received.
+    pub bytes: &'a mut [u8],
+    /// What was not used.
+    pub rest: &'a mut [MaybeUninit<u8>],
+}
+
+impl<'a> Done<&'a mut [MaybeUninit<u8>]> {
+    /// The bytes that a successful receive or read has initialised, and the rest of the buffer.
+    ///
+    /// # Errors
+    /// The operation's error, with the buffer as it is.
+    #[allow(unsafe_code, reason = "reads what the transport has initialised")]
+    pub fn into_received(self) -> Result<Received<'a>, (&'a mut [MaybeUninit<u8>], OpError)> {
+        match self.result() {
+            Ok(transfer) => {
+                let (bytes, rest) = self.buf.split_at_mut(transfer.len.min(self.buf.len()));
+                // SAFETY: such a buffer is never a source, so this was a receive or a read, and the transport's
+                // contract says that it initialised the first `len` bytes. `Done` is made by the op table alone.
+                Ok(Received { bytes: unsafe { bytes.assume_init_mut() }, rest })
+            }
+            Err(error) => Err((self.buf, error)),
+        }
+    }
+}
+
+impl<B> fmt::Debug for Done<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Done").field("key", &self.key).field("result", &self.result()).finish_non_exhaustive()
+    }
+}
+
+/// A peer's operation on this side's memory that reports itself: an RMA write with immediate data.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteEvent {
+    flags: CompletionFlags,
+    len: usize,
+    data: ImmediateData,
+    source: FabricAddr,
+}
+
+impl RemoteEvent {
+    pub(crate) const fn of(event: &Event) -> Self {
+        RemoteEvent { flags: event.flags, len: event.len, data: event.data, source: event.source }
+    }
+
+    /// Bytes written, where the provider says so; else zero.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a length of a transfer, not a collection")]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What kind of operation it was.
+    #[must_use]
+    pub const fn flags(&self) -> CompletionFlags {
+        self.flags
+    }
+
+    /// The peer's immediate data.
+    #[must_use]
+    pub fn data(&self) -> Option<ImmediateData> {
+        self.flags.contains(CompletionFlags::REMOTE_CQ_DATA).then_some(self.data)
+    }
+
+    /// The peer, where the provider grants `SOURCE`.
+    #[must_use]
+    pub fn source(&self) -> Option<FabricAddr> {
+        (self.source != FabricAddr::UNSPEC).then_some(self.source)
+    }
+}
+
+/// What a completion queue reports.
+#[derive(Debug)]
+#[must_use = "it may hold a buffer"]
+#[non_exhaustive]
+pub enum Completion<B> {
+    /// An operation of this side is over.
+    Op(Done<B>),
+    /// A peer wrote to this side's memory and said so.
+    Remote(RemoteEvent),
+    /// An operation without a key failed: an injected message that could not be delivered.
+    Unclaimed(OpError),
+}

@@ -1,0 +1,4 @@
+//! Plain data structures that know neither transports nor objects, so that they can be fuzzed and tested alone.
+
+pub mod op_table;
+pub mod peer_table;

@@ -1,0 +1,161 @@
+//! Errors of posting: one small `Copy` enum, and [`Rejected`], which brings the buffer back.
+
+use core::fmt;
+
+use crate::transport::Refusal;
+use crate::vocabulary::{Caps, Errno};
+
+/// Why an operation was not posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PostError {
+    /// As many operations are in flight as the queue was opened for: poll it and post again.
+    Full,
+    /// The transport is full for the moment: poll the queue and post again.
+    #[doc(alias = "FI_EAGAIN")]
+    Again,
+    /// The peer is not in the endpoint's address vector, or not any more. (A peer of another vector may by chance name one
+    /// of this.)
+    UnknownPeer,
+    /// Longer than the transport takes.
+    TooLong {
+        /// The most bytes that this kind of operation moves.
+        limit: usize,
+    },
+    /// The range does not lie within the remote region.
+    OutOfBounds,
+    /// The buffer may not be read (a send or RMA write) or not be written (a receive or RMA read).
+    Access,
+    /// The buffer's descriptor belongs to a region of another domain.
+    ForeignDescriptor,
+    /// The buffer is in the memory of a device, which this transport cannot reach.
+    DeviceMemory,
+    /// The immediate data needs more bytes than the provider carries.
+    DataWidth {
+        /// Bytes of immediate data that the provider carries (`cq_data_size`).
+        limit: usize,
+    },
+    /// The provider does not grant this capability.
+    NotGranted(Caps),
+    /// The provider refused.
+    Errno(Errno),
+}
+
+impl PostError {
+    /// Whether the same post may succeed after the queue was polled.
+    #[must_use]
+    pub const fn is_transient(self) -> bool {
+        matches!(self, PostError::Full | PostError::Again)
+    }
+}
+
+impl From<Refusal> for PostError {
+    #[inline]
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Again => PostError::Again,
+            Refusal::Errno(errno) => PostError::Errno(errno),
+        }
+    }
+}
+
+impl fmt::Display for PostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PostError::Full => f.write_str("as many operations are in flight as the queue was opened for"),
+            PostError::Again => f.write_str("the transport is full for the moment, poll and post again"),
+            PostError::UnknownPeer => f.write_str("the peer is not in the endpoint's address vector"),
+            PostError::TooLong { limit } => write!(f, "longer than the {limit} bytes that can be transferred"),
+            PostError::OutOfBounds => f.write_str("the range does not lie within the remote region"),
+            PostError::Access => f.write_str("the buffer does not allow the access that the operation needs"),
+            PostError::ForeignDescriptor => f.write_str("the buffer is registered in another domain"),
+            PostError::DeviceMemory => f.write_str("the transport cannot reach the device's memory"),
+            PostError::DataWidth { limit } => write!(f, "immediate data is limited to {limit} bytes"),
+            PostError::NotGranted(caps) => write!(f, "the provider does not grant {caps}"),
+            PostError::Errno(errno) => write!(f, "the provider refused: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for PostError {}
+
+/// A post that was not taken: the reason, and the buffer back.
+pub struct Rejected<B> {
+    /// The buffer, as it was given.
+    pub buf: B,
+    /// The reason.
+    pub error: PostError,
+}
+
+impl<B> fmt::Debug for Rejected<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<B> fmt::Display for Rejected<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<B> core::error::Error for Rejected<B> {}
+
+/// The reason alone, for `?` in functions whose error cannot borrow; the buffer is dropped.
+impl<B> From<Rejected<B>> for PostError {
+    fn from(rejected: Rejected<B>) -> Self {
+        rejected.error
+    }
+}
+
+/// Why an object could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The allocator has no room for the object.
+    OutOfMemory,
+    /// A size or count that cannot be: zero, or more than fits.
+    Size,
+    /// The provider serialises access in another way than the transport type promises.
+    #[doc(alias = "FI_THREAD_SAFE")]
+    Threading,
+    /// The info asks for a mode that loom does not serve.
+    Mode(crate::vocabulary::Mode),
+    /// The info asks for a memory registration mode that loom does not serve.
+    MrMode(crate::vocabulary::MrMode),
+    /// The info or address vector belongs to another provider, fabric or domain.
+    OtherDomain,
+    /// The info describes an endpoint that has to be connected (`FI_EP_MSG`), or another kind that is not served.
+    Connected,
+    /// The queue has as many endpoints as it was opened for.
+    TooManyEndpoints,
+    /// The memory may not be accessed as the region asks for.
+    Access,
+    /// The provider refused.
+    Errno(Errno),
+}
+
+impl From<Errno> for OpenError {
+    fn from(errno: Errno) -> Self {
+        OpenError::Errno(errno)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::OutOfMemory => f.write_str("the allocator has no room for the object"),
+            OpenError::Size => f.write_str("a size is zero or out of range"),
+            OpenError::Threading => f.write_str("the provider grants another threading level than the transport needs"),
+            OpenError::Mode(mode) => write!(f, "the info asks for a mode that is not served: {mode}"),
+            OpenError::MrMode(mode) => write!(f, "the info asks for a registration mode that is not served: {mode}"),
+            OpenError::OtherDomain => f.write_str("the info or address vector belongs to another domain"),
+            OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
+            OpenError::Connected => f.write_str("the info does not describe a connectionless endpoint"),
+            OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),
+            OpenError::Errno(errno) => write!(f, "the provider refused: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for OpenError {}

@@ -1,0 +1,198 @@
+//! Memory that peers read and write whenever they like, and the one rule for touching it.
+//!
+//! **The rule.** In the terms of Rust's memory model, every access to exposed memory, by loom and by peers, is a
+//! sequence of relaxed atomic accesses of one byte each. (What devices, the kernel and libfabric's C code do to it is
+//! taken for the same: it is outside of the model, and tears at worst.) Nobody ever has a `&[u8]` or `&mut [u8]` to it. So a race
+//! between a peer and this side is not undefined behaviour: it yields some mixture of old and new bytes, and no byte
+//! that was never written. Order between accesses comes from elsewhere: whoever has polled the completion or the
+//! remote event of a transfer sees all of its bytes.
+//!
+//! The bulk copies below keep the rule and are still fast: on x86-64 they are `rep movsb` in inline assembly, which
+//! does what a loop of one-byte relaxed accesses does, only faster; elsewhere they are that loop, and with
+//! `--cfg loom_byte_copies`, for tools that do not see through assembly. No other code of
+//! loom touches exposed memory.
+
+#![allow(unsafe_code, reason = "the accesses that the rule is about")]
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+/// Copies out of exposed memory.
+///
+/// # Safety
+/// `src` is exposed memory, and `dst` valid for writes, of `len` bytes each; the ranges do not overlap.
+#[inline]
+pub(crate) unsafe fn copy_out(src: *const u8, dst: *mut u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        rep_movsb(src, dst, len);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom_byte_copies)))))]
+    for at in 0..len {
+        // SAFETY: the caller's promise, and `at < len`.
+        let (from, to) = unsafe { (src.add(at), dst.add(at)) };
+        // SAFETY: as above: exposed memory consists of atomic bytes.
+        let byte = unsafe { &*from.cast::<AtomicU8>() }.load(Ordering::Relaxed);
+        // SAFETY: as above.
+        unsafe { to.write(byte) };
+    }
+}
+
+/// Copies into exposed memory.
+///
+/// # Safety
+/// `src` is valid for reads, and `dst` exposed memory that may be written, of `len` bytes each; the ranges do not overlap.
+#[inline]
+pub(crate) unsafe fn copy_in(src: *const u8, dst: *mut u8, len: usize) {
+    #[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
+    // SAFETY: the caller's promise.
+    unsafe {
+        rep_movsb(src, dst, len);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom_byte_copies)))))]
+    for at in 0..len {
+        // SAFETY: the caller's promise, and `at < len`.
+        let (from, to) = unsafe { (src.add(at), dst.add(at)) };
+        // SAFETY: as above.
+        let byte = unsafe { from.read() };
+        // SAFETY: as above: exposed memory consists of atomic bytes.
+        unsafe { &*to.cast::<AtomicU8>() }.store(byte, Ordering::Relaxed);
+    }
+}
+
+/// # Safety
+/// Both ranges are valid for `len` bytes, the exposed one for relaxed atomic access of single bytes.
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
+#[inline]
+unsafe fn rep_movsb(src: *const u8, dst: *mut u8, len: usize) {
+    // SAFETY: the caller's promise. The direction flag is clear, as the ABI has it. In the abstract machine this is a
+    // loop of relaxed one-byte loads and stores.
+    unsafe {
+        core::arch::asm!(
+            "rep movsb",
+            inout("rcx") len => _,
+            inout("rsi") src => _,
+            inout("rdi") dst => _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// A range that does not lie within a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfWindow;
+
+impl fmt::Display for OutOfWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the range does not lie within the window")
+    }
+}
+
+impl core::error::Error for OutOfWindow {}
+
+/// This side's view of memory that peers can reach: copies, single atomic bytes and a raw pointer.
+///
+/// See the [module](self) for the rule that makes it sound to look while peers write.
+#[derive(Clone, Copy)]
+pub struct Window<'m> {
+    ptr: NonNull<u8>,
+    len: usize,
+    writable: bool,
+    memory: PhantomData<&'m [AtomicU8]>,
+}
+
+// SAFETY: a window is a shared slice of atomic bytes in all but name.
+unsafe impl Send for Window<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Window<'_> {}
+
+impl<'m> Window<'m> {
+    /// # Safety
+    /// The range is valid for `'m`, and in that time nobody accesses it but by the rule of this module; it is not
+    /// written unless `writable`.
+    pub(crate) const unsafe fn new(ptr: NonNull<u8>, len: usize, writable: bool) -> Self {
+        Window { ptr, len, writable, memory: PhantomData }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the bytes may be written.
+    #[must_use]
+    pub const fn is_writable(self) -> bool {
+        self.writable
+    }
+
+    /// The first byte. Whoever uses it keeps to the rule of the module.
+    #[must_use]
+    pub const fn as_ptr(self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// A part of the window.
+    ///
+    /// # Errors
+    /// [`OutOfWindow`] if the range does not lie within.
+    pub fn slice(self, offset: usize, len: usize) -> Result<Self, OutOfWindow> {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return Err(OutOfWindow);
+        }
+        // SAFETY: the offset is within the window.
+        let ptr = unsafe { self.ptr.add(offset) };
+        Ok(Window { ptr, len, ..self })
+    }
+
+    /// Copies bytes out of the window, from `offset` on.
+    ///
+    /// # Errors
+    /// [`OutOfWindow`] if the range does not lie within; nothing is copied.
+    pub fn copy_to(self, offset: usize, out: &mut [u8]) -> Result<(), OutOfWindow> {
+        let part = self.slice(offset, out.len())?;
+        // SAFETY: the part lies within the window, and an exclusive borrow does not overlap exposed memory.
+        unsafe { copy_out(part.ptr.as_ptr(), out.as_mut_ptr(), out.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes into the window, from `offset` on.
+    ///
+    /// # Errors
+    /// [`OutOfWindow`] if the range does not lie within, or the window may not be written; nothing is copied.
+    pub fn copy_from(self, offset: usize, bytes: &[u8]) -> Result<(), OutOfWindow> {
+        let part = self.slice(offset, bytes.len())?;
+        if !self.writable {
+            return Err(OutOfWindow);
+        }
+        // SAFETY: the part lies within the window, which may be written; a borrow does not overlap exposed memory.
+        unsafe { copy_in(bytes.as_ptr(), part.ptr.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// One byte. Poll it with `Acquire` only if the peer's transfer of one byte is all that is waited for: bytes that
+    /// were written before it may land after it.
+    ///
+    /// # Errors
+    /// [`OutOfWindow`] if the offset does not lie within.
+    pub fn load(self, offset: usize, order: Ordering) -> Result<u8, OutOfWindow> {
+        let part = self.slice(offset, 1)?;
+        // SAFETY: within the window; read only, by the rule.
+        Ok(unsafe { AtomicU8::from_ptr(part.ptr.as_ptr()) }.load(order))
+    }
+}
+
+impl fmt::Debug for Window<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Window").field("ptr", &self.ptr).field("len", &self.len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! The core of loom: fabrics in Rust, without `std`, without an allocator of its own, without FFI.
+//!
+//! One safe API for messages, tagged messages and remote memory access over more than one transport: libfabric (in the
+//! package `loom-fabric`) and the [software transport](soft), which needs nothing but memory.
+//!
+//! # Layers
+//!
+//! A layer uses only what stands above it in this list.
+//!
+//! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's own names and values.
+//!   Plain data; unknown numbers are kept. With it [`buffer`], [`completion`] and [`error`]: what operations take and give
+//!   back.
+//! - [`engine`]: the [op table](engine::op_table), where buffers are while somebody else uses them, and the
+//!   [peer table](engine::peer_table). Data structures that know neither transports nor objects, so that they are tested,
+//!   fuzzed and model-checked alone.
+//! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place.
+//! - [`objects`]: the safe API, written once: [`Info`](objects::info::Info), [`Domain`](objects::domain::Domain),
+//!   [`Av`](objects::av::Av), [`Mr`](objects::mr::Mr), [`Cq`](objects::cq::Cq),
+//!   [`Endpoint`](objects::endpoint::Endpoint). No object names a transport.
+//! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
+//!
+//! # What it promises
+//!
+//! - **No buffer is lost, and none is used twice.** A post takes its buffer by value and its completion gives it back; a
+//!   refused post gives it back at once. Whatever is forgotten, dropped in any order that compiles, cancelled or closed in
+//!   the middle of a transfer: each buffer comes back or is dropped once, and nobody writes to it afterwards, as far as
+//!   the transport keeps the contract of [`Transport`](transport::Transport). The software transport does; what libfabric's
+//!   providers fall short of is in the README.
+//! - **After opening, no allocation.** Objects take their memory from the caller's allocator when they open. Sending,
+//!   receiving, RMA and polling allocate nothing, take no lock and make no system call of loom's own.
+//! - **Errors are values.** Nothing panics on what a provider or a peer says; what does not fit is refused; what timed out
+//!   is `Ok(None)`.
+//!
+//! # Memory and lifetimes
+//!
+//! A queue that may be forgotten ([`Cq::open_in`](objects::cq::CqBody::open_in)) asks for `'static` buffers and memory. For
+//! everything else there is [`cq::scope_in`](objects::cq::scope_in): the closure sees the queue by reference, and
+//! everything is closed before the call returns or unwinds. Regions have the same two: [`Mr::open`](objects::mr::Mr::open)
+//! and [`mr::scope`](objects::mr::scope).
+//!
+//! # Decisions that a reader may wonder about
+//!
+//! - A [`Domain`](objects::domain::Domain) owns its fabric, so that it has no lifetime of its own and can be kept anywhere.
+//! - Peers are handles ([`Peer`](engine::peer_table::Peer)) and not libfabric's addresses: a provider follows whatever
+//!   number it is given, so that a number out of thin air must not reach it from safe code.
+//! - The slots of the op table are an array and not a `heapless` container, because those cannot be built in place, and a
+//!   deep table does not fit on a stack.
+//! - A transport shows its events one by one ([`Transport::cq_poll`](transport::Transport::cq_poll)) where they lie, instead
+//!   of filling a batch: it saves two copies of each, and transports that read in batches keep them to themselves.
+//! - Closing an endpoint can be put off ([`Closing::Retired`](transport::Closing)): there are providers which crash
+//!   otherwise, and a promise of memory safety that holds except over them is none.
+//! - Only 64-bit targets: the context of an operation is one word that holds a generation and an index.
+//!
+//! # Features
+//!
+//! - `std`: [`Instant`](std::time::Instant) as a deadline, constructors that use the global allocator, `Box<[u8]>` and
+//!   `Vec<u8>` as buffers. Off by default.
+
+#![no_std]
+#![deny(unsafe_code)]
+#![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
+#[cfg(any(test, feature = "std"))]
+extern crate std;
+
+pub use allocator_api2;
+
+mod abort;
+pub mod buffer;
+pub mod completion;
+pub mod engine;
+pub mod error;
+pub mod exposed;
+pub mod objects;
+pub mod soft;
+mod storage;
+pub mod transport;
+pub mod vocabulary;

@@ -1,0 +1,55 @@
+//! How long to wait: the core has no clock, so the caller brings one.
+
+/// Says when waiting is over.
+///
+/// Asked now and then while nothing happens, between two calls of the transport: a call in which a provider itself hangs
+/// is not bounded by it. [`Instant`](std::time::Instant) is one with the feature `std`.
+pub trait Deadline {
+    /// Whether the time has come.
+    fn passed(&mut self) -> bool;
+}
+
+/// A deadline of so many looks at an empty queue: bounds a wait where there is no clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Spins(pub u64);
+
+impl Deadline for Spins {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        match self.0.checked_sub(1) {
+            Some(left) => {
+                self.0 = left;
+                core::hint::spin_loop();
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+/// No deadline at all: for waits that something else bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Forever;
+
+impl Deadline for Forever {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        core::hint::spin_loop();
+        false
+    }
+}
+
+#[cfg(feature = "std")]
+impl Deadline for std::time::Instant {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        std::time::Instant::now() >= *self
+    }
+}
+
+impl<D: Deadline + ?Sized> Deadline for &mut D {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        (**self).passed()
+    }
+}

@@ -1,0 +1,197 @@
+//! [`Fabric`] and [`Domain`]: what everything else is opened on.
+
+#![allow(unsafe_code, reason = "opens and closes raw handles")]
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::error::OpenError;
+use crate::objects::info::Info;
+use crate::transport::Transport;
+use crate::vocabulary::{Attributes, MemoryKey, Mode, MrMode};
+
+/// A physical or virtual network: the resources that domains of one provider share.
+///
+/// # References
+/// - `man fi_fabric`
+#[doc(alias = "fi_fabric")]
+#[doc(alias = "fid_fabric")]
+pub struct Fabric<T: Transport> {
+    raw: T::Fabric,
+    /// A duplicate of the info that it was opened with.
+    info: Info<T>,
+}
+
+impl<T: Transport> Fabric<T> {
+    /// Opens the fabric that an info names.
+    ///
+    /// # Errors
+    /// [`OpenError::Errno`] if the provider refuses.
+    pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
+        let info = info.clone();
+        // SAFETY: nothing is asked of the caller beyond the info, which is whole.
+        let raw = unsafe { T::fabric_open(info.raw()) }?;
+        Ok(Fabric { raw, info })
+    }
+
+    /// Opens a domain on this fabric, and gives the fabric to it.
+    ///
+    /// # Errors
+    /// As [`Domain::open`], and [`OpenError::OtherDomain`] if the info is of another fabric; the fabric is closed.
+    pub fn into_domain(self, info: &Info<T>) -> Result<Domain<T>, OpenError> {
+        static IDENTITIES: AtomicU64 = AtomicU64::new(1);
+
+        Domain::check(info)?;
+        if !self.info.same_fabric(info) {
+            return Err(OpenError::OtherDomain);
+        }
+        let info = info.clone();
+        // SAFETY: the fabric is open, and the domain keeps it until it is closed itself.
+        let raw = unsafe { T::domain_open(&self.raw, info.raw()) }?;
+        Ok(Domain {
+            raw,
+            info: ManuallyDrop::new(info),
+            fabric: ManuallyDrop::new(self),
+            children: AtomicU32::new(0),
+            keys: AtomicU64::new(1),
+            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+}
+
+impl<T: Transport> Drop for Fabric<T> {
+    fn drop(&mut self) {
+        // SAFETY: a fabric is inside of its domain while that is open. A failed close is not retried: the handle is
+        // gone either way, and nothing of ours depends on it.
+        let _ = unsafe { T::fabric_close(&self.raw) };
+    }
+}
+
+impl<T: Transport> fmt::Debug for Fabric<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fabric").finish_non_exhaustive()
+    }
+}
+
+/// Access to a fabric through one device: the parent of queues, address vectors, regions and endpoints.
+///
+/// It owns its fabric and a duplicate of the info that it was opened with. Children borrow it. A child that was
+/// forgotten (`mem::forget`) is still open underneath: a domain with such a child leaks itself instead of closing,
+/// because closing a parent first is memory-unsafe in libfabric.
+///
+/// # References
+/// - `man fi_domain`
+#[doc(alias = "fi_domain")]
+#[doc(alias = "fid_domain")]
+pub struct Domain<T: Transport> {
+    raw: T::Domain,
+    info: ManuallyDrop<Info<T>>,
+    fabric: ManuallyDrop<Fabric<T>>,
+    children: AtomicU32,
+    keys: AtomicU64,
+    identity: u64,
+}
+
+/// The modes that the op table serves.
+const SERVED_MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
+
+/// The registration modes that need nothing of the user: addresses and keys are handled by [`Mr`](super::mr::Mr).
+const SERVED_MR_MODES: MrMode = MrMode::BASIC.union(MrMode::VIRT_ADDR).union(MrMode::ALLOCATED).union(MrMode::PROV_KEY);
+
+impl<T: Transport> Domain<T> {
+    /// Opens the fabric and the domain that an info names.
+    ///
+    /// # Errors
+    /// - [`OpenError::Mode`], [`OpenError::MrMode`] if the info asks for what loom does not serve
+    /// - [`OpenError::Threading`] if the provider serialises in another way than `T` promises
+    /// - [`OpenError::Errno`] if the provider refuses
+    pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
+        Self::check(info)?;
+        Fabric::open(info)?.into_domain(info)
+    }
+
+    /// Whether everything that an info asks for is served.
+    pub(crate) fn check(info: &Info<T>) -> Result<(), OpenError> {
+        let attributes = info.attributes();
+        let mode = attributes.mode.difference(SERVED_MODES);
+        if !mode.is_empty() {
+            return Err(OpenError::Mode(mode));
+        }
+        let mr_mode = attributes.domain.mr_mode.difference(SERVED_MR_MODES);
+        if !mr_mode.is_empty() {
+            return Err(OpenError::MrMode(mr_mode));
+        }
+        if !T::serves_threading(attributes) {
+            return Err(OpenError::Threading);
+        }
+        Ok(())
+    }
+
+    /// The info that the domain was opened with.
+    #[must_use]
+    pub fn info(&self) -> &Info<T> {
+        &self.info
+    }
+
+    /// The info's attributes.
+    #[must_use]
+    pub fn attributes(&self) -> &Attributes {
+        self.info.attributes()
+    }
+
+    /// The fabric underneath.
+    #[must_use]
+    pub fn fabric(&self) -> &Fabric<T> {
+        &self.fabric
+    }
+
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::Domain {
+        &self.raw
+    }
+
+    /// Tells this domain from every other one of the program.
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// The next key for a region, where the provider leaves the choice to the application.
+    pub(crate) fn next_key(&self) -> MemoryKey {
+        MemoryKey(self.keys.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn child_opened(&self) {
+        self.children.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Release: what the child did happens before the close that sees the count at zero.
+    pub(crate) fn child_closed(&self) {
+        self.children.fetch_sub(1, Ordering::Release);
+    }
+}
+
+impl<T: Transport> Drop for Domain<T> {
+    fn drop(&mut self) {
+        if self.children.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        // SAFETY: no child is open, and nobody else has the handle.
+        if unsafe { T::domain_close(&self.raw) }.is_ok() {
+            // SAFETY: dropped once, here; the domain above it is closed.
+            unsafe { ManuallyDrop::drop(&mut self.fabric) };
+        }
+        // SAFETY: dropped once, here. A failed close leaks the fabric; the info is plain data.
+        unsafe { ManuallyDrop::drop(&mut self.info) };
+    }
+}
+
+impl<T: Transport> fmt::Debug for Domain<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Domain")
+            .field("info", &*self.info)
+            .field("children", &self.children.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,9 @@
+//! The safe objects, written once over [`Transport`](crate::transport::Transport).
+
+pub mod av;
+pub mod cq;
+pub mod deadline;
+pub mod domain;
+pub mod endpoint;
+pub mod info;
+pub mod mr;

@@ -1,0 +1,138 @@
+//! Cells: where messages are while they travel. A cell belongs to the endpoint that sends; it is lent to the
+//! receiver with the message, and comes back.
+
+#![allow(unsafe_code, reason = "cells change hands between threads")]
+
+use core::cell::Cell;
+
+use super::sync::{AtomicU32, Ordering};
+
+/// What travels in a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A message without tag.
+    Message,
+    /// A tagged message.
+    Tagged,
+    /// The news that memory was written, with immediate data.
+    Written,
+}
+
+/// What a receiver learns of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message {
+    pub(super) kind: Kind,
+    pub(super) has_data: bool,
+    /// The sender: its fabric address.
+    pub(super) from: u64,
+    pub(super) tag: u64,
+    pub(super) data: u64,
+    pub(super) len: usize,
+    /// Where the bytes are: behind the cell, or in the sender's buffer.
+    pub(super) bytes: *const u8,
+}
+
+impl Message {
+    const NOTHING: Message =
+        Message { kind: Kind::Message, has_data: false, from: 0, tag: 0, data: 0, len: 0, bytes: core::ptr::null() };
+}
+
+/// Where a cell is in its life. It is the protocol by which a sender can take back what it has offered.
+///
+/// ```text
+///            sender             receiver
+/// home  ──►  EAGER    ───────►  (copied out)               ──► home
+///       ──►  OFFERED  ───────►  COPYING ──► DONE           ──► returned ──► home
+///               │                REFUSED (receiver closed) ──► returned ──► home
+///               └─ cancel, close: REVOKED ──► (skipped)    ──► returned ──► home
+/// ```
+///
+/// That a cell is away is a mark of its own, beside the cells, so that looking for one at home touches little memory.
+/// An eager cell comes home when the receiver clears the mark; the sender clears those of returned cells itself.
+///
+/// Only `OFFERED` is contended: the receiver claims it and the sender revokes it with compare-and-swap, so that one
+/// of the two succeeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum State {
+    /// The bytes are in the cell.
+    Eager,
+    /// The bytes are in the sender's buffer.
+    Offered,
+    /// The receiver copies from the sender's buffer.
+    Copying,
+    /// The receiver has copied.
+    Done,
+    /// The sender's buffer is the sender's again.
+    Revoked,
+    /// The receiver has closed without copying.
+    Refused,
+}
+
+/// A cell's head. Its room for eager bytes follows in memory.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct MessageCell {
+    /// The link of the [list](super::list) that the cell is on.
+    pub(super) link: AtomicU32,
+    state: AtomicU32,
+    /// Written by the sender before the cell is pushed, read by the receiver after it was taken.
+    pub(super) message: Cell<Message>,
+    /// The receiver's list of unexpected messages.
+    pub(super) next: Cell<u32>,
+    pub(super) prev: Cell<u32>,
+}
+
+#[cfg(not(loom_model))]
+const _: () = assert!(size_of::<MessageCell>() == 64, "a cell's head is one cache line");
+
+// SAFETY: `link` and `state` are atomic. The other fields are used by one side at a time: the sender while the cell is
+// at home, the receiver from taking it out of its inbox until it returns it; lists and marks order the two.
+unsafe impl Sync for MessageCell {}
+
+impl MessageCell {
+    pub(super) fn new() -> Self {
+        MessageCell {
+            link: AtomicU32::new(0),
+            state: AtomicU32::new(State::Eager as u32),
+            message: Cell::new(Message::NOTHING),
+            next: Cell::new(0),
+            prev: Cell::new(0),
+        }
+    }
+
+    /// The state, for a sender that has its cell back or looks whether it has.
+    ///
+    /// Acquire: pairs with `finish`, so that the receiver is done with the buffer.
+    #[inline]
+    pub(super) fn is(&self, state: State) -> bool {
+        self.state.load(Ordering::Acquire) == state as u32
+    }
+
+    /// Sets the state of a cell which nobody else looks at: before it is pushed, or after it has come back.
+    #[inline]
+    pub(super) fn set(&self, state: State) {
+        self.state.store(state as u32, Ordering::Relaxed);
+    }
+
+    /// The receiver wants the bytes, or refuses them: `true` if the offer still stands.
+    ///
+    /// Acquire: the bytes in the sender's buffer are there (they came with the cell already).
+    #[inline]
+    pub(super) fn claim(&self, state: State) -> bool {
+        self.state.compare_exchange(State::Offered as u32, state as u32, Ordering::Acquire, Ordering::Acquire).is_ok()
+    }
+
+    /// The receiver has copied.
+    ///
+    /// Release: the copy is over before the sender sees it.
+    #[inline]
+    pub(super) fn finish(&self) {
+        self.state.store(State::Done as u32, Ordering::Release);
+    }
+
+    /// The sender wants its buffer back: `true` if the receiver had not begun to copy, and now never will.
+    pub(super) fn revoke(&self) -> bool {
+        self.claim(State::Revoked)
+    }
+}

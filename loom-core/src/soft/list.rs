@@ -1,0 +1,136 @@
+//! The two lock-free lists of the software transport, over cells that are numbered.
+//!
+//! An [`Inbox`] takes messages from any number of senders; a [`Returns`] takes cells back from any number of
+//! receivers. Both are stacks that are pushed with compare-and-swap and taken whole with one swap, so there is no
+//! ABA, and nobody waits for anybody: a pusher that is preempted before its compare-and-swap has not begun, after it,
+//! it is done. The link to the next cell lies in the cell.
+
+use super::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// No cell.
+pub(super) const NIL: u32 = u32::MAX;
+/// In place of a cell: the inbox takes no more.
+const CLOSED: u32 = u32::MAX - 1;
+
+/// Where the links of cells are.
+pub(super) trait Links {
+    /// The link of a cell. A cell's link is used by whoever the cell belongs to.
+    fn link(&self, cell: u32) -> &AtomicU32;
+}
+
+const fn word(generation: u32, cell: u32) -> u64 {
+    (generation as u64) << 32 | cell as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
+const fn parts(word: u64) -> (u32, u32) {
+    ((word >> 32) as u32, word as u32)
+}
+
+/// Messages on their way to one endpoint, newest first. The word carries the endpoint's generation, so that a push
+/// meant for an endpoint that has closed cannot reach its successor.
+#[derive(Debug)]
+pub(super) struct Inbox(AtomicU64);
+
+impl Inbox {
+    /// A closed inbox of generation zero.
+    pub(super) fn new() -> Self {
+        Inbox(AtomicU64::new(word(0, CLOSED)))
+    }
+
+    /// Opens a closed inbox for the next endpoint; returns its generation, which is never zero.
+    ///
+    /// For the owner alone, under the network's lock.
+    pub(super) fn open(&self) -> u32 {
+        let generation = match parts(self.0.load(Ordering::Relaxed)).0.wrapping_add(1) {
+            0 => 1,
+            generation => generation,
+        };
+        // Release: whoever learns of the endpoint through this word sees it set up.
+        self.0.store(word(generation, NIL), Ordering::Release);
+        generation
+    }
+
+    /// Whether an endpoint of this generation is there.
+    #[inline]
+    pub(super) fn is_open(&self, generation: u32) -> bool {
+        // Acquire: pairs with `open`.
+        let (current, cell) = parts(self.0.load(Ordering::Acquire));
+        current == generation && cell != CLOSED
+    }
+
+    /// Gives a cell to the endpoint of this generation; `false` if it is gone, and the cell stays with the caller.
+    #[inline]
+    pub(super) fn push(&self, links: &impl Links, generation: u32, cell: u32) -> bool {
+        let mut head = self.0.load(Ordering::Relaxed);
+        loop {
+            let (current, first) = parts(head);
+            if current != generation || first == CLOSED {
+                return false;
+            }
+            links.link(cell).store(first, Ordering::Relaxed);
+            // Release: publishes the cell's contents, and its link. A later push continues this one's release
+            // sequence, so the one acquire of the taker covers every cell on the list.
+            match self.0.compare_exchange_weak(head, word(generation, cell), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    /// Whether nothing has arrived. For the owner alone: others are told nothing by it.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        parts(self.0.load(Ordering::Relaxed)).1 == NIL
+    }
+
+    /// Takes everything, newest first, linked. For the owner alone.
+    #[inline]
+    pub(super) fn take(&self, generation: u32) -> u32 {
+        if self.is_empty() {
+            return NIL;
+        }
+        // Acquire: pairs with the pushes.
+        parts(self.0.swap(word(generation, NIL), Ordering::Acquire)).1
+    }
+
+    /// Takes everything and lets nothing more in. For the owner alone.
+    pub(super) fn close(&self, generation: u32) -> u32 {
+        // Acquire: pairs with the pushes.
+        parts(self.0.swap(word(generation, CLOSED), Ordering::Acquire)).1
+    }
+}
+
+/// Cells that receivers are done with, on their way back to the endpoint that owns them.
+#[derive(Debug)]
+pub(super) struct Returns(AtomicU32);
+
+impl Returns {
+    pub(super) fn new() -> Self {
+        Returns(AtomicU32::new(NIL))
+    }
+
+    /// Gives a cell back.
+    #[inline]
+    pub(super) fn push(&self, links: &impl Links, cell: u32) {
+        let mut head = self.0.load(Ordering::Relaxed);
+        loop {
+            links.link(cell).store(head, Ordering::Relaxed);
+            // Release: what the receiver read from the cell, or from the sender's buffer, is over.
+            match self.0.compare_exchange_weak(head, cell, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    /// Takes everything, linked. For the owner alone.
+    #[inline]
+    pub(super) fn take(&self) -> u32 {
+        if self.0.load(Ordering::Relaxed) == NIL {
+            return NIL;
+        }
+        // Acquire: pairs with the pushes, so that cells and buffers may be used again.
+        self.0.swap(NIL, Ordering::Acquire)
+    }
+}

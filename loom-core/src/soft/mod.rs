@@ -1,0 +1,82 @@
+//! The software transport: a fabric that needs nothing but memory.
+//!
+//! A [`Network`] is one block of memory from the caller's allocator, with places for a fixed number of endpoints. Its
+//! endpoints may live on one thread or on many; each moves on when its own queue is polled, and nobody waits for
+//! anybody else.
+//!
+//! # How it works
+//!
+//! - A message travels in a *cell* that belongs to its sender (`soft/cell.rs`). Short messages are copied into the cell; of
+//!   long ones the cell carries the address, and the receiver copies them once, straight from the sender's buffer.
+//! - A sender pushes its cell onto the receiver's *inbox* with one compare-and-swap; the receiver takes the whole inbox
+//!   with one swap and reverses it (`soft/list.rs`), so messages of one sender stay in order.
+//! - The receiver matches messages with posted receives (`soft/receive.rs`). A message that no receive was posted for stays in
+//!   its cell: memory is linear in endpoints, and a sender whose cells are all away is told to try again.
+//! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message.
+//! - Closing an endpoint revokes what it has offered, and waits for a copy that is under way; closing a region waits for
+//!   operations that are using it. No other function waits for another thread, except that opening and closing
+//!   endpoints and regions take a spin lock.
+//!
+//! # What it grants
+//!
+//! Messages, tagged messages with directed receive, RMA with 8 bytes of immediate data, and sources of messages. RMA is
+//! done when the post returns, and messages of one sender keep the order they were sent in.
+//! Not there yet: atomics, counters, triggered operations, multi-receive, peek, and fault plans.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::error::PostError;
+//! use loom_core::objects::{av::Av, cq::{self, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::vocabulary::Tag;
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! let domain = Domain::open(&network.info())?;
+//! let av = Av::open(&domain, 2)?;
+//! let (mut inbox, mut outbox) = ([0; 5], *b"hello");
+//! let (inbox, outbox) = (&mut inbox[..], &mut outbox[..]);
+//! cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+//!     let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+//!     let to_bob = av.insert(&bob.address()?)?;
+//!     let received = bob.tagged_recv(Source::Any, Tag(7), inbox).map_err(PostError::from)?;
+//!     alice.tagged_send(to_bob, Tag(7), outbox).map_err(PostError::from)?;
+//!     let done = cq.wait(received, Forever)?.expect("there is no deadline");
+//!     assert_eq!(done.result()?.len(), 5);
+//!     assert_eq!(&done.into_buf()[..], b"hello");
+//!     Ok::<_, Box<dyn std::error::Error>>(())
+//! })??;
+//! # }
+//! # Ok::<_, Box<dyn core::error::Error>>(())
+//! ```
+
+mod cell;
+mod list;
+#[cfg(all(test, loom_model))]
+mod model;
+mod network;
+mod port;
+mod queue;
+mod receive;
+mod region;
+mod send;
+mod sync;
+mod transport;
+
+pub use network::{Network, NetworkAttr};
+pub use transport::{Soft, SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
+
+/// No port.
+const NO_PORT: u16 = u16::MAX;
+
+/// The fabric address of a port's endpoint: its place, and which endpoint in that place.
+const fn fabric_addr(index: u16, generation: u32) -> u64 {
+    (generation as u64) << 32 | index as u64
+}
+
+/// Place and generation of a fabric address. A place that no network has, for numbers that no network gave out.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the parts of the word, the low one after a look")]
+const fn addr_parts(addr: u64) -> (u16, u32) {
+    let place = addr as u32;
+    (if place < NO_PORT as u32 { place as u16 } else { NO_PORT }, (addr >> 32) as u32)
+}

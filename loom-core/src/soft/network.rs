@@ -1,0 +1,401 @@
+//! [`Network`]: one block of memory, and what is where in it.
+
+#![allow(unsafe_code, reason = "lays a network out in memory of the allocator")]
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+
+use super::NO_PORT;
+use super::cell::MessageCell;
+use super::list::{Links, NIL};
+use super::port::{Port, Sending};
+use super::receive::Receive;
+use super::region::Region;
+use super::sync::{AtomicBool, AtomicU32, Ordering};
+use super::transport::{Soft, SoftInfo};
+use crate::error::OpenError;
+use crate::objects::info::{Hints, Info};
+use crate::storage::{Block, array, extend};
+use crate::vocabulary::MemoryKey;
+
+/// How large a network is. All of its memory is taken when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkAttr {
+    /// How many endpoints can be open at a time.
+    pub endpoints: u16,
+    /// How many messages an endpoint can have under way: sent and not yet received. Rounded up to a power of two.
+    pub tx_depth: u32,
+    /// How many receives can be posted on an endpoint.
+    pub rx_depth: u32,
+    /// The longest message, in bytes, that is copied into its cell and so is over for the sender at once; longer ones
+    /// are copied once, from the sender's buffer, when they are received. Also the most that can be injected.
+    pub eager_size: u32,
+    /// How many memory regions can be open at a time.
+    pub regions: u16,
+}
+
+impl NetworkAttr {
+    /// Two to eight endpoints of a small program: 8 endpoints with 128 messages of up to 1024 bytes under way and 1024
+    /// posted receives each, and 64 regions.
+    pub const DEFAULT: NetworkAttr =
+        NetworkAttr { endpoints: 8, tx_depth: 128, rx_depth: 1024, eager_size: 1024, regions: 64 };
+
+    /// The memory that a network takes from its allocator, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if a number is zero (regions may be), or if it is more than an address space holds.
+    pub fn layout(&self) -> Result<Layout, OpenError> {
+        Ok(self.places()?.layout)
+    }
+
+    fn places(&self) -> Result<Places, OpenError> {
+        if self.endpoints == 0
+            || self.endpoints == NO_PORT
+            || self.regions == u16::MAX
+            || self.tx_depth == 0
+            || self.rx_depth == 0
+        {
+            return Err(OpenError::Size);
+        }
+        let tx_depth = self.tx_depth.checked_next_power_of_two().ok_or(OpenError::Size)?;
+        let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
+        let cells = cells.ok_or(OpenError::Size)? as usize;
+        let receives = usize::from(self.endpoints).checked_mul(self.rx_depth as usize).ok_or(OpenError::Size)?;
+        if self.rx_depth >= NIL - 1 {
+            return Err(OpenError::Size);
+        }
+        let cell = Layout::new::<MessageCell>();
+        let (cell, eager_offset) = extend(cell, array::<u8>(self.eager_size as usize)?)?;
+        let cell = cell.pad_to_align();
+        let all_cells = Layout::from_size_align(cell.size().checked_mul(cells).ok_or(OpenError::Size)?, cell.align())
+            .map_err(|_| OpenError::Size)?;
+
+        let (layout, ports) = extend(Layout::new::<Net>(), array::<Port>(self.endpoints.into())?)?;
+        let (layout, regions) = extend(layout, array::<Region>(self.regions.into())?)?;
+        let (layout, receives_at) = extend(layout, array::<Receive>(receives)?)?;
+        let (layout, sendings) = extend(layout, array::<Cell<Option<Sending>>>(cells)?)?;
+        let (layout, away) = extend(layout, array::<AtomicBool>(cells)?)?;
+        let (layout, cells_at) = extend(layout, all_cells)?;
+        Ok(Places {
+            layout,
+            ports,
+            regions,
+            receives: receives_at,
+            sendings,
+            away,
+            cells: cells_at,
+            cell_count: cells,
+            cell_stride: cell.size(),
+            eager_offset,
+            tx_shift: tx_depth.trailing_zeros(),
+        })
+    }
+}
+
+impl Default for NetworkAttr {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Offsets in the block, and what follows from the attributes.
+struct Places {
+    layout: Layout,
+    ports: usize,
+    regions: usize,
+    receives: usize,
+    sendings: usize,
+    away: usize,
+    cells: usize,
+    cell_count: usize,
+    cell_stride: usize,
+    eager_offset: usize,
+    tx_shift: u32,
+}
+
+/// The head of the block; everything else follows it.
+#[derive(Debug)]
+pub(super) struct Net {
+    pub(super) attr: NetworkAttr,
+    /// Tells this network from every other one of the program.
+    pub(super) identity: u32,
+    pub(super) eager_size: usize,
+    /// Taken while endpoints and regions are opened and closed.
+    pub(super) opening: spin::Mutex<()>,
+    pub(super) domains: AtomicU32,
+    ports: NonNull<Port>,
+    regions: NonNull<Region>,
+    receives: NonNull<Receive>,
+    sendings: NonNull<Cell<Option<Sending>>>,
+    /// Which cells are away from their owners.
+    away: NonNull<AtomicBool>,
+    cells: NonNull<u8>,
+    cell_stride: usize,
+    eager_offset: usize,
+    tx_shift: u32,
+}
+
+// SAFETY: ports, regions and cells are `Sync`, each for its own reason. Receives and sendings are a port's own, and so
+// used by one thread at a time, like `Port::own`.
+unsafe impl Sync for Net {}
+// SAFETY: nothing depends on the thread.
+unsafe impl Send for Net {}
+
+impl Net {
+    #[inline]
+    pub(super) fn ports(&self) -> &[Port] {
+        // SAFETY: written in `Network::new_in`, in the block that this head lies in.
+        unsafe { core::slice::from_raw_parts(self.ports.as_ptr(), self.attr.endpoints.into()) }
+    }
+
+    /// The port of an endpoint, by an index that `open_port` gave out.
+    #[inline]
+    pub(super) fn port(&self, index: u16) -> &Port {
+        debug_assert!(index < self.attr.endpoints, "indices come from `open_port`");
+        // SAFETY: written in `Network::new_in`; indices come from `open_port`.
+        let port = unsafe { self.ports.add(index.into()) };
+        // SAFETY: as above.
+        unsafe { port.as_ref() }
+    }
+
+    /// A cell, by a number from one of the lists.
+    #[inline]
+    pub(super) fn cell(&self, cell: u32) -> &MessageCell {
+        debug_assert!(cell >> self.tx_shift < self.attr.endpoints.into(), "numbers come from lists of cells");
+        // SAFETY: written in `Network::new_in`; lists hold numbers of cells only.
+        let cell = unsafe { self.cells.add(cell as usize * self.cell_stride) };
+        // SAFETY: as above.
+        unsafe { cell.cast().as_ref() }
+    }
+
+    /// Where the eager bytes of a cell are.
+    #[inline]
+    pub(super) fn eager_room(&self, cell: u32) -> *mut u8 {
+        // SAFETY: in the block, behind the cell's head.
+        unsafe { self.cells.add(cell as usize * self.cell_stride + self.eager_offset).as_ptr() }
+    }
+
+    /// The port that a cell belongs to.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "there are no more ports than u16 counts")]
+    pub(super) fn owner_of(&self, cell: u32) -> u16 {
+        (cell >> self.tx_shift) as u16
+    }
+
+    /// The cells that belong to a port.
+    pub(super) fn cells_of(&self, index: u16) -> core::ops::Range<u32> {
+        u32::from(index) << self.tx_shift..(u32::from(index) + 1) << self.tx_shift
+    }
+
+    /// How many cells each port has.
+    #[inline]
+    pub(super) fn cells_each(&self) -> u32 {
+        1 << self.tx_shift
+    }
+
+    /// One of a port's cells, in turn.
+    #[inline]
+    pub(super) fn cell_in_turn(&self, index: u16, turn: u32) -> u32 {
+        (u32::from(index) << self.tx_shift) + (turn & (self.cells_each() - 1))
+    }
+
+    #[inline]
+    fn away(&self, cell: u32) -> &AtomicBool {
+        // SAFETY: written in `Network::new_in`, one for each cell.
+        let away = unsafe { self.away.add(cell as usize) };
+        // SAFETY: as above.
+        unsafe { away.as_ref() }
+    }
+
+    /// Whether a cell is away, for its owner.
+    ///
+    /// Acquire: pairs with `set_home`, so that the cell can be used again.
+    #[inline]
+    pub(super) fn is_away(&self, cell: u32) -> bool {
+        self.away(cell).load(Ordering::Acquire)
+    }
+
+    /// The owner sends a cell away: the push that follows orders this before whatever the receiver does.
+    #[inline]
+    pub(super) fn set_away(&self, cell: u32) {
+        self.away(cell).store(true, Ordering::Relaxed);
+    }
+
+    /// A cell is its owner's again.
+    ///
+    /// Release: what was read from the cell was read before.
+    #[inline]
+    pub(super) fn set_home(&self, cell: u32) {
+        self.away(cell).store(false, Ordering::Release);
+    }
+
+    /// What the owner of a cell awaits of it.
+    #[inline]
+    pub(super) fn sending(&self, cell: u32) -> &Cell<Option<Sending>> {
+        // SAFETY: written in `Network::new_in`, one for each cell.
+        let sending = unsafe { self.sendings.add(cell as usize) };
+        // SAFETY: as above.
+        unsafe { sending.as_ref() }
+    }
+
+    /// A place for a receive, by a number from one of the port's lists.
+    #[inline]
+    pub(super) fn receive_at(&self, index: u16, receive: u32) -> &Receive {
+        debug_assert!(receive < self.attr.rx_depth, "numbers come from lists of receives");
+        // SAFETY: written in `Network::new_in`, `rx_depth` for each port.
+        let receive = unsafe { self.receives.add(usize::from(index) * self.attr.rx_depth as usize + receive as usize) };
+        // SAFETY: as above.
+        unsafe { receive.as_ref() }
+    }
+
+    pub(super) fn regions(&self) -> &[Region] {
+        // SAFETY: written in `Network::new_in`.
+        unsafe { core::slice::from_raw_parts(self.regions.as_ptr(), self.attr.regions.into()) }
+    }
+
+    #[inline]
+    pub(super) fn region(&self, key: MemoryKey) -> Option<&Region> {
+        self.regions().get(Region::index(key))
+    }
+}
+
+impl Links for Net {
+    #[inline]
+    fn link(&self, cell: u32) -> &AtomicU32 {
+        &self.cell(cell).link
+    }
+}
+
+/// A software network: endpoints that reach each other through memory.
+///
+/// Its memory comes from `A`, once, when it is made; [`NetworkAttr::layout`] says how much that is. It may be shared
+/// between threads. Domains borrow it, so it outlives whatever is opened on it.
+pub struct Network<A: Allocator> {
+    net: NonNull<Net>,
+    block: Block<A>,
+}
+
+// SAFETY: `Net` is `Send`, and the allocator is used when the network is dropped.
+unsafe impl<A: Allocator + Send> Send for Network<A> {}
+// SAFETY: `Net` is `Sync`, and the allocator is not reached through a shared reference.
+unsafe impl<A: Allocator + Sync> Sync for Network<A> {}
+
+impl<A: Allocator> Network<A> {
+    /// Makes a network in memory of `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::Size`] if a number is zero (regions may be), or all of it more than an address space holds
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    pub fn new_in(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
+        static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);
+
+        let places = attr.places()?;
+        let block = Block::new(places.layout, alloc)?;
+        let at = |offset: usize| {
+            // SAFETY: the offset is one of the block's own layout.
+            unsafe { block.ptr().add(offset) }
+        };
+        let net = Net {
+            attr,
+            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
+            eager_size: attr.eager_size as usize,
+            opening: spin::Mutex::new(()),
+            domains: AtomicU32::new(1),
+            ports: at(places.ports).cast(),
+            regions: at(places.regions).cast(),
+            receives: at(places.receives).cast(),
+            sendings: at(places.sendings).cast(),
+            away: at(places.away).cast(),
+            cells: at(places.cells),
+            cell_stride: places.cell_stride,
+            eager_offset: places.eager_offset,
+            tx_shift: places.tx_shift,
+        };
+        for index in 0..attr.endpoints {
+            // SAFETY: the block has room for so many ports.
+            let port = unsafe { net.ports.add(index.into()) };
+            // SAFETY: as above.
+            unsafe { port.write(Port::new()) };
+        }
+        for index in 0..attr.regions {
+            // SAFETY: the block has room for so many regions.
+            let region = unsafe { net.regions.add(index.into()) };
+            // SAFETY: as above.
+            unsafe { region.write(Region::new()) };
+        }
+        for port in 0..usize::from(attr.endpoints) {
+            for receive in 0..attr.rx_depth {
+                let next = if receive + 1 == attr.rx_depth { NIL } else { receive + 1 };
+                let index = port * attr.rx_depth as usize + receive as usize;
+                // SAFETY: the block has room for `rx_depth` receives of each port.
+                let receive = unsafe { net.receives.add(index) };
+                // SAFETY: as above.
+                unsafe { receive.write(Receive::new(next)) };
+            }
+        }
+        for index in 0..places.cell_count {
+            // SAFETY: the block has room for so many.
+            let sending = unsafe { net.sendings.add(index) };
+            // SAFETY: as above.
+            unsafe { sending.write(Cell::new(None)) };
+            // SAFETY: as above.
+            let cell = unsafe { net.cells.add(index * places.cell_stride) }.cast::<MessageCell>();
+            // SAFETY: as above.
+            unsafe { cell.write(MessageCell::new()) };
+            // SAFETY: as above.
+            let away = unsafe { net.away.add(index) };
+            // SAFETY: as above.
+            unsafe { away.write(AtomicBool::new(false)) };
+        }
+        let head = block.ptr().cast::<Net>();
+        // SAFETY: the block begins with room for the head.
+        unsafe { head.write(net) };
+        Ok(Network { net: head, block })
+    }
+
+    /// What the network grants: the info to open domains with.
+    #[must_use]
+    pub fn info(&self) -> Info<Soft<'_>> {
+        Info::from_raw(SoftInfo::new(self.net()))
+    }
+
+    /// The network's info, if it satisfies the hints.
+    #[must_use]
+    #[doc(alias = "fi_getinfo")]
+    pub fn query(&self, hints: &Hints<'_>) -> Option<Info<Soft<'_>>> {
+        let info = self.info();
+        super::transport::satisfies(&info, hints).then_some(info)
+    }
+
+    /// The attributes that it was made with.
+    #[must_use]
+    pub fn attr(&self) -> &NetworkAttr {
+        &self.net().attr
+    }
+
+    fn net(&self) -> &Net {
+        // SAFETY: written in `new_in`, and there until the block is freed with this value.
+        unsafe { self.net.as_ref() }
+    }
+}
+
+#[cfg(feature = "std")]
+impl Network<allocator_api2::alloc::Global> {
+    /// Makes a network with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Network::new_in`].
+    pub fn new(attr: NetworkAttr) -> Result<Self, OpenError> {
+        Network::new_in(attr, allocator_api2::alloc::Global)
+    }
+}
+
+impl<A: Allocator> fmt::Debug for Network<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("attr", self.attr()).field("block", &self.block).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,115 @@
+//! Regions of the software transport: memory that peers may reach, and how many of them are at it.
+
+#![allow(unsafe_code, reason = "regions are reached from other threads while a count holds them open")]
+
+use core::cell::UnsafeCell;
+use core::ptr::NonNull;
+
+use super::sync::{AtomicU64, Ordering};
+use crate::vocabulary::{Access, Errno, MemoryKey};
+
+/// Set while the region is open; below it, how many operations use it; above it, its generation.
+const OPEN: u64 = 1 << 31;
+const USERS: u64 = OPEN - 1;
+
+/// What a region exposes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Exposed {
+    pub(super) ptr: NonNull<u8>,
+    pub(super) len: usize,
+    pub(super) access: Access,
+    /// Only endpoints of this domain lead here.
+    pub(super) domain: u32,
+}
+
+/// A place for one region.
+#[derive(Debug)]
+pub(super) struct Region {
+    state: AtomicU64,
+    exposed: UnsafeCell<Option<Exposed>>,
+}
+
+// SAFETY: `exposed` is written only while the region is closed and nobody uses it (`open`, under the network's lock),
+// and read only by users that the state has admitted.
+unsafe impl Sync for Region {}
+
+impl Region {
+    pub(super) fn new() -> Self {
+        Region { state: AtomicU64::new(0), exposed: UnsafeCell::new(None) }
+    }
+
+    /// Whether nobody has the place. Acquire: pairs with the guards' release, because another thread may have closed
+    /// the region before, and what its users have read comes before what is written for the next one.
+    pub(super) fn is_free(&self) -> bool {
+        self.state.load(Ordering::Acquire) & (OPEN | USERS) == 0
+    }
+
+    /// Opens a free region. Under the network's lock.
+    pub(super) fn open(&self, index: u16, exposed: Exposed) -> MemoryKey {
+        // SAFETY: the region is free, so nobody reads it: a late user finds it closed before it looks.
+        unsafe { *self.exposed.get() = Some(exposed) };
+        let generation = (self.state.load(Ordering::Relaxed) >> 32).wrapping_add(1) & u64::from(u32::MAX);
+        // Release: whoever finds the region open sees what it exposes. An addition, because a late user of the region
+        // before may be adding and taking back its own count at this moment.
+        let before = self.state.load(Ordering::Relaxed) >> 32 << 32;
+        self.state.fetch_add((generation << 32).wrapping_sub(before).wrapping_add(OPEN), Ordering::Release);
+        MemoryKey(generation << 32 | u64::from(index))
+    }
+
+    /// Which place a key names.
+    pub(super) fn index(key: MemoryKey) -> usize {
+        usize::try_from(key.0 & u64::from(u32::MAX)).unwrap_or(usize::MAX)
+    }
+
+    /// Begins to use the region; it stays open until the guard is dropped.
+    #[inline]
+    pub(super) fn enter(&self, key: MemoryKey) -> Result<Guard<'_>, Errno> {
+        // Acquire: pairs with `open`. Counting comes first, so that `close` either sees the user or the user sees
+        // that the region is closed.
+        let state = self.state.fetch_add(1, Ordering::Acquire);
+        let guard = Guard(self);
+        if state & OPEN == 0 || state >> 32 != key.0 >> 32 { Err(Errno::ENOKEY) } else { Ok(guard) }
+    }
+
+    /// Closes the region, and waits for operations that are using it: each is one copy.
+    pub(super) fn close(&self) {
+        self.state.fetch_and(!OPEN, Ordering::Relaxed);
+        // Acquire: pairs with the guards' release, so that their copies are over.
+        while self.state.load(Ordering::Acquire) & USERS != 0 {
+            super::sync::spin_loop();
+        }
+    }
+}
+
+/// A region in use.
+#[derive(Debug)]
+pub(super) struct Guard<'r>(&'r Region);
+
+impl Guard<'_> {
+    /// The address of a range, if the region and its access allow it.
+    #[inline]
+    pub(super) fn range(&self, offset: u64, len: usize, access: Access, domain: u32) -> Result<NonNull<u8>, Errno> {
+        // SAFETY: the count keeps the region open, and an open region is not written.
+        let exposed = unsafe { &*self.0.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)?;
+        if exposed.domain != domain {
+            return Err(Errno::ENOKEY);
+        }
+        if !exposed.access.contains(access) {
+            return Err(Errno::EACCES);
+        }
+        let offset = usize::try_from(offset).map_err(|_| Errno::EFAULT)?;
+        if offset.checked_add(len).is_none_or(|end| end > exposed.len) {
+            return Err(Errno::EFAULT);
+        }
+        // SAFETY: within the region.
+        Ok(unsafe { exposed.ptr.add(offset) })
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: the copy is over before `close` sees the count fall.
+        self.0.state.fetch_sub(1, Ordering::Release);
+    }
+}

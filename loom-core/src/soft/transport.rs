@@ -1,0 +1,534 @@
+//! [`Soft`]: the software network as a [`Transport`].
+
+#![allow(unsafe_code, reason = "implements the unsafe trait `Transport`")]
+
+use core::alloc::Layout;
+use core::fmt::{self, Write};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use super::cell::Kind;
+use super::network::Net;
+use super::queue::Queue;
+use super::receive::Want;
+use super::region::{Exposed, Region};
+use super::send::Outgoing;
+use super::sync::Ordering;
+use super::{addr_parts, fabric_addr};
+use crate::buffer::Lent;
+use crate::objects::info::{Hints, Info};
+use crate::transport::{Bindings, Closing, Context, EndpointError, Event, Name, Refusal, RmaTarget, Transport};
+use crate::vocabulary::{
+    Access, AddressFormat, Attributes, AvType, Caps, CompOrder, DomainAttributes, EndpointAddr, EndpointAttributes,
+    EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, MrMode, MsgOrder, Progress, ResourceMgmt, RxAttributes,
+    Tag, TagMatch, Threading, TxAttributes, Version,
+};
+
+/// The name of the software transport, where libfabric names a provider.
+const PROVIDER: &str = "soft";
+
+const CAPS: Caps = Caps::MSG
+    .union(Caps::TAGGED)
+    .union(Caps::RMA)
+    .union(Caps::SEND)
+    .union(Caps::RECV)
+    .union(Caps::READ)
+    .union(Caps::WRITE)
+    .union(Caps::REMOTE_READ)
+    .union(Caps::REMOTE_WRITE)
+    .union(Caps::DIRECTED_RECV)
+    .union(Caps::SOURCE)
+    .union(Caps::LOCAL_COMM);
+
+/// RMA is done when its post returns, and messages arrive in the order they were sent. An RMA operation does not wait
+/// for the messages before it to be received, so `RAS` and `WAS` are not here.
+const MSG_ORDER: MsgOrder = MsgOrder::RAR
+    .union(MsgOrder::RAW)
+    .union(MsgOrder::WAR)
+    .union(MsgOrder::WAW)
+    .union(MsgOrder::SAR)
+    .union(MsgOrder::SAW)
+    .union(MsgOrder::SAS)
+    .union(MsgOrder::RMA_RAR)
+    .union(MsgOrder::RMA_RAW)
+    .union(MsgOrder::RMA_WAR)
+    .union(MsgOrder::RMA_WAW);
+
+/// The software transport over a [`Network`](super::Network).
+///
+/// Its domains, address vectors and regions can be shared between threads; each queue and its endpoints stay on one.
+#[derive(Debug)]
+pub struct Soft<'n>(PhantomData<&'n Net>);
+
+/// A network, as something that can be opened.
+#[derive(Clone)]
+pub struct SoftInfo<'n> {
+    net: &'n Net,
+}
+
+impl<'n> SoftInfo<'n> {
+    pub(super) fn new(net: &'n Net) -> Self {
+        SoftInfo { net }
+    }
+}
+
+/// The raw fabric of a network.
+pub struct SoftFabric<'n> {
+    net: &'n Net,
+}
+
+/// A raw domain.
+pub struct SoftDomain<'n> {
+    net: &'n Net,
+    number: u32,
+}
+
+/// A raw address vector. Fabric addresses say themselves where an endpoint is.
+pub struct SoftAv<'n> {
+    net: &'n Net,
+}
+
+/// A raw completion queue.
+pub struct SoftCq<'n> {
+    net: &'n Net,
+    queue: NonNull<Queue>,
+}
+
+/// A raw memory region.
+pub struct SoftMr<'n> {
+    net: &'n Net,
+    key: MemoryKey,
+}
+
+/// A raw endpoint.
+pub struct SoftEndpoint<'n> {
+    net: &'n Net,
+    index: u16,
+    generation: u32,
+}
+
+macro_rules! opaque_debug {
+    ($($name:ident),*) => {$(
+        impl fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("network", &self.net.identity).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+opaque_debug!(SoftInfo, SoftFabric, SoftDomain, SoftAv, SoftCq, SoftMr, SoftEndpoint);
+
+/// Whether a network's info satisfies what somebody asks for.
+pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> bool {
+    let granted = info.attributes();
+    let named = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name));
+    let progress = |wanted: Progress| wanted == Progress::UNSPEC || wanted == Progress::MANUAL;
+    granted.caps.contains(hints.caps)
+        && named(hints.provider, info.provider())
+        && named(hints.fabric, info.fabric())
+        && named(hints.domain, info.domain())
+        && (hints.endpoint == EndpointType::UNSPEC || hints.endpoint == granted.endpoint.kind)
+        && (hints.addr_format == AddressFormat::UNSPEC || hints.addr_format == granted.addr_format)
+        && granted.tx.msg_order.contains(hints.msg_order)
+        && progress(hints.control_progress)
+        && progress(hints.data_progress)
+        && (hints.resource_mgmt == ResourceMgmt::UNSPEC || hints.resource_mgmt == granted.domain.resource_mgmt)
+        && hints.node.is_none()
+        && hints.service.is_none()
+}
+
+/// The text of an address: `soft://network/place.generation`.
+struct AddressText {
+    bytes: [u8; 64],
+    len: usize,
+}
+
+impl Write for AddressText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.len + text.len();
+        self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+fn write_address(network: u32, addr: u64) -> Result<EndpointAddr, Errno> {
+    let (index, generation) = addr_parts(addr);
+    let mut name = AddressText { bytes: [0; 64], len: 0 };
+    write!(name, "soft://{network}/{index}.{generation}\0").map_err(|_| Errno::ETOOSMALL)?;
+    let bytes = name.bytes.get(..name.len).ok_or(Errno::ETOOSMALL)?;
+    EndpointAddr::new(AddressFormat::ADDR_STR, bytes).map_err(|_| Errno::ETOOSMALL)
+}
+
+fn parse_address(network: u32, places: u16, address: &EndpointAddr) -> Option<FabricAddr> {
+    if address.format() != AddressFormat::ADDR_STR {
+        return None;
+    }
+    let text = core::str::from_utf8(address.bytes()).ok()?;
+    let text = text.strip_suffix('\0').unwrap_or(text).strip_prefix("soft://")?;
+    let (of, endpoint) = text.split_once('/')?;
+    let (index, generation) = endpoint.split_once('.')?;
+    let (index, generation) = (index.parse::<u16>().ok()?, generation.parse::<u32>().ok()?);
+    (of.parse::<u32>().ok()? == network && index < places && generation != 0)
+        .then(|| FabricAddr(fabric_addr(index, generation)))
+}
+
+// SAFETY: the promises of `Transport`, one by one:
+// - `close_port` revokes what the endpoint has offered and waits for copies under way; receives are reached by the
+//   endpoint's own thread only;
+// - `Region::close` waits for operations that use the region, and lets none in afterwards;
+// - an event is pushed once for each operation, where it ends; contexts are carried, not interpreted;
+// - a receive copies `min(message, lent)` bytes and reports that many; a read copies all that was lent or fails;
+// - of a caller's storage only what a post lent and the queue's memory are kept;
+// - no function panics: indices come from the network's own lists, and numbers from outside are checked.
+unsafe impl<'n> Transport for Soft<'n> {
+    type Info = SoftInfo<'n>;
+    type Fabric = SoftFabric<'n>;
+    type Domain = SoftDomain<'n>;
+    type Av = SoftAv<'n>;
+    type Cq = SoftCq<'n>;
+    type Mr = SoftMr<'n>;
+    type Endpoint = SoftEndpoint<'n>;
+
+    fn attributes(info: &Self::Info) -> Attributes {
+        let attr = &info.net.attr;
+        let inject_size = attr.eager_size as usize;
+        Attributes {
+            caps: CAPS,
+            addr_format: AddressFormat::ADDR_STR,
+            endpoint: EndpointAttributes {
+                kind: EndpointType::RDM,
+                protocol_version: 1,
+                max_msg_size: isize::MAX.unsigned_abs(),
+                max_order_raw_size: usize::MAX,
+                max_order_war_size: usize::MAX,
+                max_order_waw_size: usize::MAX,
+                mem_tag_format: 0xaaaa_aaaa_aaaa_aaaa,
+                tx_ctx_cnt: 1,
+                rx_ctx_cnt: 1,
+                ..EndpointAttributes::default()
+            },
+            tx: TxAttributes {
+                caps: CAPS,
+                msg_order: MSG_ORDER,
+                comp_order: CompOrder::NONE,
+                inject_size,
+                size: attr.tx_depth as usize,
+                iov_limit: 1,
+                rma_iov_limit: 1,
+                ..TxAttributes::default()
+            },
+            rx: RxAttributes {
+                caps: CAPS,
+                msg_order: MSG_ORDER,
+                comp_order: CompOrder::NONE,
+                size: attr.rx_depth as usize,
+                iov_limit: 1,
+                ..RxAttributes::default()
+            },
+            domain: DomainAttributes {
+                caps: Caps::LOCAL_COMM,
+                threading: Threading::COMPLETION,
+                control_progress: Progress::MANUAL,
+                data_progress: Progress::MANUAL,
+                resource_mgmt: ResourceMgmt::ENABLED,
+                av_type: AvType::TABLE,
+                mr_mode: MrMode::PROV_KEY,
+                mr_key_size: size_of::<u64>(),
+                cq_data_size: size_of::<u64>(),
+                ep_cnt: attr.endpoints.into(),
+                max_ep_tx_ctx: 1,
+                max_ep_rx_ctx: 1,
+                mr_iov_limit: 1,
+                mr_cnt: attr.regions.into(),
+                ..DomainAttributes::default()
+            },
+            provider_version: Version::new(0, 1),
+            ..Attributes::default()
+        }
+    }
+
+    fn name(_: &Self::Info, name: Name) -> Option<&str> {
+        Some(match name {
+            Name::Provider | Name::Fabric => PROVIDER,
+            Name::Domain => "memory",
+        })
+    }
+
+    fn source_address(_: &Self::Info) -> Option<EndpointAddr> {
+        None
+    }
+
+    fn destination_address(_: &Self::Info) -> Option<EndpointAddr> {
+        None
+    }
+
+    fn serves_threading(_: &Attributes) -> bool {
+        true
+    }
+
+    unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno> {
+        Ok(SoftFabric { net: info.net })
+    }
+
+    unsafe fn fabric_close(_: &Self::Fabric) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
+        let net = fabric.net;
+        if !core::ptr::eq(net, info.net) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(SoftDomain { net, number: net.domains.fetch_add(1, Ordering::Relaxed) })
+    }
+
+    unsafe fn domain_close(_: &Self::Domain) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    unsafe fn av_places(domain: &Self::Domain, _: usize) -> usize {
+        domain.net.attr.endpoints.into()
+    }
+
+    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
+        Ok(SoftAv { net: domain.net })
+    }
+
+    unsafe fn av_close(_: &Self::Av) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
+        parse_address(av.net.identity, av.net.attr.endpoints, address).ok_or(Errno::EINVAL)
+    }
+
+    unsafe fn av_remove(_: &Self::Av, _: FabricAddr) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    unsafe fn av_lookup(av: &Self::Av, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
+        write_address(av.net.identity, peer.0)
+    }
+
+    fn cq_layout(depth: usize) -> Layout {
+        Queue::layout(depth)
+    }
+
+    unsafe fn cq_open(domain: &Self::Domain, depth: usize, _: bool, memory: NonNull<u8>) -> Result<Self::Cq, Errno> {
+        // SAFETY: the caller's contract: the memory has the layout of the depth.
+        let queue = unsafe { Queue::build(memory, depth) }.ok_or(Errno::EINVAL)?;
+        Ok(SoftCq { net: domain.net, queue })
+    }
+
+    unsafe fn cq_close(_: &Self::Cq) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    // Always: a completion is built in place then, instead of being copied from one return value to the next.
+    #[inline(always)]
+    unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<&Event>, Errno> {
+        // SAFETY: built by `cq_open`, in memory that stays until the queue is closed.
+        let queue = unsafe { cq.queue.as_ref() };
+        if queue.is_empty() {
+            cq.net.advance(queue);
+        }
+        Ok(queue.pop())
+    }
+
+    unsafe fn cq_error_text(_: &Self::Cq, provider_errno: i32, out: &mut [u8]) -> usize {
+        let text = Errno::from_raw(provider_errno).text().as_bytes();
+        out.iter_mut().zip(text).map(|(to, from)| *to = *from).count()
+    }
+
+    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, access: Access, _: MemoryKey) -> Result<Self::Mr, Errno> {
+        let net = domain.net;
+        let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number };
+        let _opening = net.opening.lock();
+        let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;
+        Ok(SoftMr { net, key: region.open(index, exposed) })
+    }
+
+    fn mr_key(mr: &Self::Mr) -> MemoryKey {
+        mr.key
+    }
+
+    fn mr_descriptor(_: &Self::Mr) -> usize {
+        0
+    }
+
+    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
+        mr.net.regions().get(Region::index(mr.key)).ok_or(Errno::EINVAL)?.close();
+        Ok(())
+    }
+
+    unsafe fn endpoint_open(
+        domain: &Self::Domain,
+        info: &Self::Info,
+        bind: Bindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        let net = domain.net;
+        if !core::ptr::eq(net, info.net) {
+            return Err(Errno::EINVAL.into());
+        }
+        // SAFETY: the caller's contract: queues are closed after their endpoints, and used by this thread.
+        let (index, generation) = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue) }?;
+        Ok(SoftEndpoint { net, index, generation })
+    }
+
+    unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: usize) -> Result<Closing, Errno> {
+        endpoint.net.close_port(endpoint.index);
+        Ok(Closing::Closed)
+    }
+
+    // No endpoint is ever retired.
+    unsafe fn endpoint_leave(_: &Self::Endpoint, _: bool) {}
+
+    unsafe fn endpoint_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno> {
+        write_address(endpoint.net.identity, fabric_addr(endpoint.index, endpoint.generation))
+    }
+
+    unsafe fn cancel(endpoint: &Self::Endpoint, context: Context) -> Result<(), Errno> {
+        endpoint.net.cancel(endpoint.index, context.addr());
+        Ok(())
+    }
+
+    #[inline]
+    unsafe fn send(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let outgoing = Outgoing {
+            kind: Kind::Message,
+            to: to.0,
+            tag: 0,
+            data,
+            bytes: lent.ptr().as_ptr(),
+            len: lent.len(),
+            context: Some(context.addr()),
+        };
+        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+        unsafe { endpoint.net.send(endpoint.index, &outgoing) }
+    }
+
+    #[inline]
+    unsafe fn inject(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+    ) -> Result<(), Refusal> {
+        let outgoing = Outgoing {
+            kind: Kind::Message,
+            to: to.0,
+            tag: 0,
+            data,
+            bytes: bytes.as_ptr(),
+            len: bytes.len(),
+            context: None,
+        };
+        // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
+        unsafe { endpoint.net.send(endpoint.index, &outgoing) }
+    }
+
+    #[inline]
+    unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        let want = Want {
+            from: from.0,
+            tag: TagMatch::any(),
+            ptr: lent.ptr().as_ptr(),
+            len: lent.len(),
+            context: context.addr(),
+        };
+        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+        unsafe { endpoint.net.post_receive(endpoint.index, Kind::Message, want) }
+    }
+
+    #[inline]
+    unsafe fn tagged_send(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        tag: Tag,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let outgoing = Outgoing {
+            kind: Kind::Tagged,
+            to: to.0,
+            tag: tag.0,
+            data,
+            bytes: lent.ptr().as_ptr(),
+            len: lent.len(),
+            context: Some(context.addr()),
+        };
+        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+        unsafe { endpoint.net.send(endpoint.index, &outgoing) }
+    }
+
+    #[inline]
+    unsafe fn tagged_inject(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+        tag: Tag,
+    ) -> Result<(), Refusal> {
+        let outgoing = Outgoing {
+            kind: Kind::Tagged,
+            to: to.0,
+            tag: tag.0,
+            data,
+            bytes: bytes.as_ptr(),
+            len: bytes.len(),
+            context: None,
+        };
+        // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
+        unsafe { endpoint.net.send(endpoint.index, &outgoing) }
+    }
+
+    #[inline]
+    unsafe fn tagged_recv(
+        endpoint: &Self::Endpoint,
+        from: FabricAddr,
+        lent: &Lent,
+        tag: TagMatch,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let want = Want { from: from.0, tag, ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr() };
+        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+        unsafe { endpoint.net.post_receive(endpoint.index, Kind::Tagged, want) }
+    }
+
+    #[inline]
+    unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        // SAFETY: the caller's contract: what is lent is writable.
+        unsafe { endpoint.net.read(endpoint.index, &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
+    }
+
+    #[inline]
+    unsafe fn write(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the caller's contract: what is lent is readable.
+        unsafe { endpoint.net.write(endpoint.index, &to, lent.ptr().as_ptr(), lent.len(), data, Some(context.addr())) }
+    }
+
+    #[inline]
+    unsafe fn inject_write(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+    ) -> Result<(), Refusal> {
+        // SAFETY: a borrow is readable.
+        unsafe { endpoint.net.write(endpoint.index, &to, bytes.as_ptr(), bytes.len(), data, None) }
+    }
+}

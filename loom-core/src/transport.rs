@@ -1,0 +1,479 @@
+//! The boundary: what a transport must provide so that the safe objects can be written once.
+//!
+//! [`Transport`] is the line between "safe, written once" and "raw, one per transport". Its functions open, close,
+//! post, poll and control; they neither allocate through loom nor check what the objects have checked.
+
+#![allow(unsafe_code, reason = "the unsafe trait `Transport` and its contract")]
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use crate::buffer::Lent;
+use crate::vocabulary::{
+    Access, Attributes, CompletionFlags, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, RemoteAddr, Tag,
+    TagMatch,
+};
+
+/// The word that travels with a posted operation and names it in its completion; libfabric's `void *context`.
+///
+/// Either a plain number or a pointer to provider scratch space inside the operation's slot; the
+/// [op table](crate::engine::op_table) decides which, and alone interprets what comes back.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct Context(*mut ());
+
+impl Context {
+    /// No operation: for posts which report no completion.
+    pub const NONE: Context = Context(core::ptr::null_mut());
+
+    /// A number that is not an address.
+    #[inline]
+    #[must_use]
+    pub const fn word(word: u64) -> Self {
+        const { assert!(usize::BITS == 64, "an operation's context is a 64-bit word") };
+        #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
+        Context(core::ptr::without_provenance_mut(word as usize))
+    }
+
+    /// The address of scratch space which the provider may write while the operation is in flight.
+    #[inline]
+    #[must_use]
+    pub const fn space(space: *mut [u64; 8]) -> Self {
+        Context(space.cast())
+    }
+
+    /// The pointer to hand to a provider.
+    #[inline]
+    #[must_use]
+    pub const fn as_ptr(self) -> *mut () {
+        self.0
+    }
+
+    /// The number that the completion will carry.
+    #[inline]
+    #[must_use]
+    pub fn addr(self) -> u64 {
+        self.0.addr() as u64
+    }
+}
+
+/// One entry of a transport's completion queue, as the transport reports it.
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_cq_tagged_entry")]
+#[doc(alias = "fi_cq_err_entry")]
+pub struct Event {
+    /// The context word of the operation; anything at all for events that belong to none.
+    pub context: u64,
+    /// What kind of operation completed, and which of the fields below mean something.
+    pub flags: CompletionFlags,
+    /// Bytes transferred.
+    pub len: usize,
+    /// The tag, for tagged receives.
+    pub tag: Tag,
+    /// Immediate data, if `flags` has `REMOTE_CQ_DATA`.
+    pub data: ImmediateData,
+    /// The sender, or [`FabricAddr::UNSPEC`].
+    pub source: FabricAddr,
+    /// Zero for success.
+    pub errno: Errno,
+    /// The provider's own error number; zero for success.
+    pub provider_errno: i32,
+    /// Bytes of the message that did not fit into the receive buffer.
+    pub overflow: usize,
+}
+
+impl Event {
+    /// A successful event without tag, data or source.
+    #[inline]
+    #[must_use]
+    pub const fn success(context: u64, flags: CompletionFlags, len: usize) -> Self {
+        Event {
+            context,
+            flags,
+            len,
+            tag: Tag(0),
+            data: ImmediateData(0),
+            source: FabricAddr::UNSPEC,
+            errno: Errno::from_raw(0),
+            provider_errno: 0,
+            overflow: 0,
+        }
+    }
+
+    /// A failed event of which nothing was transferred.
+    #[inline]
+    #[must_use]
+    pub const fn failure(context: u64, flags: CompletionFlags, errno: Errno) -> Self {
+        let mut event = Event::success(context, flags, 0);
+        event.errno = errno;
+        event.provider_errno = errno.as_raw();
+        event
+    }
+
+    /// Whether the operation failed.
+    #[inline]
+    #[must_use]
+    pub const fn is_error(&self) -> bool {
+        self.errno.as_raw() != 0
+    }
+}
+
+/// Why a transport did not take a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Something is full for the moment: poll the queue and post again. Not an error.
+    #[doc(alias = "FI_EAGAIN")]
+    Again,
+    /// It will not be taken as it is.
+    Errno(Errno),
+}
+
+/// Why an endpoint was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndpointError {
+    /// The reason.
+    pub errno: Errno,
+    /// The provider failed to close again what was opened before the failure: what the endpoint is bound to must stay
+    /// open for ever.
+    pub left_open: bool,
+}
+
+impl From<Errno> for EndpointError {
+    /// A failure which left nothing open.
+    fn from(errno: Errno) -> Self {
+        EndpointError { errno, left_open: false }
+    }
+}
+
+/// What became of an endpoint that was to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a retired endpoint still has what was lent through it"]
+pub enum Closing {
+    /// It is closed: nothing that was lent through it is touched any more.
+    Closed,
+    /// It is still open, because the provider cannot close it safely for now: receives are under way, or other endpoints
+    /// would be hurt that have talked to it. Its operations go on and end like others; nothing new is posted on it.
+    /// Closing may be tried again.
+    Retired,
+    /// Its queues are not polled any more (`endpoint_leave`), and nothing that was lent through it is touched; but the
+    /// provider cannot close it, and so not what it is bound to.
+    Left,
+}
+
+/// Where an RMA operation goes in the peer's memory; libfabric's `fi_rma_iov` without the length.
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_rma_iov")]
+pub struct RmaTarget {
+    /// The peer.
+    pub to: FabricAddr,
+    /// Virtual address or offset in the region, as the peer's domain asks for.
+    pub addr: RemoteAddr,
+    /// The region's key.
+    pub key: MemoryKey,
+}
+
+/// What an endpoint is bound to before it is enabled.
+#[derive(Debug)]
+pub struct Bindings<'a, T: Transport> {
+    /// Where transmit completions go.
+    pub tx: &'a T::Cq,
+    /// Where receive completions and peers' events go; the same queue as `tx`, or another.
+    pub rx: &'a T::Cq,
+    /// Where peers' addresses are found.
+    pub av: &'a T::Av,
+}
+
+/// Which of a provider's names to read from an info.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// `fi_info.fabric_attr->prov_name`
+    Provider,
+    /// `fi_info.fabric_attr->name`
+    Fabric,
+    /// `fi_info.domain_attr->name`
+    Domain,
+}
+
+/// A network layer underneath the safe objects.
+///
+/// Handles are raw: dropping one does nothing, and each is closed by exactly one call of its `*_close`.
+///
+/// # Contract of callers
+///
+/// Every `unsafe fn` here relies on the caller for the following, and names nothing else:
+///
+/// - a handle is used only between the success of its `*_open` and the call of its `*_close`;
+/// - children are closed before parents: endpoints, queues, address vectors and regions before their domain,
+///   endpoints before the queues and vectors they are bound to, a domain before its fabric;
+/// - a close is called once, unless an endpoint's says [`Closing::Retired`]. Whatever it returns, the handle is never
+///   used again; a retired endpoint's is used for cancelling and closing only;
+/// - one queue and the endpoints bound to it are used by one thread at a time;
+/// - memory lent with a post ([`Lent`], with the access that the operation needs) stays valid until its event was
+///   polled or `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`]; so does the scratch space of its [`Context`];
+/// - a [`FabricAddr`] given to a post was returned by `av_insert` of the endpoint's vector and not removed since,
+///   or is `UNSPEC` where a receive means any source;
+/// - memory given to `cq_open` has the layout that `cq_layout` returned and stays until the last call that names the
+///   queue; memory registered with `mr_open` stays until `mr_close` returned `Ok`.
+///
+/// # Safety
+///
+/// Implementations promise:
+///
+/// - after `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`] nobody touches memory lent through that endpoint, or its contexts' space;
+/// - after `mr_close` returned `Ok` no peer reaches the region's memory through this transport;
+/// - a context is reported at most once per post, and a context which was posted is never invented. (Contexts of
+///   endpoints already closed, and values never posted, may be reported: callers recognise them);
+/// - a successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent, and `len`
+///   never exceeds what was lent;
+/// - no pointer into a caller's storage is kept, except to what a post lent and to what `cq_open` was given;
+/// - no function unwinds.
+pub unsafe trait Transport: Sized {
+    /// A description of what can be opened: `fi_info`. Owned and cloneable.
+    type Info: Clone;
+    /// `fid_fabric`
+    type Fabric;
+    /// `fid_domain`. Whether it is `Sync` is the transport's threading level.
+    type Domain;
+    /// `fid_av`
+    type Av;
+    /// `fid_cq`
+    type Cq;
+    /// `fid_mr`
+    type Mr;
+    /// `fid_ep`
+    type Endpoint;
+
+    /// All numbers of an info.
+    fn attributes(info: &Self::Info) -> Attributes;
+    /// A name in an info, if it has one.
+    fn name(info: &Self::Info, name: Name) -> Option<&str>;
+    /// The local address in an info, if it has one.
+    fn source_address(info: &Self::Info) -> Option<EndpointAddr>;
+    /// The peer's address in an info, if it has one.
+    fn destination_address(info: &Self::Info) -> Option<EndpointAddr>;
+    /// Whether a domain opened from this info is serialised as this transport type needs.
+    fn serves_threading(attributes: &Attributes) -> bool;
+
+    /// `fi_fabric`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno>;
+    /// `fi_close` of a fabric.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn fabric_close(fabric: &Self::Fabric) -> Result<(), Errno>;
+
+    /// `fi_domain`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno>;
+    /// `fi_close` of a domain.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn domain_close(domain: &Self::Domain) -> Result<(), Errno>;
+
+    /// How many places a table needs for `capacity` peers: fabric addresses of the domain have smaller indices.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn av_places(domain: &Self::Domain, capacity: usize) -> usize;
+    /// `fi_av_open` for about `capacity` peers, as a table (`FI_AV_TABLE`): the low 32 bits of the fabric addresses
+    /// that it hands out are small numbers, one for each peer.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn av_open(domain: &Self::Domain, capacity: usize) -> Result<Self::Av, Errno>;
+    /// `fi_close` of an address vector.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn av_close(av: &Self::Av) -> Result<(), Errno>;
+    /// `fi_av_insert` of one address.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno>;
+    /// `fi_av_remove` of one address.
+    ///
+    /// # Safety
+    /// The contract of callers; and no operation in flight refers to the address.
+    unsafe fn av_remove(av: &Self::Av, peer: FabricAddr) -> Result<(), Errno>;
+    /// `fi_av_lookup`
+    ///
+    /// # Safety
+    /// The contract of callers; `peer` was inserted and not removed.
+    unsafe fn av_lookup(av: &Self::Av, peer: FabricAddr) -> Result<EndpointAddr, Errno>;
+
+    /// What memory a queue for `depth` events needs from the caller.
+    fn cq_layout(depth: usize) -> Layout;
+    /// `fi_cq_open` for `depth` events; `with_source` asks for sender addresses (`fi_cq_readfrom`).
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn cq_open(
+        domain: &Self::Domain,
+        depth: usize,
+        with_source: bool,
+        memory: NonNull<u8>,
+    ) -> Result<Self::Cq, Errno>;
+    /// `fi_close` of a completion queue.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn cq_close(cq: &Self::Cq) -> Result<(), Errno>;
+    /// The next event, after driving progress if there is none at hand; `Ok(None)` says that the queue was empty.
+    ///
+    /// The event is shown where it lies, and implementations inline what they do for one that is at hand: the queue above
+    /// then builds the completion from it without a copy in between, which is a third of the cost of a poll. An error is
+    /// one of the queue itself, not of an operation.
+    ///
+    /// # Safety
+    /// The contract of callers; the event is looked at before the transport is called again.
+    unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<&Event>, Errno>;
+    /// `fi_cq_strerror`: writes the provider's text for its own error number, and returns how many bytes it wrote.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn cq_error_text(cq: &Self::Cq, provider_errno: i32, out: &mut [u8]) -> usize;
+
+    /// `fi_mr_reg`: `key` is the wanted key where the provider does not choose.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, access: Access, key: MemoryKey) -> Result<Self::Mr, Errno>;
+    /// `fi_mr_key`
+    fn mr_key(mr: &Self::Mr) -> MemoryKey;
+    /// `fi_mr_desc`, as a number.
+    fn mr_descriptor(mr: &Self::Mr) -> usize;
+    /// `fi_close` of a region. Returns once no peer's operation touches the memory any more.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno>;
+
+    /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` in the order that they need. On error nothing is left open, or the
+    /// error says so.
+    ///
+    /// # Safety
+    /// The contract of callers; everything in `bind` belongs to `domain`.
+    unsafe fn endpoint_open(
+        domain: &Self::Domain,
+        info: &Self::Info,
+        bind: Bindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError>;
+    /// `fi_close` of an endpoint: the point after which nothing lent through it is touched. `receives` is how many
+    /// receives are in flight on it: there are providers that do not survive closing in the middle of one.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn endpoint_close(endpoint: &Self::Endpoint, receives: usize) -> Result<Closing, Errno>;
+    /// The queues of a retired endpoint are not polled from now on: until `endpoint_close` retires it again, or, with nothing
+    /// in flight on it, for good.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn endpoint_leave(endpoint: &Self::Endpoint, for_good: bool);
+    /// `fi_getname`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn endpoint_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno>;
+    /// `fi_cancel`: asks for the operation to end. Its event still comes.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn cancel(endpoint: &Self::Endpoint, context: Context) -> Result<(), Errno>;
+
+    /// `fi_send`, or `fi_senddata` with immediate data.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn send(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal>;
+    /// `fi_inject`, or `fi_injectdata`: `bytes` may be reused at once, and no event reports success.
+    ///
+    /// # Safety
+    /// The contract of callers; `bytes` is not longer than `inject_size`.
+    unsafe fn inject(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+    ) -> Result<(), Refusal>;
+    /// `fi_recv`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal>;
+
+    /// `fi_tsend`, or `fi_tsenddata` with immediate data.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn tagged_send(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        tag: Tag,
+        context: Context,
+    ) -> Result<(), Refusal>;
+    /// `fi_tinject`, or `fi_tinjectdata`.
+    ///
+    /// # Safety
+    /// The contract of callers; `bytes` is not longer than `inject_size`.
+    unsafe fn tagged_inject(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+        tag: Tag,
+    ) -> Result<(), Refusal>;
+    /// `fi_trecv`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn tagged_recv(
+        endpoint: &Self::Endpoint,
+        from: FabricAddr,
+        lent: &Lent,
+        tag: TagMatch,
+        context: Context,
+    ) -> Result<(), Refusal>;
+
+    /// `fi_read`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal>;
+    /// `fi_write`, or `fi_writedata` with immediate data.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn write(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal>;
+    /// `fi_inject_write`, or `fi_inject_writedata`.
+    ///
+    /// # Safety
+    /// The contract of callers; `bytes` is not longer than `inject_size`.
+    unsafe fn inject_write(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+    ) -> Result<(), Refusal>;
+}

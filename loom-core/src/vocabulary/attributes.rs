@@ -1,0 +1,222 @@
+//! What an `fi_info` says in numbers.
+//!
+//! The fields have the names of the C structures; what is a pointer there (names, addresses, keys) is not here. Zero in
+//! hints means "no demand"; sizes are in bytes, counts in objects or operations.
+
+use super::{
+    AddressFormat, AvType, Caps, CompOrder, EndpointType, Mode, MrMode, MsgOrder, OpFlags, Progress, Protocol,
+    ResourceMgmt, Threading, TrafficClass, Version,
+};
+
+/// The numbers of an `fi_info`: what is asked for in hints, or what a provider grants.
+///
+/// # References
+///
+/// - `fi_getinfo(3)`
+#[doc(alias = "fi_info")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// Capabilities.
+    pub caps: Caps,
+    /// Demands on the user.
+    pub mode: Mode,
+    /// Format of the addresses.
+    pub addr_format: AddressFormat,
+    /// The endpoint.
+    #[doc(alias = "ep_attr")]
+    pub endpoint: EndpointAttributes,
+    /// The transmit side of the endpoint.
+    #[doc(alias = "tx_attr")]
+    pub tx: TxAttributes,
+    /// The receive side of the endpoint.
+    #[doc(alias = "rx_attr")]
+    pub rx: RxAttributes,
+    /// The domain.
+    #[doc(alias = "domain_attr")]
+    pub domain: DomainAttributes,
+    /// Version of the interface that was asked for (`fi_fabric_attr`).
+    #[doc(alias = "fi_fabric_attr")]
+    pub api_version: Version,
+    /// Version of the provider (`fi_fabric_attr`).
+    #[doc(alias = "prov_version")]
+    pub provider_version: Version,
+}
+
+/// Attributes of an endpoint.
+///
+/// # References
+///
+/// - `fi_endpoint(3)`, section *Endpoint attributes*
+#[doc(alias = "fi_ep_attr")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndpointAttributes {
+    /// Kind of the endpoint (`type` in C).
+    #[doc(alias = "type")]
+    pub kind: EndpointType,
+    /// Protocol on the wire.
+    pub protocol: Protocol,
+    /// Version of the protocol, as its provider counts.
+    pub protocol_version: u32,
+    /// Longest message or RMA operation, in bytes.
+    pub max_msg_size: usize,
+    /// Room that [`Mode::MSG_PREFIX`] asks for at the start of a message buffer, in bytes.
+    pub msg_prefix_size: usize,
+    /// Longest transfer for which read-after-write order holds, in bytes.
+    pub max_order_raw_size: usize,
+    /// Longest transfer for which write-after-read order holds, in bytes.
+    pub max_order_war_size: usize,
+    /// Longest transfer for which write-after-write order holds, in bytes.
+    pub max_order_waw_size: usize,
+    /// Format of tags: the fields that the provider tells apart are runs of equal bits.
+    pub mem_tag_format: u64,
+    /// Transmit contexts of a scalable endpoint; `usize::MAX` stands for a shared context.
+    pub tx_ctx_cnt: usize,
+    /// Receive contexts of a scalable endpoint; `usize::MAX` stands for a shared context.
+    pub rx_ctx_cnt: usize,
+}
+
+/// Attributes of the transmit side of an endpoint.
+///
+/// # References
+///
+/// - `fi_endpoint(3)`, section *Transmit context attributes*
+#[doc(alias = "fi_tx_attr")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxAttributes {
+    /// Capabilities.
+    pub caps: Caps,
+    /// Demands on the user.
+    pub mode: Mode,
+    /// Flags of operations that name none.
+    pub op_flags: OpFlags,
+    /// Order of operations.
+    pub msg_order: MsgOrder,
+    /// Order of completions.
+    pub comp_order: CompOrder,
+    /// Longest buffer that may be injected, in bytes.
+    pub inject_size: usize,
+    /// Operations that may be in flight.
+    pub size: usize,
+    /// Local buffers in one operation.
+    pub iov_limit: usize,
+    /// Remote buffers in one RMA operation.
+    pub rma_iov_limit: usize,
+    /// Traffic class.
+    pub tclass: TrafficClass,
+}
+
+/// Attributes of the receive side of an endpoint.
+///
+/// # References
+///
+/// - `fi_endpoint(3)`, section *Receive context attributes*
+#[doc(alias = "fi_rx_attr")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxAttributes {
+    /// Capabilities.
+    pub caps: Caps,
+    /// Demands on the user.
+    pub mode: Mode,
+    /// Flags of operations that name none.
+    pub op_flags: OpFlags,
+    /// Order of operations.
+    pub msg_order: MsgOrder,
+    /// Order of completions.
+    pub comp_order: CompOrder,
+    /// Room for messages that arrive before their buffer, in bytes.
+    pub total_buffered_recv: usize,
+    /// Receives that may be posted.
+    pub size: usize,
+    /// Local buffers in one operation.
+    pub iov_limit: usize,
+}
+
+/// Attributes of a domain.
+///
+/// # References
+///
+/// - `fi_domain(3)`, section *Domain attributes*
+#[doc(alias = "fi_domain_attr")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DomainAttributes {
+    /// Which calls must not run at the same time.
+    pub threading: Threading,
+    /// Who drives connections, address vectors and the like.
+    pub control_progress: Progress,
+    /// Who drives transfers.
+    pub data_progress: Progress,
+    /// Who prevents queues from overflowing.
+    pub resource_mgmt: ResourceMgmt,
+    /// How address vectors number their addresses.
+    pub av_type: AvType,
+    /// How memory must be registered.
+    pub mr_mode: MrMode,
+    /// Size of a memory key, in bytes.
+    pub mr_key_size: usize,
+    /// Size of immediate data, in bytes; zero when there is none.
+    pub cq_data_size: usize,
+    /// Completion queues, as a hint for their best number.
+    pub cq_cnt: usize,
+    /// Endpoints, as a hint for their best number.
+    pub ep_cnt: usize,
+    /// Transmit contexts, as a hint for their best number.
+    pub tx_ctx_cnt: usize,
+    /// Receive contexts, as a hint for their best number.
+    pub rx_ctx_cnt: usize,
+    /// Transmit contexts of one endpoint, at most.
+    pub max_ep_tx_ctx: usize,
+    /// Receive contexts of one endpoint, at most.
+    pub max_ep_rx_ctx: usize,
+    /// Endpoints that share one transmit context, at most.
+    pub max_ep_stx_ctx: usize,
+    /// Endpoints that share one receive context, at most.
+    pub max_ep_srx_ctx: usize,
+    /// Counters, as a hint for their best number.
+    pub cntr_cnt: usize,
+    /// Buffers in one registration.
+    pub mr_iov_limit: usize,
+    /// Capabilities of the domain.
+    pub caps: Caps,
+    /// Demands of the domain.
+    pub mode: Mode,
+    /// Length of the provider's data in a completion error, at most, in bytes.
+    pub max_err_data: usize,
+    /// Memory regions, as a hint for their best number.
+    pub mr_cnt: usize,
+    /// Traffic class of endpoints that ask for none.
+    pub tclass: TrafficClass,
+    /// Authorization keys of one endpoint, at most; zero where the library has no such field (before 1.20).
+    pub max_ep_auth_key: usize,
+    /// Highest number of a group of peers; zero where the library has no such field (libfabric 1).
+    pub max_group_id: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_demanded_by_default() {
+        let hints = Attributes::default();
+        assert_eq!(hints.caps, Caps::empty());
+        assert_eq!(hints.addr_format, AddressFormat::UNSPEC);
+        assert_eq!(hints.endpoint.kind, EndpointType::UNSPEC);
+        assert_eq!(hints.tx.msg_order, MsgOrder::NONE);
+        assert_eq!(hints.rx.size, 0);
+        assert_eq!(hints.domain.mr_mode, MrMode::empty());
+        assert_eq!(hints.api_version, Version::new(0, 0));
+    }
+
+    #[test]
+    fn unknown_numbers_travel_in_attributes() {
+        let granted = Attributes {
+            caps: Caps::from_bits_retain(1 << 62),
+            domain: DomainAttributes { threading: Threading::from_raw(99), ..DomainAttributes::default() },
+            ..Attributes::default()
+        };
+        let copy = granted;
+        assert_eq!(copy, granted);
+        assert_eq!(copy.caps.bits(), 1 << 62);
+        assert_eq!(copy.domain.threading.as_raw(), 99);
+    }
+}

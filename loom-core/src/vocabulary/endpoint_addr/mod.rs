@@ -1,0 +1,160 @@
+//! The address of an endpoint, kept byte for byte as the provider gave it.
+
+use core::error::Error;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
+use super::AddressFormat;
+
+mod socket;
+mod text;
+mod wire;
+
+/// The address of an endpoint: a format, and up to [`MAX_LEN`](Self::MAX_LEN) bytes as the provider gave them.
+///
+/// loom never interprets the bytes on their way from one provider to another. What it can do besides:
+///
+/// * **Sockets.** `From<SocketAddr>` makes `FI_SOCKADDR_IN` and `FI_SOCKADDR_IN6` addresses (laid out as on Linux), and
+///   `SocketAddr::try_from(&addr)` reads them, `FI_SOCKADDR` and `FI_SOCKADDR_IP` too.
+/// * **Text.** [`Display`](fmt::Display) prints, and [`FromStr`](core::str::FromStr) reads back to the same format and
+///   the same bytes, in the style of `fi_av_straddr`:
+///
+///   | address | text |
+///   |---|---|
+///   | sockets | `fi_sockaddr_in://127.0.0.1:4242`, `fi_sockaddr_in6://[::1]:4242` |
+///   | `FI_ADDR_STR` | the string itself: `fi_shm://1234` |
+///   | others | the format and hexadecimal bytes: `fi_addr_efa://fe80…` |
+///   | formats without a name | `fi_format_4242://00ff…` |
+///
+///   A socket address whose bytes its text would not tell (flow information, bytes in the padding, a wrong length), and
+///   a string that is not visible ASCII with a `scheme://` of its own and exactly one terminating zero byte, are printed
+///   in hexadecimal as well: `fi_sockaddr_in://0200…`, `fi_addr_str://61…`. Plain `127.0.0.1:4242` and `[::1]:4242` are
+///   read, not printed.
+/// * **Bytes for a bootstrap**, self-delimiting: [`encode`](Self::encode) and [`decode`](Self::decode).
+///
+/// # References
+///
+/// - `fi_cm(3)`, `fi_getname`
+/// - `fi_av(3)`, `fi_av_straddr`
+#[doc(alias = "fi_getname")]
+#[doc(alias = "fi_av_straddr")]
+#[derive(Clone)]
+pub struct EndpointAddr {
+    format: AddressFormat,
+    /// At most `MAX_LEN`.
+    len: usize,
+    /// Zero from `len` on.
+    bytes: [u8; Self::MAX_LEN],
+}
+
+impl EndpointAddr {
+    /// The most bytes that an address may have.
+    pub const MAX_LEN: usize = 512;
+
+    /// An address of this format, with a copy of these bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`AddressError::TooLong`]: more than [`MAX_LEN`](Self::MAX_LEN) bytes.
+    pub fn new(format: AddressFormat, bytes: &[u8]) -> Result<Self, AddressError> {
+        let mut addr = Self { format, len: bytes.len(), bytes: [0; Self::MAX_LEN] };
+        addr.bytes.get_mut(..bytes.len()).ok_or(AddressError::TooLong)?.copy_from_slice(bytes);
+        Ok(addr)
+    }
+
+    /// The format of the bytes.
+    #[must_use]
+    pub const fn format(&self) -> AddressFormat {
+        self.format
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl PartialEq for EndpointAddr {
+    fn eq(&self, other: &Self) -> bool {
+        self.format == other.format && self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for EndpointAddr {}
+
+impl Hash for EndpointAddr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.format.hash(state);
+        self.bytes().hash(state);
+    }
+}
+
+impl fmt::Debug for EndpointAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EndpointAddr({self})")
+    }
+}
+
+/// Why bytes or text are not an address, or an address not what was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// More than [`EndpointAddr::MAX_LEN`] bytes.
+    TooLong,
+    /// The bytes end before the encoded address does.
+    Truncated,
+    /// The buffer cannot take the encoded address.
+    BufferTooSmall,
+    /// Not an IPv4 or IPv6 socket address: another format or family, or a wrong length.
+    NotASocket,
+    /// Not text that an address prints as.
+    Malformed,
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLong => "address too long",
+            Self::Truncated => "encoded address ends early",
+            Self::BufferTooSmall => "buffer too small for the encoded address",
+            Self::NotASocket => "not an IPv4 or IPv6 socket address",
+            Self::Malformed => "malformed address text",
+        })
+    }
+}
+
+impl Error for AddressError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{AddressError, AddressFormat, EndpointAddr};
+    use std::collections::HashSet;
+    use std::vec;
+
+    #[test]
+    fn bytes_and_format_are_kept() {
+        let addr = EndpointAddr::new(AddressFormat::from_raw(4242), &[1, 2, 0]).unwrap();
+        assert_eq!(addr.format().as_raw(), 4242);
+        assert_eq!(addr.bytes(), [1, 2, 0]);
+    }
+
+    #[test]
+    fn too_long_is_an_error_and_the_limit_is_not() {
+        let bytes = vec![7; EndpointAddr::MAX_LEN + 1];
+        assert_eq!(EndpointAddr::new(AddressFormat::ADDR_EFA, &bytes), Err(AddressError::TooLong));
+        let longest = EndpointAddr::new(AddressFormat::ADDR_EFA, &bytes[1..]).unwrap();
+        assert_eq!(longest.bytes(), &bytes[1..]);
+    }
+
+    #[test]
+    fn equality_and_hash_see_format_and_bytes() {
+        let addr = |format, bytes: &[u8]| EndpointAddr::new(format, bytes).unwrap();
+        let one = addr(AddressFormat::ADDR_EFA, &[1]);
+        assert_eq!(one, one.clone());
+        assert_ne!(one, addr(AddressFormat::ADDR_CXI, &[1]));
+        assert_ne!(one, addr(AddressFormat::ADDR_EFA, &[1, 0]));
+        let set = HashSet::from([one.clone(), one, addr(AddressFormat::ADDR_EFA, &[])]);
+        assert_eq!(set.len(), 2);
+    }
+}

@@ -1,0 +1,175 @@
+//! Socket addresses: `struct sockaddr_in` and `struct sockaddr_in6` as Linux lays them out.
+
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use super::{AddressError, AddressFormat, EndpointAddr};
+
+const AF_INET: u16 = 2;
+const AF_INET6: u16 = 10;
+
+/// Length of `struct sockaddr_in`: family, port, four octets, eight bytes of padding.
+const IN_LEN: usize = 16;
+/// Length of `struct sockaddr_in6`: family, port, flow information, sixteen octets, scope.
+const IN6_LEN: usize = 28;
+
+impl From<SocketAddr> for EndpointAddr {
+    fn from(socket: SocketAddr) -> Self {
+        let format = match socket {
+            SocketAddr::V4(_) => AddressFormat::SOCKADDR_IN,
+            SocketAddr::V6(_) => AddressFormat::SOCKADDR_IN6,
+        };
+        Self::from_socket(format, socket)
+    }
+}
+
+impl TryFrom<&EndpointAddr> for SocketAddr {
+    type Error = AddressError;
+
+    /// Reads `FI_SOCKADDR_IN`, `FI_SOCKADDR_IN6`, and `FI_SOCKADDR` or `FI_SOCKADDR_IP` of these families.
+    ///
+    /// # Errors
+    ///
+    /// [`AddressError::NotASocket`]: another format, another family, or a length that is not the family's.
+    fn try_from(addr: &EndpointAddr) -> Result<Self, AddressError> {
+        let (v4, v6) = families(addr.format());
+        let socket = match *addr.bytes() {
+            [f0, f1, p0, p1, a, b, c, d, ref padding @ ..]
+                if v4 && padding.len() == IN_LEN - 8 && u16::from_ne_bytes([f0, f1]) == AF_INET =>
+            {
+                let port = u16::from_be_bytes([p0, p1]);
+                Self::V4(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), port))
+            }
+            [f0, f1, p0, p1, i0, i1, i2, i3, ref octets @ .., s0, s1, s2, s3]
+                if v6 && u16::from_ne_bytes([f0, f1]) == AF_INET6 =>
+            {
+                let octets: [u8; 16] = octets.try_into().map_err(|_| AddressError::NotASocket)?;
+                Self::V6(SocketAddrV6::new(
+                    Ipv6Addr::from(octets),
+                    u16::from_be_bytes([p0, p1]),
+                    u32::from_ne_bytes([i0, i1, i2, i3]),
+                    u32::from_ne_bytes([s0, s1, s2, s3]),
+                ))
+            }
+            _ => return Err(AddressError::NotASocket),
+        };
+        Ok(socket)
+    }
+}
+
+/// Whether addresses of this format may be IPv4, and whether they may be IPv6.
+pub(super) fn families(format: AddressFormat) -> (bool, bool) {
+    match format {
+        AddressFormat::SOCKADDR_IN => (true, false),
+        AddressFormat::SOCKADDR_IN6 => (false, true),
+        AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => (true, true),
+        _ => (false, false),
+    }
+}
+
+impl EndpointAddr {
+    /// The bytes of a socket address, under a format that the caller knows to admit its family.
+    pub(super) fn from_socket(format: AddressFormat, socket: SocketAddr) -> Self {
+        let mut bytes = [0; Self::MAX_LEN];
+        let mut rest = bytes.iter_mut();
+        let mut put = |field: &[u8]| {
+            // `zip` asks the field first, so that a field's end takes no place.
+            for (byte, place) in field.iter().zip(rest.by_ref()) {
+                *place = *byte;
+            }
+        };
+        let len = match socket {
+            SocketAddr::V4(v4) => {
+                put(&AF_INET.to_ne_bytes());
+                put(&v4.port().to_be_bytes());
+                put(&v4.ip().octets());
+                IN_LEN
+            }
+            SocketAddr::V6(v6) => {
+                put(&AF_INET6.to_ne_bytes());
+                put(&v6.port().to_be_bytes());
+                put(&v6.flowinfo().to_ne_bytes());
+                put(&v6.ip().octets());
+                put(&v6.scope_id().to_ne_bytes());
+                IN6_LEN
+            }
+        };
+        Self { format, len, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(text: &str) -> SocketAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ipv4_is_laid_out_as_sockaddr_in() {
+        let addr = EndpointAddr::from(socket("127.0.0.1:4242"));
+        assert_eq!(addr.format(), AddressFormat::SOCKADDR_IN);
+        let mut expected = [0; 16];
+        expected[..2].copy_from_slice(&2_u16.to_ne_bytes());
+        expected[2..8].copy_from_slice(&[0x10, 0x92, 127, 0, 0, 1]);
+        assert_eq!(addr.bytes(), expected);
+        assert_eq!(SocketAddr::try_from(&addr), Ok(socket("127.0.0.1:4242")));
+    }
+
+    #[test]
+    fn ipv6_is_laid_out_as_sockaddr_in6() {
+        let original = SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 4242, 7, 3));
+        let addr = EndpointAddr::from(original);
+        assert_eq!(addr.format(), AddressFormat::SOCKADDR_IN6);
+        let bytes = addr.bytes();
+        assert_eq!(bytes.len(), 28);
+        assert_eq!(bytes[..2], 10_u16.to_ne_bytes());
+        assert_eq!(bytes[2..4], [0x10, 0x92]);
+        assert_eq!(bytes[4..8], 7_u32.to_ne_bytes());
+        assert_eq!(bytes[8..24], Ipv6Addr::LOCALHOST.octets());
+        assert_eq!(bytes[24..], 3_u32.to_ne_bytes());
+        assert_eq!(SocketAddr::try_from(&addr), Ok(original));
+    }
+
+    #[test]
+    fn the_family_decides_in_a_general_format() {
+        for format in [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP] {
+            for text in ["10.0.0.1:1", "[fe80::1]:65535"] {
+                let specific = EndpointAddr::from(socket(text));
+                let general = EndpointAddr::new(format, specific.bytes()).unwrap();
+                assert_eq!(SocketAddr::try_from(&general), Ok(socket(text)));
+            }
+        }
+    }
+
+    #[test]
+    fn short_odd_and_foreign_bytes_are_errors() {
+        let v4 = EndpointAddr::from(socket("10.0.0.1:1"));
+        let v6 = EndpointAddr::from(socket("[::1]:1"));
+        let formats = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];
+        for format in formats {
+            for len in 0..=EndpointAddr::MAX_LEN {
+                for family in [v4.bytes(), v6.bytes()] {
+                    let mut bytes = [0; EndpointAddr::MAX_LEN];
+                    let used = len.min(family.len());
+                    bytes[..used].copy_from_slice(&family[..used]);
+                    if len == family.len() {
+                        continue;
+                    }
+                    let addr = EndpointAddr::new(format, &bytes[..len]).unwrap();
+                    assert_eq!(SocketAddr::try_from(&addr), Err(AddressError::NotASocket));
+                }
+            }
+        }
+        for (format, bytes) in [
+            (AddressFormat::SOCKADDR_IN6, v4.bytes()),
+            (AddressFormat::SOCKADDR_IN, v6.bytes()),
+            (AddressFormat::ADDR_EFA, v4.bytes()),
+            (AddressFormat::UNSPEC, v6.bytes()),
+            (AddressFormat::SOCKADDR, &[0xff; 16][..]),
+        ] {
+            let addr = EndpointAddr::new(format, bytes).unwrap();
+            assert_eq!(SocketAddr::try_from(&addr), Err(AddressError::NotASocket));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Addresses as bytes for a bootstrap: format and length as 32-bit little-endian numbers, then the bytes.
+
+use super::{AddressError, AddressFormat, EndpointAddr};
+
+/// Length of what stands before the bytes.
+const HEADER_LEN: usize = 8;
+
+impl EndpointAddr {
+    /// Writes the address to the start of `out` and returns how many bytes that took: eight more than the address has.
+    ///
+    /// # Errors
+    ///
+    /// [`AddressError::BufferTooSmall`]: nothing was written.
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, AddressError> {
+        let bytes = self.bytes();
+        let len = u32::try_from(bytes.len()).map_err(|_| AddressError::TooLong)?;
+        let total = HEADER_LEN + bytes.len();
+        let out = out.get_mut(..total).ok_or(AddressError::BufferTooSmall)?;
+        let encoded =
+            (self.format().as_raw().to_le_bytes().into_iter()).chain(len.to_le_bytes()).chain(bytes.iter().copied());
+        for (place, byte) in out.iter_mut().zip(encoded) {
+            *place = byte;
+        }
+        Ok(total)
+    }
+
+    /// Reads an address from the start of `bytes`; returns it and how many bytes it took.
+    ///
+    /// # Errors
+    ///
+    /// - [`AddressError::Truncated`]: `bytes` end too early.
+    /// - [`AddressError::TooLong`]: the length is more than [`MAX_LEN`](Self::MAX_LEN).
+    pub fn decode(bytes: &[u8]) -> Result<(Self, usize), AddressError> {
+        let (format, rest) = bytes.split_first_chunk().ok_or(AddressError::Truncated)?;
+        let (len, rest) = rest.split_first_chunk().ok_or(AddressError::Truncated)?;
+        let len = usize::try_from(u32::from_le_bytes(*len)).map_err(|_| AddressError::TooLong)?;
+        if len > Self::MAX_LEN {
+            return Err(AddressError::TooLong);
+        }
+        let bytes = rest.get(..len).ok_or(AddressError::Truncated)?;
+        let format = AddressFormat::from_raw(u32::from_le_bytes(*format));
+        Ok((Self::new(format, bytes)?, HEADER_LEN + len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AddressError, AddressFormat, EndpointAddr};
+
+    #[test]
+    fn the_encoded_form_is_fixed() {
+        let addr = EndpointAddr::new(AddressFormat::ADDR_STR, b"a\0").unwrap();
+        let mut out = [0xff; 16];
+        assert_eq!(addr.encode(&mut out), Ok(10));
+        assert_eq!(out[..10], [9, 0, 0, 0, 2, 0, 0, 0, b'a', 0]);
+        assert_eq!(out[10..], [0xff; 6]);
+        assert_eq!(EndpointAddr::decode(&out), Ok((addr, 10)));
+    }
+
+    #[test]
+    fn every_length_comes_back() {
+        let bytes = [0x5a; EndpointAddr::MAX_LEN];
+        for len in [0, 1, 16, 511, 512] {
+            let addr = EndpointAddr::new(AddressFormat::from_raw(u32::MAX), &bytes[..len]).unwrap();
+            let mut out = [0; EndpointAddr::MAX_LEN + 8];
+            assert_eq!(addr.encode(&mut out), Ok(len + 8));
+            assert_eq!(EndpointAddr::decode(&out[..len + 8]), Ok((addr, len + 8)));
+        }
+    }
+
+    #[test]
+    fn a_small_buffer_stays_untouched() {
+        let addr = EndpointAddr::new(AddressFormat::ADDR_EFA, &[1, 2, 3]).unwrap();
+        let mut out = [0xff; 10];
+        for len in 0..=out.len() {
+            assert_eq!(addr.encode(&mut out[..len]), Err(AddressError::BufferTooSmall));
+        }
+        assert_eq!(out, [0xff; 10]);
+    }
+
+    #[test]
+    fn short_and_hostile_bytes_are_errors() {
+        let addr = EndpointAddr::new(AddressFormat::ADDR_EFA, &[1, 2, 3]).unwrap();
+        let mut out = [0; 11];
+        addr.encode(&mut out).unwrap();
+        for len in 0..out.len() {
+            assert_eq!(EndpointAddr::decode(&out[..len]), Err(AddressError::Truncated));
+        }
+        for hostile in [513_u32, 1 << 31, u32::MAX] {
+            out[4..8].copy_from_slice(&hostile.to_le_bytes());
+            assert_eq!(EndpointAddr::decode(&out), Err(AddressError::TooLong));
+        }
+    }
+}

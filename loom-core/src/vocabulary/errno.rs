@@ -1,0 +1,217 @@
+//! Error numbers.
+
+use core::error::Error;
+use core::fmt;
+
+/// An error number of libfabric, positive.
+///
+/// Up to 255 the numbers are those of POSIX (as Linux counts them), from 256 on libfabric's own. Numbers without a name
+/// here are kept. C functions return them negated: see [`from_ret`](Self::from_ret).
+///
+/// # References
+///
+/// - `fi_errno(3)`
+#[doc(alias = "fi_errno")]
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Errno(i32);
+
+/// Defines the named numbers; each line is `NAME = number, "C name", "what it means";`.
+macro_rules! errnos {
+    ($($NAME:ident = $number:literal, $c_name:literal, $text:literal;)+) => {
+        impl Errno {
+            $(
+                #[doc = concat!($text, ".")]
+                #[doc(alias = $c_name)]
+                pub const $NAME: Self = Self($number);
+            )+
+
+            /// The name without `FI_`, if this crate knows one.
+            #[must_use]
+            pub const fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$NAME => Some(stringify!($NAME)),)+
+                    _ => None,
+                }
+            }
+
+            /// What the number means, in a few words of English; "unknown error" when it has no name here.
+            #[doc(alias = "fi_strerror")]
+            #[must_use]
+            pub const fn text(self) -> &'static str {
+                match self {
+                    $(Self::$NAME => $text,)+
+                    _ => "unknown error",
+                }
+            }
+        }
+    };
+}
+
+errnos! {
+    EPERM = 1, "FI_EPERM", "Operation not permitted";
+    ENOENT = 2, "FI_ENOENT", "No such object";
+    EINTR = 4, "FI_EINTR", "Interrupted";
+    EIO = 5, "FI_EIO", "Input or output failed";
+    E2BIG = 7, "FI_E2BIG", "Argument list too long";
+    EBADF = 9, "FI_EBADF", "Bad descriptor";
+    EAGAIN = 11, "FI_EAGAIN", "Try again";
+    ENOMEM = 12, "FI_ENOMEM", "Out of memory";
+    EACCES = 13, "FI_EACCES", "Permission denied";
+    EFAULT = 14, "FI_EFAULT", "Bad address";
+    EBUSY = 16, "FI_EBUSY", "Object or resource busy";
+    ENODEV = 19, "FI_ENODEV", "No such device";
+    EINVAL = 22, "FI_EINVAL", "Invalid argument";
+    EMFILE = 24, "FI_EMFILE", "Too many open files";
+    ENOSPC = 28, "FI_ENOSPC", "No space left";
+    ENOSYS = 38, "FI_ENOSYS", "Function not implemented";
+    ENOMSG = 42, "FI_ENOMSG", "No message of the desired kind";
+    ENODATA = 61, "FI_ENODATA", "No data available";
+    EOVERFLOW = 75, "FI_EOVERFLOW", "Value too large";
+    EMSGSIZE = 90, "FI_EMSGSIZE", "Message too long";
+    ENOPROTOOPT = 92, "FI_ENOPROTOOPT", "Protocol option not available";
+    EOPNOTSUPP = 95, "FI_EOPNOTSUPP", "Operation not supported";
+    EADDRINUSE = 98, "FI_EADDRINUSE", "Address already in use";
+    EADDRNOTAVAIL = 99, "FI_EADDRNOTAVAIL", "Address not available";
+    ENETDOWN = 100, "FI_ENETDOWN", "Network is down";
+    ENETUNREACH = 101, "FI_ENETUNREACH", "Network is unreachable";
+    ECONNABORTED = 103, "FI_ECONNABORTED", "Connection aborted";
+    ECONNRESET = 104, "FI_ECONNRESET", "Connection reset by peer";
+    ENOBUFS = 105, "FI_ENOBUFS", "No buffer space available";
+    EISCONN = 106, "FI_EISCONN", "Endpoint is already connected";
+    ENOTCONN = 107, "FI_ENOTCONN", "Endpoint is not connected";
+    ESHUTDOWN = 108, "FI_ESHUTDOWN", "Endpoint has been shut down";
+    ETIMEDOUT = 110, "FI_ETIMEDOUT", "Timed out";
+    ECONNREFUSED = 111, "FI_ECONNREFUSED", "Connection refused";
+    EHOSTDOWN = 112, "FI_EHOSTDOWN", "Host is down";
+    EHOSTUNREACH = 113, "FI_EHOSTUNREACH", "No route to host";
+    EALREADY = 114, "FI_EALREADY", "Operation already in progress";
+    EINPROGRESS = 115, "FI_EINPROGRESS", "Operation now in progress";
+    EREMOTEIO = 121, "FI_EREMOTEIO", "Remote input or output failed";
+    ECANCELED = 125, "FI_ECANCELED", "Operation canceled";
+    EKEYREJECTED = 129, "FI_EKEYREJECTED", "Key was rejected";
+
+    // libfabric's own.
+    EOTHER = 256, "FI_EOTHER", "Unspecified error";
+    ETOOSMALL = 257, "FI_ETOOSMALL", "Provided buffer is too small";
+    EOPBADSTATE = 258, "FI_EOPBADSTATE", "Operation not permitted in the current state";
+    EAVAIL = 259, "FI_EAVAIL", "An error is available to be read";
+    EBADFLAGS = 260, "FI_EBADFLAGS", "Flags not supported";
+    ENOEQ = 261, "FI_ENOEQ", "Missing or unavailable event queue";
+    EDOMAIN = 262, "FI_EDOMAIN", "Invalid resource domain";
+    ENOCQ = 263, "FI_ENOCQ", "Missing or unavailable completion queue";
+    ECRC = 264, "FI_ECRC", "CRC error";
+    ETRUNC = 265, "FI_ETRUNC", "Message was truncated";
+    ENOKEY = 266, "FI_ENOKEY", "Required key not available";
+    ENOAV = 267, "FI_ENOAV", "Missing or unavailable address vector";
+    EOVERRUN = 268, "FI_EOVERRUN", "Queue has been overrun";
+    ENORX = 269, "FI_ENORX", "Receiver not ready: no receive buffer available";
+    ENOMR = 270, "FI_ENOMR", "Limit of memory registrations reached";
+    EFIREWALLADDR = 271, "FI_EFIREWALLADDR", "Host unreachable because of a firewall";
+}
+
+impl Errno {
+    /// The same number as [`EAGAIN`](Self::EAGAIN).
+    #[doc(alias = "FI_EWOULDBLOCK")]
+    pub const EWOULDBLOCK: Self = Self::EAGAIN;
+
+    /// The error with this positive number, known or not.
+    #[must_use]
+    pub const fn from_raw(number: i32) -> Self {
+        Self(number)
+    }
+
+    /// The error in the return value of a C function, which is the negated number.
+    ///
+    /// Zero and positive values (success, or a count) are `None`. A negative value whose number does not fit an `i32`
+    /// is still an error: [`EOTHER`](Self::EOTHER).
+    #[must_use]
+    pub fn from_ret(ret: isize) -> Option<Self> {
+        if ret >= 0 {
+            return None;
+        }
+        Some(i32::try_from(ret.unsigned_abs()).map_or(Self::EOTHER, Self))
+    }
+
+    /// The positive number.
+    #[must_use]
+    pub const fn as_raw(self) -> i32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "{name} ({}): {}", self.0, self.text()),
+            None => write!(f, "errno {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => write!(f, "Errno({name})"),
+            None => write!(f, "Errno({})", self.0),
+        }
+    }
+}
+
+impl Error for Errno {}
+
+#[cfg(test)]
+mod tests {
+    use super::Errno;
+    use std::{format, string::ToString};
+
+    #[test]
+    fn numbers_are_those_of_linux_and_libfabric() {
+        for (errno, number) in [
+            (Errno::EPERM, 1),
+            (Errno::EAGAIN, 11),
+            (Errno::EWOULDBLOCK, 11),
+            (Errno::ENOMEM, 12),
+            (Errno::EINVAL, 22),
+            (Errno::ENOSYS, 38),
+            (Errno::EMSGSIZE, 90),
+            (Errno::ETIMEDOUT, 110),
+            (Errno::ECANCELED, 125),
+            (Errno::EKEYREJECTED, 129),
+            (Errno::EOTHER, 256),
+            (Errno::ETOOSMALL, 257),
+            (Errno::EAVAIL, 259),
+            (Errno::ENOCQ, 263),
+            (Errno::ETRUNC, 265),
+            (Errno::ENORX, 269),
+            (Errno::ENOMR, 270),
+            (Errno::EFIREWALLADDR, 271),
+        ] {
+            assert_eq!(errno.as_raw(), number, "{errno}");
+            assert_eq!(Errno::from_raw(number), errno);
+        }
+    }
+
+    #[test]
+    fn text_forms() {
+        assert_eq!(Errno::ENOKEY.to_string(), "ENOKEY (266): Required key not available");
+        assert_eq!(format!("{:?}", Errno::EAGAIN), "Errno(EAGAIN)");
+        let unknown = Errno::from_raw(4242);
+        assert_eq!(unknown.to_string(), "errno 4242");
+        assert_eq!(unknown.name(), None);
+        assert_eq!(unknown.text(), "unknown error");
+        assert_eq!(Errno::from_raw(i32::MIN).to_string(), "errno -2147483648");
+    }
+
+    #[test]
+    fn return_values() {
+        assert_eq!(Errno::from_ret(0), None);
+        assert_eq!(Errno::from_ret(17), None);
+        assert_eq!(Errno::from_ret(isize::MAX), None);
+        assert_eq!(Errno::from_ret(-11), Some(Errno::EAGAIN));
+        assert_eq!(Errno::from_ret(-4242), Some(Errno::from_raw(4242)));
+        assert_eq!(Errno::from_ret(isize::MIN), Some(Errno::EOTHER));
+        #[cfg(target_pointer_width = "64")]
+        assert_eq!(Errno::from_ret(-((1 << 32) + 11)), Some(Errno::EOTHER), "must not wrap to EAGAIN");
+    }
+}

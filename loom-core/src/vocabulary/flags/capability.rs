@@ -1,0 +1,212 @@
+//! What a provider offers ([`Caps`]) and what it asks of its user ([`Mode`]).
+
+bitflags::bitflags! {
+    /// Capabilities of an endpoint, a domain or an `Info`.
+    ///
+    /// Primary capabilities (`MSG`, `RMA`, `TAGGED`, `ATOMIC`, `MULTICAST`, `COLLECTIVE`, `NAMED_RX_CTX`, `DIRECTED_RECV`,
+    /// `VARIABLE_MSG`, `HMEM`, `XPU`) are granted only when asked for. The modifiers (`SEND`, `RECV`, `READ`, `WRITE`,
+    /// `REMOTE_READ`, `REMOTE_WRITE`) restrict them; none means all. The others are secondary: a provider may grant them
+    /// unasked.
+    ///
+    /// # References
+    ///
+    /// - `fi_getinfo(3)`, section *Capabilities*
+    #[doc(alias = "fi_info::caps")]
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Caps: u64 {
+        /// Messages: send and receive.
+        #[doc(alias = "FI_MSG")]
+        const MSG = 1 << 1;
+        /// Remote memory access: read and write.
+        #[doc(alias = "FI_RMA")]
+        const RMA = 1 << 2;
+        /// Tagged messages.
+        #[doc(alias = "FI_TAGGED")]
+        const TAGGED = 1 << 3;
+        /// Atomic operations on remote memory (the header's second name is `FI_ATOMICS`).
+        #[doc(alias = "FI_ATOMIC")]
+        const ATOMIC = 1 << 4;
+        /// Multicast messages; goes with [`MSG`](Self::MSG).
+        #[doc(alias = "FI_MULTICAST")]
+        const MULTICAST = 1 << 5;
+        /// Collective operations.
+        #[doc(alias = "FI_COLLECTIVE")]
+        const COLLECTIVE = 1 << 6;
+        /// Modifier of `RMA` and `ATOMIC`: the endpoint starts reads.
+        #[doc(alias = "FI_READ")]
+        const READ = 1 << 8;
+        /// Modifier of `RMA` and `ATOMIC`: the endpoint starts writes.
+        #[doc(alias = "FI_WRITE")]
+        const WRITE = 1 << 9;
+        /// Modifier of `MSG` and `TAGGED`: the endpoint receives.
+        #[doc(alias = "FI_RECV")]
+        const RECV = 1 << 10;
+        /// Modifier of `MSG` and `TAGGED`: the endpoint sends (`FI_TRANSMIT` is the same bit).
+        #[doc(alias = "FI_SEND")]
+        const SEND = 1 << 11;
+        /// Modifier of `RMA` and `ATOMIC`: peers may read the endpoint's memory.
+        #[doc(alias = "FI_REMOTE_READ")]
+        const REMOTE_READ = 1 << 12;
+        /// Modifier of `RMA` and `ATOMIC`: peers may write the endpoint's memory.
+        #[doc(alias = "FI_REMOTE_WRITE")]
+        const REMOTE_WRITE = 1 << 13;
+        /// One posted buffer may take several messages.
+        #[doc(alias = "FI_MULTI_RECV")]
+        const MULTI_RECV = 1 << 16;
+        /// Operations that a counter starts.
+        #[doc(alias = "FI_TRIGGER")]
+        const TRIGGER = 1 << 20;
+        /// Operations may be fenced: they start after all earlier ones to the same peer completed.
+        #[doc(alias = "FI_FENCE")]
+        const FENCE = 1 << 21;
+        /// Completions report a number that the user gave to the address, instead of the address itself.
+        #[doc(alias = "FI_AV_USER_ID")]
+        const AV_USER_ID = 1 << 41;
+        /// The provider can share objects with another provider (peer interface).
+        #[doc(alias = "FI_PEER")]
+        const PEER = 1 << 43;
+        /// Operations that a device starts; `FI_XPU_TRIGGER` in older headers.
+        #[doc(alias = "FI_XPU")]
+        const XPU = 1 << 44;
+        /// Transfers to and from device memory.
+        #[doc(alias = "FI_HMEM")]
+        const HMEM = 1 << 47;
+        /// The receiver is told of a message before it gives a buffer; not in libfabric 2.
+        #[doc(alias = "FI_VARIABLE_MSG")]
+        const VARIABLE_MSG = 1 << 48;
+        /// RMA to and from persistent memory; experimental in libfabric.
+        #[doc(alias = "FI_RMA_PMEM")]
+        const RMA_PMEM = 1 << 49;
+        /// Messages of peers that the address vector does not hold report the raw source address.
+        #[doc(alias = "FI_SOURCE_ERR")]
+        const SOURCE_ERR = 1 << 50;
+        /// Peers on the same host can be reached.
+        #[doc(alias = "FI_LOCAL_COMM")]
+        const LOCAL_COMM = 1 << 51;
+        /// Peers on other hosts can be reached.
+        #[doc(alias = "FI_REMOTE_COMM")]
+        const REMOTE_COMM = 1 << 52;
+        /// Address vectors may be shared among processes.
+        #[doc(alias = "FI_SHARED_AV")]
+        const SHARED_AV = 1 << 53;
+        /// The target of RMA and atomics may get completions or count them.
+        #[doc(alias = "FI_RMA_EVENT")]
+        const RMA_EVENT = 1 << 56;
+        /// Completions of received messages say who sent them.
+        #[doc(alias = "FI_SOURCE")]
+        const SOURCE = 1 << 57;
+        /// A sender may name one receive context of a scalable endpoint.
+        #[doc(alias = "FI_NAMED_RX_CTX")]
+        const NAMED_RX_CTX = 1 << 58;
+        /// A receive may ask for messages of one peer only.
+        #[doc(alias = "FI_DIRECTED_RECV")]
+        const DIRECTED_RECV = 1 << 59;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+bitflags::bitflags! {
+    /// Demands of a provider on its user.
+    ///
+    /// In hints: what the user can meet. In what comes back: what the user must meet.
+    ///
+    /// # References
+    ///
+    /// - `fi_getinfo(3)`, section *Mode*
+    #[doc(alias = "fi_info::mode")]
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Mode: u64 {
+        /// The user is another provider and takes over transfers (peer interface).
+        #[doc(alias = "FI_PEER_TRANSFER")]
+        const PEER_TRANSFER = 1 << 36;
+        /// Messages arrive in the provider's own buffers; not in libfabric 2.
+        #[doc(alias = "FI_BUFFERED_RECV")]
+        const BUFFERED_RECV = 1 << 51;
+        /// Each operation in flight lends the provider a context of eight pointers.
+        #[doc(alias = "FI_CONTEXT2")]
+        const CONTEXT2 = 1 << 52;
+        /// Queues and counters are shared only by endpoints with the same capabilities; not in libfabric 2.
+        #[doc(alias = "FI_RESTRICTED_COMP")]
+        const RESTRICTED_COMP = 1 << 53;
+        /// Completion flags tell remote notifications only; not in libfabric 2.
+        #[doc(alias = "FI_NOTIFY_FLAGS_ONLY")]
+        const NOTIFY_FLAGS_ONLY = 1 << 54;
+        /// Local buffers must be registered (before version 1.5; see [`MrMode::LOCAL`]).
+        #[doc(alias = "FI_LOCAL_MR")]
+        const LOCAL_MR = 1 << 55;
+        /// Immediate data consumes a receive buffer at the target, even that of an RMA write.
+        #[doc(alias = "FI_RX_CQ_DATA")]
+        const RX_CQ_DATA = 1 << 56;
+        /// Vectors of buffers must stay until the operation completes, not only until it is posted.
+        #[doc(alias = "FI_ASYNC_IOV")]
+        const ASYNC_IOV = 1 << 57;
+        /// Message buffers start with room for the provider (`msg_prefix_size` bytes).
+        #[doc(alias = "FI_MSG_PREFIX")]
+        const MSG_PREFIX = 1 << 58;
+        /// Each operation in flight lends the provider a context of four pointers.
+        #[doc(alias = "FI_CONTEXT")]
+        const CONTEXT = 1 << 59;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+impl Caps {
+    /// The header's second name of [`ATOMIC`](Self::ATOMIC).
+    #[doc(alias = "FI_ATOMICS")]
+    pub const ATOMICS: Self = Self::ATOMIC;
+}
+
+display_flags!(Caps, Mode);
+
+#[cfg(test)]
+mod tests {
+    use super::{Caps, Mode};
+    use std::{format, string::ToString};
+
+    #[test]
+    fn values_are_those_of_the_header() {
+        for (flag, bits) in [
+            (Caps::MSG, 0x2_u64),
+            (Caps::RMA, 0x4),
+            (Caps::TAGGED, 0x8),
+            (Caps::ATOMICS, 0x10),
+            (Caps::REMOTE_WRITE, 0x2000),
+            (Caps::MULTI_RECV, 0x1_0000),
+            (Caps::FENCE, 0x20_0000),
+            (Caps::HMEM, 1 << 47),
+            (Caps::SOURCE, 1 << 57),
+            (Caps::DIRECTED_RECV, 1 << 59),
+        ] {
+            assert_eq!(flag.bits(), bits, "{flag}");
+        }
+        assert_eq!(Mode::CONTEXT.bits(), 1 << 59);
+        assert_eq!(Mode::CONTEXT2.bits(), 1 << 52);
+        assert_eq!(Mode::LOCAL_MR.bits(), 1 << 55);
+    }
+
+    #[test]
+    fn text_names_what_is_known_and_keeps_what_is_not() {
+        assert_eq!(Caps::empty().to_string(), "0");
+        assert_eq!((Caps::TAGGED | Caps::MSG).to_string(), "MSG | TAGGED");
+        let unknown = Caps::MSG | Caps::TAGGED | Caps::from_bits_retain(0x4000);
+        assert_eq!(unknown.to_string(), "MSG | TAGGED | 0x4000");
+        assert_eq!(unknown.bits(), 0x400a);
+        assert_eq!(format!("{:?}", Caps::MSG), "Caps(MSG)");
+        assert_eq!(Mode::MSG_PREFIX.to_string(), "MSG_PREFIX");
+    }
+
+    #[test]
+    fn unknown_bits_survive_set_operations() {
+        let all = Caps::from_bits_truncate(u64::MAX);
+        assert_eq!(all.bits(), u64::MAX);
+        assert_eq!((!Caps::MSG).bits(), !2);
+        assert_eq!((all - Caps::MSG).bits(), !2);
+        assert!(Caps::from_bits(1 << 63).is_some());
+    }
+}

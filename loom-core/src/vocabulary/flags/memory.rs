@@ -1,0 +1,158 @@
+//! Registered memory: how a domain wants it ([`MrMode`]), what it is for ([`Access`]), what is special ([`MrFlags`]).
+
+bitflags::bitflags! {
+    /// How a domain wants memory to be registered.
+    ///
+    /// An `int` in C, here the same 32 bits. In hints: what the user can meet. In what comes back: what the user must meet.
+    ///
+    /// # References
+    ///
+    /// - `fi_mr(3)`, section *MR mode bits*
+    /// - `fi_domain(3)`, section *Memory registration mode*
+    #[doc(alias = "fi_domain_attr::mr_mode")]
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct MrMode: u32 {
+        /// The old combined mode of versions before 1.5: virtual addresses, keys from the provider.
+        #[doc(alias = "FI_MR_BASIC")]
+        const BASIC = 1 << 0;
+        /// The old combined mode of versions before 1.5: offsets, keys from the user.
+        #[doc(alias = "FI_MR_SCALABLE")]
+        const SCALABLE = 1 << 1;
+        /// Local buffers must be registered, and operations carry their descriptors.
+        #[doc(alias = "FI_MR_LOCAL")]
+        const LOCAL = 1 << 2;
+        /// Keys are larger than 64 bits or otherwise need mapping.
+        #[doc(alias = "FI_MR_RAW")]
+        const RAW = 1 << 3;
+        /// RMA names remote memory by virtual address instead of an offset.
+        #[doc(alias = "FI_MR_VIRT_ADDR")]
+        const VIRT_ADDR = 1 << 4;
+        /// Memory must be backed by physical pages when it is registered.
+        #[doc(alias = "FI_MR_ALLOCATED")]
+        const ALLOCATED = 1 << 5;
+        /// The provider chooses keys; a requested key is ignored.
+        #[doc(alias = "FI_MR_PROV_KEY")]
+        const PROV_KEY = 1 << 6;
+        /// The user tells the provider when page tables of registered memory change.
+        #[doc(alias = "FI_MR_MMU_NOTIFY")]
+        const MMU_NOTIFY = 1 << 7;
+        /// A region that reports RMA events must be bound and enabled for it.
+        #[doc(alias = "FI_MR_RMA_EVENT")]
+        const RMA_EVENT = 1 << 8;
+        /// Regions belong to an endpoint: bound to it, then enabled.
+        #[doc(alias = "FI_MR_ENDPOINT")]
+        const ENDPOINT = 1 << 9;
+        /// Device memory must be registered, also for local use.
+        #[doc(alias = "FI_MR_HMEM")]
+        const HMEM = 1 << 10;
+        /// Buffers of collective operations must be registered.
+        #[doc(alias = "FI_MR_COLLECTIVE")]
+        const COLLECTIVE = 1 << 11;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+bitflags::bitflags! {
+    /// What a registered region may be used for.
+    ///
+    /// # References
+    ///
+    /// - `fi_mr(3)`, `fi_mr_reg`
+    #[doc(alias = "fi_mr_attr::access")]
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Access: u64 {
+        /// Collective operations use the memory.
+        #[doc(alias = "FI_COLLECTIVE")]
+        const COLLECTIVE = 1 << 6;
+        /// RMA reads and fetching atomics of this endpoint place data here.
+        #[doc(alias = "FI_READ")]
+        const READ = 1 << 8;
+        /// RMA writes and atomics of this endpoint take data from here.
+        #[doc(alias = "FI_WRITE")]
+        const WRITE = 1 << 9;
+        /// Messages are received here.
+        #[doc(alias = "FI_RECV")]
+        const RECV = 1 << 10;
+        /// Messages are sent from here.
+        #[doc(alias = "FI_SEND")]
+        const SEND = 1 << 11;
+        /// Peers may read here.
+        #[doc(alias = "FI_REMOTE_READ")]
+        const REMOTE_READ = 1 << 12;
+        /// Peers may write here.
+        #[doc(alias = "FI_REMOTE_WRITE")]
+        const REMOTE_WRITE = 1 << 13;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+bitflags::bitflags! {
+    /// Flags of a registration.
+    ///
+    /// # References
+    ///
+    /// - `fi_mr(3)`, section *Flags*
+    #[doc(alias = "fi_mr_regattr")]
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct MrFlags: u64 {
+        /// The memory is given as a dma-buf descriptor (libfabric 1.20).
+        #[doc(alias = "FI_MR_DMABUF")]
+        const DMABUF = 1 << 40;
+        /// The region serves one operation (newer than libfabric 2.5).
+        #[doc(alias = "FI_MR_SINGLE_USE")]
+        const SINGLE_USE = 1 << 41;
+        /// Host memory that the device runtime allocated.
+        #[doc(alias = "FI_HMEM_HOST_ALLOC")]
+        const HMEM_HOST_ALLOC = 1 << 45;
+        /// Device memory that the host cannot reach.
+        #[doc(alias = "FI_HMEM_DEVICE_ONLY")]
+        const HMEM_DEVICE_ONLY = 1 << 46;
+        /// The memory is persistent.
+        #[doc(alias = "FI_RMA_PMEM")]
+        const RMA_PMEM = 1 << 49;
+        /// The region reports RMA events.
+        #[doc(alias = "FI_RMA_EVENT")]
+        const RMA_EVENT = 1 << 56;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+display_flags!(MrMode, Access, MrFlags);
+
+#[cfg(test)]
+mod tests {
+    use super::{Access, MrFlags, MrMode};
+    use std::string::ToString;
+
+    #[test]
+    fn values_are_those_of_the_header() {
+        assert_eq!(MrMode::BASIC.bits(), 1);
+        assert_eq!(MrMode::SCALABLE.bits(), 2);
+        assert_eq!(MrMode::LOCAL.bits(), 4);
+        assert_eq!(MrMode::VIRT_ADDR.bits(), 0x10);
+        assert_eq!(MrMode::PROV_KEY.bits(), 0x40);
+        assert_eq!(MrMode::ENDPOINT.bits(), 0x200);
+        assert_eq!(MrMode::COLLECTIVE.bits(), 0x800);
+        assert_eq!((Access::SEND | Access::RECV).bits(), 0xc00);
+        assert_eq!((Access::REMOTE_READ | Access::REMOTE_WRITE).bits(), 0x3000);
+        assert_eq!(MrFlags::DMABUF.bits(), 1 << 40);
+    }
+
+    #[test]
+    fn text_keeps_unknown_bits() {
+        let mode = MrMode::from_bits_retain(0x8000_0004);
+        assert_eq!(mode.to_string(), "LOCAL | 0x80000000");
+        assert_eq!(mode.bits(), 0x8000_0004);
+        assert_eq!((Access::READ | Access::REMOTE_WRITE).to_string(), "READ | REMOTE_WRITE");
+        assert_eq!(MrFlags::empty().to_string(), "0");
+    }
+}

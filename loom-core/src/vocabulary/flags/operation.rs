@@ -1,0 +1,184 @@
+//! What is asked of one operation ([`OpFlags`]) and what its completion tells ([`CompletionFlags`]).
+
+bitflags::bitflags! {
+    /// Flags of an operation.
+    ///
+    /// Also the default flags of an endpoint (`op_flags` of [`TxAttributes`](crate::vocabulary::TxAttributes) and
+    /// [`RxAttributes`](crate::vocabulary::RxAttributes)).
+    ///
+    /// # References
+    ///
+    /// - `fi_endpoint(3)`, section *Operation flags*
+    /// - `fi_msg(3)`, `fi_tagged(3)`, `fi_rma(3)`, section *Flags*
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct OpFlags: u64 {
+        /// The destination is a multicast address.
+        #[doc(alias = "FI_MULTICAST")]
+        const MULTICAST = 1 << 5;
+        /// The posted buffer takes messages until less than the minimum is left.
+        #[doc(alias = "FI_MULTI_RECV")]
+        const MULTI_RECV = 1 << 16;
+        /// The operation carries immediate data.
+        #[doc(alias = "FI_REMOTE_CQ_DATA")]
+        const REMOTE_CQ_DATA = 1 << 17;
+        /// More operations follow at once; the provider may wait for them.
+        #[doc(alias = "FI_MORE")]
+        const MORE = 1 << 18;
+        /// Look whether a message has arrived, without receiving it.
+        #[doc(alias = "FI_PEEK")]
+        const PEEK = 1 << 19;
+        /// The operation waits for its trigger.
+        #[doc(alias = "FI_TRIGGER")]
+        const TRIGGER = 1 << 20;
+        /// Start after all earlier operations to the same peer completed.
+        #[doc(alias = "FI_FENCE")]
+        const FENCE = 1 << 21;
+        /// Prefer this operation.
+        #[doc(alias = "FI_PRIORITY")]
+        const PRIORITY = 1 << 22;
+        /// Report a completion, on an endpoint that reports only those asked for (`FI_EVENT` is the same bit).
+        #[doc(alias = "FI_COMPLETION")]
+        const COMPLETION = 1 << 24;
+        /// The buffer is free again when the call returns.
+        #[doc(alias = "FI_INJECT")]
+        const INJECT = 1 << 25;
+        /// Complete when the buffer is free again.
+        #[doc(alias = "FI_INJECT_COMPLETE")]
+        const INJECT_COMPLETE = 1 << 26;
+        /// Complete when the operation no longer depends on the local side.
+        #[doc(alias = "FI_TRANSMIT_COMPLETE")]
+        const TRANSMIT_COMPLETE = 1 << 27;
+        /// Complete when the data has arrived in the target's memory.
+        #[doc(alias = "FI_DELIVERY_COMPLETE")]
+        const DELIVERY_COMPLETE = 1 << 28;
+        /// The fields of the operation that state an affinity are valid.
+        #[doc(alias = "FI_AFFINITY")]
+        const AFFINITY = 1 << 29;
+        /// Complete when the data is persistent at the target.
+        #[doc(alias = "FI_COMMIT_COMPLETE")]
+        const COMMIT_COMPLETE = 1 << 30;
+        /// Complete when the message was matched with a receive buffer.
+        #[doc(alias = "FI_MATCH_COMPLETE")]
+        const MATCH_COMPLETE = 1 << 31;
+        /// The transfer belongs to a peer provider.
+        #[doc(alias = "FI_PEER_TRANSFER")]
+        const PEER_TRANSFER = 1 << 36;
+        /// The trigger is a device's.
+        #[doc(alias = "FI_XPU_TRIGGER")]
+        const XPU_TRIGGER = 1 << 44;
+        /// Drop the message that was found or claimed.
+        #[doc(alias = "FI_DISCARD")]
+        const DISCARD = 1 << 58;
+        /// Reserve the message that was found, or receive the one reserved.
+        #[doc(alias = "FI_CLAIM")]
+        const CLAIM = 1 << 59;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+bitflags::bitflags! {
+    /// What a completion reports.
+    ///
+    /// # References
+    ///
+    /// - `fi_cq(3)`, section *Completion flags*
+    #[doc(alias = "fi_cq_data_entry::flags")]
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct CompletionFlags: u64 {
+        /// The operation was a message.
+        #[doc(alias = "FI_MSG")]
+        const MSG = 1 << 1;
+        /// The operation was remote memory access.
+        #[doc(alias = "FI_RMA")]
+        const RMA = 1 << 2;
+        /// The operation was a tagged message.
+        #[doc(alias = "FI_TAGGED")]
+        const TAGGED = 1 << 3;
+        /// The operation was an atomic.
+        #[doc(alias = "FI_ATOMIC")]
+        const ATOMIC = 1 << 4;
+        /// The message was sent to a multicast address.
+        #[doc(alias = "FI_MULTICAST")]
+        const MULTICAST = 1 << 5;
+        /// The operation was a collective.
+        #[doc(alias = "FI_COLLECTIVE")]
+        const COLLECTIVE = 1 << 6;
+        /// This endpoint read.
+        #[doc(alias = "FI_READ")]
+        const READ = 1 << 8;
+        /// This endpoint wrote.
+        #[doc(alias = "FI_WRITE")]
+        const WRITE = 1 << 9;
+        /// This endpoint received.
+        #[doc(alias = "FI_RECV")]
+        const RECV = 1 << 10;
+        /// This endpoint sent.
+        #[doc(alias = "FI_SEND")]
+        const SEND = 1 << 11;
+        /// A peer read this endpoint's memory.
+        #[doc(alias = "FI_REMOTE_READ")]
+        const REMOTE_READ = 1 << 12;
+        /// A peer wrote this endpoint's memory.
+        #[doc(alias = "FI_REMOTE_WRITE")]
+        const REMOTE_WRITE = 1 << 13;
+        /// The multi-receive buffer is used up and belongs to the user again.
+        #[doc(alias = "FI_MULTI_RECV")]
+        const MULTI_RECV = 1 << 16;
+        /// The `data` field holds immediate data.
+        #[doc(alias = "FI_REMOTE_CQ_DATA")]
+        const REMOTE_CQ_DATA = 1 << 17;
+        /// Part of a message: more of it follows.
+        #[doc(alias = "FI_MORE")]
+        const MORE = 1 << 18;
+        /// The message must be claimed or discarded.
+        #[doc(alias = "FI_CLAIM")]
+        const CLAIM = 1 << 59;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+impl OpFlags {
+    /// The header's second name of [`COMPLETION`](Self::COMPLETION).
+    #[doc(alias = "FI_EVENT")]
+    pub const EVENT: Self = Self::COMPLETION;
+}
+
+display_flags!(OpFlags, CompletionFlags);
+
+#[cfg(test)]
+mod tests {
+    use super::{CompletionFlags, OpFlags};
+    use std::string::ToString;
+
+    #[test]
+    fn values_are_those_of_the_header() {
+        assert_eq!(OpFlags::REMOTE_CQ_DATA.bits(), 0x2_0000);
+        assert_eq!(OpFlags::MORE.bits(), 0x4_0000);
+        assert_eq!(OpFlags::COMPLETION.bits(), 0x100_0000);
+        assert_eq!(OpFlags::INJECT.bits(), 0x200_0000);
+        assert_eq!(OpFlags::DELIVERY_COMPLETE.bits(), 0x1000_0000);
+        assert_eq!(OpFlags::MATCH_COMPLETE.bits(), 0x8000_0000);
+        assert_eq!(OpFlags::CLAIM.bits(), 1 << 59);
+        assert_eq!(OpFlags::DISCARD.bits(), 1 << 58);
+        assert_eq!(CompletionFlags::RECV.bits(), 0x400);
+        assert_eq!(CompletionFlags::MULTI_RECV.bits(), 0x1_0000);
+    }
+
+    #[test]
+    fn an_alias_is_printed_once() {
+        assert_eq!(OpFlags::EVENT.to_string(), "COMPLETION");
+        assert_eq!((OpFlags::EVENT | OpFlags::FENCE).to_string(), "FENCE | COMPLETION");
+    }
+
+    #[test]
+    fn text_keeps_unknown_bits() {
+        let flags = CompletionFlags::TAGGED | CompletionFlags::RECV | CompletionFlags::from_bits_retain(1 << 60);
+        assert_eq!(flags.to_string(), "TAGGED | RECV | 0x1000000000000000");
+    }
+}

@@ -1,0 +1,155 @@
+//! What stays in order: operations ([`MsgOrder`]) and their completions ([`CompOrder`]).
+
+bitflags::bitflags! {
+    /// The order in which operations of one endpoint take effect at one peer.
+    ///
+    /// Empty (`FI_ORDER_NONE`) promises nothing. *X after Y* promises that an X posted after a Y takes effect after it; for
+    /// RMA up to the endpoint's `max_order_*_size` bytes.
+    ///
+    /// # References
+    ///
+    /// - `fi_endpoint(3)`, section *Message ordering*
+    #[doc(alias = "fi_tx_attr::msg_order")]
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct MsgOrder: u64 {
+        /// A read stays behind an earlier read (read after read).
+        #[doc(alias = "FI_ORDER_RAR")]
+        const RAR = 1 << 0;
+        /// A read stays behind an earlier write (read after write).
+        #[doc(alias = "FI_ORDER_RAW")]
+        const RAW = 1 << 1;
+        /// A read stays behind an earlier send (read after send).
+        #[doc(alias = "FI_ORDER_RAS")]
+        const RAS = 1 << 2;
+        /// A write stays behind an earlier read (write after read).
+        #[doc(alias = "FI_ORDER_WAR")]
+        const WAR = 1 << 3;
+        /// A write stays behind an earlier write (write after write).
+        #[doc(alias = "FI_ORDER_WAW")]
+        const WAW = 1 << 4;
+        /// A write stays behind an earlier send (write after send).
+        #[doc(alias = "FI_ORDER_WAS")]
+        const WAS = 1 << 5;
+        /// A send stays behind an earlier read (send after read).
+        #[doc(alias = "FI_ORDER_SAR")]
+        const SAR = 1 << 6;
+        /// A send stays behind an earlier write (send after write).
+        #[doc(alias = "FI_ORDER_SAW")]
+        const SAW = 1 << 7;
+        /// A send stays behind an earlier send (send after send).
+        #[doc(alias = "FI_ORDER_SAS")]
+        const SAS = 1 << 8;
+        /// An RMA read stays behind an earlier RMA read.
+        #[doc(alias = "FI_ORDER_RMA_RAR")]
+        const RMA_RAR = 1 << 32;
+        /// An RMA read stays behind an earlier RMA write.
+        #[doc(alias = "FI_ORDER_RMA_RAW")]
+        const RMA_RAW = 1 << 33;
+        /// An RMA write stays behind an earlier RMA read.
+        #[doc(alias = "FI_ORDER_RMA_WAR")]
+        const RMA_WAR = 1 << 34;
+        /// An RMA write stays behind an earlier RMA write.
+        #[doc(alias = "FI_ORDER_RMA_WAW")]
+        const RMA_WAW = 1 << 35;
+        /// An atomic read stays behind an earlier atomic read.
+        #[doc(alias = "FI_ORDER_ATOMIC_RAR")]
+        const ATOMIC_RAR = 1 << 36;
+        /// An atomic read stays behind an earlier atomic write.
+        #[doc(alias = "FI_ORDER_ATOMIC_RAW")]
+        const ATOMIC_RAW = 1 << 37;
+        /// An atomic write stays behind an earlier atomic read.
+        #[doc(alias = "FI_ORDER_ATOMIC_WAR")]
+        const ATOMIC_WAR = 1 << 38;
+        /// An atomic write stays behind an earlier atomic write.
+        #[doc(alias = "FI_ORDER_ATOMIC_WAW")]
+        const ATOMIC_WAW = 1 << 39;
+        /// The nine orders between reads, writes and sends together (a combination, printed as its parts).
+        #[doc(alias = "FI_ORDER_STRICT")]
+        const STRICT = 0x1ff;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+bitflags::bitflags! {
+    /// The order in which completions are reported.
+    ///
+    /// Empty (`FI_ORDER_NONE`) promises nothing.
+    ///
+    /// # References
+    ///
+    /// - `fi_endpoint(3)`, section *Completion ordering*
+    #[doc(alias = "fi_tx_attr::comp_order")]
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct CompOrder: u64 {
+        /// The data of one message or RMA operation arrives in byte order.
+        #[doc(alias = "FI_ORDER_DATA")]
+        const DATA = 1 << 16;
+        /// Completions are reported in the order in which the operations were posted.
+        #[doc(alias = "FI_ORDER_STRICT")]
+        const STRICT = 0x1ff;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+impl MsgOrder {
+    /// No order: the empty set.
+    #[doc(alias = "FI_ORDER_NONE")]
+    pub const NONE: Self = Self::empty();
+}
+
+impl CompOrder {
+    /// No order: the empty set.
+    #[doc(alias = "FI_ORDER_NONE")]
+    pub const NONE: Self = Self::empty();
+}
+
+display_flags!(MsgOrder, CompOrder);
+
+#[cfg(test)]
+mod tests {
+    use super::{CompOrder, MsgOrder};
+    use std::string::ToString;
+
+    #[test]
+    fn values_are_those_of_the_header() {
+        for (order, bits) in [
+            (MsgOrder::NONE, 0_u64),
+            (MsgOrder::RAR, 1),
+            (MsgOrder::WAW, 0x10),
+            (MsgOrder::SAS, 0x100),
+            (MsgOrder::STRICT, 0x1ff),
+            (MsgOrder::RMA_RAR, 1 << 32),
+            (MsgOrder::RMA_WAW, 1 << 35),
+            (MsgOrder::ATOMIC_RAR, 1 << 36),
+            (MsgOrder::ATOMIC_WAW, 1 << 39),
+        ] {
+            assert_eq!(order.bits(), bits, "{order}");
+        }
+        assert_eq!(CompOrder::DATA.bits(), 0x1_0000);
+        assert_eq!(CompOrder::STRICT.bits(), 0x1ff);
+    }
+
+    #[test]
+    fn a_combination_is_printed_as_its_parts_and_reads_back() {
+        let text = MsgOrder::STRICT.to_string();
+        assert_eq!(text, "RAR | RAW | RAS | WAR | WAW | WAS | SAR | SAW | SAS");
+        let read: MsgOrder = bitflags::parser::from_str(&text).unwrap();
+        assert_eq!(read, MsgOrder::STRICT);
+        assert_eq!(MsgOrder::NONE.to_string(), "0");
+    }
+
+    #[test]
+    fn completion_order_has_no_parts_to_print() {
+        let both = CompOrder::STRICT | CompOrder::DATA;
+        assert_eq!(both.to_string(), "DATA | STRICT");
+        let read: CompOrder = bitflags::parser::from_str("DATA | STRICT").unwrap();
+        assert_eq!(read, both);
+        assert_eq!(CompOrder::from_bits_retain(0x3).to_string(), "0x3");
+    }
+}

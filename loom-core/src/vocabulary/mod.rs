@@ -1,0 +1,38 @@
+//! Vocabulary: the words that loom and libfabric share.
+//!
+//! Flags, error numbers, enumerations, addresses, tags, keys and attributes. Everything here is plain data: nothing in
+//! this layer allocates, calls a provider, or knows about endpoints and queues.
+//!
+//! Two rules hold for all of it:
+//!
+//! * **libfabric's own numbers.** A constant has the value that the C header gives it, so a number crosses the boundary
+//!   to a provider unchanged, in both directions and without a table. Constants of newer headers are here too; that an
+//!   installed library grants them is for its `Info` to say.
+//! * **Unknown numbers are kept.** Flags retain unknown bits, and what C calls an `enum` is a newtype over the number:
+//!   a provider newer than this crate loses nothing, and never causes a panic.
+//!
+//! Names are the C names without `FI_` (and, inside a type, without the prefix that its members share); every constant
+//! carries the C name as a search alias.
+
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "the crate never names `alloc`: its tests use `std`, and fail by panicking")
+)]
+
+mod attributes;
+mod endpoint_addr;
+mod enumerations;
+mod errno;
+mod flags;
+mod values;
+mod version;
+
+pub use attributes::{Attributes, DomainAttributes, EndpointAttributes, RxAttributes, TxAttributes};
+pub use endpoint_addr::{AddressError, EndpointAddr};
+pub use enumerations::{
+    AddressFormat, AvType, EndpointType, HmemIface, Progress, Protocol, ResourceMgmt, Threading, TrafficClass,
+};
+pub use errno::Errno;
+pub use flags::{Access, Caps, CompOrder, CompletionFlags, Mode, MrFlags, MrMode, MsgOrder, OpFlags};
+pub use values::{FabricAddr, ImmediateData, MemoryKey, RemoteAddr, Tag, TagMatch};
+pub use version::Version;

@@ -1,0 +1,276 @@
+//! The 64-bit values that travel with operations, each as a type of its own.
+
+use core::fmt;
+
+/// Gives a newtype over `u64` its conversions and hexadecimal text.
+macro_rules! hexadecimal {
+    ($($Value:ident),+) => {$(
+        impl From<u64> for $Value {
+            fn from(number: u64) -> Self {
+                Self(number)
+            }
+        }
+
+        impl From<$Value> for u64 {
+            fn from(value: $Value) -> Self {
+                value.0
+            }
+        }
+
+        impl fmt::Display for $Value {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:#x}", self.0)
+            }
+        }
+
+        impl fmt::Debug for $Value {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($Value), "({:#x})"), self.0)
+            }
+        }
+    )+};
+}
+
+hexadecimal!(Tag, MemoryKey, RemoteAddr, ImmediateData);
+
+/// A peer's address as operations name it: what an address vector returned for it.
+///
+/// # References
+///
+/// - `fi_av(3)`
+#[doc(alias = "fi_addr_t")]
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FabricAddr(pub u64);
+
+impl FabricAddr {
+    /// No particular peer: in a receive, any sender.
+    #[doc(alias = "FI_ADDR_UNSPEC")]
+    pub const UNSPEC: Self = Self(u64::MAX);
+
+    /// The address is not known: in a completion, a sender that the address vector does not hold. The same number as
+    /// [`UNSPEC`](Self::UNSPEC).
+    #[doc(alias = "FI_ADDR_NOTAVAIL")]
+    pub const NOTAVAIL: Self = Self::UNSPEC;
+}
+
+impl Default for FabricAddr {
+    /// [`UNSPEC`](Self::UNSPEC): zero is an ordinary address.
+    fn default() -> Self {
+        Self::UNSPEC
+    }
+}
+
+impl From<u64> for FabricAddr {
+    fn from(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+impl From<FabricAddr> for u64 {
+    fn from(addr: FabricAddr) -> Self {
+        addr.0
+    }
+}
+
+impl fmt::Display for FabricAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::UNSPEC => f.write_str("unspecified"),
+            Self(number) => write!(f, "{number:#x}"),
+        }
+    }
+}
+
+impl fmt::Debug for FabricAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FabricAddr({self})")
+    }
+}
+
+/// The tag of a tagged message.
+///
+/// How many of its 64 bits may be used is the endpoint's `mem_tag_format`.
+///
+/// # References
+///
+/// - `fi_tagged(3)`
+#[repr(transparent)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u64);
+
+/// Which tags a receive accepts: those equal to `tag` in every bit that `ignore` does not set.
+///
+/// # References
+///
+/// - `fi_tagged(3)`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TagMatch {
+    /// The tag to compare with.
+    pub tag: Tag,
+    /// Bits that are not compared.
+    pub ignore: u64,
+}
+
+impl TagMatch {
+    /// Accepts this tag only.
+    #[must_use]
+    pub const fn exact(tag: Tag) -> Self {
+        Self { tag, ignore: 0 }
+    }
+
+    /// Accepts every tag.
+    #[must_use]
+    pub const fn any() -> Self {
+        Self { tag: Tag(0), ignore: u64::MAX }
+    }
+
+    /// Accepts tags equal to `tag` in the bits that `ignore` leaves clear.
+    #[must_use]
+    pub const fn masked(tag: Tag, ignore: u64) -> Self {
+        Self { tag, ignore }
+    }
+
+    /// Whether a message sent with the tag `sent` is accepted.
+    #[must_use]
+    pub const fn accepts(self, sent: Tag) -> bool {
+        (sent.0 ^ self.tag.0) & !self.ignore == 0
+    }
+}
+
+impl From<Tag> for TagMatch {
+    fn from(tag: Tag) -> Self {
+        Self::exact(tag)
+    }
+}
+
+impl fmt::Display for TagMatch {
+    /// `0x2a`, `0x2a ignoring 0xff`, or `any`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ignore {
+            0 => write!(f, "{}", self.tag),
+            u64::MAX => f.write_str("any"),
+            ignore => write!(f, "{} ignoring {ignore:#x}", self.tag),
+        }
+    }
+}
+
+/// The key by which peers name a registered region.
+///
+/// # References
+///
+/// - `fi_mr(3)`
+#[doc(alias = "fi_mr_key")]
+#[repr(transparent)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemoryKey(pub u64);
+
+impl MemoryKey {
+    /// No key: what the provider says for a region whose key does not fit 64 bits.
+    #[doc(alias = "FI_KEY_NOTAVAIL")]
+    pub const NOTAVAIL: Self = Self(u64::MAX);
+}
+
+/// Where in a peer's region an operation starts, in bytes.
+///
+/// A virtual address of the peer with [`MrMode::VIRT_ADDR`](crate::vocabulary::MrMode::VIRT_ADDR), else an offset into
+/// the region.
+///
+/// # References
+///
+/// - `fi_rma(3)`
+#[doc(alias = "fi_rma_iov")]
+#[repr(transparent)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RemoteAddr(pub u64);
+
+impl RemoteAddr {
+    /// The place `bytes` further on; `None` past the end of the address space.
+    #[must_use]
+    pub const fn checked_add(self, bytes: u64) -> Option<Self> {
+        match self.0.checked_add(bytes) {
+            Some(place) => Some(Self(place)),
+            None => None,
+        }
+    }
+}
+
+/// Data that travels in the completion itself instead of in memory.
+///
+/// # References
+///
+/// - `fi_cq(3)`
+/// - `fi_domain(3)`, section *CQ data size*
+#[doc(alias = "FI_REMOTE_CQ_DATA")]
+#[repr(transparent)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ImmediateData(pub u64);
+
+impl ImmediateData {
+    /// Whether `bytes` (a domain's `cq_data_size`) carry this value whole.
+    ///
+    /// A size of zero carries nothing, not even the value zero.
+    #[must_use]
+    pub const fn fits(self, bytes: usize) -> bool {
+        match bytes {
+            0 => false,
+            1..8 => self.0 >> (8 * bytes) == 0,
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{format, string::ToString};
+
+    #[test]
+    fn text() {
+        assert_eq!(Tag(42).to_string(), "0x2a");
+        assert_eq!(format!("{:?}", Tag(42)), "Tag(0x2a)");
+        assert_eq!(MemoryKey(7).to_string(), "0x7");
+        assert_eq!(RemoteAddr(4096).to_string(), "0x1000");
+        assert_eq!(FabricAddr(3).to_string(), "0x3");
+        assert_eq!(format!("{:?}", FabricAddr::NOTAVAIL), "FabricAddr(unspecified)");
+        assert_eq!(TagMatch::exact(Tag(42)).to_string(), "0x2a");
+        assert_eq!(TagMatch::any().to_string(), "any");
+        assert_eq!(TagMatch::masked(Tag(42), 255).to_string(), "0x2a ignoring 0xff");
+    }
+
+    #[test]
+    fn addresses() {
+        assert_eq!(FabricAddr::UNSPEC.0, u64::MAX);
+        assert_eq!(FabricAddr::NOTAVAIL, FabricAddr::UNSPEC);
+        assert_eq!(FabricAddr::default(), FabricAddr::UNSPEC);
+    }
+
+    #[test]
+    fn tags_match_in_the_bits_not_ignored() {
+        assert!(TagMatch::from(Tag::from(5)).accepts(Tag(5)));
+        assert!(!TagMatch::exact(Tag(5)).accepts(Tag(4)));
+        assert!(TagMatch::any().accepts(Tag(u64::MAX)));
+        let low_byte_free = TagMatch::masked(Tag(0x1234), 0xff);
+        assert!(low_byte_free.accepts(Tag(0x12ff)));
+        assert!(!low_byte_free.accepts(Tag(0x1334)));
+        assert!(!low_byte_free.accepts(Tag(0x8000_0000_0000_1234)));
+    }
+
+    #[test]
+    fn remote_addresses_do_not_wrap() {
+        assert_eq!(RemoteAddr(1).checked_add(2), Some(RemoteAddr(3)));
+        assert_eq!(RemoteAddr(u64::MAX).checked_add(0), Some(RemoteAddr(u64::MAX)));
+        assert_eq!(RemoteAddr(u64::MAX).checked_add(1), None);
+    }
+
+    #[test]
+    fn immediate_data_fits_its_size() {
+        assert!(!ImmediateData(0).fits(0));
+        assert!(ImmediateData(u64::from(u32::MAX)).fits(4));
+        assert!(!ImmediateData(1 << 32).fits(4));
+        assert!(ImmediateData(255).fits(1));
+        assert!(!ImmediateData(u64::MAX).fits(7));
+        assert!(ImmediateData(u64::MAX).fits(8));
+        assert!(ImmediateData(u64::MAX).fits(usize::MAX));
+    }
+}

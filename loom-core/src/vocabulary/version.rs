@@ -1,0 +1,66 @@
+//! Version numbers of the interface and of providers.
+
+use core::fmt;
+
+/// A version as libfabric packs it: `FI_VERSION(major, minor)`.
+///
+/// # References
+///
+/// - `fi_version(3)`
+#[doc(alias = "FI_VERSION")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// The major number.
+    #[doc(alias = "FI_MAJOR")]
+    pub major: u16,
+    /// The minor number.
+    #[doc(alias = "FI_MINOR")]
+    pub minor: u16,
+}
+
+impl Version {
+    /// The version `major.minor`.
+    #[must_use]
+    pub const fn new(major: u16, minor: u16) -> Self {
+        Self { major, minor }
+    }
+
+    /// Unpacks libfabric's number: the major number in the high half.
+    #[must_use]
+    pub const fn from_raw(number: u32) -> Self {
+        let [major_high, major_low, minor_high, minor_low] = number.to_be_bytes();
+        Self { major: u16::from_be_bytes([major_high, major_low]), minor: u16::from_be_bytes([minor_high, minor_low]) }
+    }
+
+    /// Packs into libfabric's number.
+    #[must_use]
+    pub const fn as_raw(self) -> u32 {
+        (self.major as u32) << 16 | self.minor as u32
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Version;
+    use std::string::ToString;
+
+    #[test]
+    fn packs_as_the_header_does() {
+        assert_eq!(Version::new(1, 17).as_raw(), 0x0001_0011);
+        assert_eq!(Version::from_raw(0x0002_0005), Version::new(2, 5));
+        assert_eq!(Version::from_raw(u32::MAX).as_raw(), u32::MAX);
+    }
+
+    #[test]
+    fn orders_and_prints() {
+        assert!(Version::new(1, 9) < Version::new(1, 17));
+        assert!(Version::new(1, 17) < Version::new(2, 0));
+        assert_eq!(Version::new(1, 17).to_string(), "1.17");
+    }
+}

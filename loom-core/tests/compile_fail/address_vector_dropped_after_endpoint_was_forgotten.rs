@@ -1,0 +1,16 @@
+//! The same, where the endpoint was forgotten: it is still bound, and the queue may still be polled.
+
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::domain::Domain;
+use loom_core::soft::{Network, NetworkAttr};
+
+fn main() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
+    core::mem::forget(owner.endpoint(&av).enable().unwrap());
+    drop(av);
+    assert!(owner.poll().unwrap().is_none());
+}

@@ -1,0 +1,21 @@
+//! A scope's queue that is forgotten, so that it would never close.
+
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::soft::{Network, NetworkAttr};
+
+fn main() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let mut memory = [0; 8];
+    cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        endpoint.recv(Source::Any, &mut memory[..]).unwrap();
+        drop(endpoint);
+        core::mem::forget(*cq);
+    })
+    .unwrap();
+}

@@ -1,0 +1,18 @@
+//! A buffer that ends with the statement that posts it.
+
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::soft::{Network, NetworkAttr};
+
+fn main() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        endpoint.recv(Source::Any, vec![0; 8].as_mut_slice()).unwrap();
+    })
+    .unwrap();
+}

@@ -1,0 +1,503 @@
+//! The op table next to a naive oracle: every action is done to both, and what the table says is compared.
+//!
+//! The oracle knows operations, not slots: a list of all that were ever posted, who of them is in flight, parked or
+//! over, and whose events may still come.
+
+use core::cell::RefCell;
+use core::fmt;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU8;
+use std::collections::VecDeque;
+
+use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
+use loom_core::completion::{Done, OpError, Transfer};
+use loom_core::engine::op_table::{ContextKind, Direction, OpKey, OpTable, Resolution, Slot, Taken};
+use loom_core::error::PostError;
+use loom_core::transport::Event;
+use loom_core::vocabulary::{CompletionFlags, Errno};
+
+/// A table of `N` slots on the heap.
+pub(crate) fn table<B, const N: usize>(kind: ContextKind, horizon: u32) -> Box<OpTable<B>> {
+    let mut room = Box::<OpTable<B, [Slot<B>; N]>>::new_uninit();
+    // SAFETY: the box has room for the table.
+    unsafe { OpTable::init(room.as_mut_ptr(), kind, horizon) };
+    // SAFETY: written in the line above.
+    unsafe { room.assume_init() }
+}
+
+thread_local! {
+    /// How often each buffer of this thread's ledger was dropped.
+    static DROPS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How often each buffer was dropped. A thread has one ledger at a time.
+///
+/// Outside of the buffers, so that they own nothing and dropping one twice is counted and corrupts nothing.
+#[derive(Clone)]
+pub(crate) struct Ledger(());
+
+impl Ledger {
+    pub(crate) fn new() -> Self {
+        DROPS.take();
+        Ledger(())
+    }
+
+    /// The next buffer, which lends `len` bytes.
+    pub(crate) fn buffer(&self, len: usize) -> Counted {
+        DROPS.with_borrow_mut(|drops| drops.push(0));
+        Counted { id: self.made() - 1, len }
+    }
+
+    /// How many buffers there have been.
+    pub(crate) fn made(&self) -> usize {
+        DROPS.with_borrow(Vec::len)
+    }
+
+    pub(crate) fn drops(&self, id: usize) -> u32 {
+        DROPS.with_borrow(|drops| drops[id])
+    }
+
+    /// Every buffer was dropped, and none twice.
+    #[track_caller]
+    pub(crate) fn assert_all_dropped_once(&self) {
+        DROPS.with_borrow(|drops| assert!(drops.iter().all(|drops| *drops == 1), "drops of each buffer: {drops:?}"));
+    }
+}
+
+/// A buffer that counts its drops, and lends a static.
+pub(crate) struct Counted {
+    pub(crate) id: usize,
+    len: usize,
+}
+
+/// What all counted buffers lend: nobody reads or writes it here.
+static ROOM: [AtomicU8; 64] = [const { AtomicU8::new(0) }; 64];
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "buffer {}", self.id)
+    }
+}
+
+// SAFETY: a static is valid for ever, atomics may be written, and no test accesses the range.
+unsafe impl Buffer for Counted {
+    fn lend(&mut self) -> Lent {
+        assert!(self.len <= ROOM.len());
+        Lent::both(NonNull::from_ref(&ROOM).cast(), self.len)
+    }
+}
+impl SourceBuffer for Counted {}
+impl TargetBuffer for Counted {}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        DROPS.with_borrow_mut(|drops| drops[self.id] += 1);
+    }
+}
+
+/// What a transport may say of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// Success; a receive got this many bytes more (or fewer) than were lent.
+    Success { beyond: isize },
+    /// Failure, with these many bytes transferred all the same.
+    Failure { len: usize },
+}
+
+/// One thing that happens to a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Post {
+        direction: Direction,
+        endpoint: u16,
+    },
+    /// A post that the transport refuses.
+    Refused {
+        direction: Direction,
+    },
+    /// The event of the `nth` operation in flight, taken at once.
+    Complete {
+        nth: usize,
+        said: Said,
+    },
+    /// The event of the `nth` operation in flight, kept.
+    Park {
+        nth: usize,
+        said: Said,
+    },
+    /// An event of the `op`th operation ever posted, which is over.
+    Late {
+        op: usize,
+        keep: bool,
+    },
+    /// An event of nobody.
+    Foreign {
+        keep: bool,
+    },
+    Abandon {
+        endpoint: u16,
+    },
+    TakeParked {
+        direction: Direction,
+    },
+    /// Takes the `op`th operation ever posted by its key.
+    Take {
+        op: usize,
+    },
+    Drained,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    Success(usize),
+    Failure { errno: Errno, len: usize, overflow: usize },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Status {
+    InFlight,
+    Parked(Ending),
+    Over,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Op {
+    key: OpKey,
+    context: u64,
+    endpoint: u16,
+    direction: Direction,
+    buffer: usize,
+    lent: usize,
+    status: Status,
+    /// Its endpoint was closed, and its event has not been seen.
+    owed: bool,
+}
+
+/// A table and its oracle.
+pub(crate) struct World<const N: usize> {
+    pub(crate) table: Box<OpTable<Counted>>,
+    pub(crate) ledger: Ledger,
+    kind: ContextKind,
+    horizon: u32,
+    ops: Vec<Op>,
+    /// What is kept, oldest first, by direction; with the batch, within which no order is promised.
+    parked: [VecDeque<(usize, u32)>; 2],
+    batch: u32,
+    /// Slots that wait for their event (pointer contexts), with the number of events at the time.
+    orphans: VecDeque<(usize, u32)>,
+    ghosts: usize,
+    events: u32,
+    strays: u64,
+}
+
+const fn side(direction: Direction) -> usize {
+    match direction {
+        Direction::Transmit => 0,
+        Direction::Receive => 1,
+    }
+}
+
+const fn flags(direction: Direction) -> CompletionFlags {
+    match direction {
+        Direction::Transmit => CompletionFlags::SEND,
+        Direction::Receive => CompletionFlags::RECV,
+    }
+}
+
+impl<const N: usize> World<N> {
+    pub(crate) fn new(kind: ContextKind, horizon: u32) -> Self {
+        World {
+            table: table::<_, N>(kind, horizon),
+            ledger: Ledger::new(),
+            kind,
+            horizon,
+            ops: Vec::new(),
+            parked: [VecDeque::new(), VecDeque::new()],
+            batch: 0,
+            orphans: VecDeque::new(),
+            ghosts: 0,
+            events: 0,
+            strays: 0,
+        }
+    }
+
+    /// How many operations were ever posted.
+    pub(crate) fn posted_ever(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Operations in flight, oldest first.
+    pub(crate) fn in_flight(&self) -> Vec<usize> {
+        (0..self.ops.len()).filter(|op| self.ops[*op].status == Status::InFlight).collect()
+    }
+
+    /// Whether a late event of this operation can be told from one of the operation that has its slot now.
+    ///
+    /// With numbers, always. With pointers rule 4 keeps the slot until the event can no more come, so that there is
+    /// nothing to be told once the slot is in use again.
+    pub(crate) fn may_be_late(&self, op: usize) -> bool {
+        let op = &self.ops[op];
+        op.status != Status::InFlight
+            && (self.kind == ContextKind::Word
+                || !self.ops.iter().any(|other| other.status == Status::InFlight && other.context == op.context))
+    }
+
+    fn parked_count(&self) -> usize {
+        self.parked.iter().map(VecDeque::len).sum()
+    }
+
+    /// Whether a post finds a slot; takes the oldest orphan if that is what it finds.
+    fn expect_slot(&mut self) -> bool {
+        let in_flight = self.in_flight().len();
+        if in_flight + self.ghosts >= N {
+            return false;
+        }
+        if in_flight + self.parked_count() + self.orphans.len() < N {
+            return true;
+        }
+        match self.orphans.front() {
+            Some((_, since)) if self.events - since >= self.horizon => {
+                self.orphans.pop_front();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn apply(&mut self, action: Action) {
+        match action {
+            Action::Post { direction, endpoint } => self.post(direction, endpoint),
+            Action::Refused { direction } => self.refused(direction),
+            Action::Complete { nth, said } => {
+                let op = self.in_flight()[nth];
+                let ending = self.ending(op, said);
+                let event = self.event(op, said);
+                self.end(op);
+                match self.table.complete(&event) {
+                    Resolution::Done(done) => self.assert_done(done, op, ending),
+                    other => panic!("{other:?} for an operation in flight"),
+                }
+            }
+            Action::Park { nth, said } => {
+                let op = self.in_flight()[nth];
+                let ending = self.ending(op, said);
+                let event = self.event(op, said);
+                self.end(op);
+                assert!(self.table.park(&event).is_none());
+                self.batch += 1;
+                self.keep(op, ending);
+            }
+            Action::Late { op, keep } => self.late(op, keep),
+            Action::Foreign { keep } => {
+                self.count_event();
+                self.strays += 1;
+                let context = match self.kind {
+                    ContextKind::Word => 7 << 32 | N as u64,
+                    ContextKind::Space => 0x1000,
+                };
+                let event = Event::success(context, CompletionFlags::RECV, 1);
+                assert!(matches!(self.submit(&event, keep), Some(Resolution::Foreign)));
+            }
+            Action::Abandon { endpoint } => self.abandon(endpoint),
+            Action::TakeParked { direction } => {
+                let kept = &self.parked[side(direction)];
+                match (self.table.take_parked(direction), kept.front()) {
+                    (Some(done), Some((_, oldest))) => {
+                        let of_key = |(op, _): &&(usize, u32)| self.ops[*op].key == done.key();
+                        let (op, batch) = kept.iter().find(of_key).expect("it was kept");
+                        assert_eq!(batch, oldest, "the oldest comes first");
+                        let op = *op;
+                        self.took(done, op);
+                    }
+                    (None, None) => {}
+                    (done, kept) => panic!("{done:?} for {kept:?}"),
+                }
+            }
+            Action::Take { op } => match (self.table.take(self.ops[op].key), self.ops[op].status) {
+                (Taken::Done(done), Status::Parked(_)) => self.took(done, op),
+                (Taken::InFlight, Status::InFlight) | (Taken::Unknown, Status::Over) => {}
+                (taken, status) => panic!("{taken:?} for an operation that is {status:?}"),
+            },
+            Action::Drained => {
+                self.table.drained();
+                self.ghosts = 0;
+            }
+        }
+        self.check();
+    }
+
+    fn post(&mut self, direction: Direction, endpoint: u16) {
+        let lent = 1 + self.ledger.made() % 8;
+        let buf = self.ledger.buffer(lent);
+        let buffer = buf.id;
+        let mut context = None;
+        let result = self.table.post(endpoint, direction, buf, |lent, given| {
+            assert!(lent.is_readable() && lent.is_writable());
+            context = Some((lent.len(), given.addr()));
+            Ok(())
+        });
+        if !self.expect_slot() {
+            let rejected = result.expect_err("no slot is free");
+            assert_eq!((rejected.buf.id, rejected.error, context), (buffer, PostError::Full, None));
+            return;
+        }
+        let key = result.expect("a slot is free");
+        let (shown, context) = context.expect("the transport was asked");
+        assert_eq!(shown, lent);
+        assert!(self.ops.iter().all(|op| op.key != key), "keys are not given out twice");
+        let taken = |op: &Op| op.status == Status::InFlight && op.context == context;
+        assert!(!self.ops.iter().any(taken), "no two operations in flight share a context");
+        let owing = |op: &Op| self.kind == ContextKind::Space && op.owed && op.context == context;
+        if let Some(op) = self.ops.iter_mut().find(|op| owing(op)) {
+            // `expect_slot` has seen that the horizon was reached.
+            assert_eq!(op.status, Status::Over);
+            op.owed = false;
+        }
+        assert_ne!(context, 0, "the context of no operation");
+        let status = Status::InFlight;
+        self.ops.push(Op { key, context, endpoint, direction, buffer, lent, status, owed: false });
+    }
+
+    fn refused(&mut self, direction: Direction) {
+        let buf = self.ledger.buffer(3);
+        let buffer = buf.id;
+        let mut asked = false;
+        let result = self.table.post(0, direction, buf, |_, _| {
+            asked = true;
+            Err(PostError::Again)
+        });
+        let rejected = result.expect_err("the transport refuses");
+        assert_eq!(rejected.buf.id, buffer);
+        // An orphan that was taken for it is a free slot from now on.
+        let expected = self.expect_slot();
+        assert_eq!(asked, expected);
+        assert_eq!(rejected.error, if expected { PostError::Again } else { PostError::Full });
+    }
+
+    fn event(&mut self, op: usize, said: Said) -> Event {
+        self.count_event();
+        let Op { context, direction, lent, .. } = self.ops[op];
+        match said {
+            Said::Success { beyond } => {
+                Event::success(context, flags(direction), lent.checked_add_signed(beyond).unwrap_or(0))
+            }
+            Said::Failure { len } => {
+                let mut event = Event::failure(context, flags(direction), Errno::EIO);
+                event.len = len;
+                event
+            }
+        }
+    }
+
+    /// What the table has to make of what the transport says.
+    fn ending(&self, op: usize, said: Said) -> Ending {
+        let Op { direction, lent, .. } = self.ops[op];
+        match said {
+            Said::Success { .. } if direction == Direction::Transmit => Ending::Success(lent),
+            Said::Success { beyond: overflow @ 1.. } => {
+                Ending::Failure { errno: Errno::EOTHER, len: 0, overflow: overflow.unsigned_abs() }
+            }
+            Said::Success { beyond } => Ending::Success(lent.checked_add_signed(beyond).unwrap_or(0)),
+            Said::Failure { len } => Ending::Failure { errno: Errno::EIO, len: len.min(lent), overflow: 0 },
+        }
+    }
+
+    fn count_event(&mut self) {
+        self.events += 1;
+    }
+
+    fn end(&mut self, op: usize) {
+        self.ops[op].status = Status::Over;
+    }
+
+    fn keep(&mut self, op: usize, ending: Ending) {
+        self.ops[op].status = Status::Parked(ending);
+        self.parked[side(self.ops[op].direction)].push_back((op, self.batch));
+    }
+
+    /// A completion that was kept has been taken.
+    fn took(&mut self, done: Done<Counted>, op: usize) {
+        let Status::Parked(ending) = self.ops[op].status else { panic!("{:?} was not kept", self.ops[op]) };
+        self.parked[side(self.ops[op].direction)].retain(|(kept, _)| *kept != op);
+        self.end(op);
+        if self.kind == ContextKind::Space && self.ops[op].owed {
+            self.orphans.push_back((op, self.events));
+        }
+        self.assert_done(done, op, ending);
+    }
+
+    fn submit(&self, event: &Event, keep: bool) -> Option<Resolution<Counted>> {
+        if keep { self.table.park(event) } else { Some(self.table.complete(event)) }
+    }
+
+    fn late(&mut self, op: usize, keep: bool) {
+        assert!(self.may_be_late(op));
+        self.count_event();
+        self.strays += 1;
+        let context = self.ops[op].context;
+        let event = Event::success(context, flags(self.ops[op].direction), 1);
+        assert!(matches!(self.submit(&event, keep), Some(Resolution::Stale)));
+        match self.kind {
+            ContextKind::Word => self.ghosts = self.ghosts.saturating_sub(1),
+            ContextKind::Space => {
+                // The event of whoever has owed one at this address.
+                self.orphans.retain(|(orphan, _)| self.ops[*orphan].context != context);
+                for op in self.ops.iter_mut().filter(|op| op.context == context) {
+                    op.owed = false;
+                }
+            }
+        }
+    }
+
+    fn abandon(&mut self, endpoint: u16) {
+        // SAFETY: nothing is ever lent to anybody here.
+        unsafe { self.table.abandon(endpoint) };
+        let mut ended: Vec<_> = self.in_flight();
+        ended.retain(|op| self.ops[*op].endpoint == endpoint);
+        if self.kind == ContextKind::Word {
+            self.ghosts += ended.len();
+        }
+        let ending = Ending::Failure { errno: Errno::ECANCELED, len: 0, overflow: 0 };
+        self.batch += 1;
+        for op in ended {
+            self.ops[op].owed = true;
+            self.keep(op, ending);
+        }
+    }
+
+    #[track_caller]
+    fn assert_done(&self, done: Done<Counted>, op: usize, ending: Ending) {
+        let op = &self.ops[op];
+        assert_eq!(done.key(), op.key);
+        assert_eq!(done.buf().id, op.buffer);
+        let result = match done.result() {
+            Ok(transfer) => Ending::Success(Transfer::len(&transfer)),
+            Err(OpError { errno, len, overflow, .. }) => Ending::Failure { errno, len, overflow },
+        };
+        assert_eq!(result, ending);
+    }
+
+    /// What can be asked of a table at any time.
+    fn check(&self) {
+        assert_eq!(self.table.in_flight(), self.in_flight().len());
+        assert!(self.table.in_flight() + self.ghosts <= N, "rule 5");
+        assert_eq!(self.table.strays(), self.strays);
+        assert_eq!(self.table.capacity(), N);
+        for op in &self.ops {
+            let context = self.table.context_of(op.key, op.endpoint).map(|context| context.addr());
+            assert_eq!(context, (op.status == Status::InFlight).then_some(op.context));
+            assert!(self.table.context_of(op.key, op.endpoint + 1).is_none());
+            let kept = matches!(op.status, Status::InFlight | Status::Parked(_));
+            assert_eq!(self.ledger.drops(op.buffer), u32::from(!kept));
+        }
+    }
+
+    /// Closes the table as a queue does, and checks that every buffer was dropped once.
+    pub(crate) fn close(self) {
+        // SAFETY: nothing is lent to anybody here.
+        unsafe { self.table.drop_buffers() };
+        self.ledger.assert_all_dropped_once();
+        drop(self.table);
+        self.ledger.assert_all_dropped_once();
+    }
+}
