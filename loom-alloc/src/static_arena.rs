@@ -1,0 +1,101 @@
+//! [`StaticArena`]: an arena in a `static`.
+
+#![allow(unsafe_code, reason = "hands out the memory of a static, once")]
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::arena::Arena;
+
+/// An [`Arena`] of `N` bytes in a `static`: `&'static Arena<'static>`, which long-lived objects ask for.
+///
+/// ```
+/// use loom_alloc::StaticArena;
+///
+/// static MEMORY: StaticArena<4096> = StaticArena::new();
+///
+/// let arena = MEMORY.take().expect("nobody has taken it");
+/// assert_eq!((arena.capacity(), arena.used()), (4096, 0));
+/// assert!(MEMORY.take().is_none());
+/// ```
+#[repr(C, align(64))]
+pub struct StaticArena<const N: usize> {
+    /// First, so that it begins at a multiple of 64.
+    bytes: UnsafeCell<[MaybeUninit<u8>; N]>,
+    arena: UnsafeCell<MaybeUninit<Arena<'static>>>,
+    taken: AtomicBool,
+}
+
+// SAFETY: the cells are reached by the one thread that has set `taken`; what it gets is not `Sync`, so nobody else gets
+// there through it.
+unsafe impl<const N: usize> Sync for StaticArena<N> {}
+
+impl<const N: usize> StaticArena<N> {
+    /// An arena that nobody has taken.
+    #[must_use]
+    pub const fn new() -> Self {
+        StaticArena {
+            bytes: UnsafeCell::new([MaybeUninit::uninit(); N]),
+            arena: UnsafeCell::new(MaybeUninit::uninit()),
+            taken: AtomicBool::new(false),
+        }
+    }
+
+    /// The arena, for whoever asks first; `None` for everybody else.
+    pub fn take(&'static self) -> Option<&'static Arena<'static>> {
+        // Relaxed: nothing was written before that the winner has to see.
+        if self.taken.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        // SAFETY: `taken` was false and is never false again, so this is the only reference there ever is.
+        let bytes = unsafe { &mut *self.bytes.get() };
+        // SAFETY: as above.
+        let arena = unsafe { &mut *self.arena.get() };
+        Some(arena.write(Arena::new(bytes)))
+    }
+}
+
+impl<const N: usize> Default for StaticArena<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize> fmt::Debug for StaticArena<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticArena")
+            .field("capacity", &N)
+            .field("taken", &self.taken.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use allocator_api2::alloc::{Allocator, Layout};
+
+    use super::*;
+
+    #[test]
+    fn one_of_many_threads_gets_it() {
+        static MEMORY: StaticArena<100> = StaticArena::new();
+        let winners: usize = thread::scope(|scope| {
+            let threads: [_; 8] = core::array::from_fn(|_| {
+                scope.spawn(|| {
+                    MEMORY.take().map_or(0, |arena| {
+                        assert!(arena.allocate(Layout::new::<[u8; 100]>()).is_ok(), "it begins aligned");
+                        assert!(arena.allocate(Layout::new::<u8>()).is_err());
+                        1
+                    })
+                })
+            });
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+        });
+        assert_eq!(winners, 1);
+        assert!(MEMORY.take().is_none());
+    }
+}

@@ -1,0 +1,99 @@
+//! [`V02`]: allocators written for allocator-api2 0.2.
+
+#![allow(unsafe_code, reason = "forwards from one version of an unsafe trait to another")]
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use allocator_api2_02::alloc::Allocator as Allocator02;
+
+/// An allocator that was written for allocator-api2 0.2, as one for the version that loom uses.
+///
+/// ```
+/// use bumpalo::Bump;
+/// use loom_alloc::V02;
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// let bump = Bump::new();
+/// let network = Network::new_in(NetworkAttr::default(), V02(&bump))?;
+/// assert!(bump.allocated_bytes() >= network.attr().layout()?.size());
+/// # Ok::<_, loom_core::error::OpenError>(())
+/// ```
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct V02<A>(pub A);
+
+// SAFETY: both versions of the trait ask the same of an implementation and of its callers.
+unsafe impl<A: Allocator02> Allocator for V02<A> {
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.0.allocate(layout).map_err(|_| AllocError)
+    }
+
+    #[inline]
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.0.allocate_zeroed(layout).map_err(|_| AllocError)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.deallocate(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.grow(block, old, new) }.map_err(|_| AllocError)
+    }
+
+    #[inline]
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.grow_zeroed(block, old, new) }.map_err(|_| AllocError)
+    }
+
+    #[inline]
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.shrink(block, old, new) }.map_err(|_| AllocError)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+mod tests {
+    use bumpalo::Bump;
+
+    use super::*;
+
+    #[test]
+    fn every_method_reaches_the_allocator() {
+        let bump = Bump::new();
+        let allocator = V02(&bump);
+        let layout = |size| Layout::from_size_align(size, 8).unwrap();
+        let block = allocator.allocate_zeroed(layout(8)).unwrap();
+        // SAFETY: handed out above with this layout.
+        let grown = unsafe { allocator.grow_zeroed(block.cast(), layout(8), layout(64)) }.unwrap();
+        // SAFETY: all of it is zeroed.
+        assert_eq!(unsafe { grown.as_ref() }, [0; 64]);
+        // SAFETY: handed out above with this layout.
+        let grown = unsafe { allocator.grow(grown.cast(), layout(64), layout(128)) }.unwrap();
+        // SAFETY: the first 64 bytes are copied, and zero.
+        assert_eq!(unsafe { &grown.as_ref()[..64] }, [0; 64]);
+        // SAFETY: handed out above with this layout.
+        let shrunk = unsafe { allocator.shrink(grown.cast(), layout(128), layout(16)) }.unwrap();
+        assert!(shrunk.len() >= 16);
+        // SAFETY: handed out above with this layout.
+        unsafe { allocator.deallocate(shrunk.cast(), layout(16)) };
+        assert!(bump.allocated_bytes() > 0);
+    }
+
+    #[test]
+    fn exhaustion_is_an_error() {
+        let bump = Bump::with_capacity(0);
+        bump.set_allocation_limit(Some(0));
+        assert!(V02(&bump).allocate(Layout::new::<[u8; 1 << 20]>()).is_err());
+    }
+}
