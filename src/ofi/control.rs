@@ -1,0 +1,298 @@
+//! Fabrics, domains, address vectors and memory regions.
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+
+#![allow(unsafe_code, reason = "calls libfabric")]
+
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+
+use loom_core::buffer::Lent;
+use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, Errno, FabricAddr, HmemIface, MemoryKey};
+
+use super::call::{done, entry, errno};
+use super::info::RawInfo;
+use super::level::Handle;
+use super::neighbours::Group;
+use super::quirks;
+use super::sys;
+
+/// A fabric, raw.
+#[doc(alias = "fid_fabric")]
+#[derive(Debug)]
+pub struct Fabric<L>(Handle<sys::fid_fabric, L>);
+
+/// A domain, raw.
+#[doc(alias = "fid_domain")]
+#[derive(Debug)]
+pub struct Domain<L> {
+    fid: Handle<sys::fid_domain, L>,
+    /// The format of addresses in the info that it was opened with.
+    addr_format: AddressFormat,
+    /// Set if its endpoints reach into each other's memory.
+    group: Option<Group>,
+}
+
+/// An address vector, raw.
+#[doc(alias = "fid_av")]
+#[derive(Debug)]
+pub struct Av<L> {
+    fid: Handle<sys::fid_av, L>,
+    /// The format of the addresses that it takes.
+    addr_format: AddressFormat,
+    /// The domain's.
+    group: Option<Group>,
+}
+
+/// A memory region, raw.
+#[doc(alias = "fid_mr")]
+#[derive(Debug)]
+pub struct Mr<L> {
+    fid: Handle<sys::fid_mr, L>,
+    /// Read once at opening, so that asking for it touches nothing of libfabric's.
+    key: MemoryKey,
+    /// `fi_mr_desc` as a number, its provenance exposed.
+    descriptor: usize,
+}
+
+impl<L> Domain<L> {
+    #[inline]
+    pub(super) const fn raw(&self) -> NonNull<sys::fid_domain> {
+        self.fid.raw()
+    }
+
+    #[inline]
+    pub(super) const fn addr_format(&self) -> AddressFormat {
+        self.addr_format
+    }
+
+    pub(super) const fn group(&self) -> Option<Group> {
+        self.group
+    }
+}
+
+impl<L> Av<L> {
+    #[inline]
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.fid.fid()
+    }
+}
+
+impl<L> Mr<L> {
+    #[inline]
+    pub(super) const fn key(&self) -> MemoryKey {
+        self.key
+    }
+
+    #[inline]
+    pub(super) const fn descriptor(&self) -> usize {
+        self.descriptor
+    }
+}
+
+/// `fi_close`
+///
+/// # Safety
+/// The contract of callers; the object is not used again, whatever this returns.
+pub(super) unsafe fn close(fid: NonNull<sys::fid>) -> Result<(), Errno> {
+    let Some(close) = entry!(fid, ops => close) else { return Err(Errno::ENOSYS) };
+    // SAFETY: an open object without open children (contract of callers), closed once.
+    done(unsafe { close(fid.as_ptr()) })
+}
+
+/// What an opening function wrote, if it says that it succeeded.
+pub(super) fn opened<F>(code: i32, raw: *mut F) -> Result<NonNull<F>, Errno> {
+    done(code)?;
+    NonNull::new(raw).ok_or(Errno::EOTHER)
+}
+
+pub(super) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> {
+    let attributes = info.fields().fabric_attr;
+    if attributes.is_null() {
+        return Err(Errno::EINVAL);
+    }
+    let mut raw = ptr::null_mut();
+    // SAFETY: the attributes belong to the info and are read only; `raw` is where the fabric goes.
+    let code = unsafe { sys::fi_fabric(attributes, &raw mut raw, ptr::null_mut()) };
+    Ok(Fabric(Handle::new(opened(code, raw)?)))
+}
+
+pub(super) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(fabric.0.fid()) }
+}
+
+pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
+    let fabric = fabric.0.raw();
+    let Some(open) = entry!(fabric, ops => domain) else { return Err(Errno::ENOSYS) };
+    let mut raw = ptr::null_mut();
+    // SAFETY: the fabric is open (contract of callers); the info is read only; `raw` is where the domain goes.
+    let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
+    let addr_format = AddressFormat::from_raw(info.fields().addr_format);
+    let fid = Handle::new(opened(code, raw)?);
+    Ok(Domain { fid, addr_format, group: quirks::shares_memory(info).then(Group::new) })
+}
+
+pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(domain.fid.fid()) }
+}
+
+pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize) -> Result<Av<L>, Errno> {
+    let raw_domain = domain.raw();
+    let Some(open) = entry!(raw_domain, ops => av_open) else { return Err(Errno::ENOSYS) };
+    let mut attributes = sys::fi_av_attr { type_: sys::FI_AV_TABLE, count: capacity, ..Default::default() };
+    let mut raw = ptr::null_mut();
+    // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the vector
+    // goes.
+    let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
+    Ok(Av { fid: Handle::new(opened(code, raw)?), addr_format: domain.addr_format, group: domain.group })
+}
+
+pub(super) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(av.fid()) }
+}
+
+/// An address as `fi_av_insert` reads it: that function is told no length, and reads as much as the format has.
+///
+/// Zeros follow, so that an address which is too short, or a string without its zero byte, is read within this array.
+#[repr(C, align(16))]
+struct Padded([u8; EndpointAddr::MAX_LEN + 64]);
+
+pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
+    if !takes(av.addr_format, address) {
+        return Err(Errno::EINVAL);
+    }
+    let mut padded = Padded([0; _]);
+    for (to, from) in padded.0.iter_mut().zip(address.bytes()) {
+        *to = *from;
+    }
+    let raw = av.fid.raw();
+    let Some(insert) = entry!(raw, ops => insert) else { return Err(Errno::ENOSYS) };
+    let mut peer = FabricAddr::NOTAVAIL.0;
+    // SAFETY: the vector is open (contract of callers); there is one address, in memory larger than addresses are; `peer`
+    // takes one number. The vector has no event queue, so the call finishes here.
+    let inserted =
+        unsafe { insert(raw.as_ptr(), (&raw const padded).cast::<c_void>(), 1, &raw mut peer, 0, ptr::null_mut()) };
+    match inserted {
+        1 if peer != FabricAddr::NOTAVAIL.0 => {
+            if let Some(group) = av.group {
+                group.meets(address);
+            }
+            Ok(FabricAddr(peer))
+        }
+        0 | 1 => Err(Errno::EADDRNOTAVAIL),
+        other => Err(errno(other as isize)),
+    }
+}
+
+/// Whether an address may be handed to a vector that reads this format.
+///
+/// What says less than the other is taken: formats that are unspecified, and `FI_SOCKADDR` and `FI_SOCKADDR_IP`, whose
+/// first bytes tell which socket address follows.
+fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
+    const ANY_SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP];
+    const SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];
+    let given = address.format();
+    let is_socket = |format| ANY_SOCKET.contains(&format) || SOCKET.contains(&format);
+    let fits = given == format
+        || [given, format].contains(&AddressFormat::UNSPEC)
+        || (is_socket(given) && is_socket(format) && !(SOCKET.contains(&given) && SOCKET.contains(&format)));
+    fits && !address.bytes().is_empty()
+}
+
+pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
+    let raw = av.fid.raw();
+    let Some(remove) = entry!(raw, ops => remove) else { return Err(Errno::ENOSYS) };
+    let mut peer = peer.0;
+    // SAFETY: the vector is open and has this address (contract of callers); `peer` is one number.
+    done(unsafe { remove(raw.as_ptr(), &raw mut peer, 1, 0) })
+}
+
+pub(super) unsafe fn av_lookup<L>(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
+    let raw = av.fid.raw();
+    let Some(lookup) = entry!(raw, ops => lookup) else { return Err(Errno::ENOSYS) };
+    // SAFETY: the vector is open and has this address (contract of callers).
+    read_address(av.addr_format, |bytes, len| unsafe { lookup(raw.as_ptr(), peer.0, bytes, len) })
+}
+
+/// The address that a function of libfabric writes to memory of a length, when it gives that memory's length back as
+/// the address's own.
+pub(super) fn read_address(
+    format: AddressFormat,
+    read: impl FnOnce(*mut c_void, *mut usize) -> i32,
+) -> Result<EndpointAddr, Errno> {
+    let mut padded = Padded([0; _]);
+    let mut len = EndpointAddr::MAX_LEN;
+    done(read((&raw mut padded).cast(), &raw mut len))?;
+    // Some functions succeed with a part of the address, and tell how long all of it is.
+    let bytes = padded.0.get(..len).ok_or(Errno::ETOOSMALL)?;
+    EndpointAddr::new(format, bytes).map_err(|_| Errno::ETOOSMALL)
+}
+
+pub(super) unsafe fn mr_open<L>(
+    domain: &Domain<L>,
+    memory: &Lent,
+    access: Access,
+    key: MemoryKey,
+) -> Result<Mr<L>, Errno> {
+    if memory.kind() != HmemIface::SYSTEM {
+        // Needs `fi_mr_regattr` and the device's number.
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let raw_domain = domain.raw();
+    let Some(register) = entry!(raw_domain, mr => reg) else { return Err(Errno::ENOSYS) };
+    let fid = domain.fid.fid().as_ptr();
+    let start = memory.ptr().as_ptr().cast();
+    let mut raw = ptr::null_mut();
+    // SAFETY: the domain is open and the memory stays until the region is closed (contract of callers); `raw` is where
+    // the region goes. No flags: nothing but the range is read.
+    let code = unsafe { register(fid, start, memory.len(), access.bits(), 0, key.0, 0, &raw mut raw, ptr::null_mut()) };
+    let region = opened(code, raw)?;
+    // SAFETY: just opened.
+    let fields = unsafe { region.as_ref() };
+    let (key, descriptor) = (MemoryKey(fields.key), fields.mem_desc.expose_provenance());
+    Ok(Mr { fid: Handle::new(region), key, descriptor })
+}
+
+pub(super) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(mr.fid.fid()) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_another_kind_are_refused() {
+        let of = |format, len| EndpointAddr::new(format, &[1; 32][..len]).unwrap();
+        let (any, v4, text) = (AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IN, AddressFormat::ADDR_STR);
+        assert!(takes(v4, &of(v4, 16)));
+        assert!(takes(any, &of(v4, 16)));
+        assert!(takes(v4, &of(any, 16)));
+        assert!(takes(AddressFormat::UNSPEC, &of(text, 16)));
+        assert!(takes(any, &of(AddressFormat::SOCKADDR_IP, 16)));
+        assert!(!takes(text, &of(v4, 16)));
+        assert!(!takes(AddressFormat::SOCKADDR_IN6, &of(v4, 16)));
+        assert!(!takes(v4, &of(text, 16)));
+        assert!(!takes(v4, &of(v4, 0)));
+    }
+
+    #[test]
+    fn an_address_that_does_not_fit_is_an_error() {
+        let read = |len: usize, code: i32| {
+            read_address(AddressFormat::ADDR_STR, move |_, out| {
+                // SAFETY: `read_address` passes a valid pointer.
+                unsafe { *out = len };
+                code
+            })
+        };
+        assert_eq!(read(EndpointAddr::MAX_LEN, 0).unwrap().bytes().len(), EndpointAddr::MAX_LEN);
+        assert_eq!(read(EndpointAddr::MAX_LEN + 1, 0).unwrap_err(), Errno::ETOOSMALL);
+        assert_eq!(read(usize::MAX, 0).unwrap_err(), Errno::ETOOSMALL);
+        assert_eq!(read(4, -257).unwrap_err(), Errno::ETOOSMALL);
+    }
+}

@@ -1,0 +1,140 @@
+//! Endpoints: opening, closing, their address, cancelling.
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+
+#![allow(unsafe_code, reason = "calls libfabric")]
+
+use core::ptr::{self, NonNull};
+
+use loom_core::transport::{Closing, Context, EndpointError};
+use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
+
+use super::call::{done, entry, errno};
+use super::control::{Av, Domain, close, opened, read_address};
+use super::info::RawInfo;
+use super::level::Handle;
+use super::queue::Cq;
+use super::quirks::Closable;
+use super::sys;
+
+/// An endpoint, raw.
+#[doc(alias = "fid_ep")]
+#[derive(Debug)]
+pub struct Endpoint<L> {
+    fid: Handle<sys::fid_ep, L>,
+    addr_format: AddressFormat,
+    closable: Closable,
+}
+
+impl<L> Endpoint<L> {
+    #[inline]
+    pub(super) const fn raw(&self) -> NonNull<sys::fid_ep> {
+        self.fid.raw()
+    }
+}
+
+pub(super) unsafe fn open<L>(
+    domain: &Domain<L>,
+    info: &RawInfo,
+    av: &Av<L>,
+    tx: &Cq<L>,
+    rx: &Cq<L>,
+) -> Result<Endpoint<L>, EndpointError> {
+    let raw_domain = domain.raw();
+    let Some(open) = entry!(raw_domain, ops => endpoint) else { return Err(Errno::ENOSYS.into()) };
+    let opened = || {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the domain is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
+        let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
+        let endpoint = Endpoint {
+            fid: Handle::new(opened(code, raw)?),
+            addr_format: domain.addr_format(),
+            closable: Closable::rule(info, domain.group()),
+        };
+        // SAFETY: just opened; the others are open (contract of callers).
+        match unsafe { bind_and_enable(&endpoint, av, tx, rx) } {
+            Ok(()) => Ok(endpoint),
+            Err(errno) => Err(undone(&endpoint, errno)),
+        }
+    };
+    match domain.group() {
+        None => opened(),
+        Some(group) => group.open(|| {
+            let endpoint = opened()?;
+            // SAFETY: just opened.
+            match unsafe { address(&endpoint) } {
+                Ok(address) => {
+                    let fid = endpoint.fid.fid();
+                    Ok((endpoint, fid, address))
+                }
+                Err(errno) => Err(undone(&endpoint, errno)),
+            }
+        }),
+    }
+}
+
+/// Closes what was just opened, because of an error.
+fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
+    // SAFETY: open, without children, unknown to anybody, and not used again. A failed close is not retried.
+    let left_open = unsafe { close(endpoint.fid.fid()) }.is_err();
+    EndpointError { errno, left_open }
+}
+
+/// Binds without `FI_SELECTIVE_COMPLETION`: every post except inject is answered by an event.
+unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, av: &Av<L>, tx: &Cq<L>, rx: &Cq<L>) -> Result<(), Errno> {
+    let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));
+    let bind = |object, flags| {
+        // SAFETY: all these objects are open (contract of callers).
+        unsafe { bind(endpoint, object, flags) }
+    };
+    bind(av.fid(), 0)?;
+    if tx.fid() == rx.fid() {
+        bind(tx.fid(), transmit | receive)?;
+    } else {
+        bind(tx.fid(), transmit)?;
+        bind(rx.fid(), receive)?;
+    }
+    let fid = endpoint.fid.fid();
+    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
+    let enable = i32::try_from(sys::FI_ENABLE).map_err(|_| Errno::EOTHER)?;
+    // SAFETY: the endpoint is open and has what it needs; the command takes no argument.
+    done(unsafe { control(fid.as_ptr(), enable, ptr::null_mut()) })
+}
+
+unsafe fn bind<L>(endpoint: &Endpoint<L>, object: NonNull<sys::fid>, flags: u64) -> Result<(), Errno> {
+    let fid = endpoint.fid.fid();
+    let Some(bind) = entry!(fid, ops => bind) else { return Err(Errno::ENOSYS) };
+    // SAFETY: both objects are open (contract of callers).
+    done(unsafe { bind(fid.as_ptr(), object.as_ptr(), flags) })
+}
+
+pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, receives: usize) -> Result<Closing, Errno> {
+    // SAFETY: the contract of callers.
+    endpoint.closable.close(receives, endpoint.fid.fid(), || unsafe { close(endpoint.fid.fid()) })
+}
+
+pub(super) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) {
+    if let Closable::Alone(group) = endpoint.closable {
+        group.leave(endpoint.fid.fid(), for_good);
+    }
+}
+
+pub(super) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
+    let raw = endpoint.raw();
+    let Some(getname) = entry!(raw, cm => getname) else { return Err(Errno::ENOSYS) };
+    let fid = endpoint.fid.fid().as_ptr();
+    // SAFETY: the endpoint is open (contract of callers); there is as much room as the length says.
+    read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
+}
+
+pub(super) unsafe fn cancel<L>(endpoint: &Endpoint<L>, context: Context) -> Result<(), Errno> {
+    let raw = endpoint.raw();
+    let Some(cancel) = entry!(raw, ops => cancel) else { return Err(Errno::ENOSYS) };
+    let fid = endpoint.fid.fid().as_ptr();
+    // SAFETY: the endpoint is open (contract of callers). The context is compared with those of posted operations, and
+    // is followed only where the provider asks for contexts, which are then valid until their event.
+    match unsafe { cancel(fid, context.as_ptr().cast()) } {
+        0 => Ok(()),
+        code => Err(errno(code)),
+    }
+}

@@ -1,0 +1,179 @@
+//! [`RawInfo`]: one `fi_info`, owned.
+
+#![allow(unsafe_code, reason = "owns memory that libfabric allocated")]
+
+use core::fmt;
+use core::ptr::{self, NonNull};
+
+use loom_core::transport::Name;
+use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, MsgOrder};
+
+use super::{decode, sys, text};
+
+/// One `fi_info`, with everything that it points to.
+///
+/// # References
+/// - `man fi_getinfo`
+#[doc(alias = "fi_info")]
+pub struct RawInfo {
+    /// Allocated by libfabric, owned, the only element of its list. It refers to no other object: the pointers to open
+    /// objects (`handle`, `fabric_attr->fabric`, `domain_attr->domain`) are null.
+    raw: NonNull<sys::fi_info>,
+}
+
+// SAFETY: the structure is plain memory of the C allocator, which may be freed on any thread; it refers to no open
+// object (see the field).
+unsafe impl Send for RawInfo {}
+// SAFETY: nobody writes to it through a shared reference: libfabric takes infos to read them, whatever the pointer's type says.
+unsafe impl Sync for RawInfo {}
+
+impl RawInfo {
+    /// Takes ownership of one `fi_info`, which becomes a list of its own.
+    ///
+    /// # Safety
+    /// `raw` was allocated by libfabric; nobody else frees or uses it from now on. Its `next` is not followed: whoever
+    /// needs the rest of the list took it before.
+    pub(super) unsafe fn adopt(raw: NonNull<sys::fi_info>) -> Self {
+        let info = raw.as_ptr();
+        // SAFETY: owned and valid, by contract.
+        let fields = unsafe { &mut *info };
+        fields.next = ptr::null_mut();
+        fields.handle = ptr::null_mut();
+        // SAFETY: null, or owned by the info.
+        if let Some(fabric) = unsafe { fields.fabric_attr.as_mut() } {
+            fabric.fabric = ptr::null_mut();
+        }
+        // SAFETY: null, or owned by the info.
+        if let Some(domain) = unsafe { fields.domain_attr.as_mut() } {
+            domain.domain = ptr::null_mut();
+        }
+        RawInfo { raw }
+    }
+
+    /// An empty `fi_info`, to be filled with hints; `None` without memory.
+    #[doc(alias = "fi_allocinfo")]
+    pub(super) fn empty() -> Option<Self> {
+        // SAFETY: null asks for an empty info, as `fi_allocinfo` does.
+        let raw = NonNull::new(unsafe { sys::fi_dupinfo(ptr::null()) })?;
+        // SAFETY: just allocated for us.
+        Some(unsafe { Self::adopt(raw) })
+    }
+
+    /// The `fi_info`, for a call which reads it. Nothing may be written through the pointer, except by the owner of an
+    /// `&mut RawInfo`.
+    #[inline]
+    pub(super) const fn as_ptr(&self) -> *mut sys::fi_info {
+        self.raw.as_ptr()
+    }
+
+    /// The fields. Pointers in it are null or belong to the info.
+    pub(super) const fn fields(&self) -> &sys::fi_info {
+        // SAFETY: owned and valid until `self` is dropped, and not written meanwhile.
+        unsafe { self.raw.as_ref() }
+    }
+
+    /// Asks for an order of transmits, in addition to what the info says.
+    pub(super) fn ask_for_order(&mut self, order: MsgOrder) {
+        // SAFETY: owned, and borrowed exclusively.
+        let fields = unsafe { self.raw.as_mut() };
+        // SAFETY: null, or owned by the info.
+        if let Some(tx) = unsafe { fields.tx_attr.as_mut() } {
+            tx.msg_order |= order.bits();
+        }
+    }
+
+    /// Whether all names that are asked for are those of this info, without regard to case, as libfabric compares them.
+    pub(super) fn is_named(&self, provider: Option<&str>, fabric: Option<&str>, domain: Option<&str>) -> bool {
+        [(Name::Provider, provider), (Name::Fabric, fabric), (Name::Domain, domain)].into_iter().all(
+            |(name, wanted)| {
+                wanted.is_none_or(|wanted| self.name(name).is_some_and(|name| name.eq_ignore_ascii_case(wanted)))
+            },
+        )
+    }
+
+    /// A name, if there is one and it is UTF-8.
+    pub(super) fn name(&self, name: Name) -> Option<&str> {
+        let fields = self.fields();
+        let text = match name {
+            Name::Domain => {
+                // SAFETY: null, or owned by the info.
+                unsafe { fields.domain_attr.as_ref() }?.name
+            }
+            Name::Fabric => {
+                // SAFETY: null, or owned by the info.
+                unsafe { fields.fabric_attr.as_ref() }?.name
+            }
+            Name::Provider => {
+                // SAFETY: null, or owned by the info.
+                unsafe { fields.fabric_attr.as_ref() }?.prov_name
+            }
+        };
+        // SAFETY: a C string that the info owns, or null; `&self` keeps it.
+        unsafe { text::read(text) }
+    }
+
+    /// All numbers.
+    pub(super) fn attributes(&self) -> Attributes {
+        decode::attributes(self)
+    }
+
+    /// The local address, if there is one.
+    pub(super) fn source_address(&self) -> Option<EndpointAddr> {
+        let fields = self.fields();
+        // SAFETY: the info owns `src_addr`, of this length.
+        unsafe { address(fields.addr_format, fields.src_addr.cast(), fields.src_addrlen) }
+    }
+
+    /// The peer's address, if there is one.
+    pub(super) fn destination_address(&self) -> Option<EndpointAddr> {
+        let fields = self.fields();
+        // SAFETY: the info owns `dest_addr`, of this length.
+        unsafe { address(fields.addr_format, fields.dest_addr.cast(), fields.dest_addrlen) }
+    }
+}
+
+/// Copies an address, byte for byte.
+///
+/// # Safety
+/// `bytes` is null or points to `len` readable bytes.
+unsafe fn address(format: u32, bytes: *const u8, len: usize) -> Option<EndpointAddr> {
+    if bytes.is_null() || len == 0 {
+        return None;
+    }
+    // SAFETY: not null; the rest is promised by the caller.
+    let bytes = unsafe { core::slice::from_raw_parts(bytes, len) };
+    EndpointAddr::new(AddressFormat::from_raw(format), bytes).ok()
+}
+
+/// `fi_dupinfo`
+///
+/// # Panics
+/// The C allocator has no memory left.
+impl Clone for RawInfo {
+    fn clone(&self) -> Self {
+        // SAFETY: valid, and only read.
+        let copy = unsafe { sys::fi_dupinfo(self.as_ptr()) };
+        let Some(copy) = NonNull::new(copy) else {
+            panic!("no memory for a copy of an fi_info");
+        };
+        // SAFETY: just allocated for us.
+        unsafe { Self::adopt(copy) }
+    }
+}
+
+impl Drop for RawInfo {
+    fn drop(&mut self) {
+        // SAFETY: owned, allocated by libfabric, and freed here only; `next` is null, so nothing else goes with it.
+        unsafe { sys::fi_freeinfo(self.as_ptr()) };
+    }
+}
+
+impl fmt::Debug for RawInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawInfo")
+            .field("provider", &self.name(Name::Provider))
+            .field("fabric", &self.name(Name::Fabric))
+            .field("domain", &self.name(Name::Domain))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,185 @@
+//! Threading levels, and the handle type that carries them.
+
+#![allow(unsafe_code, reason = "the only `unsafe impl Send` and `Sync` of libfabric objects")]
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use loom_core::vocabulary::Threading;
+
+use super::sys;
+
+mod sealed {
+    #[expect(unnameable_types, reason = "what seals `Level`")]
+    pub trait Sealed {}
+}
+
+/// Who keeps calls from running at the same time: [`Local`] or [`Shared`].
+///
+/// On both levels a completion queue and its endpoints live on the thread that opened them. The level decides whether
+/// domains, address vectors and memory regions may be shared by threads.
+///
+/// # References
+/// - `man fi_domain`, section *Threading*
+pub trait Level: sealed::Sealed + Send + Sync + 'static {
+    /// What is asked of libfabric.
+    const THREADING: Threading;
+
+    /// Whether a domain with this threading model needs no more serialisation than the level's types enforce.
+    ///
+    /// Models that are not known are refused.
+    fn is_served_by(granted: Threading) -> bool;
+}
+
+/// Everything under a domain stays on one thread: libfabric may leave out all locks (`FI_THREAD_DOMAIN`).
+#[doc(alias = "FI_THREAD_DOMAIN")]
+#[derive(Debug)]
+pub enum Local {}
+
+/// Threads share the domain, its address vectors and regions, each with queues and endpoints of its own
+/// (`FI_THREAD_COMPLETION`).
+#[doc(alias = "FI_THREAD_COMPLETION")]
+#[derive(Debug)]
+pub enum Shared {}
+
+impl sealed::Sealed for Local {}
+impl sealed::Sealed for Shared {}
+
+impl Level for Local {
+    const THREADING: Threading = Threading::DOMAIN;
+
+    fn is_served_by(granted: Threading) -> bool {
+        // One thread at a time satisfies every model.
+        granted == Threading::DOMAIN || Shared::is_served_by(granted)
+    }
+}
+
+impl Level for Shared {
+    const THREADING: Threading = Threading::COMPLETION;
+
+    fn is_served_by(granted: Threading) -> bool {
+        // A queue and its endpoints stay on one thread, which serialises every fid (FID), every endpoint with its
+        // contexts (ENDPOINT) and everything around a queue (COMPLETION).
+        matches!(granted, Threading::SAFE | Threading::FID | Threading::ENDPOINT | Threading::COMPLETION)
+    }
+}
+
+/// Objects that one thread may hand to another: libfabric binds none of them to the thread that opened it.
+trait Moves {}
+impl Moves for sys::fid_fabric {}
+impl Moves for sys::fid_domain {}
+impl Moves for sys::fid_av {}
+impl Moves for sys::fid_mr {}
+
+/// Objects that threads may use at the same time on level `L`.
+trait SharedAt<L> {}
+// Threading models speak of domains and what is under them; a fabric may be used by any thread.
+impl<L: Level> SharedAt<L> for sys::fid_fabric {}
+impl SharedAt<Shared> for sys::fid_domain {}
+impl SharedAt<Shared> for sys::fid_av {}
+impl SharedAt<Shared> for sys::fid_mr {}
+
+/// A libfabric object of C type `F` that was opened at level `L`; closing it is up to whoever holds the handle.
+///
+/// Every raw object is made of handles, so this is the one place that says what crosses threads. Queues and endpoints
+/// have neither `Moves` nor `SharedAt`: they are neither `Send` nor `Sync`.
+pub(super) struct Handle<F, L> {
+    raw: NonNull<F>,
+    level: PhantomData<L>,
+}
+
+// SAFETY: libfabric has no thread affinity. What is under a domain borrows it, so a domain moves only when no thread uses
+// anything under it any more (what was forgotten there stays open, but nobody can name it).
+unsafe impl<F: Moves, L: Level> Send for Handle<F, L> {}
+// SAFETY: a domain at level `Shared` was granted a model under which domains, address vectors and regions need no
+// serialisation (`Level::is_served_by`, checked when the domain is opened); for fabrics see `SharedAt`.
+unsafe impl<F: SharedAt<L>, L: Level> Sync for Handle<F, L> {}
+
+impl<F, L> Handle<F, L> {
+    pub(super) const fn new(raw: NonNull<F>) -> Self {
+        Handle { raw, level: PhantomData }
+    }
+
+    #[inline]
+    pub(super) const fn raw(&self) -> NonNull<F> {
+        self.raw
+    }
+
+    /// The object's `struct fid`, with which every libfabric object starts.
+    #[inline]
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.raw.cast()
+    }
+}
+
+impl<F, L> fmt::Debug for Handle<F, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:p}", self.raw)
+    }
+}
+
+const _: () = {
+    const fn sends<T: Send>() {}
+    const fn shares<T: Sync>() {}
+    sends::<Handle<sys::fid_domain, Local>>();
+    sends::<Handle<sys::fid_mr, Shared>>();
+    shares::<Handle<sys::fid_fabric, Local>>();
+    shares::<Handle<sys::fid_domain, Shared>>();
+    shares::<Handle<sys::fid_av, Shared>>();
+    shares::<Handle<sys::fid_mr, Shared>>();
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ofi::{Av, Cq, Domain, Endpoint, Fabric, Mr, RawInfo};
+
+    /// Whether a type has an auto trait: the inherent constant, where it exists, hides the trait's.
+    macro_rules! has {
+        ($T:ty: $Auto:ident) => {{
+            #[allow(dead_code, reason = "hidden where the type has the trait")]
+            trait Otherwise {
+                const HAS: bool = false;
+            }
+            impl<T> Otherwise for Ask<T> {}
+            struct Ask<T>(PhantomData<T>);
+            #[allow(dead_code, reason = "absent where the type has not the trait")]
+            impl<T: $Auto> Ask<T> {
+                const HAS: bool = true;
+            }
+            Ask::<$T>::HAS
+        }};
+    }
+
+    #[test]
+    fn what_crosses_threads() {
+        assert!(has!(Fabric<Local>: Sync));
+        assert!(has!(Domain<Shared>: Sync));
+        assert!(has!(Av<Shared>: Sync));
+        assert!(has!(Mr<Shared>: Sync));
+        assert!(!has!(Domain<Local>: Sync));
+        assert!(!has!(Av<Local>: Sync));
+        assert!(!has!(Mr<Local>: Sync));
+        assert!(has!(Domain<Local>: Send));
+        for queue in
+            [has!(Cq<Shared>: Sync), has!(Cq<Shared>: Send), has!(Endpoint<Shared>: Sync), has!(Endpoint<Shared>: Send)]
+        {
+            assert!(!queue);
+        }
+        assert!(has!(RawInfo: Send));
+        assert!(has!(RawInfo: Sync));
+    }
+
+    #[test]
+    fn unknown_models_serve_nobody() {
+        for level in [Local::is_served_by, Shared::is_served_by] {
+            assert!(level(Threading::SAFE));
+            assert!(level(Threading::COMPLETION));
+            assert!(!level(Threading::UNSPEC));
+            assert!(!level(Threading::from_raw(77)));
+        }
+        assert!(Local::is_served_by(Threading::DOMAIN));
+        assert!(!Shared::is_served_by(Threading::DOMAIN));
+    }
+}

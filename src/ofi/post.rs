@@ -1,0 +1,218 @@
+//! Posting operations: one indirect call each, through the endpoint's operation tables.
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport). It says
+//! for all of them: the endpoint is open, one thread uses it, memory that was lent and the context's space stay valid
+//! until the event or the close, and addresses come from the endpoint's vector. Memory of `inject` is copied before the
+//! call returns.
+
+#![allow(unsafe_code, reason = "calls libfabric")]
+
+use core::ffi::c_void;
+use core::ptr;
+
+use loom_core::buffer::Lent;
+use loom_core::transport::{Context, Refusal, RmaTarget};
+use loom_core::vocabulary::{Errno, FabricAddr, HmemIface, ImmediateData, Tag, TagMatch};
+
+use super::call::{MISSING, entry, posted};
+use super::endpoint::Endpoint;
+
+type Posted = Result<(), Refusal>;
+
+/// Lent memory in C's form.
+#[derive(Clone, Copy)]
+struct Memory {
+    start: *mut c_void,
+    len: usize,
+    descriptor: *mut c_void,
+}
+
+impl Memory {
+    /// Device memory is refused: this transport does not register any.
+    #[inline]
+    fn new(lent: &Lent) -> Result<Self, Refusal> {
+        if lent.kind() != HmemIface::SYSTEM {
+            return Err(Refusal::Errno(Errno::EOPNOTSUPP));
+        }
+        let descriptor = match lent.descriptor() {
+            // `mr_open` exposed its provenance.
+            Some(descriptor) => ptr::with_exposed_provenance_mut(descriptor.raw()),
+            None => ptr::null_mut(),
+        };
+        Ok(Memory { start: lent.ptr().as_ptr().cast(), len: lent.len(), descriptor })
+    }
+}
+
+#[inline]
+pub(super) unsafe fn send<L>(
+    endpoint: &Endpoint<L>,
+    to: FabricAddr,
+    lent: &Lent,
+    data: Option<ImmediateData>,
+    context: Context,
+) -> Posted {
+    let (raw, memory, context) = (endpoint.raw(), Memory::new(lent)?, context.as_ptr().cast());
+    match data {
+        None => {
+            let Some(send) = entry!(raw, msg => send) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { send(raw.as_ptr(), memory.start, memory.len, memory.descriptor, to.0, context) })
+        }
+        Some(data) => {
+            let Some(send) = entry!(raw, msg => senddata) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { send(raw.as_ptr(), memory.start, memory.len, memory.descriptor, data.0, to.0, context) })
+        }
+    }
+}
+
+#[inline]
+pub(super) unsafe fn inject<L>(
+    endpoint: &Endpoint<L>,
+    to: FabricAddr,
+    bytes: &[u8],
+    data: Option<ImmediateData>,
+) -> Posted {
+    let (raw, start) = (endpoint.raw(), bytes.as_ptr().cast());
+    match data {
+        None => {
+            let Some(inject) = entry!(raw, msg => inject) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.0) })
+        }
+        Some(data) => {
+            let Some(inject) = entry!(raw, msg => injectdata) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.0) })
+        }
+    }
+}
+
+#[inline]
+pub(super) unsafe fn recv<L>(endpoint: &Endpoint<L>, from: FabricAddr, lent: &Lent, context: Context) -> Posted {
+    let (raw, memory) = (endpoint.raw(), Memory::new(lent)?);
+    let Some(recv) = entry!(raw, msg => recv) else { return MISSING };
+    let context = context.as_ptr().cast();
+    // SAFETY: the contract of callers, see the module.
+    posted(unsafe { recv(raw.as_ptr(), memory.start, memory.len, memory.descriptor, from.0, context) })
+}
+
+#[inline]
+pub(super) unsafe fn tagged_send<L>(
+    endpoint: &Endpoint<L>,
+    to: FabricAddr,
+    lent: &Lent,
+    data: Option<ImmediateData>,
+    tag: Tag,
+    context: Context,
+) -> Posted {
+    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent)?);
+    let context = context.as_ptr().cast();
+    match data {
+        None => {
+            let Some(send) = entry!(raw, tagged => send) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { send(raw.as_ptr(), start, len, descriptor, to.0, tag.0, context) })
+        }
+        Some(data) => {
+            let Some(send) = entry!(raw, tagged => senddata) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { send(raw.as_ptr(), start, len, descriptor, data.0, to.0, tag.0, context) })
+        }
+    }
+}
+
+#[inline]
+pub(super) unsafe fn tagged_inject<L>(
+    endpoint: &Endpoint<L>,
+    to: FabricAddr,
+    bytes: &[u8],
+    data: Option<ImmediateData>,
+    tag: Tag,
+) -> Posted {
+    let (raw, start) = (endpoint.raw(), bytes.as_ptr().cast());
+    match data {
+        None => {
+            let Some(inject) = entry!(raw, tagged => inject) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.0, tag.0) })
+        }
+        Some(data) => {
+            let Some(inject) = entry!(raw, tagged => injectdata) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.0, tag.0) })
+        }
+    }
+}
+
+#[inline]
+pub(super) unsafe fn tagged_recv<L>(
+    endpoint: &Endpoint<L>,
+    from: FabricAddr,
+    lent: &Lent,
+    tag: TagMatch,
+    context: Context,
+) -> Posted {
+    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent)?);
+    let Some(recv) = entry!(raw, tagged => recv) else { return MISSING };
+    let context = context.as_ptr().cast();
+    // SAFETY: the contract of callers, see the module.
+    posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, tag.tag.0, tag.ignore, context) })
+}
+
+#[inline]
+pub(super) unsafe fn read<L>(endpoint: &Endpoint<L>, from: RmaTarget, lent: &Lent, context: Context) -> Posted {
+    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent)?);
+    let Some(read) = entry!(raw, rma => read) else { return MISSING };
+    let context = context.as_ptr().cast();
+    // SAFETY: the contract of callers, see the module.
+    posted(unsafe { read(raw.as_ptr(), start, len, descriptor, from.to.0, from.addr.0, from.key.0, context) })
+}
+
+#[inline]
+pub(super) unsafe fn write<L>(
+    endpoint: &Endpoint<L>,
+    to: RmaTarget,
+    lent: &Lent,
+    data: Option<ImmediateData>,
+    context: Context,
+) -> Posted {
+    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent)?);
+    let context = context.as_ptr().cast();
+    match data {
+        None => {
+            let Some(write) = entry!(raw, rma => write) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { write(raw.as_ptr(), start, len, descriptor, to.to.0, to.addr.0, to.key.0, context) })
+        }
+        Some(data) => {
+            let Some(write) = entry!(raw, rma => writedata) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe {
+                write(raw.as_ptr(), start, len, descriptor, data.0, to.to.0, to.addr.0, to.key.0, context)
+            })
+        }
+    }
+}
+
+#[inline]
+pub(super) unsafe fn inject_write<L>(
+    endpoint: &Endpoint<L>,
+    to: RmaTarget,
+    bytes: &[u8],
+    data: Option<ImmediateData>,
+) -> Posted {
+    let (raw, start) = (endpoint.raw(), bytes.as_ptr().cast());
+    match data {
+        None => {
+            let Some(inject) = entry!(raw, rma => inject) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.to.0, to.addr.0, to.key.0) })
+        }
+        Some(data) => {
+            let Some(inject) = entry!(raw, rma => injectdata) else { return MISSING };
+            // SAFETY: the contract of callers, see the module.
+            posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.to.0, to.addr.0, to.key.0) })
+        }
+    }
+}

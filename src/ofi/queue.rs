@@ -1,0 +1,286 @@
+//! Completion queues.
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+
+#![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
+
+use core::alloc::Layout;
+use core::ffi::c_char;
+use core::ptr::{self, NonNull};
+
+use loom_core::transport::Event;
+use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
+
+use super::call::{entry, errno};
+use super::control::{Domain, close, opened};
+use super::level::Handle;
+use super::{sys, text};
+
+/// Events that one call of `fi_cq_read` takes at most.
+const BATCH: usize = 16;
+
+/// A completion queue, raw: a `fid_cq`, and the events that were read from it and not yet reported.
+#[doc(alias = "fid_cq")]
+#[derive(Debug)]
+pub struct Cq<L> {
+    fid: Handle<sys::fid_cq, L>,
+    /// In the memory that `open` was given; used by the thread that polls only.
+    batch: NonNull<Batch>,
+    with_source: bool,
+}
+
+/// Entries that `fi_cq_read` wrote. `next <= end <= BATCH`; those from `next` to `end` are still to be reported.
+struct Batch {
+    next: usize,
+    end: usize,
+    /// Zeroed at first, so that fields which a provider leaves out are never uninitialised.
+    entries: [sys::fi_cq_tagged_entry; BATCH],
+    /// `NOTAVAIL` but for entries still to be reported: some providers write no source where they know none.
+    sources: [sys::fi_addr_t; BATCH],
+    /// The event that was reported last.
+    reported: Option<Event>,
+}
+
+/// Events which a peer has sent something for; only they have a source.
+const FROM_PEERS: CompletionFlags =
+    CompletionFlags::RECV.union(CompletionFlags::REMOTE_READ).union(CompletionFlags::REMOTE_WRITE);
+
+impl Batch {
+    fn new() -> Self {
+        let nothing = sys::fi_cq_tagged_entry {
+            op_context: ptr::null_mut(),
+            flags: 0,
+            len: 0,
+            buf: ptr::null_mut(),
+            data: 0,
+            tag: 0,
+        };
+        Batch { next: 0, end: 0, entries: [nothing; BATCH], sources: [FabricAddr::NOTAVAIL.0; BATCH], reported: None }
+    }
+
+    /// So many entries have just been read.
+    #[inline(always)]
+    fn was_read(&mut self, count: usize) {
+        (self.next, self.end) = (0, count.min(BATCH));
+    }
+
+    /// Reports the next entry as an event.
+    #[inline(always)]
+    fn report(&mut self) -> Option<&Event> {
+        let index = self.next;
+        if index == self.end {
+            return None;
+        }
+        self.next += 1;
+        let entry = self.entries.get(index)?;
+        let source = core::mem::replace(self.sources.get_mut(index)?, FabricAddr::NOTAVAIL.0);
+        let flags = CompletionFlags::from_bits_retain(entry.flags);
+        Some(self.reported.insert(Event {
+            context: entry.op_context.addr() as u64,
+            flags,
+            len: entry.len,
+            tag: tag(flags, entry.tag),
+            data: data(flags, entry.data),
+            source: if flags.intersects(FROM_PEERS) { FabricAddr(source) } else { FabricAddr::UNSPEC },
+            errno: Errno::from_raw(0),
+            provider_errno: 0,
+            overflow: 0,
+        }))
+    }
+}
+
+/// The tag of an event that has one. Providers leave fields which mean nothing as they were (sockets), or use them for
+/// themselves (rxd).
+#[inline]
+fn tag(flags: CompletionFlags, tag: u64) -> Tag {
+    Tag(if flags.contains(CompletionFlags::TAGGED.union(CompletionFlags::RECV)) { tag } else { 0 })
+}
+
+/// The immediate data of an event that has some.
+#[inline]
+fn data(flags: CompletionFlags, data: u64) -> ImmediateData {
+    ImmediateData(if flags.contains(CompletionFlags::REMOTE_CQ_DATA) { data } else { 0 })
+}
+
+impl<L> Cq<L> {
+    #[inline]
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.fid.fid()
+    }
+}
+
+pub(super) const fn layout() -> Layout {
+    Layout::new::<Batch>()
+}
+
+pub(super) unsafe fn open<L>(
+    domain: &Domain<L>,
+    depth: usize,
+    with_source: bool,
+    memory: NonNull<u8>,
+) -> Result<Cq<L>, Errno> {
+    let raw_domain = domain.raw();
+    let Some(open) = entry!(raw_domain, ops => cq_open) else { return Err(Errno::ENOSYS) };
+    let batch = memory.cast::<Batch>();
+    // SAFETY: the memory has the layout of a batch and is ours until `close` returned (contract of callers).
+    unsafe { batch.write(Batch::new()) };
+    let mut attributes = sys::fi_cq_attr {
+        size: depth,
+        format: sys::FI_CQ_FORMAT_TAGGED,
+        wait_obj: sys::FI_WAIT_NONE,
+        ..Default::default()
+    };
+    let mut raw = ptr::null_mut();
+    // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
+    // goes.
+    let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
+    Ok(Cq { fid: Handle::new(opened(code, raw)?), batch, with_source })
+}
+
+pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(cq.fid()) }
+}
+
+// Always inlined, but for the errors: see `Transport::cq_poll`.
+#[inline(always)]
+pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<&Event>, Errno> {
+    // SAFETY: `open` initialised the batch, its memory is ours, and one thread at a time polls the queue (contract of
+    // callers). libfabric calls nothing back, so this is the only reference; an event that was reported before has been
+    // looked at (`Transport::cq_poll`).
+    let batch = unsafe { &mut *cq.batch.as_ptr() };
+    if batch.next == batch.end {
+        // SAFETY: the contract of callers.
+        let code = unsafe { fill(cq, batch) };
+        if code <= 0 {
+            // SAFETY: the contract of callers.
+            return if code == 0 || code == AGAIN { Ok(None) } else { unsafe { failed(cq, batch, code) } };
+        }
+        batch.was_read(code.cast_unsigned());
+    }
+    Ok(batch.report())
+}
+
+/// What is behind a negative return value of a read.
+#[cold]
+unsafe fn failed<'q, L>(cq: &'q Cq<L>, batch: &'q mut Batch, code: isize) -> Result<Option<&'q Event>, Errno> {
+    match code {
+        // SAFETY: the contract of callers.
+        AVAILABLE => Ok(unsafe { read_error(cq) }?.map(|event| &*batch.reported.insert(event))),
+        code => Err(errno(code)),
+    }
+}
+
+/// Nothing to read.
+const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
+/// The next entry is an error, to be read with `fi_cq_readerr`.
+const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
+
+/// `fi_cq_read` or `fi_cq_readfrom` into the batch, which is empty.
+#[inline(always)]
+unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
+    const NOSYS: isize = -(Errno::ENOSYS.as_raw() as isize);
+    let raw = cq.fid.raw();
+    let entries = batch.entries.as_mut_ptr().cast();
+    if cq.with_source {
+        let Some(read) = entry!(raw, ops => readfrom) else { return NOSYS };
+        // SAFETY: the queue is open (contract of callers), its format is that of `entries`, and both arrays have room.
+        unsafe { read(raw.as_ptr(), entries, BATCH, batch.sources.as_mut_ptr()) }
+    } else {
+        let Some(read) = entry!(raw, ops => read) else { return NOSYS };
+        // SAFETY: as above.
+        unsafe { read(raw.as_ptr(), entries, BATCH) }
+    }
+}
+
+/// `fi_cq_err_entry` with room behind it, in case that a newer library writes fields which the headers do not have.
+#[repr(C)]
+#[derive(Default)]
+struct ErrorEntry {
+    entry: sys::fi_cq_err_entry,
+    room: [u64; 8],
+}
+
+/// `fi_cq_readerr`
+#[cold]
+unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
+    let raw = cq.fid.raw();
+    let Some(read) = entry!(raw, ops => readerr) else { return Err(Errno::ENOSYS) };
+    // All zeros: no memory is lent for the provider's own data (`err_data_size`), which would not outlive the next read.
+    let mut error = ErrorEntry::default();
+    // SAFETY: the queue is open (contract of callers); there is room for an entry.
+    match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
+        1 => Ok(Some(failure(&error.entry))),
+        0 | AGAIN => Ok(None),
+        code => Err(errno(code)),
+    }
+}
+
+/// An error entry as an event, which is never a success.
+fn failure(entry: &sys::fi_cq_err_entry) -> Event {
+    let errno = match entry.err.checked_abs() {
+        None | Some(0) => Errno::EOTHER,
+        Some(number) => Errno::from_raw(number),
+    };
+    let flags = CompletionFlags::from_bits_retain(entry.flags);
+    Event {
+        context: entry.op_context.addr() as u64,
+        flags,
+        len: entry.len,
+        tag: tag(flags, entry.tag),
+        data: data(flags, entry.data),
+        source: FabricAddr::UNSPEC,
+        errno,
+        provider_errno: entry.prov_errno,
+        overflow: entry.olen,
+    }
+}
+
+pub(super) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
+    let raw = cq.fid.raw();
+    let Some(strerror) = entry!(raw, ops => strerror) else { return 0 };
+    // A provider writes here, or returns a string of its own. The last byte stays zero.
+    let mut own = [0 as c_char; 256];
+    // SAFETY: the queue is open (contract of callers); there is no error data, and one byte less room than there is.
+    let text = unsafe { strerror(raw.as_ptr(), provider_errno, ptr::null(), own.as_mut_ptr(), own.len() - 1) };
+    // SAFETY: null, or a string that ends with a zero byte: in `own`, or one of the provider's.
+    unsafe { text::copy(text, out) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_entry_is_never_a_success() {
+        for (err, errno) in [(0, Errno::EOTHER), (22, Errno::EINVAL), (-22, Errno::EINVAL), (i32::MIN, Errno::EOTHER)] {
+            let flags = (CompletionFlags::TAGGED | CompletionFlags::RECV).bits();
+            let entry = sys::fi_cq_err_entry { err, flags, olen: 7, prov_errno: -3, tag: 9, ..Default::default() };
+            let event = failure(&entry);
+            assert!(event.is_error());
+            assert_eq!((event.errno, event.overflow, event.provider_errno), (errno, 7, -3));
+            assert_eq!(event.tag, Tag(9));
+        }
+    }
+
+    #[test]
+    fn a_batch_gives_back_what_was_read_in_order() {
+        let mut batch = Batch::new();
+        assert!(batch.report().is_none());
+        for (index, entry) in batch.entries.iter_mut().enumerate() {
+            entry.len = index;
+            (entry.tag, entry.data) = (5, 6);
+        }
+        let [tagged, data, ..] = &mut batch.entries;
+        tagged.flags = (CompletionFlags::TAGGED | CompletionFlags::RECV).bits();
+        data.flags = CompletionFlags::REMOTE_CQ_DATA.bits();
+        batch.sources = [1; BATCH];
+        batch.was_read(3);
+        let events =
+            [(); 3].map(|()| batch.report().map(|event| (event.len, event.tag.0, event.data.0, event.source.0)));
+        assert_eq!(events, [Some((0, 5, 0, 1)), Some((1, 0, 6, u64::MAX)), Some((2, 0, 0, u64::MAX))]);
+        assert!(batch.report().is_none());
+        batch.was_read(BATCH + 1);
+        assert_eq!((0..=BATCH).filter(|_| batch.report().is_some()).count(), BATCH, "no more than there can be");
+    }
+}

@@ -1,0 +1,68 @@
+//! What providers do not survive, and how they are spared it.
+
+use core::ptr::NonNull;
+
+use loom_core::transport::{Closing, Name};
+use loom_core::vocabulary::{Errno, MsgOrder};
+
+use super::info::RawInfo;
+use super::neighbours::Group;
+use super::sys;
+
+/// Whether endpoints of this provider reach into each other's memory.
+pub(super) fn shares_memory(info: &RawInfo) -> bool {
+    layers(info).any(|layer| matches!(layer, "shm" | "sm2"))
+}
+
+/// The providers that an info is made of: `tcp;ofi_rxm` is two.
+fn layers(info: &RawInfo) -> impl Iterator<Item = &str> {
+    info.name(Name::Provider).unwrap_or_default().split(';')
+}
+
+/// Sees to it that the peer's side checks keys and bounds of RMA operations.
+///
+/// Unless an order among RMA operations is asked for, `shm` writes to the peer's addresses without asking the peer (by
+/// cross-memory attach): with any key, to any address, and to a region that is closed already. With an order it goes
+/// through the peer's queue, where the region is looked up.
+pub(super) fn have_keys_checked(info: &mut RawInfo) {
+    if shares_memory(info) {
+        info.ask_for_order(MsgOrder::WAW);
+    }
+}
+
+/// When an endpoint can be closed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Closable {
+    /// At any time.
+    Always,
+    /// When no receive is under way: `ofi_rxm` crashes when its endpoint is closed while it fetches a long message (seen
+    /// with libfabric 1.17).
+    WithoutReceives,
+    /// When none of its neighbours is active.
+    Alone(Group),
+}
+
+impl Closable {
+    /// The rule for endpoints of an info, in a domain of this group.
+    pub(super) fn rule(info: &RawInfo, group: Option<Group>) -> Self {
+        match group {
+            Some(group) => Closable::Alone(group),
+            None if layers(info).any(|layer| layer == "ofi_rxm") => Closable::WithoutReceives,
+            None => Closable::Always,
+        }
+    }
+
+    /// Closes an endpoint, or retires it, if it cannot be closed now.
+    pub(super) fn close(
+        self,
+        receives: usize,
+        fid: NonNull<sys::fid>,
+        close: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<Closing, Errno> {
+        match self {
+            Closable::WithoutReceives if receives > 0 => Ok(Closing::Retired),
+            Closable::Always | Closable::WithoutReceives => close().map(|()| Closing::Closed),
+            Closable::Alone(group) => group.close(fid, close),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Strings for C, and from C, without an allocator.
+
+#![allow(unsafe_code, reason = "reads strings that C wrote")]
+
+use core::ffi::{CStr, c_char};
+
+/// Why a string cannot be handed to C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextError {
+    /// It has a zero byte in it.
+    InteriorNul,
+    /// It is longer than [`CText::MAX_LEN`].
+    TooLong,
+}
+
+/// A copy of a string, with the zero byte that C expects.
+#[derive(Debug)]
+pub(super) struct CText {
+    /// Ends with at least one zero byte.
+    bytes: [u8; CText::MAX_LEN + 1],
+}
+
+impl CText {
+    /// Longest string, in bytes. A domain name of DNS has at most 255.
+    pub(super) const MAX_LEN: usize = 255;
+
+    pub(super) fn new(text: &str) -> Result<Self, TextError> {
+        if text.bytes().any(|byte| byte == 0) {
+            return Err(TextError::InteriorNul);
+        }
+        if text.len() > Self::MAX_LEN {
+            return Err(TextError::TooLong);
+        }
+        let mut bytes = [0; Self::MAX_LEN + 1];
+        for (to, from) in bytes.iter_mut().zip(text.bytes()) {
+            *to = from;
+        }
+        Ok(CText { bytes })
+    }
+
+    pub(super) const fn as_ptr(&self) -> *const c_char {
+        self.bytes.as_ptr().cast()
+    }
+}
+
+/// A C string as UTF-8; `None` if there is none, or if it is something else.
+///
+/// # Safety
+/// `text` is null, or points to a zero-terminated string which nobody changes or frees during `'a`.
+pub(super) unsafe fn read<'a>(text: *const c_char) -> Option<&'a str> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: not null; the rest is promised by the caller.
+    unsafe { CStr::from_ptr(text) }.to_str().ok()
+}
+
+/// Copies a C string, up to its zero byte or the end of `out`, and returns how many bytes that were.
+///
+/// # Safety
+/// `text` is null, or points to bytes readable up to and including a zero byte.
+pub(super) unsafe fn copy(text: *const c_char, out: &mut [u8]) -> usize {
+    if text.is_null() {
+        return 0;
+    }
+    let mut at: *const u8 = text.cast();
+    let mut copied = 0;
+    for byte in out {
+        // SAFETY: no zero byte stood before this one, so it is still readable (promised by the caller).
+        *byte = match unsafe { *at } {
+            0 => break,
+            other => other,
+        };
+        // SAFETY: this byte was not the last one, so the next is in the same object.
+        at = unsafe { at.add(1) };
+        copied += 1;
+    }
+    copied
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_what_c_would_read_differently() {
+        assert_eq!(CText::new("a\0b").unwrap_err(), TextError::InteriorNul);
+        let long = [b'x'; CText::MAX_LEN + 1];
+        let long = core::str::from_utf8(&long).unwrap();
+        assert!(CText::new(&long[1..]).is_ok());
+        assert_eq!(CText::new(long).unwrap_err(), TextError::TooLong);
+    }
+
+    #[test]
+    fn copies_what_fits() {
+        let text = c"libfabric";
+        let mut out = [b'-'; 4];
+        // SAFETY: a string literal.
+        assert_eq!(unsafe { copy(text.as_ptr(), &mut out) }, 4);
+        assert_eq!(&out, b"libf");
+        let mut out = [b'-'; 12];
+        // SAFETY: a string literal.
+        assert_eq!(unsafe { copy(text.as_ptr(), &mut out) }, 9);
+        assert_eq!(&out, b"libfabric---");
+        // SAFETY: null is allowed.
+        assert_eq!(unsafe { copy(core::ptr::null(), &mut out) }, 0);
+    }
+}

@@ -1,0 +1,303 @@
+//! [`Ofi`], and its implementation of [`Transport`]: which function of this module serves which of the trait.
+
+#![allow(unsafe_code, reason = "implements the unsafe trait `Transport`")]
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use loom_core::buffer::Lent;
+use loom_core::transport::{Bindings, Closing, Context, EndpointError, Event, Name, Refusal, RmaTarget, Transport};
+use loom_core::vocabulary::{
+    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch,
+};
+
+use super::control::{self, Av, Domain, Fabric, Mr};
+use super::endpoint::{self, Endpoint};
+use super::info::RawInfo;
+use super::level::Level;
+use super::post;
+use super::queue::{self, Cq};
+
+/// The libfabric transport at a threading level: `Ofi<Local>` or `Ofi<Shared>`.
+///
+/// A type to name, of which there are no values.
+#[derive(Debug)]
+pub struct Ofi<L: Level>(PhantomData<L>);
+
+// SAFETY: the promises are libfabric's, which this implementation passes on:
+// - closing an endpoint or a region is where the provider stops touching memory (man fi_endpoint, fi_mr);
+// - contexts come from the provider as they were posted; an error entry is reported as an error, whatever it says, and
+//   nothing is reported for a read that gave no entry (`queue`);
+// - lengths are the provider's, which knows what was lent;
+// - pointers are kept for posts and for the batch in the memory of `cq_open` only: attributes, addresses and names are
+//   passed in memory of the call;
+// - nothing here panics, and C does not call back.
+unsafe impl<L: Level> Transport for Ofi<L> {
+    type Info = RawInfo;
+    type Fabric = Fabric<L>;
+    type Domain = Domain<L>;
+    type Av = Av<L>;
+    type Cq = Cq<L>;
+    type Mr = Mr<L>;
+    type Endpoint = Endpoint<L>;
+
+    fn attributes(info: &RawInfo) -> Attributes {
+        info.attributes()
+    }
+
+    fn name(info: &RawInfo, name: Name) -> Option<&str> {
+        info.name(name)
+    }
+
+    fn source_address(info: &RawInfo) -> Option<EndpointAddr> {
+        info.source_address()
+    }
+
+    fn destination_address(info: &RawInfo) -> Option<EndpointAddr> {
+        info.destination_address()
+    }
+
+    fn serves_threading(attributes: &Attributes) -> bool {
+        L::is_served_by(attributes.domain.threading)
+    }
+
+    #[inline]
+    unsafe fn fabric_open(info: &RawInfo) -> Result<Fabric<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::fabric_open(info) }
+    }
+
+    #[inline]
+    unsafe fn fabric_close(fabric: &Fabric<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::fabric_close(fabric) }
+    }
+
+    #[inline]
+    unsafe fn domain_open(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::domain_open(fabric, info) }
+    }
+
+    #[inline]
+    unsafe fn domain_close(domain: &Domain<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::domain_close(domain) }
+    }
+
+    unsafe fn av_places(_domain: &Domain<L>, capacity: usize) -> usize {
+        // Vectors are tables (`FI_AV_TABLE`): providers hand out the lowest index that is free.
+        capacity
+    }
+
+    #[inline]
+    unsafe fn av_open(domain: &Domain<L>, capacity: usize) -> Result<Av<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::av_open(domain, capacity) }
+    }
+
+    #[inline]
+    unsafe fn av_close(av: &Av<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::av_close(av) }
+    }
+
+    #[inline]
+    unsafe fn av_insert(av: &Av<L>, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::av_insert(av, address) }
+    }
+
+    #[inline]
+    unsafe fn av_remove(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::av_remove(av, peer) }
+    }
+
+    #[inline]
+    unsafe fn av_lookup(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::av_lookup(av, peer) }
+    }
+
+    fn cq_layout(_depth: usize) -> Layout {
+        queue::layout()
+    }
+
+    #[inline]
+    unsafe fn cq_open(
+        domain: &Domain<L>,
+        depth: usize,
+        with_source: bool,
+        memory: NonNull<u8>,
+    ) -> Result<Cq<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { queue::open(domain, depth, with_source, memory) }
+    }
+
+    #[inline]
+    unsafe fn cq_close(cq: &Cq<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { queue::cq_close(cq) }
+    }
+
+    #[inline(always)]
+    unsafe fn cq_poll(cq: &Cq<L>) -> Result<Option<&Event>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { queue::poll(cq) }
+    }
+
+    #[inline]
+    unsafe fn cq_error_text(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
+        // SAFETY: the contract of callers.
+        unsafe { queue::error_text(cq, provider_errno, out) }
+    }
+
+    #[inline]
+    unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, access: Access, key: MemoryKey) -> Result<Mr<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::mr_open(domain, memory, access, key) }
+    }
+
+    fn mr_key(mr: &Mr<L>) -> MemoryKey {
+        mr.key()
+    }
+
+    fn mr_descriptor(mr: &Mr<L>) -> usize {
+        mr.descriptor()
+    }
+
+    #[inline]
+    unsafe fn mr_close(mr: &Mr<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::mr_close(mr) }
+    }
+
+    #[inline]
+    unsafe fn endpoint_open(
+        domain: &Domain<L>,
+        info: &RawInfo,
+        bind: Bindings<'_, Self>,
+    ) -> Result<Endpoint<L>, EndpointError> {
+        // SAFETY: the contract of callers.
+        unsafe { endpoint::open(domain, info, bind.av, bind.tx, bind.rx) }
+    }
+
+    #[inline]
+    unsafe fn endpoint_close(endpoint: &Endpoint<L>, receives: usize) -> Result<Closing, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { endpoint::endpoint_close(endpoint, receives) }
+    }
+
+    unsafe fn endpoint_leave(endpoint: &Endpoint<L>, for_good: bool) {
+        endpoint::endpoint_leave(endpoint, for_good);
+    }
+
+    #[inline]
+    unsafe fn endpoint_address(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { endpoint::address(endpoint) }
+    }
+
+    #[inline]
+    unsafe fn cancel(endpoint: &Endpoint<L>, context: Context) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { endpoint::cancel(endpoint, context) }
+    }
+
+    #[inline]
+    unsafe fn send(
+        endpoint: &Endpoint<L>,
+        to: FabricAddr,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post::send(endpoint, to, lent, data, context) }
+    }
+
+    #[inline]
+    unsafe fn inject(
+        endpoint: &Endpoint<L>,
+        to: FabricAddr,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post::inject(endpoint, to, bytes, data) }
+    }
+
+    #[inline]
+    unsafe fn recv(endpoint: &Endpoint<L>, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post::recv(endpoint, from, lent, context) }
+    }
+
+    #[inline]
+    unsafe fn tagged_send(
+        endpoint: &Endpoint<L>,
+        to: FabricAddr,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        tag: Tag,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post::tagged_send(endpoint, to, lent, data, tag, context) }
+    }
+
+    #[inline]
+    unsafe fn tagged_inject(
+        endpoint: &Endpoint<L>,
+        to: FabricAddr,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+        tag: Tag,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post::tagged_inject(endpoint, to, bytes, data, tag) }
+    }
+
+    #[inline]
+    unsafe fn tagged_recv(
+        endpoint: &Endpoint<L>,
+        from: FabricAddr,
+        lent: &Lent,
+        tag: TagMatch,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post::tagged_recv(endpoint, from, lent, tag, context) }
+    }
+
+    #[inline]
+    unsafe fn read(endpoint: &Endpoint<L>, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post::read(endpoint, from, lent, context) }
+    }
+
+    #[inline]
+    unsafe fn write(
+        endpoint: &Endpoint<L>,
+        to: RmaTarget,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post::write(endpoint, to, lent, data, context) }
+    }
+
+    #[inline]
+    unsafe fn inject_write(
+        endpoint: &Endpoint<L>,
+        to: RmaTarget,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post::inject_write(endpoint, to, bytes, data) }
+    }
+}
