@@ -1,0 +1,186 @@
+//! What an operating system's library would bring: the entry point, memory functions, two system calls, panics.
+
+use core::arch::{asm, naked_asm};
+use core::fmt;
+
+/// Where the kernel jumps to: the stack pointer is a multiple of 16, there is no return address.
+///
+/// # Safety
+/// Called by the kernel alone.
+// SAFETY: nothing else defines the symbol, for there are no start files.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn _start() -> ! {
+    naked_asm!(
+        "xor ebp, ebp", // the outermost frame
+        "and rsp, -16", // as a caller has it before `call`
+        "call {main}",
+        "ud2",
+        main = sym main,
+    )
+}
+
+extern "C" fn main() -> ! {
+    exit(crate::run())
+}
+
+fn exit(code: i32) -> ! {
+    const SYS_EXIT_GROUP: u64 = 231;
+    // SAFETY: the call has no arguments that point anywhere, and does not return.
+    unsafe { asm!("syscall", in("rax") SYS_EXIT_GROUP, in("rdi") code, options(noreturn, nostack)) }
+}
+
+/// A file descriptor as a place to print to, by the system call `write`.
+pub struct Output {
+    descriptor: i32,
+}
+
+impl Output {
+    /// Standard output.
+    pub const fn stdout() -> Self {
+        Output { descriptor: 1 }
+    }
+
+    /// Standard error.
+    pub const fn stderr() -> Self {
+        Output { descriptor: 2 }
+    }
+}
+
+impl fmt::Write for Output {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        const SYS_WRITE: isize = 1;
+        const EINTR: isize = 4;
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            let mut result = SYS_WRITE;
+            // SAFETY: the kernel reads `rest` and writes no memory of ours; `syscall` spoils rcx and r11.
+            unsafe {
+                asm!(
+                    "syscall",
+                    inout("rax") result,
+                    in("rdi") self.descriptor,
+                    in("rsi") rest.as_ptr(),
+                    in("rdx") rest.len(),
+                    out("rcx") _,
+                    out("r11") _,
+                    options(nostack, readonly),
+                );
+            }
+            match usize::try_from(result) {
+                Ok(written) => rest = rest.get(written..).ok_or(fmt::Error)?,
+                Err(_) if result == -EINTR => {}
+                Err(_) => return Err(fmt::Error),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[panic_handler]
+fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    let _ = fmt::Write::write_fmt(&mut Output::stderr(), format_args!("freestanding: {info}\n"));
+    exit(101)
+}
+
+/// Debug builds name it in tables for unwinding, which nobody reads: panics abort.
+// SAFETY: nothing else defines the symbol, and nobody calls it.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}
+
+/// The functions which compiled code calls by itself. They are string instructions, because the compiler may turn a
+/// loop that copies into a call of `memcpy`, also within `memcpy`.
+mod memory {
+    use core::arch::asm;
+
+    // SAFETY: nothing else defines the symbol; it does what C's function does.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+        // SAFETY: the caller's promise: both ranges are valid. The direction flag is clear, as the ABI has it.
+        unsafe {
+            asm!(
+                "rep movsb",
+                inout("rcx") len => _,
+                inout("rdi") to => _,
+                inout("rsi") from => _,
+                options(nostack, preserves_flags),
+            );
+        }
+        to
+    }
+
+    // SAFETY: as above.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
+        if to.addr().wrapping_sub(from.addr()) >= len {
+            // SAFETY: the target does not begin within the source, so copying upwards reads every byte first.
+            return unsafe { memcpy(to, from, len) };
+        }
+        // SAFETY: the caller's promise. `len` is not zero here. Copies downwards, and clears the direction flag again.
+        unsafe {
+            asm!(
+                "std",
+                "rep movsb",
+                "cld",
+                inout("rcx") len => _,
+                inout("rdi") to.wrapping_add(len - 1) => _,
+                inout("rsi") from.wrapping_add(len - 1) => _,
+                options(nostack),
+            );
+        }
+        to
+    }
+
+    // SAFETY: as above.
+    #[unsafe(no_mangle)]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "C says: converted to unsigned char")]
+    unsafe extern "C" fn memset(to: *mut u8, byte: i32, len: usize) -> *mut u8 {
+        // SAFETY: the caller's promise: the range is valid.
+        unsafe {
+            asm!(
+                "rep stosb",
+                inout("rcx") len => _,
+                inout("rdi") to => _,
+                in("al") byte as u8,
+                options(nostack, preserves_flags),
+            );
+        }
+        to
+    }
+
+    // SAFETY: as above.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
+        let (behind_left, behind_right): (*const u8, *const u8);
+        let differs: u8;
+        // SAFETY: the caller's promise: both ranges are valid. The comparison of `len` with itself sets "equal" for
+        // ranges which are empty.
+        unsafe {
+            asm!(
+                "cmp rcx, rcx",
+                "repe cmpsb",
+                "setne {differs}",
+                inout("rcx") len => _,
+                inout("rsi") left => behind_left,
+                inout("rdi") right => behind_right,
+                differs = out(reg_byte) differs,
+                options(nostack, readonly),
+            );
+        }
+        if differs == 0 {
+            return 0;
+        }
+        // SAFETY: the instruction stopped one behind the bytes which differ.
+        let left = unsafe { behind_left.wrapping_sub(1).read() };
+        // SAFETY: as above.
+        let right = unsafe { behind_right.wrapping_sub(1).read() };
+        i32::from(left) - i32::from(right)
+    }
+
+    // SAFETY: as above. Compiled code calls it where only equality matters.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
+        // SAFETY: the caller's promise.
+        unsafe { memcmp(left, right, len) }
+    }
+}

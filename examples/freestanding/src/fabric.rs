@@ -1,0 +1,85 @@
+//! The network, in memory of a `static`.
+
+use core::fmt::Write;
+
+use loom_alloc::StaticArena;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{CqAttr, scope_in};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::mr;
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::Access;
+
+use crate::bare::Output;
+use crate::failure::Failure;
+use crate::figures::measure;
+use crate::pair::{Buffers, Pair};
+
+/// Everything that loom allocates comes from here.
+static MEMORY: StaticArena<{ 64 * 1024 }> = StaticArena::new();
+
+const NETWORK: NetworkAttr = NetworkAttr { endpoints: 2, tx_depth: 16, rx_depth: 16, eager_size: 1024, regions: 1 };
+const QUEUE: CqAttr<16> = CqAttr::new().endpoints(2);
+
+/// Copied into a cell, and from there.
+const SHORT: usize = 64;
+/// Longer than `eager_size`: copied once, from the sender's buffer.
+const LONG: usize = 4096;
+
+/// Opens the network, moves and checks data, and prints what operations cost.
+pub fn run(out: &mut Output) -> Result<(), Failure> {
+    let arena = MEMORY.take().ok_or(Failure::Memory("the arena was taken before"))?;
+    if MEMORY.take().is_some() {
+        return Err(Failure::Memory("the arena can be taken twice"));
+    }
+    let network = Network::new_in(NETWORK, arena)?;
+    let domain = Domain::open(&network.info())?;
+    let av = Av::open_in(&domain, 2, arena)?;
+    let mut short = [[0; SHORT]; 2];
+    let mut long = [[0; LONG]; 2];
+    let mut exposed = [0; LONG];
+    let [here, there] = &mut short;
+    let mut short = Buffers::new(here, there);
+    let [here, there] = &mut long;
+    let mut long = Buffers::new(here, there);
+    scope_in(&domain, QUEUE, arena, |cq| {
+        mr::scope(&domain, &mut exposed[..], Access::REMOTE_WRITE, |region| {
+            let pair = Pair::open(cq, &av, region)?;
+            let opened = arena.used();
+            writeln!(out, "{}", network.info())?;
+            writeln!(out, "{opened} of {} bytes are used", arena.capacity())?;
+            // Before and after the measurement: every byte.
+            for seed in [1, 2] {
+                pair.check(&mut short, seed)?;
+                pair.check(&mut long, seed)?;
+                if seed == 1 {
+                    report(out, &pair, &mut short, &mut long)?;
+                }
+            }
+            if (arena.used(), arena.high_water()) != (opened, opened) {
+                return Err(Failure::Memory("operations have taken memory"));
+            }
+            writeln!(out, "every byte arrived, and no operation took memory")?;
+            Ok(())
+        })
+    })??
+}
+
+/// Prints what operations cost. A message is a send, a receive, and both completions.
+fn report<'b, T: Transport>(
+    out: &mut Output,
+    pair: &Pair<'_, '_, 'b, T>,
+    short: &mut Buffers<'b>,
+    long: &mut Buffers<'b>,
+) -> Result<(), Failure> {
+    writeln!(out, "nothing at all             {}", measure(1, |_| Ok::<_, Failure>(()))?)?;
+    writeln!(out, "poll of an empty queue     {}", measure(1, |_| pair.poll_empty())?)?;
+    for (buffers, size) in [(short, SHORT), (long, LONG)] {
+        let figures = measure(2, |round| pair.ping_pong(buffers, round))?;
+        writeln!(out, "tagged message,   {size:>4} bytes {figures}")?;
+        let figures = measure(1, |round| pair.write(buffers, round))?;
+        writeln!(out, "write with data,  {size:>4} bytes {figures}")?;
+    }
+    Ok(())
+}

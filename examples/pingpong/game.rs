@@ -1,0 +1,129 @@
+//! The game: for every operation and size a verified bout, a warm-up, and a measurement.
+
+use std::ops::RangeInclusive;
+
+use loom_core::transport::Transport;
+
+use crate::bout::Bout;
+use crate::failure::Failure;
+use crate::options::{MAX_ROUNDS, Options};
+use crate::payload::Role;
+use crate::report::{Report, Row};
+use crate::session::Session;
+use crate::side::Side;
+
+/// How long a measurement should take, in nanoseconds, unless the number of rounds is given.
+const MEASURE: u64 = 250_000_000;
+
+/// Measured rounds, however long they take.
+const ROUNDS: RangeInclusive<u64> = 50..=200_000;
+
+/// How long the warm-up should take, in nanoseconds.
+const WARM_UP: u64 = 20_000_000;
+
+const WARM_UP_ROUNDS: RangeInclusive<u64> = 5..=5_000;
+
+/// How many rounds are verified: more of the small ones, which are cheap and have more ways to be lost in each other.
+fn rounds_to_verify(size: usize) -> u64 {
+    match size {
+        0..=4096 => 64,
+        4097..=262_144 => 16,
+        _ => 4,
+    }
+}
+
+/// Plays everything that the options ask for. `sides` are those of this thread: both, or one, and then the other runs
+/// the same function elsewhere.
+pub(crate) fn play<T: Transport>(
+    sides: &mut [Side<'_, '_, '_, T>],
+    options: &Options,
+    session: &mut Session,
+    mut report: Option<&mut Report>,
+) -> Result<(), Failure> {
+    for op in &options.ops {
+        for (index, size) in options.sizes.iter().copied().enumerate() {
+            let verified = rounds_to_verify(size);
+            let bout = Bout { op: *op, size, index, verify: true };
+            play_bout(sides, session, bout, verified)?;
+
+            let bout = Bout { verify: false, ..bout };
+            let warm_up = rounds_that_fit(sides, WARM_UP, WARM_UP_ROUNDS);
+            play_bout(sides, session, bout, warm_up)?;
+            let rounds = options.iterations.unwrap_or_else(|| rounds_that_fit(sides, MEASURE, ROUNDS));
+            play_bout(sides, session, bout, rounds)?;
+
+            // The initiator comes first, and has measured.
+            if let (Some(report), Some(side)) = (report.as_deref_mut(), sides.first_mut()) {
+                report.row(Row::new(*op, size, verified, side.samples()))?;
+            }
+        }
+    }
+    // Nobody closes before the other side has everything.
+    session.begin("ending".into());
+    session.swap(b"done", || step_all(sides))?;
+    Ok(())
+}
+
+/// Plays so many rounds, as the initiator says; the responder learns the number from it.
+fn play_bout<T: Transport>(
+    sides: &mut [Side<'_, '_, '_, T>],
+    session: &mut Session,
+    bout: Bout,
+    rounds: u64,
+) -> Result<(), Failure> {
+    session.begin(bout.to_string());
+    for side in &mut *sides {
+        side.prepare(bout);
+    }
+    while !sides.iter().all(Side::is_prepared) {
+        turn(sides, session)?;
+    }
+
+    let theirs = session.swap(&rounds.to_le_bytes(), || step_all(sides))?;
+    let rounds = match sides.first().map(Side::role) {
+        Some(Role::Responder) => rounds_from(&theirs)?,
+        _ => rounds,
+    };
+    for side in &mut *sides {
+        side.start(rounds);
+    }
+    while !sides.iter().all(Side::is_done) {
+        turn(sides, session)?;
+    }
+    for side in sides {
+        side.finish();
+    }
+    Ok(())
+}
+
+fn rounds_from(bytes: &[u8]) -> Result<u64, Failure> {
+    let rounds = bytes.try_into().map(u64::from_le_bytes).ok().filter(|rounds| (1..=MAX_ROUNDS).contains(rounds));
+    rounds.ok_or_else(|| Failure::OtherSide("asks for an impossible number of rounds".into()))
+}
+
+/// One step of every side, and the session's opinion of it.
+#[inline]
+fn turn<T: Transport>(sides: &mut [Side<'_, '_, '_, T>], session: &mut Session) -> Result<(), Failure> {
+    if step_all(sides)? { session.busy() } else { session.idle() }
+}
+
+#[inline]
+fn step_all<T: Transport>(sides: &mut [Side<'_, '_, '_, T>]) -> Result<bool, Failure> {
+    let mut happened = false;
+    for side in sides {
+        happened |= side.step()?;
+    }
+    Ok(happened)
+}
+
+/// As many rounds as there is time for, judged by the bout before.
+fn rounds_that_fit<T: Transport>(
+    sides: &mut [Side<'_, '_, '_, T>],
+    nanoseconds: u64,
+    rounds: RangeInclusive<u64>,
+) -> u64 {
+    let samples = sides.first_mut().map_or(&mut [][..], Side::samples);
+    samples.sort_unstable();
+    let median = samples.get(samples.len() / 2).copied().unwrap_or(1);
+    (nanoseconds / median.max(1)).clamp(*rounds.start(), *rounds.end())
+}

@@ -1,0 +1,166 @@
+//! From a domain to sides which know each other.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use loom_core::error::OpenError;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::mr::{self, Mr, RemoteRegion};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Access, EndpointAddr, MemoryKey, RemoteAddr};
+
+use crate::failure::Failure;
+use crate::game;
+use crate::link::Link;
+use crate::options::{Op, Options};
+use crate::payload::{Buffers, Memory, Role};
+use crate::report::Report;
+use crate::session::Session;
+use crate::side::Side;
+
+/// One send or write and one receive are in flight at a time; the rest is room.
+const DEPTH: usize = 16;
+
+/// Both sides in this thread.
+pub(crate) fn play_both<T: Transport>(
+    domain: &Domain<T>,
+    options: &Options,
+    interrupted: &Arc<AtomicBool>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let mut session = Session::new(Link::alone(), options.timeout, interrupted);
+    let av = Av::open(domain, 2).map_err(Failure::when("opening the address vector"))?;
+    let (mut memory, mut other_memory) = (memory(options), memory(options));
+    open(domain, &av, Role::Initiator, options, &mut memory, |one| {
+        open(domain, &av, Role::Responder, options, &mut other_memory, |other| {
+            let (card, other_card) = (one.card()?, other.card()?);
+            let mut sides = [one.meet(&other_card)?, other.meet(&card)?];
+            game::play(&mut sides, options, &mut session, Some(report))
+        })
+    })
+}
+
+/// One side in this thread; the other one is at the far end of the session's link. The initiator has a report.
+pub(crate) fn play_one<T: Transport>(
+    domain: &Domain<T>,
+    options: &Options,
+    mut session: Session,
+    report: Option<&mut Report>,
+) -> Result<(), Failure> {
+    let role = if report.is_some() { Role::Initiator } else { Role::Responder };
+    let played = play_across(domain, options, &mut session, role, report);
+    if let Err(failure) = &played {
+        session.fail(failure);
+    }
+    played
+}
+
+fn play_across<T: Transport>(
+    domain: &Domain<T>,
+    options: &Options,
+    session: &mut Session,
+    role: Role,
+    report: Option<&mut Report>,
+) -> Result<(), Failure> {
+    let av = Av::open(domain, 1).map_err(Failure::when("opening the address vector"))?;
+    let mut memory = memory(options);
+    open(domain, &av, role, options, &mut memory, |opened| {
+        session.begin("exchanging addresses".into());
+        let card = session.swap(&opened.card()?, || opened.progress())?;
+        game::play(&mut [opened.meet(&card)?], options, session, report)
+    })
+}
+
+/// Runs the initiator here and the responder in a thread of its own.
+pub(crate) fn in_two_threads(
+    options: &Options,
+    interrupted: &Arc<AtomicBool>,
+    initiator: impl FnOnce(Session) -> Result<(), Failure>,
+    responder: impl FnOnce(Session) -> Result<(), Failure> + Send,
+) -> Result<(), Failure> {
+    let (link, other_link) = Link::between_threads();
+    thread::scope(|scope| {
+        let other = scope.spawn(move || responder(Session::new(other_link, options.timeout, interrupted)));
+        let one = initiator(Session::new(link, options.timeout, interrupted));
+        let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        Failure::of_both(one, other)
+    })
+}
+
+fn memory(options: &Options) -> Memory {
+    Memory::new(&options.sizes, options.ops.contains(&Op::Write))
+}
+
+/// An endpoint that knows no peer yet.
+struct Opened<'q, 'd, 'b, T: Transport> {
+    role: Role,
+    endpoint: Endpoint<'q, 'd, T, &'b mut [u8]>,
+    av: &'d Av<'d, T>,
+    mr: Option<&'q Mr<'q, T, &'b mut [u8]>>,
+    buffers: Vec<Buffers<'b>>,
+    corrupt: Option<usize>,
+}
+
+/// Opens one side, lends it to `play`, and closes it.
+///
+/// The scopes close queue and region before they return, however `play` ends, so the memory may be borrowed.
+fn open<'d, 'b, T: Transport>(
+    domain: &'d Domain<T>,
+    av: &'d Av<'d, T>,
+    role: Role,
+    options: &Options,
+    memory: &'b mut Memory,
+    play: impl FnOnce(Opened<'_, 'd, 'b, T>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let (buffers, window) = memory.lend();
+    let open_queue = |mr: Option<&Mr<'_, T, &'b mut [u8]>>| {
+        cq::scope(domain, CqAttr::<DEPTH>::new().endpoints(1), |cq| {
+            let endpoint = cq.endpoint(av).enable().map_err(Failure::when("opening the endpoint"))?;
+            // One wrong byte is enough.
+            let corrupt = options.corrupt.filter(|_| role == Role::Initiator);
+            play(Opened { role, endpoint, av, mr, buffers, corrupt })
+        })
+        .map_err(Failure::when("opening the completion queue"))?
+    };
+    if options.ops.contains(&Op::Write) {
+        let failed = |error: OpenError| Failure::doing("registering memory", error);
+        mr::scope(domain, window, Access::REMOTE_WRITE, |mr| open_queue(Some(mr))).map_err(failed)?
+    } else {
+        open_queue(None)
+    }
+}
+
+impl<'q, 'd, 'b, T: Transport> Opened<'q, 'd, 'b, T> {
+    /// What the other side needs to know: the endpoint's address, then the window.
+    fn card(&self) -> Result<Vec<u8>, Failure> {
+        let mut card = vec![0; EndpointAddr::MAX_LEN + 8];
+        let address = self.endpoint.address().map_err(Failure::when("asking for the endpoint's address"))?;
+        let len = address.encode(&mut card).map_err(Failure::when("encoding the endpoint's address"))?;
+        card.truncate(len);
+        let nothing = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0));
+        card.extend_from_slice(&self.mr.map_or(nothing, Mr::remote).to_bytes());
+        Ok(card)
+    }
+
+    fn meet(self, card: &[u8]) -> Result<Side<'q, 'd, 'b, T>, Failure> {
+        let (address, len) =
+            EndpointAddr::decode(card).map_err(|error| Failure::OtherSide(format!("sent no address: {error}")))?;
+        let region = card.get(len..).and_then(|rest| rest.try_into().ok());
+        let region = region.ok_or_else(|| Failure::OtherSide("did not say what its window is".into()))?;
+        let peer = self.av.insert(&address).map_err(Failure::when("inserting the other side's address"))?;
+        let peer = (peer, RemoteRegion::from_bytes(region));
+        Ok(Side::new(self.role, self.endpoint, peer, self.mr.map(Mr::window), self.buffers, self.corrupt))
+    }
+
+    /// Drives the provider while the other side is still opening; there is nothing that could complete.
+    fn progress(&self) -> Result<bool, Failure> {
+        match self.endpoint.cq().poll().map_err(Failure::when("polling the completion queue"))? {
+            None => Ok(false),
+            Some(early) => Err(Failure::Protocol(format!("a completion before anything was posted: {early:?}"))),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What is sent: buffers for every size, and a pattern that says where each byte belongs.
+
+/// Which way a message goes, and who begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Sends the ping, and measures.
+    Initiator,
+    /// Answers with the pong.
+    Responder,
+}
+
+impl Role {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Role::Initiator => Role::Responder,
+            Role::Responder => Role::Initiator,
+        }
+    }
+}
+
+/// The memory of one side: for every size a buffer to send from and one to receive into, and the window that the peer
+/// writes into.
+///
+/// A posted slice comes back with the length that it was posted with, so every size has buffers of its own.
+pub(crate) struct Memory {
+    sizes: Vec<usize>,
+    bytes: Vec<u8>,
+    window: Vec<u8>,
+}
+
+/// The two buffers of one size.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers<'b> {
+    pub(crate) outbox: &'b mut [u8],
+    pub(crate) inbox: &'b mut [u8],
+}
+
+impl Memory {
+    pub(crate) fn new(sizes: &[usize], with_window: bool) -> Self {
+        let window = if with_window { sizes.iter().copied().max().unwrap_or(0) } else { 0 };
+        Memory { sizes: sizes.to_vec(), bytes: vec![0; 2 * sizes.iter().sum::<usize>()], window: vec![0; window] }
+    }
+
+    /// The buffers in the order of the sizes, and the window.
+    pub(crate) fn lend(&mut self) -> (Vec<Buffers<'_>>, &mut [u8]) {
+        let mut rest = &mut self.bytes[..];
+        let buffers = self.sizes.iter().map(|size| {
+            let (outbox, behind) = std::mem::take(&mut rest).split_at_mut(*size);
+            let (inbox, behind) = behind.split_at_mut(*size);
+            rest = behind;
+            Buffers { outbox, inbox }
+        });
+        (buffers.collect(), &mut self.window)
+    }
+}
+
+/// A byte that is not what it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    pub(crate) offset: usize,
+    pub(crate) got: u8,
+    pub(crate) expected: u8,
+}
+
+/// A pattern of bytes; every size, round and direction has another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pattern(u64);
+
+impl Pattern {
+    pub(crate) fn new(size: usize, round: u64, sender: Role) -> Self {
+        Pattern(mix(mix(size as u64) ^ mix(round << 1 | u64::from(sender == Role::Responder))))
+    }
+
+    /// Eight bytes at a time, so that checking is not slower than moving.
+    fn words(self) -> impl Iterator<Item = [u8; 8]> {
+        (self.0..=u64::MAX).chain(0..).map(|word| mix(word).to_le_bytes())
+    }
+
+    pub(crate) fn fill(self, bytes: &mut [u8]) {
+        for (place, word) in bytes.chunks_mut(8).zip(self.words()) {
+            place.copy_from_slice(&word[..place.len()]);
+        }
+    }
+
+    pub(crate) fn check(self, bytes: &[u8]) -> Result<(), Mismatch> {
+        for ((index, place), word) in bytes.chunks(8).enumerate().zip(self.words()) {
+            if *place != word[..place.len()] {
+                let differ = place.iter().zip(word).enumerate().find(|(_, (got, expected))| **got != *expected);
+                return differ.map_or(Ok(()), |(at, (got, expected))| {
+                    Err(Mismatch { offset: 8 * index + at, got: *got, expected })
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Spreads a number over all bits (the finaliser of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wrong_byte_is_found() {
+        let pattern = Pattern::new(21, 3, Role::Responder);
+        let mut bytes = [0; 21];
+        pattern.fill(&mut bytes);
+        assert_eq!(pattern.check(&bytes), Ok(()));
+        for offset in 0..bytes.len() {
+            let expected = bytes[offset];
+            let got = expected ^ 0x10;
+            bytes[offset] = got;
+            assert_eq!(pattern.check(&bytes), Err(Mismatch { offset, got, expected }));
+            bytes[offset] = expected;
+        }
+    }
+
+    #[test]
+    fn sizes_rounds_and_directions_differ() {
+        let mut bytes = [0; 64];
+        Pattern::new(64, 1, Role::Initiator).fill(&mut bytes);
+        for other in [
+            Pattern::new(64, 2, Role::Initiator),
+            Pattern::new(64, 1, Role::Responder),
+            Pattern::new(128, 1, Role::Initiator),
+        ] {
+            assert!(other.check(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn the_pattern_goes_on_at_the_end_of_the_numbers() {
+        let mut bytes = [0; 32];
+        Pattern(u64::MAX - 1).fill(&mut bytes);
+        assert_eq!(Pattern(u64::MAX - 1).check(&bytes), Ok(()));
+        assert_ne!(bytes[16..24], [0; 8]);
+    }
+
+    #[test]
+    fn every_size_has_its_buffers() {
+        let mut memory = Memory::new(&[1, 64, 3], true);
+        let (buffers, window) = memory.lend();
+        assert_eq!(buffers.iter().map(|pair| pair.outbox.len()).collect::<Vec<_>>(), [1, 64, 3]);
+        assert_eq!(buffers.iter().map(|pair| pair.inbox.len()).collect::<Vec<_>>(), [1, 64, 3]);
+        assert_eq!(window.len(), 64);
+    }
+}
