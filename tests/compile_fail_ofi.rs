@@ -1,0 +1,61 @@
+//! What threads may share over libfabric: it depends on the level of the transport, and the types say so.
+//!
+//! The assertions are made by the compiler. The other things that the types refuse are the same on every transport:
+//! `loom-core/tests/compile_fail.rs`.
+
+#![allow(missing_docs, reason = "tests")]
+
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::Cq;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::info::Info;
+use loom_fabric::loom_core;
+use loom_fabric::ofi::{Local, Ofi, Shared};
+
+/// Compiles only if the type is not `$Auto`: where it is, two implementations fit and `_` is ambiguous.
+macro_rules! is_not {
+    ($($T:ty: $Auto:ident),* $(,)?) => {$(
+        const _: fn() = || {
+            trait Either<A> {
+                fn choose() {}
+            }
+            impl<T: ?Sized> Either<()> for T {}
+            struct Fits;
+            impl<T: ?Sized + $Auto> Either<Fits> for T {}
+            let _ = <$T as Either<_>>::choose;
+        };
+    )*};
+}
+
+/// Compiles only if the type is `$Auto`.
+macro_rules! is {
+    ($($T:ty: $Auto:ident),* $(,)?) => {
+        const _: fn() = || {
+            $({
+                fn check<T: ?Sized + $Auto>() {}
+                check::<$T>();
+            })*
+        };
+    };
+}
+
+// One thread for everything under a domain, which may move as a whole.
+is_not!(Domain<Ofi<Local>>: Sync, Av<'static, Ofi<Local>>: Sync, &Domain<Ofi<Local>>: Send);
+is!(Domain<Ofi<Local>>: Send);
+
+// Threads share a domain and its address vectors, each with queues of its own.
+is!(Domain<Ofi<Shared>>: Sync, Domain<Ofi<Shared>>: Send, Av<'static, Ofi<Shared>>: Sync);
+is!(&'static Domain<Ofi<Shared>>: Send, &'static Av<'static, Ofi<Shared>>: Send);
+
+// Queues and endpoints stay where they were opened.
+type Queue<L> = Cq<'static, Ofi<L>, ()>;
+type Post<L> = Endpoint<'static, 'static, Ofi<L>, ()>;
+is_not!(Queue<Local>: Sync, Queue<Local>: Send, Post<Local>: Sync, Post<Local>: Send);
+is_not!(Queue<Shared>: Sync, Queue<Shared>: Send, Post<Shared>: Sync, Post<Shared>: Send);
+
+// What is found can be opened anywhere.
+is!(Info<Ofi<Local>>: Send, Info<Ofi<Local>>: Sync, Info<Ofi<Shared>>: Send, Info<Ofi<Shared>>: Sync);
+
+#[test]
+fn the_compiler_has_checked_what_crosses_threads() {}

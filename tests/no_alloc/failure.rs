@@ -1,0 +1,56 @@
+//! Why a case fails. Making one allocates nothing.
+
+use std::fmt;
+
+use loom_core::completion::OpError;
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::av::InsertError;
+use loom_core::objects::cq::CqError;
+use loom_core::vocabulary::Errno;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Failure {
+    /// Something is not as it should be.
+    Wrong(&'static str),
+    /// Nothing came for long.
+    Late(&'static str),
+    Open(OpenError),
+    Insert(InsertError),
+    Post(PostError),
+    Queue(CqError),
+    Operation(OpError),
+    Errno(Errno),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Wrong(what) => f.write_str(what),
+            Failure::Late(what) => write!(f, "waited too long for {what}"),
+            Failure::Open(error) => write!(f, "not opened: {error}"),
+            Failure::Insert(error) => write!(f, "not inserted: {error}"),
+            Failure::Post(error) => write!(f, "not posted: {error}"),
+            Failure::Queue(error) => error.fmt(f),
+            Failure::Operation(error) => write!(f, "an operation failed: {error}"),
+            Failure::Errno(errno) => errno.fmt(f),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($Error:ty => $Variant:ident),* $(,)?) => {$(
+        impl From<$Error> for Failure {
+            fn from(error: $Error) -> Self {
+                Failure::$Variant(error)
+            }
+        }
+    )*};
+}
+from! {
+    OpenError => Open,
+    InsertError => Insert,
+    PostError => Post,
+    CqError => Queue,
+    OpError => Operation,
+    Errno => Errno,
+}

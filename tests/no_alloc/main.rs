@@ -1,0 +1,178 @@
+//! The allocation gate: what loom's objects do after they are opened takes no memory.
+//!
+//! Each kind of operation runs for many rounds on each transport: the software transport and, with the feature
+//! `libfabric`, the providers named in `PROVIDERS`. While the rounds run,
+//!
+//! - every call of the Rust global allocator by this thread is counted, and has to be absent ([`gate`]);
+//! - the allocator that the objects were opened with refuses, and counts, whatever it is asked ([`seal`]);
+//! - every call of C's allocation functions, by any thread, is counted and printed, but not judged: it is libfabric's
+//!   own ([`c_heap`], where the C library is glibc).
+//!
+//! Data is checked in each round: all of it if it is short, else its ends, and all of it in the first and the last
+//! measured round. Controls, which must be caught by the same code, run along: a planted `Box`, and a late call of the
+//! objects' allocator.
+//!
+//! Not for use under a sanitizer that brings allocation functions of its own, with the feature `libfabric`.
+
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    unnameable_types,
+    unsafe_code,
+    reason = "a test; allocators are unsafe to implement"
+)]
+#![allow(clippy::multiple_unsafe_ops_per_block, reason = "a test")]
+
+#[cfg(feature = "libfabric")]
+#[cfg(target_env = "gnu")]
+mod c_heap;
+#[cfg(not(all(feature = "libfabric", target_env = "gnu")))]
+mod c_heap {
+    /// Nothing is counted.
+    pub fn calls() -> Option<u64> {
+        None
+    }
+}
+mod cases;
+mod failure;
+mod gate;
+mod payload;
+mod rig;
+mod round;
+mod seal;
+mod steady;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use loom_core::objects::info::Info;
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::transport::Transport;
+
+use cases::{CASES, Case, Kind};
+use seal::Seal;
+use steady::{Plant, run};
+
+/// What was run, and how it ended.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+    skipped: Vec<String>,
+}
+
+impl Tally {
+    /// Every case over one transport, which may be `deaf` after a message that was truncated.
+    fn transport<T: Transport>(&mut self, name: &str, info: &Info<T>, seal: &Seal, deaf: bool) {
+        for case in CASES {
+            if let Some(reason) = case.unsuitable(info, deaf) {
+                self.skipped.push(format!("{name}, {case}: {reason}"));
+                continue;
+            }
+            let begin = Instant::now();
+            let outcome = run(info, seal, case, Plant::Nothing);
+            let time = begin.elapsed();
+            match &outcome {
+                Ok(counts) => println!("{name:<12} {case:<43} {counts} in {time:>8.1?}"),
+                Err(failure) => println!("{name:<12} {case:<43} FAILED after {time:.1?}: {failure}"),
+            }
+            self.judge(outcome.is_ok_and(|counts| counts.are_clean()), &format!("{name}, {case}"));
+        }
+        self.controls(name, info, seal);
+    }
+
+    /// What has to be caught is planted.
+    fn controls<T: Transport>(&mut self, name: &str, info: &Info<T>, seal: &Seal) {
+        for (plant, what) in
+            [(Plant::Box, "a planted `Box` in each round"), (Plant::Late, "a late call of the objects' allocator")]
+        {
+            let case = &Case { kind: Kind::EmptyPoll, size: 0, rounds: 1000 };
+            let caught = match run(info, seal, case, plant) {
+                Ok(counts) => {
+                    println!("{name:<12} control: {what:<34} {counts}");
+                    counts.has_caught(plant)
+                }
+                Err(failure) => {
+                    println!("{name:<12} control: {what}: FAILED: {failure}");
+                    false
+                }
+            };
+            self.judge(caught, &format!("{name}, control: {what}"));
+        }
+    }
+
+    fn judge(&mut self, passed: bool, what: &str) {
+        if passed {
+            self.passed += 1;
+        } else {
+            self.failed += 1;
+            println!("FAILED: {what}");
+        }
+    }
+}
+
+fn soft(tally: &mut Tally) {
+    let seal = Seal::new();
+    match Network::new_in(NetworkAttr::DEFAULT, &seal) {
+        Ok(network) => tally.transport("soft", &network.info(), &seal, false),
+        Err(error) => tally.judge(false, &format!("soft: {error}")),
+    }
+}
+
+#[cfg(feature = "libfabric")]
+mod libfabric {
+    use loom_core::objects::info::Hints;
+    use loom_core::vocabulary::{Caps, EndpointType};
+    use loom_fabric::ofi::{Local, Ofi, library_version};
+
+    use super::{Seal, Tally, c_heap};
+
+    /// Name, and the node that endpoints listen on.
+    const PROVIDERS: [(&str, Option<&str>); 2] = [("shm", None), ("tcp;ofi_rxm", Some("127.0.0.1"))];
+
+    pub fn all(tally: &mut Tally) {
+        let before = tally.passed + tally.failed;
+        for (provider, node) in PROVIDERS {
+            let hints = Hints {
+                caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::SOURCE | Caps::DIRECTED_RECV,
+                provider: Some(provider),
+                endpoint: EndpointType::RDM,
+                node,
+                listen: node.is_some(),
+                ..Hints::default()
+            };
+            let calls = c_heap::calls();
+            let found = Ofi::<Local>::query(&hints).map(|mut infos| infos.next());
+            if let Some((before, after)) = calls.zip(c_heap::calls()) {
+                println!("{provider:<12} control: C allocations seen in fi_getinfo: {}", after - before);
+                tally.judge(after > before, "calls of C's allocation functions are counted");
+            }
+            match found {
+                Ok(Some(info)) => {
+                    // Seen with 1.17; 2.5.1 goes on.
+                    let deaf = provider == "tcp;ofi_rxm" && library_version().major < 2;
+                    tally.transport(provider, &info, &Seal::new(), deaf);
+                }
+                Ok(None) => tally.judge(false, &format!("{provider}: not on this machine")),
+                Err(error) => tally.judge(false, &format!("{provider}: {error}")),
+            }
+        }
+        tally.judge(tally.passed + tally.failed > before + PROVIDERS.len(), "some provider was there");
+    }
+}
+
+fn main() -> ExitCode {
+    println!("calls of allocators in the steady state; rounds of 1 MiB are 10^3, since 10^5 would move 100 GB each");
+    let mut tally = Tally::default();
+    soft(&mut tally);
+    #[cfg(feature = "libfabric")]
+    libfabric::all(&mut tally);
+    #[cfg(not(feature = "libfabric"))]
+    tally.skipped.push("shm, tcp;ofi_rxm: built without the feature `libfabric`".to_owned());
+
+    for skipped in &tally.skipped {
+        println!("skipped: {skipped}");
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    if tally.failed == 0 && tally.passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

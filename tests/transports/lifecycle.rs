@@ -1,0 +1,547 @@
+//! Opening, closing, dropping and forgetting: in any order that compiles, with operations in flight.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::time::Instant;
+
+use loom_core::buffer::{AnyBuffer, Buffer, Lent, SourceBuffer, TargetBuffer};
+use loom_core::completion::Completion;
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::domain::{Domain, Fabric};
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::Mr;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
+
+use crate::Case;
+use crate::pair::{Bytes, Pair, limit, on_pair, pattern, post_on, room};
+
+pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+    vec![
+        ("closed_endpoint_gives_its_buffers_back", closed_endpoint_gives_its_buffers_back),
+        ("completed_operations_survive_the_close_of_their_endpoint", completed_operations_survive_the_close),
+        ("slots_of_a_closed_endpoint_can_be_used_again", slots_of_a_closed_endpoint_can_be_used_again),
+        ("closing_in_the_middle_of_a_long_message_hurts_nobody", closing_in_the_middle_of_a_long_message),
+        ("every_buffer_is_dropped_once", every_buffer_is_dropped_once),
+        ("borrowed_buffers_come_back_from_a_scope", borrowed_buffers_come_back_from_a_scope),
+        ("panic_in_a_scope_closes_first", panic_in_a_scope_closes_first),
+        ("forgotten_endpoint_is_closed_with_its_queue", forgotten_endpoint_is_closed_with_its_queue),
+        ("forgotten_queue_leaks_and_nothing_else", forgotten_queue_leaks_and_nothing_else),
+        ("forgotten_region_leaks_and_nothing_else", forgotten_region_leaks_and_nothing_else),
+        ("removed_peer_is_refused", removed_peer_is_refused),
+        ("wrong_kind_of_buffer_is_refused", wrong_kind_of_buffer_is_refused),
+        ("address_vector_of_another_domain_is_refused", address_vector_of_another_domain_is_refused),
+        ("foreign_address_is_refused", foreign_address_is_refused),
+        ("fabric_can_be_opened_by_itself", fabric_can_be_opened_by_itself),
+        ("endpoints_come_and_go", endpoints_come_and_go),
+        ("buffer_that_panics_when_lent_is_dropped_once", buffer_that_panics_when_lent_is_dropped_once),
+    ]
+}
+
+pub(crate) fn threaded_cases<T: Transport>() -> Vec<(&'static str, Case<T>)>
+where
+    Domain<T>: Sync,
+{
+    vec![
+        ("two_threads_exchange_messages", two_threads_exchange_messages::<T> as Case<T>),
+        ("threads_close_in_the_middle_of_traffic", threads_close_in_the_middle_of_traffic),
+    ]
+}
+
+fn closed_endpoint_gives_its_buffers_back<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let receives: Vec<_> =
+            (0..5).map(|seed| (seed, pair.post(pattern(16, seed), |buf| c.recv(Source::Any, buf)))).collect();
+        let other = pair.post(room(16), |buf| pair.b.recv(Source::Any, buf));
+        drop(c);
+        for (seed, key) in receives {
+            let (buf, error) = pair.fail(key);
+            assert_eq!(error.errno, Errno::ECANCELED);
+            assert_eq!(buf, pattern(16, seed));
+        }
+        assert_eq!(pair.cq.in_flight(), 1, "the other endpoint's receive is still there");
+        let sent = pair.post(pattern(16, 9), |buf| pair.a.send(pair.to_b, buf));
+        assert_eq!(pair.finish(other).0, pattern(16, 9));
+        pair.finish(sent);
+    });
+}
+
+fn completed_operations_survive_the_close<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let to_c = pair.av.insert(&c.address().expect("address")).expect("in the vector");
+        let received = pair.post(room(16), |buf| c.recv(Source::Any, buf));
+        let sent = pair.post(pattern(16, 4), |buf| pair.a.send(to_c, buf));
+        pair.finish(sent);
+        // The sender's completion does not say that the receiver has moved: let it.
+        let deadline = limit();
+        while pair.cq.in_flight() > 0 {
+            assert!(Instant::now() < deadline, "the message arrives");
+            pair.cq.progress().expect("the queue works");
+        }
+        drop(c);
+        assert_eq!(pair.finish(received).0, pattern(16, 4));
+    });
+}
+
+fn slots_of_a_closed_endpoint_can_be_used_again<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        for round in 0..10 {
+            let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+            let keys: Vec<_> = (0..60).map(|_| pair.post(room(8), |buf| c.recv(Source::Any, buf))).collect();
+            drop(c);
+            for key in keys {
+                let (buf, error) = pair.fail(key);
+                assert_eq!((buf.len(), error.errno), (8, Errno::ECANCELED), "round {round}");
+            }
+        }
+        pair.warm_up();
+    });
+}
+
+fn closing_in_the_middle_of_a_long_message<T: Transport>(info: &Info<T>) {
+    const LEN: usize = 4 << 20;
+    for closes_sender in [true, false] {
+        for progress in [0, 1, 2, 5, 20] {
+            on_pair(info, |pair| {
+                pair.warm_up();
+                let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+                let d = pair.cq.endpoint(pair.av).enable().expect("endpoint d");
+                let to_d = pair.av.insert(&d.address().expect("address")).expect("in the vector");
+                // Connected, where that is a thing.
+                let received = pair.post(room(8), |buf| d.recv(Source::Any, buf));
+                let sent = pair.post(pattern(8, 1), |buf| c.send(to_d, buf));
+                pair.finish(received);
+                pair.finish(sent);
+
+                let received = pair.post(room(LEN), |buf| d.tagged_recv(Source::Any, Tag(1), buf));
+                let sent = pair.post(pattern(LEN, 1), |buf| c.tagged_send(to_d, Tag(1), buf));
+                for _ in 0..progress {
+                    pair.cq.progress().expect("the queue works");
+                }
+                if closes_sender {
+                    drop(c);
+                } else {
+                    drop(d);
+                }
+                if let Some((buf, _)) = pair.end_after_close(if closes_sender { sent } else { received }) {
+                    assert!(!closes_sender || buf == pattern(LEN, 1), "a sender's buffer comes back unchanged");
+                }
+            });
+        }
+    }
+}
+
+/// A buffer that counts how often it is dropped.
+struct Counted<'c> {
+    bytes: Bytes,
+    drops: &'c Cell<usize>,
+}
+
+// SAFETY: the box owns its bytes wherever the value is.
+unsafe impl Buffer for Counted<'_> {
+    fn lend(&mut self) -> Lent {
+        self.bytes.lend()
+    }
+}
+impl SourceBuffer for Counted<'_> {}
+impl TargetBuffer for Counted<'_> {}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.drops.set(self.drops.get() + 1);
+    }
+}
+
+fn every_buffer_is_dropped_once<T: Transport>(info: &Info<T>) {
+    let drops = Cell::new(0);
+    let counted = |len| Counted { bytes: room(len), drops: &drops };
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 4).expect("address vector");
+    cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+        let a = cq.endpoint(&av).enable().expect("endpoint a");
+        let b = cq.endpoint(&av).enable().expect("endpoint b");
+        let to_b = av.insert(&b.address().expect("address")).expect("in the vector");
+        // Left in flight, parked, rejected, and taken.
+        let parked = a.recv(Source::Any, counted(16)).expect("posted");
+        a.cancel(parked).expect("in flight");
+        for _ in 0..5 {
+            b.recv(Source::Any, counted(1 << 20)).expect("posted");
+        }
+        cq.progress().expect("the queue works");
+        let waited = a.recv(Source::Any, counted(16)).expect("posted");
+        a.cancel(waited).expect("in flight");
+        let taken = cq.wait(waited, limit()).expect("the queue works").expect("cancelled");
+        assert_eq!(drops.get(), 0);
+        drop(taken);
+        assert_eq!(drops.get(), 1);
+        drop(b.write(to_b, &loom_core::objects::mr::RemoteRegion::new(0.into(), 1, 0.into()), 0, counted(16)));
+        assert_eq!(drops.get(), 2, "a rejected buffer comes back, and is dropped with the error");
+        std::mem::forget(b);
+    })
+    .expect("queue");
+    assert_eq!(drops.get(), 8, "the end of the scope drops what is left, once each");
+}
+
+fn borrowed_buffers_come_back_from_a_scope<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 4).expect("address vector");
+    let (mut from, mut into) = (pattern(64, 1), room(64));
+    let (source, target) = (&mut from[..], &mut into[..]);
+    cq::scope(&domain, CqAttr::<8>::new(), |cq| {
+        let a = cq.endpoint(&av).enable().expect("endpoint a");
+        let b = cq.endpoint(&av).enable().expect("endpoint b");
+        let to_b = av.insert(&b.address().expect("address")).expect("in the vector");
+        let (mut source, mut target) = (source, target);
+        for _ in 0..50 {
+            let received = b.recv(Source::Any, target).expect("posted");
+            let deadline = limit();
+            let sent = loop {
+                match a.send(to_b, source) {
+                    Ok(key) => break key,
+                    Err(rejected) => {
+                        assert!(rejected.error.is_transient() && Instant::now() < deadline, "{}", rejected.error);
+                        source = rejected.buf;
+                        cq.progress().expect("the queue works");
+                    }
+                }
+            };
+            let done = cq.wait(received, limit()).expect("the queue works").expect("in time");
+            assert_eq!(done.result().expect("received").len(), 64);
+            target = done.into_buf();
+            source = cq.wait(sent, limit()).expect("the queue works").expect("in time").into_buf();
+        }
+        // This one is still in flight when the scope ends.
+        b.recv(Source::Any, target).expect("posted");
+    })
+    .expect("queue");
+    assert_eq!(into, from);
+}
+
+fn panic_in_a_scope_closes_first<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 4).expect("address vector");
+    let mut memory = room(1 << 16);
+    let buffer = &mut memory[..];
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        cq::scope(&domain, CqAttr::<8>::new(), |cq| {
+            let a = cq.endpoint(&av).enable().expect("endpoint a");
+            a.recv(Source::Any, buffer).expect("posted");
+            std::panic::resume_unwind(Box::new("on purpose"));
+        })
+    }));
+    assert!(unwound.is_err());
+    memory.fill(1);
+    drop(memory);
+    // Everything can be opened again.
+    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    Pair::open(&cq, &av).warm_up();
+}
+
+fn forgotten_endpoint_is_closed_with_its_queue<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    for _ in 0..20 {
+        // If endpoints stayed open, the software network would have no place left after a few rounds.
+        let av = Av::open(&domain, 4).expect("address vector");
+        let cq = Cq::open(&domain, CqAttr::<8>::new()).expect("queue");
+        let endpoint = cq.endpoint(&av).enable().expect("a place for an endpoint");
+        endpoint.recv(Source::Any, room(64)).expect("posted");
+        std::mem::forget(endpoint);
+    }
+    let av = Av::open(&domain, 4).expect("address vector");
+    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    Pair::open(&cq, &av).warm_up();
+}
+
+fn forgotten_queue_leaks_and_nothing_else<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 4).expect("address vector");
+    let cq = Cq::open(&domain, CqAttr::<8>::new()).expect("queue");
+    let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+    endpoint.recv(Source::Any, room(64)).expect("posted");
+    drop(endpoint);
+    let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+    let key = endpoint.recv(Source::Any, room(64)).expect("posted");
+    std::mem::forget(endpoint);
+    assert!(cq.wait(key, loom_core::objects::deadline::Spins(3)).expect("the queue works").is_none());
+    std::mem::forget(cq);
+    // Vector and domain have a child that is still open underneath: they leave their raw handles open too.
+    drop(av);
+    drop(domain);
+    // And another domain is not concerned.
+    on_pair(info, |pair| pair.warm_up());
+}
+
+fn forgotten_region_leaks_and_nothing_else<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    std::mem::forget(Mr::open(&domain, room(64), Access::REMOTE_WRITE).expect("region"));
+    drop(domain);
+    on_pair(info, |pair| pair.warm_up());
+}
+
+fn removed_peer_is_refused<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let address = pair.b.address().expect("address");
+        assert_eq!(pair.av.insert(&address), Ok(pair.to_b), "the same address is the same peer");
+        let found = pair.av.address(pair.to_b).expect("in the vector").expect("the provider tells");
+        assert_eq!(found.format(), address.format());
+        assert!(pair.av.remove(pair.to_b));
+        assert!(!pair.av.remove(pair.to_b), "it is gone");
+        assert!(pair.av.address(pair.to_b).is_none());
+        let rejected = pair.a.send(pair.to_b, pattern(8, 1)).expect_err("removed");
+        assert_eq!((rejected.error, rejected.buf), (PostError::UnknownPeer, pattern(8, 1)));
+        assert_eq!(pair.a.inject(pair.to_b, &[1]), Err(PostError::UnknownPeer));
+        let again = pair.av.insert(&address).expect("back again");
+        assert_ne!(again, pair.to_b, "a handle never comes to life again");
+        let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+        let sent = pair.post(pattern(8, 2), |buf| pair.a.send(again, buf));
+        assert_eq!(pair.finish(received).0, pattern(8, 2));
+        pair.finish(sent);
+        assert_eq!(pair.av.peers().count(), 2);
+    });
+}
+
+fn wrong_kind_of_buffer_is_refused<T: Transport>(info: &Info<T>) {
+    static CONSTANT: [u8; 4] = *b"text";
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 4).expect("address vector");
+    let cq = Cq::open(&domain, CqAttr::<8>::new()).expect("queue");
+    let a = cq.endpoint(&av).enable().expect("endpoint a");
+    let to_a = av.insert(&a.address().expect("address")).expect("in the vector");
+    let rejected = a.recv(Source::Any, AnyBuffer::Read(&CONSTANT)).expect_err("it may not be written");
+    assert_eq!(rejected.error, PostError::Access);
+    assert!(matches!(rejected.buf, AnyBuffer::Read(b"text")), "the buffer comes back");
+    let room: &'static mut [std::mem::MaybeUninit<u8>] = Vec::leak(vec![std::mem::MaybeUninit::uninit(); 16]);
+    let rejected = a.send(to_a, AnyBuffer::Uninit(room)).expect_err("it may not be read");
+    assert_eq!(rejected.error, PostError::Access);
+    assert_eq!(cq.in_flight(), 0);
+    a.recv(Source::Any, rejected.buf).expect("it can be received into");
+    let data = ImmediateData(u64::MAX);
+    if !data.fits(info.attributes().domain.cq_data_size) {
+        let rejected = a.send_data(to_a, data, AnyBuffer::Empty).expect_err("too wide");
+        assert!(matches!(rejected.error, PostError::DataWidth { .. }));
+    }
+}
+
+fn address_vector_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {
+    let (one, other) = (Domain::open(info).expect("domain"), Domain::open(info).expect("domain"));
+    let av = Av::open(&other, 4).expect("address vector");
+    let cq = Cq::<T, Bytes>::open(&one, CqAttr::<8>::new()).expect("queue");
+    assert_eq!(cq.endpoint(&av).enable().err(), Some(OpenError::OtherDomain));
+    let av = Av::open(&one, 4).expect("address vector");
+    let attr = CqAttr::<8>::new().endpoints(1);
+    let cq = Cq::<T, Bytes>::open(&one, attr).expect("queue");
+    let _first = cq.endpoint(&av).info(info).enable().expect("endpoint");
+    assert_eq!(cq.endpoint(&av).enable().err(), Some(OpenError::TooManyEndpoints));
+}
+
+fn foreign_address_is_refused<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let foreign = loom_core::vocabulary::EndpointAddr::new(
+            loom_core::vocabulary::AddressFormat::from_raw(4242),
+            &[1, 2, 3, 4],
+        )
+        .expect("short");
+        assert!(pair.av.insert(&foreign).is_err());
+        assert_eq!(pair.av.peers().count(), 2);
+        pair.warm_up();
+    });
+}
+
+fn fabric_can_be_opened_by_itself<T: Transport>(info: &Info<T>) {
+    drop(Fabric::open(info).expect("fabric"));
+    let domain = Fabric::open(info).expect("fabric").into_domain(info).expect("domain");
+    assert_eq!(domain.info().provider(), info.provider());
+    let _ = domain.fabric();
+}
+
+fn endpoints_come_and_go<T: Transport>(info: &Info<T>) {
+    // As many as there are: where endpoints of one process cannot be closed alone, they keep their places.
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 64).expect("address vector");
+    let cq = Cq::open(&domain, CqAttr::<64>::new().endpoints(40)).expect("queue");
+    {
+        let pair = &Pair::open(&cq, &av);
+        for seed in 0..30 {
+            let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+            let to_c = pair.av.insert(&c.address().expect("address")).expect("in the vector");
+            let received = pair.post(room(16), |buf| c.recv(Source::Any, buf));
+            let sent = pair.post(pattern(16, seed), |buf| pair.a.send(to_c, buf));
+            assert_eq!(pair.finish(received).0, pattern(16, seed));
+            pair.finish(sent);
+            drop(c);
+            pair.av.remove(to_c);
+        }
+    }
+}
+
+/// A buffer whose `lend` panics.
+struct Hostile<'c>(&'c Cell<usize>);
+
+// SAFETY: it never lends anything.
+unsafe impl Buffer for Hostile<'_> {
+    fn lend(&mut self) -> Lent {
+        if self.0.get() == 0 {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+        Lent::both(NonNull::dangling(), 0)
+    }
+}
+impl TargetBuffer for Hostile<'_> {}
+
+impl Drop for Hostile<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+fn buffer_that_panics_when_lent_is_dropped_once<T: Transport>(info: &Info<T>) {
+    let drops = Cell::new(0);
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 4).expect("address vector");
+    cq::scope(&domain, CqAttr::<2>::new(), |cq| {
+        let a = cq.endpoint(&av).enable().expect("endpoint");
+        let unwound = catch_unwind(AssertUnwindSafe(|| a.recv(Source::Any, Hostile(&drops)).is_ok()));
+        assert!(unwound.is_err());
+        assert_eq!((drops.get(), cq.in_flight()), (1, 0));
+        // Both slots are still good.
+        a.recv(Source::Any, Hostile(&drops)).expect("posted");
+        a.recv(Source::Any, Hostile(&drops)).expect("posted");
+    })
+    .expect("queue");
+    assert_eq!(drops.get(), 3);
+}
+
+fn two_threads_exchange_messages<T: Transport>(info: &Info<T>)
+where
+    Domain<T>: Sync,
+{
+    const ROUNDS: usize = 200;
+    let domain = &Domain::open(info).expect("domain");
+    let (to_left, from_right) = std::sync::mpsc::channel();
+    let (to_right, from_left) = std::sync::mpsc::channel();
+    let side = |seed: usize, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
+        let av = Av::open(domain, 4).expect("address vector");
+        let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        tell.send(endpoint.address().expect("address")).expect("the other side is there");
+        let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
+        let finish = |key| {
+            let done = cq.wait(key, limit()).expect("the queue works").expect("in time");
+            done.result().expect("the operation succeeds");
+            done.into_buf()
+        };
+        for round in 0..ROUNDS {
+            let len = if round % 10 == 9 { 1 << 18 } else { 64 };
+            let received = post_on(&cq, room(len), |buf| endpoint.recv(Source::Any, buf));
+            let sent = post_on(&cq, pattern(len, round + seed), |buf| endpoint.send(peer, buf));
+            assert!(finish(received) == pattern(len, round + 1000 - seed), "round {round} of side {seed}");
+            finish(sent);
+        }
+        // Nobody leaves while the other may still need it.
+        tell.send(endpoint.address().expect("address")).expect("the other side is there");
+        let deadline = limit();
+        while hear.try_recv().is_err() {
+            assert!(Instant::now() < deadline, "the other side finishes");
+            cq.progress().expect("the queue works");
+        }
+    };
+    std::thread::scope(|scope| {
+        let left = scope.spawn(move || side(0, to_right, from_right));
+        let right = scope.spawn(move || side(1000, to_left, from_left));
+        left.join().expect("left");
+        right.join().expect("right");
+    });
+}
+
+/// One side sends and writes without end while the other opens, receives a little, and closes: endpoints, regions and
+/// queues, again and again.
+fn threads_close_in_the_middle_of_traffic<T: Transport>(info: &Info<T>)
+where
+    Domain<T>: Sync,
+{
+    const LIVES: usize = 30;
+    if info.provider() != "soft" && !crate::pair::is_old(info, info.provider()) {
+        println!("{}: skipped, libfabric 2.5 crashes in one run of ten of this", info.provider());
+        return;
+    }
+    let domain = &Domain::open(info).expect("domain");
+    let stop = &std::sync::atomic::AtomicBool::new(false);
+    let (tell, hear) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let deadline = limit();
+            let av = Av::open(domain, 64).expect("address vector");
+            while let Ok((address, region)) = hear.recv() {
+                let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+                let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+                let peer = av.insert(&address).expect("in the vector");
+                let mut seed = 0;
+                // Until the next life of the peer begins; whatever fails, fails with an error.
+                while !stop.swap(false, std::sync::atomic::Ordering::AcqRel) {
+                    assert!(Instant::now() < deadline, "the other side goes on");
+                    seed += 1;
+                    let len = if seed % 3 == 0 { 1 << 16 } else { 256 };
+                    let _ = endpoint.send(peer, pattern(len, seed));
+                    let _ = endpoint.write(peer, &region, 0, pattern(len, seed));
+                    while let Ok(Some(completion)) = cq.poll() {
+                        if let Completion::Op(done) = completion {
+                            assert!(!done.buf().is_empty(), "the buffer comes back");
+                        }
+                    }
+                }
+            }
+        });
+        for life in 0..LIVES {
+            let av = Av::open(domain, 4).expect("address vector");
+            let region = Mr::open(domain, room(1 << 16), Access::REMOTE_WRITE).expect("region");
+            let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+            let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+            let mut expected = 1 + life % 5;
+            for _ in 0..8 {
+                endpoint.recv(Source::Any, room(1 << 16)).expect("posted");
+            }
+            tell.send((endpoint.address().expect("address"), region.remote())).expect("the other side is there");
+            let deadline = limit();
+            while expected > 0 {
+                assert!(Instant::now() < deadline, "messages arrive");
+                if let Ok(Some(Completion::Op(done))) = cq.poll() {
+                    expected -= 1;
+                    let (buf, result) = done.into_parts();
+                    assert!(result.is_ok_and(|transfer| transfer.len() >= 256));
+                    endpoint.recv(Source::Any, buf).expect("posted");
+                }
+            }
+            match life % 3 {
+                0 => drop((region, endpoint)),
+                1 => drop((endpoint, region)),
+                _ => std::mem::forget(endpoint),
+            }
+            drop(cq);
+            stop.store(true, std::sync::atomic::Ordering::Release);
+            while stop.load(std::sync::atomic::Ordering::Acquire) {
+                assert!(Instant::now() < deadline, "the other side notices");
+                std::thread::yield_now();
+            }
+        }
+        drop(tell);
+    });
+}
+
+/// What threads may share, as far as the transport's threading level admits it.
+const _: () = {
+    const fn shared<V: Sync>() {}
+    shared::<Domain<loom_core::soft::Soft<'_>>>();
+    shared::<loom_core::objects::av::AvOwner<'_, loom_core::soft::Soft<'_>, loom_core::allocator_api2::alloc::Global>>(
+    );
+    shared::<Mr<'_, loom_core::soft::Soft<'_>, Bytes>>();
+};

@@ -1,0 +1,315 @@
+//! Messages and tagged messages.
+
+use loom_core::error::PostError;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Caps, CompletionFlags, Errno, ImmediateData, Tag, TagMatch};
+
+use crate::Case;
+use crate::pair::{SIZES, insist, on_pair, pattern, room};
+
+pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+    vec![
+        ("message_reaches_posted_receive", message_reaches_posted_receive),
+        ("message_waits_for_its_receive", message_waits_for_its_receive),
+        ("messages_go_both_ways", messages_go_both_ways),
+        ("tagged_message_reaches_posted_receive", tagged_message_reaches_posted_receive),
+        ("tagged_message_waits_for_its_receive", tagged_message_waits_for_its_receive),
+        ("tags_choose_the_receive", tags_choose_the_receive),
+        ("ignored_bits_of_a_tag_match_anything", ignored_bits_of_a_tag_match_anything),
+        ("oldest_receive_that_accepts_takes_the_message", oldest_receive_that_accepts_takes_the_message),
+        ("messages_of_one_sender_keep_their_order", messages_of_one_sender_keep_their_order),
+        ("tags_and_plain_messages_do_not_mix", tags_and_plain_messages_do_not_mix),
+        ("immediate_data_arrives_with_the_message", immediate_data_arrives_with_the_message),
+        ("injected_bytes_can_be_reused_at_once", injected_bytes_can_be_reused_at_once),
+        ("too_long_to_inject_is_refused", too_long_to_inject_is_refused),
+        ("directed_receive_takes_one_peer_or_is_refused", directed_receive_takes_one_peer_or_is_refused),
+        ("source_is_the_sender_where_granted", source_is_the_sender_where_granted),
+        ("long_message_is_truncated_with_an_error", long_message_is_truncated_with_an_error),
+    ]
+}
+
+fn message_reaches_posted_receive<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        for (seed, len) in SIZES.into_iter().enumerate() {
+            let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
+            let sent = pair.post(pattern(len, seed), |buf| pair.a.send(pair.to_b, buf));
+            let (buf, transfer) = pair.finish(received);
+            assert_eq!(transfer.len(), len);
+            assert!(transfer.flags().contains(CompletionFlags::RECV), "{}", transfer.flags());
+            assert_eq!(transfer.tag(), None);
+            assert_eq!(transfer.data(), None);
+            assert!(buf == pattern(len, seed), "{len} bytes arrive unchanged");
+            let (buf, transfer) = pair.finish(sent);
+            assert_eq!(transfer.len(), len);
+            assert!(buf == pattern(len, seed), "the sender's buffer comes back unchanged");
+        }
+    });
+}
+
+fn message_waits_for_its_receive<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        for (seed, len) in SIZES.into_iter().enumerate() {
+            let sent = pair.post(pattern(len, seed), |buf| pair.a.send(pair.to_b, buf));
+            // Both sides move on while nobody receives.
+            for _ in 0..1000 {
+                pair.cq.progress().expect("the queue works");
+            }
+            let received = pair.post(room(len + 3), |buf| pair.b.recv(Source::Any, buf));
+            let (buf, transfer) = pair.finish(received);
+            assert_eq!(transfer.len(), len);
+            assert!(buf[..len] == pattern(len, seed)[..], "{len} bytes arrive unchanged");
+            assert!(buf[len..] == room(3)[..], "bytes beyond the message are not touched");
+            pair.finish(sent);
+        }
+    });
+}
+
+fn messages_go_both_ways<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        for round in 0..20 {
+            let at_b = pair.post(room(100), |buf| pair.b.recv(Source::Any, buf));
+            let at_a = pair.post(room(100), |buf| pair.a.recv(Source::Any, buf));
+            let from_a = pair.post(pattern(100, round), |buf| pair.a.send(pair.to_b, buf));
+            let from_b = pair.post(pattern(100, round + 50), |buf| pair.b.send(pair.to_a, buf));
+            assert_eq!(pair.finish(at_b).0, pattern(100, round));
+            assert_eq!(pair.finish(at_a).0, pattern(100, round + 50));
+            pair.finish(from_a);
+            pair.finish(from_b);
+        }
+    });
+}
+
+fn tagged_message_reaches_posted_receive<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        for (seed, len) in SIZES.into_iter().enumerate() {
+            let tag = Tag(0x1234_5678_0000 + seed as u64);
+            let received = pair.post(room(len), |buf| pair.b.tagged_recv(Source::Any, tag, buf));
+            let sent = pair.post(pattern(len, seed), |buf| pair.a.tagged_send(pair.to_b, tag, buf));
+            let (buf, transfer) = pair.finish(received);
+            assert_eq!((transfer.len(), transfer.tag()), (len, Some(tag)));
+            assert!(buf == pattern(len, seed), "{len} bytes arrive unchanged");
+            pair.finish(sent);
+        }
+    });
+}
+
+fn tagged_message_waits_for_its_receive<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        for (seed, len) in SIZES.into_iter().enumerate() {
+            let sent = pair.post(pattern(len, seed), |buf| pair.a.tagged_send(pair.to_b, Tag(5), buf));
+            for _ in 0..1000 {
+                pair.cq.progress().expect("the queue works");
+            }
+            let received = pair.post(room(len), |buf| pair.b.tagged_recv(Source::Any, Tag(5), buf));
+            let (buf, transfer) = pair.finish(received);
+            assert_eq!(transfer.len(), len);
+            assert!(buf == pattern(len, seed), "{len} bytes arrive unchanged");
+            pair.finish(sent);
+        }
+    });
+}
+
+fn tags_choose_the_receive<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let tags = [3u8, 1, 4, 15, 9, 2, 6];
+        let receives = tags.map(|tag| pair.post(room(32), |buf| pair.b.tagged_recv(Source::Any, Tag(tag.into()), buf)));
+        let mut sorted = tags;
+        sorted.sort_unstable();
+        let sends = sorted
+            .map(|tag| pair.post(pattern(32, tag.into()), |buf| pair.a.tagged_send(pair.to_b, Tag(tag.into()), buf)));
+        for (tag, key) in tags.into_iter().zip(receives) {
+            let (buf, transfer) = pair.finish(key);
+            assert_eq!(transfer.tag(), Some(Tag(tag.into())));
+            assert_eq!(buf, pattern(32, tag.into()));
+        }
+        for key in sends {
+            pair.finish(key);
+        }
+    });
+}
+
+fn ignored_bits_of_a_tag_match_anything<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let wanted = TagMatch::masked(Tag(0xa00), 0x0ff);
+        let received = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, wanted, buf));
+        let other = pair.post(pattern(8, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(0xb42), buf));
+        let sent = pair.post(pattern(8, 2), |buf| pair.a.tagged_send(pair.to_b, Tag(0xa42), buf));
+        let (buf, transfer) = pair.finish(received);
+        assert_eq!(transfer.tag(), Some(Tag(0xa42)), "0xb42 differs in a bit that counts");
+        assert_eq!(buf, pattern(8, 2));
+        // shm 1.17 with directed receives never matches the other one again, in plain C too.
+        if !crate::pair::is_old(info, "shm") {
+            let rest = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, TagMatch::any(), buf));
+            assert_eq!(pair.finish(rest).0, pattern(8, 1));
+        }
+        pair.finish(other);
+        pair.finish(sent);
+    });
+}
+
+fn oldest_receive_that_accepts_takes_the_message<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let any = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, TagMatch::any(), buf));
+        let exact = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, Tag(7), buf));
+        let first = pair.post(pattern(8, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(7), buf));
+        let second = pair.post(pattern(8, 2), |buf| pair.a.tagged_send(pair.to_b, Tag(7), buf));
+        assert_eq!(pair.finish(any).0, pattern(8, 1), "the wildcard was posted first");
+        assert_eq!(pair.finish(exact).0, pattern(8, 2));
+        pair.finish(first);
+        pair.finish(second);
+    });
+}
+
+fn messages_of_one_sender_keep_their_order<T: Transport>(info: &Info<T>) {
+    const COUNT: usize = 20;
+    on_pair(info, |pair| {
+        // Short and long ones take different ways, and still keep their order.
+        let len = |seed: usize| if seed.is_multiple_of(3) { 100_000 } else { 16 };
+        let sends: Vec<_> =
+            (0..COUNT).map(|seed| pair.post(pattern(len(seed), seed), |buf| pair.a.send(pair.to_b, buf))).collect();
+        let receives: Vec<_> =
+            (0..COUNT).map(|_| pair.post(room(100_000), |buf| pair.b.recv(Source::Any, buf))).collect();
+        for (seed, key) in receives.into_iter().enumerate() {
+            let (buf, transfer) = pair.finish(key);
+            assert_eq!(transfer.len(), len(seed), "message {seed}");
+            assert!(buf[..len(seed)] == pattern(len(seed), seed)[..], "message {seed} arrives in turn");
+        }
+        for key in sends {
+            pair.finish(key);
+        }
+    });
+}
+
+fn tags_and_plain_messages_do_not_mix<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let tagged = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, TagMatch::any(), buf));
+        let plain = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+        let sends = [
+            pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf)),
+            pair.post(pattern(8, 2), |buf| pair.a.tagged_send(pair.to_b, Tag(0), buf)),
+        ];
+        assert_eq!(pair.finish(plain).0, pattern(8, 1));
+        assert_eq!(pair.finish(tagged).0, pattern(8, 2));
+        for key in sends {
+            pair.finish(key);
+        }
+    });
+}
+
+fn immediate_data_arrives_with_the_message<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let width = info.attributes().domain.cq_data_size;
+        assert!(width >= 4, "every transport here carries at least four bytes");
+        let data = ImmediateData(0x0123_4567);
+        for len in [0, 64] {
+            let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
+            let sent = pair.post(pattern(len, 1), |buf| pair.a.send_data(pair.to_b, data, buf));
+            assert_eq!(pair.finish(received).1.data(), Some(data));
+            pair.finish(sent);
+
+            let received = pair.post(room(len), |buf| pair.b.tagged_recv(Source::Any, Tag(1), buf));
+            let sent = pair.post(pattern(len, 2), |buf| pair.a.tagged_send_data(pair.to_b, Tag(1), data, buf));
+            let (buf, transfer) = pair.finish(received);
+            assert_eq!((transfer.data(), transfer.tag()), (Some(data), Some(Tag(1))));
+            assert_eq!(buf, pattern(len, 2));
+            pair.finish(sent);
+        }
+    });
+}
+
+fn injected_bytes_can_be_reused_at_once<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let limit = pair.a.inject_size().min(256);
+        let mut bytes = pattern(limit, 1).into_vec();
+        let plain = pair.post(room(limit), |buf| pair.b.recv(Source::Any, buf));
+        let tagged = pair.post(room(limit), |buf| pair.b.tagged_recv(Source::Any, Tag(9), buf));
+        insist(pair.cq, || pair.a.inject(pair.to_b, &bytes));
+        bytes.copy_from_slice(&pattern(limit, 2));
+        insist(pair.cq, || pair.a.tagged_inject(pair.to_b, Tag(9), &bytes));
+        bytes.fill(0);
+        assert_eq!(pair.finish(plain).0, pattern(limit, 1));
+        assert_eq!(pair.finish(tagged).0, pattern(limit, 2));
+
+        let data = ImmediateData(77);
+        let plain = pair.post(room(4), |buf| pair.b.recv(Source::Any, buf));
+        let tagged = pair.post(room(4), |buf| pair.b.tagged_recv(Source::Any, Tag(9), buf));
+        insist(pair.cq, || pair.a.inject_data(pair.to_b, data, &pattern(4, 3)));
+        insist(pair.cq, || pair.a.tagged_inject_data(pair.to_b, Tag(9), data, &pattern(4, 4)));
+        for (key, seed) in [(plain, 3), (tagged, 4)] {
+            let (buf, transfer) = pair.finish(key);
+            assert_eq!(transfer.data(), Some(data));
+            assert_eq!(buf, pattern(4, seed));
+        }
+    });
+}
+
+fn too_long_to_inject_is_refused<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let limit = pair.a.inject_size();
+        let long = pattern(limit + 1, 1);
+        assert_eq!(pair.a.inject(pair.to_b, &long), Err(PostError::TooLong { limit }));
+        assert_eq!(pair.a.tagged_inject(pair.to_b, Tag(1), &long), Err(PostError::TooLong { limit }));
+        pair.warm_up();
+    });
+}
+
+fn directed_receive_takes_one_peer_or_is_refused<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        if !info.caps().contains(Caps::DIRECTED_RECV) {
+            let rejected = pair.b.recv(pair.to_a.into(), room(8)).expect_err("not granted");
+            assert_eq!(rejected.error, PostError::NotGranted(Caps::DIRECTED_RECV));
+            assert_eq!(rejected.buf, room(8), "the buffer comes back");
+            let rejected = pair.b.tagged_recv(pair.to_a.into(), Tag(1), room(8)).expect_err("not granted");
+            assert_eq!(rejected.error, PostError::NotGranted(Caps::DIRECTED_RECV));
+            return;
+        }
+        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
+        let from_c = pair.post(room(8), |buf| pair.b.tagged_recv(to_c.into(), Tag(1), buf));
+        let from_a = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Peer(pair.to_a), Tag(1), buf));
+        let sends = [
+            pair.post(pattern(8, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(1), buf)),
+            pair.post(pattern(8, 2), |buf| c.tagged_send(pair.to_b, Tag(1), buf)),
+        ];
+        assert_eq!(pair.finish(from_a).0, pattern(8, 1));
+        assert_eq!(pair.finish(from_c).0, pattern(8, 2));
+        for key in sends {
+            pair.finish(key);
+        }
+    });
+}
+
+fn source_is_the_sender_where_granted<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+        let sent = pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf));
+        let source = pair.finish(received).1.source();
+        if info.caps().contains(Caps::SOURCE) {
+            let source = source.expect("the provider grants sources");
+            assert_eq!(pair.av.peer(source), Some(pair.to_a));
+        } else {
+            assert_eq!(source, None);
+        }
+        pair.finish(sent);
+    });
+}
+
+fn long_message_is_truncated_with_an_error<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let received = pair.post(room(16), |buf| pair.b.tagged_recv(Source::Any, Tag(3), buf));
+        let sent = pair.post(pattern(48, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(3), buf));
+        let (buf, error) = pair.fail(received);
+        assert_eq!(error.errno, Errno::ETRUNC, "{error}");
+        assert_eq!(buf.len(), 16, "the buffer comes back");
+        assert!(!pair.cq.error_text(&error).as_str().is_empty(), "the provider has a text for it");
+        assert!(error.overflow == 32 || error.overflow == 0, "what did not fit, where the provider says: {error:?}");
+        let _ = pair.end(sent);
+        // With libfabric 1.17, `tcp;ofi_rxm` delivers nothing more from a peer whose message was truncated.
+        if !crate::pair::is_old(info, "tcp;ofi_rxm") {
+            pair.warm_up();
+        }
+    });
+}

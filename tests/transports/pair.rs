@@ -1,0 +1,174 @@
+//! Two endpoints on one queue, and what tests do with them.
+
+use std::time::{Duration, Instant};
+
+use loom_core::completion::Completion;
+use loom_core::completion::{OpError, RemoteEvent, Transfer};
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::Rejected;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::info::Info;
+use loom_core::transport::Transport;
+
+/// Every wait ends here at the latest.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// The buffers of most tests own their bytes.
+pub(crate) type Bytes = Box<[u8]>;
+
+/// A deadline that a working transport never meets.
+pub(crate) fn limit() -> Instant {
+    Instant::now() + LIMIT
+}
+
+/// Whether this is a provider of libfabric 1, whose faults are not loom's.
+pub(crate) fn is_old<T: Transport>(info: &Info<T>, provider: &str) -> bool {
+    #[cfg(feature = "libfabric")]
+    let old = loom_fabric::ofi::library_version().major < 2;
+    #[cfg(not(feature = "libfabric"))]
+    let old = false;
+    old && info.provider() == provider
+}
+
+/// Bytes that tell where they belong: by message and place.
+pub(crate) fn pattern(len: usize, seed: usize) -> Bytes {
+    (0..len).map(|at| u8::try_from((at * 31 + at / 251 + seed * 17 + 1) % 251).unwrap()).collect()
+}
+
+/// An empty buffer to receive into.
+pub(crate) fn room(len: usize) -> Bytes {
+    vec![0xee; len].into()
+}
+
+/// Short enough to be sent at once, and so long that it is not.
+pub(crate) const SIZES: [usize; 4] = [0, 1, 64, 1 << 20];
+
+/// Endpoints `a` and `b`, which know each other.
+pub(crate) struct Pair<'q, 'd, T: Transport> {
+    pub(crate) cq: &'q Cq<'d, T, Bytes>,
+    pub(crate) av: &'d Av<'d, T>,
+    pub(crate) domain: &'d Domain<T>,
+    pub(crate) a: Endpoint<'q, 'd, T, Bytes>,
+    pub(crate) b: Endpoint<'q, 'd, T, Bytes>,
+    pub(crate) to_a: Peer,
+    pub(crate) to_b: Peer,
+}
+
+impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
+    pub(crate) fn open(cq: &'q Cq<'d, T, Bytes>, av: &'d Av<'d, T>) -> Self {
+        let a = cq.endpoint(av).enable().expect("endpoint a");
+        let b = cq.endpoint(av).enable().expect("endpoint b");
+        let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
+        let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+        Pair { cq, av, domain: cq.domain(), a, b, to_a, to_b }
+    }
+
+    /// Posts until it is taken.
+    pub(crate) fn post(&self, buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
+        post_on(self.cq, buf, post)
+    }
+
+    /// Waits for an operation that must succeed.
+    pub(crate) fn finish(&self, key: OpKey) -> (Bytes, Transfer) {
+        let (buf, result) = self.end(key);
+        (buf, result.expect("the operation succeeds"))
+    }
+
+    /// Waits for an operation that must fail.
+    pub(crate) fn fail(&self, key: OpKey) -> (Bytes, OpError) {
+        let (buf, result) = self.end(key);
+        (buf, result.expect_err("the operation fails"))
+    }
+
+    /// Waits for an operation.
+    pub(crate) fn end(&self, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
+        let done = self.cq.wait(key, limit()).expect("the queue works").expect("the operation ends in time");
+        assert_eq!(done.key(), key);
+        done.into_parts()
+    }
+
+    /// Takes what the close of its endpoint made of an operation: nothing, where the provider cannot close endpoints of
+    /// one process and an operation does not end by itself; then the queue drops the buffer.
+    pub(crate) fn end_after_close(&self, key: OpKey) -> Option<(Bytes, Result<Transfer, OpError>)> {
+        if self.domain.info().provider() != "shm" {
+            return Some(self.end(key));
+        }
+        let soon = Instant::now() + Duration::from_millis(300);
+        Some(self.cq.wait(key, soon).expect("the queue works")?.into_parts())
+    }
+
+    /// Waits for a peer's event.
+    pub(crate) fn remote_event(&self) -> RemoteEvent {
+        let deadline = limit();
+        while Instant::now() < deadline {
+            match self.cq.poll_rx().expect("the queue works") {
+                Some(Completion::Remote(event)) => return event,
+                Some(other) => panic!("a peer's event, not {other:?}"),
+                None => {}
+            }
+        }
+        panic!("no event of a peer within {LIMIT:?}");
+    }
+
+    /// One message from `a` to `b`, checked: what follows meets a connection that is up.
+    pub(crate) fn warm_up(&self) {
+        let received = self.post(room(8), |buf| self.b.recv(loom_core::objects::endpoint::Source::Any, buf));
+        let sent = self.post(pattern(8, 99), |buf| self.a.send(self.to_b, buf));
+        assert_eq!(self.finish(received).0, pattern(8, 99));
+        self.finish(sent);
+    }
+}
+
+/// Posts until it is taken; what completes meanwhile is kept.
+pub(crate) fn post_on<T: Transport>(
+    cq: &Cq<'_, T, Bytes>,
+    mut buf: Bytes,
+    post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>,
+) -> OpKey {
+    let deadline = limit();
+    loop {
+        match post(buf) {
+            Ok(key) => return key,
+            Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
+                buf = rejected.buf;
+                cq.progress().expect("the queue works");
+            }
+            Err(rejected) => panic!("not posted: {}", rejected.error),
+        }
+    }
+}
+
+/// Retries something without a buffer, such as an injected message.
+pub(crate) fn insist<T: Transport>(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Result<(), loom_core::error::PostError>) {
+    let deadline = limit();
+    loop {
+        match post() {
+            Ok(()) => return,
+            Err(error) if error.is_transient() && Instant::now() < deadline => {
+                cq.progress().expect("the queue works");
+            }
+            Err(error) => panic!("not posted: {error}"),
+        }
+    }
+}
+
+/// Opens a pair on a queue of 64 operations.
+pub(crate) fn on_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
+    on_pair_with(info, CqAttr::<64>::new(), test);
+}
+
+/// Opens a pair on a queue of one's own choice.
+pub(crate) fn on_pair_with<T: Transport, const N: usize>(
+    info: &Info<T>,
+    attr: CqAttr<N>,
+    test: impl FnOnce(&Pair<'_, '_, T>),
+) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 8).expect("address vector");
+    let cq = Cq::open(&domain, attr).expect("queue");
+    test(&Pair::open(&cq, &av));
+}

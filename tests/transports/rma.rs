@@ -1,0 +1,288 @@
+//! Remote memory access.
+
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::{self, Mr, RemoteRegion};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr};
+
+use crate::Case;
+use crate::pair::{Bytes, Pair, SIZES, insist, on_pair, pattern, room};
+
+pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+    vec![
+        ("write_lands_in_the_peers_region", write_lands_in_the_peers_region),
+        ("write_at_an_offset_leaves_the_rest_alone", write_at_an_offset_leaves_the_rest_alone),
+        ("read_fetches_from_the_peers_region", read_fetches_from_the_peers_region),
+        ("write_with_immediate_data_is_an_event_at_the_peer", write_with_immediate_data_is_an_event_at_the_peer),
+        ("injected_write_lands_in_the_peers_region", injected_write_lands_in_the_peers_region),
+        ("range_beyond_the_region_is_refused", range_beyond_the_region_is_refused),
+        ("region_of_borrowed_memory_ends_with_its_scope", region_of_borrowed_memory_ends_with_its_scope),
+        ("closed_region_gives_its_memory_back", closed_region_gives_its_memory_back),
+        ("regions_of_one_domain_have_keys_of_their_own", regions_of_one_domain_have_keys_of_their_own),
+        ("unknown_key_loses_no_buffer", unknown_key_loses_no_buffer),
+        ("region_that_forbids_writing_is_not_written", region_that_forbids_writing_is_not_written),
+        ("read_only_memory_cannot_be_exposed_for_writing", read_only_memory_cannot_be_exposed_for_writing),
+        ("windows_check_their_bounds", windows_check_their_bounds),
+    ]
+}
+
+const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
+
+fn contents<T: Transport>(mr: &Mr<'_, T, Bytes>) -> Bytes {
+    let mut bytes = room(mr.window().len());
+    mr.window().copy_to(0, &mut bytes).expect("the whole window");
+    bytes
+}
+
+/// A write is over for the writer before its bytes are seen by the peer, unless something says so: a message after it.
+fn settle<T: Transport>(pair: &Pair<'_, '_, T>, mr: &Mr<'_, T, Bytes>, expected: &[u8]) {
+    let deadline = crate::pair::limit();
+    while contents(mr)[..] != *expected {
+        assert!(std::time::Instant::now() < deadline, "the bytes arrive");
+        pair.cq.progress().expect("the queue works");
+    }
+}
+
+fn write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        for (seed, len) in SIZES.into_iter().enumerate() {
+            let mr = Mr::open(pair.domain, room(len.max(1)), PEER_ACCESS).expect("region");
+            let written = pair.post(pattern(len, seed), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
+            let (buf, transfer) = pair.finish(written);
+            assert_eq!(transfer.len(), len);
+            assert!(buf == pattern(len, seed), "the source comes back unchanged");
+            let mut expected = room(len.max(1));
+            expected[..len].copy_from_slice(&pattern(len, seed));
+            settle(pair, &mr, &expected);
+        }
+    });
+}
+
+fn write_at_an_offset_leaves_the_rest_alone<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let mr = Mr::open(pair.domain, room(100), PEER_ACCESS).expect("region");
+        let written = pair.post(pattern(10, 1), |buf| pair.a.write(pair.to_b, &mr.remote(), 33, buf));
+        pair.finish(written);
+        let mut expected = room(100);
+        expected[33..43].copy_from_slice(&pattern(10, 1));
+        settle(pair, &mr, &expected);
+    });
+}
+
+fn read_fetches_from_the_peers_region<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        for (seed, len) in SIZES.into_iter().enumerate() {
+            let mr = Mr::open(pair.domain, pattern(len + 5, seed), PEER_ACCESS).expect("region");
+            let read = pair.post(room(len), |buf| pair.a.read(pair.to_b, &mr.remote(), 5, buf));
+            let (buf, transfer) = pair.finish(read);
+            assert_eq!(transfer.len(), len);
+            assert!(buf[..] == pattern(len + 5, seed)[5..], "{len} bytes are read from an offset");
+        }
+    });
+}
+
+fn write_with_immediate_data_is_an_event_at_the_peer<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let mr = Mr::open(pair.domain, room(4096), PEER_ACCESS).expect("region");
+        for round in 0..10 {
+            let data = ImmediateData(round + 1000);
+            let bytes = pattern(4096, usize::try_from(round).unwrap());
+            let written = pair.post(bytes.clone(), |buf| pair.a.write_data(pair.to_b, &mr.remote(), 0, data, buf));
+            let event = pair.remote_event();
+            assert_eq!(event.data(), Some(data));
+            assert!(contents(&mr) == bytes, "the bytes are there when the event is");
+            pair.finish(written);
+        }
+    });
+}
+
+fn injected_write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let mr = Mr::open(pair.domain, room(64), PEER_ACCESS).expect("region");
+        insist(pair.cq, || pair.a.inject_write(pair.to_b, &mr.remote(), 8, &pattern(16, 1)));
+        let mut expected = room(64);
+        expected[8..24].copy_from_slice(&pattern(16, 1));
+        settle(pair, &mr, &expected);
+        let data = ImmediateData(4711);
+        insist(pair.cq, || pair.a.inject_write_data(pair.to_b, &mr.remote(), 40, data, &pattern(16, 2)));
+        assert_eq!(pair.remote_event().data(), Some(data));
+        expected[40..56].copy_from_slice(&pattern(16, 2));
+        settle(pair, &mr, &expected);
+    });
+}
+
+fn range_beyond_the_region_is_refused<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let mr = Mr::open(pair.domain, room(64), PEER_ACCESS).expect("region");
+        let remote = mr.remote();
+        for (offset, len) in [(0, 65), (1, 64), (64, 1), (u64::MAX, 1), (u64::MAX - 3, 64)] {
+            let rejected = pair.a.write(pair.to_b, &remote, offset, pattern(len, 1)).expect_err("out of bounds");
+            assert_eq!(rejected.error, PostError::OutOfBounds);
+            assert_eq!(rejected.buf, pattern(len, 1), "the buffer comes back");
+            let rejected = pair.a.read(pair.to_b, &remote, offset, room(len)).expect_err("out of bounds");
+            assert_eq!(rejected.error, PostError::OutOfBounds);
+            if len <= pair.a.inject_size() {
+                let injected = pair.a.inject_write(pair.to_b, &remote, offset, &pattern(len, 1));
+                assert_eq!(injected, Err(PostError::OutOfBounds));
+            }
+        }
+        assert_eq!(contents(&mr), room(64));
+        assert_eq!(RemoteRegion::from_bytes(&remote.to_bytes()), remote);
+    });
+}
+
+fn region_of_borrowed_memory_ends_with_its_scope<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let mut memory = [0u8; 256];
+        mr::scope(pair.domain, &mut memory[..], PEER_ACCESS, |mr| {
+            let written = pair.post(pattern(256, 7), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
+            pair.finish(written);
+            let mut seen = room(256);
+            let deadline = crate::pair::limit();
+            while seen != pattern(256, 7) {
+                assert!(std::time::Instant::now() < deadline, "the bytes arrive");
+                pair.cq.progress().expect("the queue works");
+                mr.window().copy_to(0, &mut seen).expect("the whole window");
+            }
+        })
+        .expect("region");
+        assert_eq!(memory[..], pattern(256, 7)[..], "the borrow is over, and the bytes are there");
+    });
+}
+
+fn closed_region_gives_its_memory_back<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let mr = Mr::open(pair.domain, pattern(100, 3), PEER_ACCESS).expect("region");
+        mr.window().copy_from(10, &pattern(5, 9)).expect("within the window");
+        let memory = mr.close().expect("the provider closes it");
+        assert_eq!(memory[..10], pattern(100, 3)[..10]);
+        assert_eq!(memory[10..15], pattern(5, 9)[..]);
+    });
+}
+
+fn regions_of_one_domain_have_keys_of_their_own<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let regions: Vec<_> = (0..5).map(|_| Mr::open(pair.domain, room(32), PEER_ACCESS).expect("region")).collect();
+        for (seed, mr) in regions.iter().enumerate() {
+            let written = pair.post(pattern(32, seed), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
+            pair.finish(written);
+        }
+        for (seed, mr) in regions.iter().enumerate() {
+            settle(pair, mr, &pattern(32, seed));
+        }
+    });
+}
+
+/// Providers answer a bad key with whatever they have: an error completion, an error that names no operation, success, or
+/// silence. What counts is that nothing is written and that every buffer comes back.
+fn unknown_key_loses_no_buffer<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let mr = Mr::open(pair.domain, room(64), PEER_ACCESS).expect("region");
+        let real = mr.remote();
+        let forged = RemoteRegion::new(real.base(), real.len(), MemoryKey(real.key().0 ^ 0x5555));
+        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let key = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &forged, 0, buf));
+        if info.provider() == "soft" {
+            let (buf, error) = pair.fail(key);
+            assert_eq!(error.errno, Errno::ENOKEY);
+            assert_eq!(buf, pattern(16, 1));
+            let beyond = RemoteRegion::new(RemoteAddr(0), u64::MAX, real.key());
+            for offset in [49, 64, 1 << 40] {
+                let written = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &beyond, offset, buf));
+                assert_eq!(pair.fail(written).1.errno, Errno::EFAULT, "the peer checks the bounds too");
+            }
+            assert_eq!(contents(&mr), room(64), "nothing was written");
+            return;
+        }
+        for _ in 0..1000 {
+            pair.cq.progress().expect("the queue works");
+        }
+        assert_eq!(contents(&mr), room(64), "nothing was written");
+        drop(c);
+        if let Some((buf, _)) = pair.end_after_close(key) {
+            assert_eq!(buf, pattern(16, 1));
+        }
+    });
+}
+
+fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
+    // libfabric's tcp provider breaks the connection instead.
+    if info.provider().starts_with("tcp") {
+        println!("{}: skipped, the provider breaks the connection instead", info.provider());
+        return;
+    }
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let mr = Mr::open(pair.domain, pattern(64, 1), Access::REMOTE_READ).expect("region");
+        let written = pair.post(pattern(16, 2), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
+        // shm 1.17 tells the writer that all is well; what counts is the memory.
+        let (buf, result) = pair.end(written);
+        assert_eq!(buf, pattern(16, 2), "the buffer comes back");
+        for _ in 0..1000 {
+            pair.cq.progress().expect("the queue works");
+        }
+        assert_eq!(contents(&mr), pattern(64, 1));
+        if info.provider() != "soft" {
+            return;
+        }
+        assert_eq!(result.expect_err("refused").errno, Errno::EACCES);
+        assert_eq!(
+            pair.a.inject_write(pair.to_b, &mr.remote(), 0, &[1, 2, 3]),
+            Err(PostError::Errno(Errno::EACCES)),
+            "nothing reports the end of an injected write, so it is refused"
+        );
+        assert_eq!(contents(&mr), pattern(64, 1));
+        let read = pair.post(room(64), |buf| pair.a.read(pair.to_b, &mr.remote(), 0, buf));
+        assert_eq!(pair.finish(read).0, pattern(64, 1));
+        let write_only = Mr::open(pair.domain, pattern(64, 1), Access::REMOTE_WRITE).expect("region");
+        let read = pair.post(room(8), |buf| pair.a.read(pair.to_b, &write_only.remote(), 0, buf));
+        assert_eq!(pair.fail(read).1.errno, Errno::EACCES);
+    });
+}
+
+fn read_only_memory_cannot_be_exposed_for_writing<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        static CONSTANT: [u8; 16] = [7; 16];
+        let refused = Mr::open(pair.domain, &CONSTANT[..], PEER_ACCESS).expect_err("it cannot be written");
+        assert_eq!(refused, OpenError::Access);
+        let uninit: &'static mut [std::mem::MaybeUninit<u8>] = Vec::leak(vec![std::mem::MaybeUninit::uninit(); 16]);
+        let refused = Mr::open(pair.domain, uninit, PEER_ACCESS).expect_err("its window would read it");
+        assert_eq!(refused, OpenError::Access);
+        let mr = Mr::open(pair.domain, &CONSTANT[..], Access::REMOTE_READ).expect("it can be read");
+        assert!(mr.window().copy_from(0, &[1]).is_err(), "a window on it does not write either");
+        pair.warm_up();
+        let read = pair.post(room(16), |buf| pair.a.read(pair.to_b, &mr.remote(), 0, buf));
+        assert_eq!(pair.finish(read).0[..], CONSTANT);
+        let received = pair.post(room(1), |buf| pair.b.recv(Source::Any, buf));
+        pair.b.cancel(received).expect("in flight");
+        let _ = pair.end(received);
+    });
+}
+
+fn windows_check_their_bounds<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let mr = Mr::open(pair.domain, pattern(32, 1), PEER_ACCESS).expect("region");
+        let window = mr.window();
+        let mut out = [0; 8];
+        assert!(window.copy_to(25, &mut out).is_err());
+        assert_eq!(out, [0; 8], "nothing was copied");
+        assert!(window.copy_to(usize::MAX, &mut out).is_err());
+        assert!(window.copy_from(32, &[1]).is_err());
+        assert!(window.slice(30, 3).is_err());
+        assert!(window.copy_to(24, &mut out).is_ok());
+        assert_eq!(out[..], pattern(32, 1)[24..]);
+        let part = window.slice(8, 8).expect("within the window");
+        assert!(part.copy_to(1, &mut out).is_err(), "a part has bounds of its own");
+        assert_eq!(part.load(0, std::sync::atomic::Ordering::Relaxed), Ok(pattern(32, 1)[8]));
+    });
+}

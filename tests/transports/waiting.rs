@@ -1,0 +1,198 @@
+//! Queues: waiting for one operation, cancelling, depth, two provider queues.
+
+use std::time::{Duration, Instant};
+
+use loom_core::completion::Completion;
+use loom_core::error::PostError;
+use loom_core::objects::cq::{CqAttr, CqError};
+use loom_core::objects::deadline::Spins;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Errno, Tag};
+
+use crate::Case;
+use crate::pair::{limit, on_pair, on_pair_with, pattern, room};
+
+pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+    vec![
+        (
+            "waiting_ends_at_the_deadline_and_leaves_the_operation",
+            waiting_ends_at_the_deadline_and_leaves_the_operation,
+        ),
+        ("waiting_for_one_keeps_the_others", waiting_for_one_keeps_the_others),
+        ("taken_completion_is_unknown_afterwards", taken_completion_is_unknown_afterwards),
+        ("cancelled_receive_gives_its_buffer_back", cancelled_receive_gives_its_buffer_back),
+        ("cancel_leaves_other_receives_alone", cancel_leaves_other_receives_alone),
+        ("full_queue_gives_the_buffer_back", full_queue_gives_the_buffer_back),
+        ("each_direction_has_a_queue_of_its_own", each_direction_has_a_queue_of_its_own),
+        ("one_queue_can_be_polled_by_direction", one_queue_can_be_polled_by_direction),
+        ("many_endpoints_share_a_queue", many_endpoints_share_a_queue),
+        ("empty_queue_has_nothing", empty_queue_has_nothing),
+    ]
+}
+
+fn waiting_ends_at_the_deadline_and_leaves_the_operation<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let received = pair.post(room(16), |buf| pair.b.recv(Source::Any, buf));
+        let begin = Instant::now();
+        let waited = pair.cq.wait(received, begin + Duration::from_millis(20)).expect("the queue works");
+        assert!(waited.is_none());
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+        assert!(pair.cq.wait(received, Spins(100)).expect("the queue works").is_none());
+        assert_eq!(pair.cq.in_flight(), 1);
+        let sent = pair.post(pattern(16, 1), |buf| pair.a.send(pair.to_b, buf));
+        assert_eq!(pair.finish(received).0, pattern(16, 1));
+        pair.finish(sent);
+        assert_eq!(pair.cq.in_flight(), 0);
+    });
+}
+
+fn waiting_for_one_keeps_the_others<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let receives: Vec<_> =
+            (0..8).map(|tag| pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, Tag(tag), buf))).collect();
+        let sends: Vec<_> = (0..8)
+            .map(|tag| {
+                pair.post(pattern(8, usize::try_from(tag).unwrap()), |buf| pair.a.tagged_send(pair.to_b, Tag(tag), buf))
+            })
+            .collect();
+        // The last first: all others complete on the way.
+        assert_eq!(pair.finish(receives[7]).0, pattern(8, 7));
+        let mut keys: Vec<_> = receives[..7].iter().chain(&sends).copied().collect();
+        let deadline = limit();
+        while !keys.is_empty() {
+            assert!(Instant::now() < deadline, "everything that was kept comes out of poll");
+            if let Some(Completion::Op(done)) = pair.cq.poll().expect("the queue works") {
+                let at = keys.iter().position(|key| *key == done.key()).expect("each completion comes once");
+                keys.swap_remove(at);
+                done.result().expect("the operation succeeds");
+            }
+        }
+    });
+}
+
+fn taken_completion_is_unknown_afterwards<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let received = pair.post(room(16), |buf| pair.b.recv(Source::Any, buf));
+        let sent = pair.post(pattern(16, 1), |buf| pair.a.send(pair.to_b, buf));
+        pair.finish(received);
+        pair.finish(sent);
+        assert_eq!(pair.cq.wait(received, limit()).expect_err("it was taken"), CqError::UnknownKey);
+        assert_eq!(pair.b.cancel(received), Err(Errno::ENOENT));
+    });
+}
+
+fn cancelled_receive_gives_its_buffer_back<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        for tagged in [false, true] {
+            let received = pair.post(pattern(16, 5), |buf| match tagged {
+                false => pair.b.recv(Source::Any, buf),
+                true => pair.b.tagged_recv(Source::Any, Tag(1), buf),
+            });
+            pair.b.cancel(received).expect("in flight");
+            let (buf, error) = pair.fail(received);
+            assert_eq!(error.errno, Errno::ECANCELED);
+            assert_eq!(buf, pattern(16, 5), "nothing was received");
+        }
+        pair.warm_up();
+    });
+}
+
+fn cancel_leaves_other_receives_alone<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let keys: Vec<_> =
+            (0..5).map(|_| pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, Tag(1), buf))).collect();
+        pair.b.cancel(keys[2]).expect("in flight");
+        assert_eq!(pair.fail(keys[2]).1.errno, Errno::ECANCELED);
+        assert_eq!(pair.a.cancel(keys[1]), Err(Errno::ENOENT), "it is another endpoint's");
+        for (seed, key) in [0, 1, 3, 4].into_iter().enumerate() {
+            let sent = pair.post(pattern(8, seed), |buf| pair.a.tagged_send(pair.to_b, Tag(1), buf));
+            assert_eq!(pair.finish(keys[key]).0, pattern(8, seed), "in the order of the receives that are left");
+            pair.finish(sent);
+        }
+    });
+}
+
+fn full_queue_gives_the_buffer_back<T: Transport>(info: &Info<T>) {
+    on_pair_with(info, CqAttr::<4>::new(), |pair| {
+        assert_eq!(pair.cq.capacity(), 4);
+        let keys: Vec<_> =
+            (0..4).map(|_| pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, Tag(1), buf))).collect();
+        let rejected = pair.b.tagged_recv(Source::Any, Tag(1), pattern(8, 3)).expect_err("full");
+        assert_eq!(rejected.error, PostError::Full);
+        assert_eq!(rejected.buf, pattern(8, 3));
+        pair.b.cancel(keys[0]).expect("in flight");
+        pair.fail(keys[0]);
+        // There is room for one more: the message for the second receive.
+        let sent = pair.post(pattern(8, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(1), buf));
+        assert_eq!(pair.finish(keys[1]).0, pattern(8, 1));
+        pair.finish(sent);
+    });
+}
+
+fn each_direction_has_a_queue_of_its_own<T: Transport>(info: &Info<T>) {
+    on_pair_with(info, CqAttr::<64>::new().separate(), check_directions);
+}
+
+fn one_queue_can_be_polled_by_direction<T: Transport>(info: &Info<T>) {
+    on_pair(info, check_directions);
+}
+
+fn check_directions<T: Transport>(pair: &crate::pair::Pair<'_, '_, T>) {
+    for seed in 0..10 {
+        let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+        let sent = pair.post(pattern(8, seed), |buf| pair.a.send(pair.to_b, buf));
+        let deadline = limit();
+        let (mut tx, mut rx) = (None, None);
+        while tx.is_none() || rx.is_none() {
+            assert!(Instant::now() < deadline, "both complete");
+            if let Some(completion) = pair.cq.poll_tx().expect("the queue works") {
+                assert!(tx.replace(completion).is_none(), "one transmit completes");
+            }
+            if let Some(completion) = pair.cq.poll_rx().expect("the queue works") {
+                assert!(rx.replace(completion).is_none(), "one receive completes");
+            }
+        }
+        let (Some(Completion::Op(tx)), Some(Completion::Op(rx))) = (tx, rx) else {
+            panic!("both are operations of this side");
+        };
+        assert_eq!((tx.key(), rx.key()), (sent, received));
+        assert_eq!(rx.into_buf(), pattern(8, seed));
+    }
+    // Both in one poll.
+    let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+    let sent = pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf));
+    let mut keys = vec![received, sent];
+    let deadline = limit();
+    while !keys.is_empty() {
+        assert!(Instant::now() < deadline, "both complete");
+        if let Some(Completion::Op(done)) = pair.cq.poll().expect("the queue works") {
+            keys.retain(|key| *key != done.key());
+        }
+    }
+}
+
+fn many_endpoints_share_a_queue<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let others: Vec<_> = (0..4).map(|_| pair.cq.endpoint(pair.av).enable().expect("endpoint")).collect();
+        for (seed, other) in others.iter().enumerate() {
+            let to_other = pair.av.insert(&other.address().expect("address")).expect("in the vector");
+            let received = pair.post(room(32), |buf| other.recv(Source::Any, buf));
+            let sent = pair.post(pattern(32, seed), |buf| pair.a.send(to_other, buf));
+            assert_eq!(pair.finish(received).0, pattern(32, seed));
+            pair.finish(sent);
+        }
+    });
+}
+
+fn empty_queue_has_nothing<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        for _ in 0..1000 {
+            assert!(pair.cq.poll().expect("the queue works").is_none());
+        }
+        assert_eq!(pair.cq.in_flight(), 0);
+    });
+}

@@ -1,0 +1,236 @@
+//! The vocabulary has libfabric's own numbers: every constant is compared, by name, with the installed headers.
+//!
+//! Both directions are checked. What the vocabulary has and the headers have must be the same number; what the headers
+//! have in a group that the vocabulary covers must be in the vocabulary. Constants of newer headers are printed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bitflags::Flags;
+use loom_core::vocabulary::{
+    Access, AddressFormat, AvType, Caps, CompOrder, CompletionFlags, EndpointType, Errno, FabricAddr, HmemIface,
+    MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, Progress, Protocol, ResourceMgmt, Threading, TrafficClass,
+};
+
+/// The bindings that `build.rs` generated from the headers.
+const BINDINGS: &str = include_str!(env!("LOOM_LIBFABRIC_BINDINGS"));
+
+/// Second names of constants: header's name, and the name under which the vocabulary lists the number.
+const ALIASES: &[(&str, &str)] = &[
+    ("FI_ATOMICS", "FI_ATOMIC"),
+    ("FI_TRANSMIT", "FI_SEND"),
+    ("FI_EVENT", "FI_COMPLETION"),
+    ("FI_EWOULDBLOCK", "FI_EAGAIN"),
+];
+
+/// Numbers with one bit which are no flags of the vocabulary's types.
+const ELSEWHERE: &[&str] = &[
+    // Not flags.
+    "FI_PROV_SPECIFIC",
+    "FI_ERRNO_OFFSET",
+    "FI_COLLECTIVE_OFFSET",
+    "FI_LOG_PROV_FILTERED",
+    // Flags of fi_ep_bind and fi_getinfo.
+    "FI_SELECTIVE_COMPLETION",
+    "FI_PROV_ATTR_ONLY",
+    "FI_NUMERICHOST",
+    // Flags of address vectors.
+    "FI_SYMMETRIC",
+    "FI_SYNC_ERR",
+    "FI_UNIVERSE",
+    "FI_BARRIER_SET",
+    "FI_BROADCAST_SET",
+    "FI_ALLTOALL_SET",
+    "FI_ALLREDUCE_SET",
+    "FI_ALLGATHER_SET",
+    "FI_REDUCE_SCATTER_SET",
+    "FI_REDUCE_SET",
+    "FI_SCATTER_SET",
+    "FI_GATHER_SET",
+    // Flags of buffered receives and of fi_query_atomic.
+    "FI_REG_MR",
+    "FI_FETCH_ATOMIC",
+    "FI_COMPARE_ATOMIC",
+];
+
+struct Constant {
+    /// C's enumeration, or `u32` and `u64` for macros.
+    of: &'static str,
+    value: u64,
+}
+
+type Constants = BTreeMap<&'static str, Constant>;
+
+/// Every `pub const FI_NAME : type = number ;`
+fn header_constants() -> Constants {
+    let mut constants = Constants::new();
+    for item in BINDINGS.split("pub const ").skip(1) {
+        let Some((declaration, _)) = item.split_once(';') else { continue };
+        let Some((left, value)) = declaration.split_once('=') else { continue };
+        let Some((name, of)) = left.split_once(':') else { continue };
+        if let Ok(value) = value.trim().parse() {
+            constants.insert(name.trim(), Constant { of: of.trim(), value });
+        }
+    }
+    constants.retain(|name, _| name.starts_with("FI_"));
+    constants
+}
+
+struct Comparison {
+    header: Constants,
+    /// Names that some type of the vocabulary has.
+    known: BTreeSet<String>,
+    wrong: Vec<String>,
+    compared: usize,
+}
+
+impl Comparison {
+    /// The name of a constant in the header: the first candidate that is there.
+    fn compare(&mut self, group: &str, candidates: &[String], value: u64) {
+        self.known.extend(candidates.iter().cloned());
+        match candidates.iter().find_map(|name| self.header.get(name.as_str()).map(|found| (name, found))) {
+            None => println!("{group}: {} is not in these headers", candidates.join(" or ")),
+            Some((name, found)) => {
+                self.compared += 1;
+                if found.value != value {
+                    self.wrong.push(format!("{group}: {name} is {:#x}, not {value:#x}", found.value));
+                }
+            }
+        }
+    }
+
+    /// Compares a flag type. `prefixes` stand before the vocabulary's names in the header.
+    fn flags<F: Flags>(&mut self, group: &str, prefixes: &[&str])
+    where
+        F::Bits: Into<u64>,
+    {
+        for flag in F::FLAGS.iter().filter(|flag| flag.is_named()) {
+            let candidates: Vec<_> = prefixes.iter().map(|prefix| format!("{prefix}{}", flag.name())).collect();
+            self.compare(group, &candidates, flag.value().bits().into());
+        }
+    }
+
+    /// Compares an enumeration. In the header, its members have the same type as `member`.
+    fn enumeration(&mut self, group: &str, named: &[(Option<&'static str>, u32)], member: &str, others: &[&str]) {
+        let mut names = BTreeSet::new();
+        for (name, value) in named {
+            let name = format!("FI_{}", name.expect("a named value has a name"));
+            self.compare(group, std::slice::from_ref(&name), u64::from(*value));
+            names.insert(name);
+        }
+        let of = self.header.get(member).unwrap_or_else(|| panic!("{group}: no {member} in the headers")).of;
+        for (name, constant) in &self.header {
+            if constant.of == of && !names.contains(*name) && !others.contains(name) {
+                self.wrong.push(format!("{group} lacks {name} = {}", constant.value));
+            }
+        }
+    }
+
+    /// Reports macros that `wanted` picks and no flag type has.
+    fn all_known(&mut self, group: &str, others: &[&str], wanted: impl Fn(&str, &Constant) -> bool) {
+        let mut looked_at = 0;
+        for (name, constant) in &self.header {
+            if !wanted(name, constant) || others.contains(name) {
+                continue;
+            }
+            looked_at += 1;
+            let listed = ALIASES.iter().find(|(alias, _)| alias == name).map_or(*name, |(_, listed)| *listed);
+            if !self.known.contains(listed) {
+                self.wrong.push(format!("{group} lacks {name} = {:#x}", constant.value));
+            } else if self.header.get(listed).is_some_and(|found| found.value != constant.value) {
+                self.wrong.push(format!("{name} is no second name of {listed}"));
+            }
+        }
+        println!("{group}: {looked_at} constants of the headers looked for");
+        assert!(looked_at > 0, "{group}: nothing of it in the headers");
+    }
+}
+
+fn is_macro(constant: &Constant) -> bool {
+    matches!(constant.of, "u32" | "u64" | "i32")
+}
+
+fn is_errno(name: &str, constant: &Constant) -> bool {
+    let rest = name.strip_prefix("FI_E").unwrap_or_default();
+    !rest.is_empty()
+        && name["FI_".len()..].chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit())
+        && (1..512).contains(&constant.value)
+        && !matches!(name, "FI_ENABLE")
+}
+
+macro_rules! enumeration {
+    ($comparison:expr, $Type:ident, $member:literal $(, except $other:literal)*) => {
+        let named: Vec<_> = $Type::NAMED.iter().map(|value| (value.name(), value.as_raw())).collect();
+        $comparison.enumeration(stringify!($Type), &named, $member, &[$($other),*]);
+    };
+}
+
+#[test]
+fn every_constant_has_the_headers_value() {
+    let header = header_constants();
+    println!("{} constants in the headers", header.len());
+    let mut all = Comparison { header, known: BTreeSet::new(), wrong: Vec::new(), compared: 0 };
+
+    enumeration!(all, Threading, "FI_THREAD_SAFE");
+    enumeration!(all, Progress, "FI_PROGRESS_AUTO");
+    enumeration!(all, ResourceMgmt, "FI_RM_ENABLED");
+    enumeration!(all, AvType, "FI_AV_TABLE");
+    enumeration!(all, EndpointType, "FI_EP_RDM");
+    enumeration!(all, AddressFormat, "FI_FORMAT_UNSPEC");
+    enumeration!(all, Protocol, "FI_PROTO_UNSPEC");
+    enumeration!(all, HmemIface, "FI_HMEM_SYSTEM");
+    // A bit that marks DSCP values, and the first number of the named classes less one.
+    enumeration!(all, TrafficClass, "FI_TC_UNSPEC", except "FI_TC_DSCP", except "FI_TC_LABEL");
+
+    all.flags::<MrFlags>("MrFlags", &["FI_", "FI_MR_"]);
+    all.flags::<MrMode>("MrMode", &["FI_MR_"]);
+    all.all_known("MrMode and MrFlags", &["FI_MR_UNSPEC", "FI_MR_COMPLETE"], |name, _| name.starts_with("FI_MR_"));
+    all.flags::<MsgOrder>("MsgOrder", &["FI_ORDER_"]);
+    all.flags::<CompOrder>("CompOrder", &["FI_ORDER_"]);
+    all.all_known("MsgOrder and CompOrder", &["FI_ORDER_NONE"], |name, _| name.starts_with("FI_ORDER_"));
+    assert_eq!(all.header.get("FI_ORDER_NONE").map(|none| none.value), Some(MsgOrder::NONE.bits()));
+    all.flags::<Caps>("Caps", &["FI_"]);
+    all.flags::<Mode>("Mode", &["FI_"]);
+    all.flags::<Access>("Access", &["FI_"]);
+    all.flags::<OpFlags>("OpFlags", &["FI_"]);
+    all.flags::<CompletionFlags>("CompletionFlags", &["FI_"]);
+
+    for number in 1..4096 {
+        let errno = Errno::from_raw(number);
+        if let Some(name) = errno.name() {
+            all.compare("Errno", &[format!("FI_{name}")], u64::from(number.unsigned_abs()));
+        }
+    }
+    all.all_known("Errno", &["FI_ERRNO_MAX"], is_errno);
+    all.all_known("flags", ELSEWHERE, |name, constant| {
+        is_macro(constant) && constant.value > 1 && constant.value.is_power_of_two() && !is_errno(name, constant)
+    });
+
+    println!("{} constants compared", all.compared);
+    assert!(all.compared > 240, "only {} constants were compared", all.compared);
+    assert!(all.wrong.is_empty(), "{}", all.wrong.join("\n"));
+}
+
+/// Macros with casts in them, which bindgen leaves out, are compared with what libfabric's own types say.
+#[test]
+fn addresses_and_keys_have_libfabrics_width() {
+    assert_eq!(size_of::<FabricAddr>(), size_of::<loom_fabric::ofi::sys::fi_addr_t>());
+    assert_eq!(size_of::<MemoryKey>(), size_of::<u64>());
+    assert_eq!(FabricAddr::UNSPEC.0, u64::MAX);
+}
+
+/// The comparison can fail: a wrong value, a missing constant and an unknown one are each reported.
+#[test]
+fn differences_are_noticed() {
+    let constant = |value| Constant { of: "u32", value };
+    let header = Constants::from([("FI_A", constant(2)), ("FI_B", constant(4))]);
+    let mut all = Comparison { header, known: BTreeSet::new(), wrong: Vec::new(), compared: 0 };
+    all.compare("test", &["FI_A".into()], 2);
+    assert!(all.wrong.is_empty());
+    all.compare("test", &["FI_A".into()], 3);
+    assert_eq!(all.wrong.len(), 1);
+    all.compare("test", &["FI_NEWER".into()], 8);
+    assert_eq!((all.wrong.len(), all.compared), (1, 2));
+    all.all_known("test", &[], |_, _| true);
+    assert_eq!(all.wrong.len(), 2);
+    assert!(all.wrong[1].contains("FI_B"));
+}
