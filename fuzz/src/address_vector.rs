@@ -1,0 +1,191 @@
+//! Addresses as text and bytes, and the address vector over them.
+
+use std::collections::BTreeMap;
+
+use arbitrary::{Arbitrary, Unstructured};
+use loom_core::engine::peer_table::Peer;
+use loom_core::objects::av::{Av, InsertError};
+use loom_core::objects::domain::Domain;
+use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
+
+#[derive(Arbitrary, Debug)]
+enum Step<'a> {
+    /// Whatever text.
+    Text(&'a str),
+    /// Whatever bytes, as the encoding of an address.
+    Encoded(&'a [u8]),
+    /// Whatever bytes in an address.
+    Raw { format: u32, bytes: &'a [u8] },
+    /// Text that is nearly an address of the network.
+    Insert { other_network: bool, index: u16, generation: u32, zero: bool },
+    /// Whatever text, as the address of an endpoint.
+    InsertText { text: &'a str, zero: bool },
+    /// The `nth` handle ever given out, counted from the newest.
+    Remove { nth: u8 },
+}
+
+const PLACES: u16 = 4;
+
+/// Text to address and back, bytes to address and back; inserting and removing what comes of it, against a map.
+pub fn address_vector(data: &[u8]) -> usize {
+    const MOST: usize = 200;
+    let attr = NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0 };
+    let network = Network::new(attr).expect("the sizes are small");
+    let domain = Domain::open(&network.info()).expect("a network opens");
+    let av = Av::open(&domain, usize::from(PLACES)).expect("the sizes are small");
+    let mut oracle = Oracle { identity: identity(&av), there: BTreeMap::new(), given: Vec::new() };
+
+    let mut bytes = Unstructured::new(data);
+    let mut played = 0;
+    while played < MOST && !bytes.is_empty() {
+        let Ok(step) = bytes.arbitrary::<Step<'_>>() else { break };
+        oracle.play(&av, &step);
+        played += 1;
+    }
+    played
+}
+
+/// The network's own number, found by trying: nothing but an address says it.
+fn identity(av: &Av<'_, Soft<'_>>) -> u32 {
+    thread_local! {
+        static LAST: core::cell::Cell<u32> = const { core::cell::Cell::new(0) };
+    }
+    let first = LAST.get();
+    for network in first..first + 1_000_000 {
+        let address = string(&format!("soft://{network}/0.1"), true);
+        if let Ok(peer) = av.insert(&address) {
+            assert!(av.remove(peer));
+            LAST.set(network);
+            return network;
+        }
+    }
+    panic!("no address of this network was found");
+}
+
+fn string(text: &str, zero: bool) -> EndpointAddr {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.truncate(EndpointAddr::MAX_LEN - 1);
+    if zero {
+        bytes.push(0);
+    }
+    EndpointAddr::new(AddressFormat::ADDR_STR, &bytes).expect("cut to fit")
+}
+
+/// What is where: index to handle and fabric address.
+struct Oracle {
+    identity: u32,
+    there: BTreeMap<u16, (Peer, u64)>,
+    given: Vec<Peer>,
+}
+
+impl Oracle {
+    fn play(&mut self, av: &Av<'_, Soft<'_>>, step: &Step<'_>) {
+        match step {
+            Step::Text(text) => {
+                if let Ok(address) = text.parse::<EndpointAddr>() {
+                    round_trips(&address);
+                    self.insert(av, &address);
+                }
+            }
+            Step::Encoded(bytes) => {
+                if let Ok((address, len)) = EndpointAddr::decode(bytes) {
+                    let mut again = vec![0; len];
+                    assert_eq!(address.encode(&mut again), Ok(len));
+                    assert_eq!(again, bytes[..len]);
+                    round_trips(&address);
+                    self.insert(av, &address);
+                }
+            }
+            Step::Raw { format, bytes } => match EndpointAddr::new(AddressFormat::from_raw(*format), bytes) {
+                Ok(address) => {
+                    assert_eq!((address.format().as_raw(), address.bytes()), (*format, *bytes));
+                    round_trips(&address);
+                    self.insert(av, &address);
+                }
+                Err(_) => assert!(bytes.len() > EndpointAddr::MAX_LEN),
+            },
+            Step::Insert { other_network, index, generation, zero } => {
+                let network = self.identity.wrapping_add(u32::from(*other_network));
+                // Mostly places that there are.
+                let index = if *index < 1 << 15 { index % PLACES } else { *index };
+                self.insert(av, &string(&format!("soft://{network}/{index}.{generation}"), *zero));
+            }
+            Step::InsertText { text, zero } => self.insert(av, &string(text, *zero)),
+            Step::Remove { nth } => {
+                let Some(at) = self.given.len().checked_sub(1 + usize::from(*nth)) else { return };
+                let peer = self.given[at];
+                let there = self.there.iter().find(|(_, (there, _))| *there == peer).map(|(index, _)| *index);
+                assert_eq!(av.remove(peer), there.is_some());
+                if let Some(index) = there {
+                    self.there.remove(&index);
+                }
+            }
+        }
+        self.check(av);
+    }
+
+    /// What an address means to this network, by the definition of its text.
+    fn meaning(&self, address: &EndpointAddr) -> Option<(u16, u32)> {
+        if address.format() != AddressFormat::ADDR_STR {
+            return None;
+        }
+        let mut bytes = address.bytes();
+        if let [text @ .., 0] = bytes {
+            bytes = text;
+        }
+        let text = std::str::from_utf8(bytes).ok()?;
+        let mut parts = text.strip_prefix("soft://")?.splitn(2, '/');
+        let network: u32 = parts.next()?.parse().ok()?;
+        let mut parts = parts.next()?.splitn(2, '.');
+        let index: u16 = parts.next()?.parse().ok()?;
+        let generation: u32 = parts.next()?.parse().ok()?;
+        (network == self.identity && index < PLACES && generation > 0).then_some((index, generation))
+    }
+
+    fn insert(&mut self, av: &Av<'_, Soft<'_>>, address: &EndpointAddr) {
+        let inserted = av.insert(address);
+        let Some((index, generation)) = self.meaning(address) else {
+            assert_eq!(inserted, Err(InsertError::Errno(Errno::EINVAL)));
+            return;
+        };
+        let peer = inserted.expect("an address of this network");
+        let addr = u64::from(generation) << 32 | u64::from(index);
+        match self.there.get(&index) {
+            Some((there, known)) if *known == addr => assert_eq!(peer, *there),
+            _ => {
+                assert!(!self.given.contains(&peer), "handles are not given out twice");
+                self.given.push(peer);
+                self.there.insert(index, (peer, addr));
+            }
+        }
+    }
+
+    fn check(&self, av: &Av<'_, Soft<'_>>) {
+        for peer in &self.given {
+            let known = self.there.values().find(|(there, _)| there == peer).map(|(_, addr)| *addr);
+            assert_eq!(av.fabric_addr(*peer), known.map(FabricAddr));
+            let address = av.address(*peer).map(|address| address.expect("it was inserted"));
+            let wanted = known.map(|addr| {
+                string(&format!("soft://{}/{}.{}", self.identity, addr & u64::from(u16::MAX), addr >> 32), true)
+            });
+            assert_eq!(address, wanted);
+        }
+        for (peer, addr) in self.there.values() {
+            assert_eq!(av.peer(FabricAddr(*addr)), Some(*peer));
+        }
+        let there: Vec<Peer> = self.there.values().map(|(peer, _)| *peer).collect();
+        assert_eq!(av.peers().collect::<Vec<_>>(), there);
+    }
+}
+
+fn round_trips(address: &EndpointAddr) {
+    let text = address.to_string();
+    assert_eq!(text.parse().as_ref(), Ok(address), "{text}");
+    let mut bytes = [0; EndpointAddr::MAX_LEN + 8];
+    let len = address.encode(&mut bytes).expect("there is room for the longest");
+    assert_eq!(EndpointAddr::decode(&bytes[..len]), Ok((address.clone(), len)));
+    for short in [0, 4, len - 1] {
+        assert!(EndpointAddr::decode(&bytes[..short]).is_err());
+    }
+}

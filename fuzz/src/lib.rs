@@ -1,0 +1,25 @@
+//! The bodies of the fuzz targets.
+//!
+//! Each takes bytes, makes a story of them (`arbitrary`), plays it against loom and against a naive oracle, and panics
+//! where the two differ. Each returns how many steps it has played, so that a replay can tell that it played something.
+//!
+//! They know nothing of the fuzzer: `tests/replay.rs` runs them on stable over `seeds/` and `regressions/`.
+
+mod address_vector;
+mod op_table;
+mod soft_matching;
+/// The oracle of the op table is the one of loom-core's own tests.
+#[allow(dead_code, reason = "some of it is for those tests alone")]
+#[path = "../../loom-core/tests/op_table/world.rs"]
+mod world;
+
+pub use address_vector::address_vector;
+pub use op_table::op_table;
+pub use soft_matching::soft_matching;
+
+/// The body of a target.
+pub type Body = fn(&[u8]) -> usize;
+
+/// The names of the targets, with their bodies.
+pub const TARGETS: [(&str, Body); 3] =
+    [("op_table", op_table), ("soft_matching", soft_matching), ("address_vector", address_vector)];
