@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use loom_core::buffer::Lent;
 use loom_core::objects::info::{Hints, Info};
-use loom_core::transport::{Bindings, Closing, Context, Event, Refusal, RmaTarget, Transport};
+use loom_core::transport::{Bindings, Closing, Context, Event, InFlight, Refusal, RmaTarget, Transport};
 use loom_core::vocabulary::{
     Access, Attributes, Caps, CompletionFlags, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, MrMode,
     RemoteAddr, Tag, TagMatch,
@@ -79,7 +79,7 @@ impl<L: Level> Side<L> {
 
     fn close_endpoint(&self) -> Closing {
         // SAFETY: open or retired, and used no more.
-        unsafe { Raw::<L>::endpoint_close(&self.endpoint, 0) }.unwrap()
+        unsafe { Raw::<L>::endpoint_close(&self.endpoint, InFlight::NOTHING) }.unwrap()
     }
 
     fn close_queue(self) {

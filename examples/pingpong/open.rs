@@ -100,7 +100,7 @@ struct Opened<'q, 'd, 'b, T: Transport> {
     role: Role,
     endpoint: Endpoint<'q, 'd, T, &'b mut [u8]>,
     av: &'d Av<'d, T>,
-    mr: Option<&'q Mr<'q, T, &'b mut [u8]>>,
+    mr: Option<&'q Mr<'q, T>>,
     buffers: Vec<Buffers<'b>>,
     corrupt: Option<usize>,
 }
@@ -117,7 +117,7 @@ fn open<'d, 'b, T: Transport>(
     play: impl FnOnce(Opened<'_, 'd, 'b, T>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (buffers, window) = memory.lend();
-    let open_queue = |mr: Option<&Mr<'_, T, &'b mut [u8]>>| {
+    let open_queue = |mr: Option<&Mr<'_, T>>| {
         cq::scope(domain, CqAttr::<DEPTH>::new().endpoints(1), |cq| {
             let endpoint = cq.endpoint(av).enable().map_err(Failure::when("opening the endpoint"))?;
             // One wrong byte is enough.

@@ -131,6 +131,8 @@ pub enum OpenError {
     TooManyEndpoints,
     /// The memory may not be accessed as the region asks for.
     Access,
+    /// Memory is to be borrowed by a region, and an endpoint is open through which peers could reach it after the borrow.
+    EndpointsOpen,
     /// The provider refused.
     Errno(Errno),
 }
@@ -153,6 +155,9 @@ impl fmt::Display for OpenError {
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
             OpenError::Connected => f.write_str("the info does not describe a connectionless endpoint"),
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),
+            OpenError::EndpointsOpen => {
+                f.write_str("a scope of borrowed memory has to begin before the endpoints of its domain are opened")
+            }
             OpenError::Errno(errno) => write!(f, "the provider refused: {errno}"),
         }
     }

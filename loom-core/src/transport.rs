@@ -151,13 +151,28 @@ impl From<Errno> for EndpointError {
 pub enum Closing {
     /// It is closed: nothing that was lent through it is touched any more.
     Closed,
-    /// It is still open, because the provider cannot close it safely for now: receives are under way, or other endpoints
-    /// would be hurt that have talked to it. Its operations go on and end like others; nothing new is posted on it.
-    /// Closing may be tried again.
+    /// It is still open, because the provider cannot close it safely for now: receives or reads are under way, or other
+    /// endpoints would be hurt that have talked to it. Its operations go on and end like others; nothing new is posted on
+    /// it. Closing may be tried again.
     Retired,
     /// Its queues are not polled any more (`endpoint_leave`), and nothing that was lent through it is touched; but the
     /// provider cannot close it, and so not what it is bound to.
     Left,
+}
+
+/// What is in flight on an endpoint that is to be closed and that not every provider survives or can stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// Receives: there are providers that do not survive closing in the middle of one.
+    pub receives: usize,
+    /// Bytes of the longest read: there are providers that let the peer write into its buffer whether the endpoint is open
+    /// or not.
+    pub longest_read: usize,
+}
+
+impl InFlight {
+    /// Neither.
+    pub const NOTHING: InFlight = InFlight { receives: 0, longest_read: 0 };
 }
 
 /// Where an RMA operation goes in the peer's memory; libfabric's `fi_rma_iov` without the length.
@@ -213,14 +228,18 @@ pub enum Name {
 /// - a [`FabricAddr`] given to a post was returned by `av_insert` of the endpoint's vector and not removed since,
 ///   or is `UNSPEC` where a receive means any source;
 /// - memory given to `cq_open` has the layout that `cq_layout` returned and stays until the last call that names the
-///   queue; memory registered with `mr_open` stays until `mr_close` returned `Ok`.
+///   queue;
+/// - memory registered with `mr_open` stays until `mr_close` returned `Ok` and, unless the transport says
+///   [`MR_CLOSE_FENCES`](Transport::MR_CLOSE_FENCES), every endpoint of the domain that was open then is closed or left.
 ///
 /// # Safety
 ///
 /// Implementations promise:
 ///
 /// - after `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`] nobody touches memory lent through that endpoint, or its contexts' space;
-/// - after `mr_close` returned `Ok` no peer reaches the region's memory through this transport;
+/// - after `mr_close` returned `Ok` no operation of a peer begins to use the region's memory through this transport; those
+///   which had begun have ended, if [`MR_CLOSE_FENCES`](Transport::MR_CLOSE_FENCES), or else end with the endpoints of the
+///   domain;
 /// - a context is reported at most once per post, and a context which was posted is never invented. (Contexts of
 ///   endpoints already closed, and values never posted, may be reported: callers recognise them);
 /// - a successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent, and `len`
@@ -242,6 +261,12 @@ pub unsafe trait Transport: Sized {
     type Mr;
     /// `fid_ep`
     type Endpoint;
+
+    /// Whether `mr_close` returns only when nobody uses the memory any more.
+    ///
+    /// libfabric does not promise it ("active or queued operations that reference a memory region being closed may [...]
+    /// result in accesses to invalid memory"), and its `tcp` provider checks a key once and fills the region over many polls.
+    const MR_CLOSE_FENCES: bool;
 
     /// All numbers of an info.
     fn attributes(info: &Self::Info) -> Attributes;
@@ -349,7 +374,7 @@ pub unsafe trait Transport: Sized {
     fn mr_key(mr: &Self::Mr) -> MemoryKey;
     /// `fi_mr_desc`, as a number.
     fn mr_descriptor(mr: &Self::Mr) -> usize;
-    /// `fi_close` of a region. Returns once no peer's operation touches the memory any more.
+    /// `fi_close` of a region: its key is not valid any more. See [`MR_CLOSE_FENCES`](Self::MR_CLOSE_FENCES).
     ///
     /// # Safety
     /// The contract of callers.
@@ -365,12 +390,11 @@ pub unsafe trait Transport: Sized {
         info: &Self::Info,
         bind: Bindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError>;
-    /// `fi_close` of an endpoint: the point after which nothing lent through it is touched. `receives` is how many
-    /// receives are in flight on it: there are providers that do not survive closing in the middle of one.
+    /// `fi_close` of an endpoint: the point after which nothing lent through it is touched.
     ///
     /// # Safety
-    /// The contract of callers.
-    unsafe fn endpoint_close(endpoint: &Self::Endpoint, receives: usize) -> Result<Closing, Errno>;
+    /// The contract of callers; `in_flight` is true.
+    unsafe fn endpoint_close(endpoint: &Self::Endpoint, in_flight: InFlight) -> Result<Closing, Errno>;
     /// The queues of a retired endpoint are not polled from now on: until `endpoint_close` retires it again, or, with nothing
     /// in flight on it, for good.
     ///

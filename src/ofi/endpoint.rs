@@ -6,7 +6,7 @@
 
 use core::ptr::{self, NonNull};
 
-use loom_core::transport::{Closing, Context, EndpointError};
+use loom_core::transport::{Closing, Context, EndpointError, InFlight};
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
 
 use super::call::{done, entry, errno};
@@ -108,13 +108,13 @@ unsafe fn bind<L>(endpoint: &Endpoint<L>, object: NonNull<sys::fid>, flags: u64)
     done(unsafe { bind(fid.as_ptr(), object.as_ptr(), flags) })
 }
 
-pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, receives: usize) -> Result<Closing, Errno> {
+pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {
     // SAFETY: the contract of callers.
-    endpoint.closable.close(receives, endpoint.fid.fid(), || unsafe { close(endpoint.fid.fid()) })
+    endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close(endpoint.fid.fid()) })
 }
 
 pub(super) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) {
-    if let Closable::Alone(group) = endpoint.closable {
+    if let Closable::Alone { group, .. } = endpoint.closable {
         group.leave(endpoint.fid.fid(), for_good);
     }
 }

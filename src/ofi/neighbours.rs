@@ -6,7 +6,8 @@
 //! So only the last of them is closed, when its queue is not polled any more. The others are retired, while their queues
 //! are polled, and left open afterwards: their memory goes with the process.
 //!
-//! Neighbours are the endpoints of one domain, and of domains in whose address vectors they are.
+//! Neighbours are the endpoints of one domain, and of domains in whose address vectors they are, whether they were opened
+//! before their addresses were inserted or after.
 
 #![allow(unsafe_code, reason = "pointers as names of endpoints; calls `shm_unlink`")]
 
@@ -22,7 +23,7 @@ use super::sys;
 /// Who is there, and with that who may open and close at the moment: an endpoint that is opened while another one is
 /// closed finds it gone.
 static NEIGHBOURS: spin::Mutex<Neighbours> =
-    spin::Mutex::new(Neighbours { parents: Vec::new(), endpoints: Vec::new() });
+    spin::Mutex::new(Neighbours { parents: Vec::new(), endpoints: Vec::new(), known: Vec::new() });
 
 /// The most endpoints of such providers that a process can have open.
 const ENDPOINTS: usize = 512;
@@ -54,10 +55,29 @@ struct Neighbours {
     /// By number of the group: another group that it has become one with, or itself.
     parents: Vec<u16, 1024>,
     endpoints: Vec<Entry, ENDPOINTS>,
+    /// Addresses that were inserted, and by whom: endpoints may yet be opened there. Once it is full, all are neighbours.
+    known: Vec<Known, 2048>,
+}
+
+/// An address in a vector of a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known {
+    /// Two addresses with the same hash make neighbours of who is none, and do no harm by it.
+    hash: u64,
+    by: Group,
+}
+
+/// FNV-1a of an address up to its first zero byte, which not everybody counts as a part of it.
+fn hash(address: &EndpointAddr) -> u64 {
+    let bytes = address.bytes().iter().take_while(|byte| **byte != 0);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 impl Neighbours {
     fn root(&self, group: Group) -> u16 {
+        if self.known.is_full() {
+            return 0;
+        }
         let mut at = group.0;
         while let Some(parent) = self.parents.get(usize::from(at)).filter(|parent| **parent != at) {
             at = *parent;
@@ -68,6 +88,14 @@ impl Neighbours {
     /// The endpoints of a group.
     fn members(&self, root: u16) -> impl Iterator<Item = &Entry> {
         self.endpoints.iter().filter(move |entry| self.root(entry.group) == root)
+    }
+
+    /// Makes one group of two.
+    fn unite(&mut self, one: Group, other: Group) {
+        let (one, other) = (self.root(one), self.root(other));
+        if let Some(parent) = self.parents.get_mut(usize::from(other)) {
+            *parent = one;
+        }
     }
 
     fn entry(&mut self, fid: NonNull<sys::fid>) -> Option<&mut Entry> {
@@ -104,15 +132,17 @@ impl Group {
         }
     }
 
-    /// An address was inserted into a vector of this group: whoever has it becomes a neighbour.
+    /// An address was inserted into a vector of this group: whoever has it, or will have it, becomes a neighbour.
     pub(super) fn meets(self, address: &EndpointAddr) {
         let mut neighbours = NEIGHBOURS.lock();
-        let own = neighbours.root(self);
-        let found = neighbours.endpoints.iter().find(|entry| entry.address == *address).map(|entry| entry.group);
-        if let Some(other) = found.map(|group| neighbours.root(group)).filter(|other| *other != own)
-            && let Some(parent) = neighbours.parents.get_mut(usize::from(other))
-        {
-            *parent = own;
+        let known = Known { hash: hash(address), by: self };
+        if !neighbours.known.contains(&known) {
+            // When there is no room, all are neighbours.
+            let _ = neighbours.known.push(known);
+        }
+        let there = neighbours.endpoints.iter().find(|entry| hash(&entry.address) == known.hash);
+        if let Some(other) = there.map(|entry| entry.group) {
+            neighbours.unite(self, other);
         }
     }
 
@@ -129,16 +159,23 @@ impl Group {
             return Err(Errno::EMFILE.into());
         }
         let (endpoint, fid, address) = open()?;
+        let hash = hash(&address);
+        while let Some(known) =
+            neighbours.known.iter().copied().find(|k| k.hash == hash && neighbours.root(k.by) != neighbours.root(self))
+        {
+            neighbours.unite(self, known.by);
+        }
         // There is room: seen above.
         let _ = neighbours.endpoints.push(Entry { group: self, address, fid: fid.as_ptr(), state: State::Active });
         Ok(endpoint)
     }
 
     /// Closes an endpoint if it is the only one of its group. Else it is left open, if nobody's queue is polled any more, or
-    /// retired.
+    /// retired; retired it is too while it is `needed` for other reasons.
     pub(super) fn close(
         self,
         fid: NonNull<sys::fid>,
+        needed: bool,
         close: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<Closing, Errno> {
         let mut neighbours = NEIGHBOURS.lock();
@@ -147,7 +184,7 @@ impl Group {
         let (count, used) =
             others.fold((0, false), |(count, used), entry| (count + 1, used || entry.state != State::Left));
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
-        if used || (entry.state != State::Left && count > 0) {
+        if needed || used || (entry.state != State::Left && count > 0) {
             entry.state = State::Retired;
             return Ok(Closing::Retired);
         }
@@ -163,5 +200,69 @@ impl Group {
         } else if let Some(entry) = neighbours.entry(fid) {
             entry.state = State::Left;
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::format;
+
+    use loom_core::vocabulary::AddressFormat;
+
+    use super::*;
+
+    /// An endpoint that is a name and a number.
+    fn open(group: Group, name: &str, number: usize) -> NonNull<sys::fid> {
+        let fid = NonNull::new(core::ptr::without_provenance_mut(number)).unwrap();
+        group.open(|| Ok::<_, Errno>((fid, fid, address(name)))).unwrap()
+    }
+
+    fn address(name: &str) -> EndpointAddr {
+        EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).unwrap()
+    }
+
+    fn close(group: Group, fid: NonNull<sys::fid>) -> Closing {
+        group.close(fid, false, || Ok(())).unwrap()
+    }
+
+    #[test]
+    fn strangers_close_at_any_time() {
+        let (one, other) = (Group::new(), Group::new());
+        let (a, b) = (open(one, "strangers/a", 0x110), open(other, "strangers/b", 0x120));
+        assert_eq!(close(one, a), Closing::Closed);
+        assert_eq!(close(other, b), Closing::Closed);
+    }
+
+    #[test]
+    fn endpoints_are_neighbours_whether_they_or_their_addresses_come_first() {
+        for (first, base) in [("address", 0x200), ("endpoint", 0x300)] {
+            let name = format!("neighbours/{first}");
+            let (one, other) = (Group::new(), Group::new());
+            let a = open(one, &format!("{name}/a"), base);
+            let b = if first == "address" {
+                // Some say addresses with their last zero byte and some without.
+                one.meets(&address(&format!("{name}/b\0")));
+                open(other, &format!("{name}/b"), base + 1)
+            } else {
+                let b = open(other, &format!("{name}/b"), base + 1);
+                one.meets(&address(&format!("{name}/b")));
+                b
+            };
+            assert_eq!(close(other, b), Closing::Retired, "{first} first: a neighbour is active");
+            other.leave(b, false);
+            assert_eq!(close(one, a), Closing::Retired, "{first} first: it is not the only one");
+            one.leave(a, false);
+            assert_eq!(close(other, b), Closing::Left);
+            assert_eq!(close(one, a), Closing::Closed, "{first} first: the last one");
+        }
+    }
+
+    #[test]
+    fn endpoint_that_is_needed_is_retired_even_alone() {
+        let group = Group::new();
+        let fid = open(group, "needed", 0x400);
+        assert_eq!(group.close(fid, true, || Ok(())), Ok(Closing::Retired));
+        assert_eq!(close(group, fid), Closing::Closed);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use loom_core::transport::{Closing, Name};
+use loom_core::transport::{Closing, InFlight, Name};
 use loom_core::vocabulary::{Errno, MsgOrder};
 
 use super::info::RawInfo;
@@ -38,15 +38,16 @@ pub(super) enum Closable {
     /// When no receive is under way: `ofi_rxm` crashes when its endpoint is closed while it fetches a long message (seen
     /// with libfabric 1.17).
     WithoutReceives,
-    /// When none of its neighbours is active.
-    Alone(Group),
+    /// When none of its neighbours is active, and no long read is under way: what is longer than an injected message, the
+    /// peer's process writes into the buffer by cross-memory attach, whether the endpoint is open or not.
+    Alone { group: Group, inject_size: usize },
 }
 
 impl Closable {
     /// The rule for endpoints of an info, in a domain of this group.
     pub(super) fn rule(info: &RawInfo, group: Option<Group>) -> Self {
         match group {
-            Some(group) => Closable::Alone(group),
+            Some(group) => Closable::Alone { group, inject_size: info.attributes().tx.inject_size },
             None if layers(info).any(|layer| layer == "ofi_rxm") => Closable::WithoutReceives,
             None => Closable::Always,
         }
@@ -55,14 +56,14 @@ impl Closable {
     /// Closes an endpoint, or retires it, if it cannot be closed now.
     pub(super) fn close(
         self,
-        receives: usize,
+        in_flight: InFlight,
         fid: NonNull<sys::fid>,
         close: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<Closing, Errno> {
         match self {
-            Closable::WithoutReceives if receives > 0 => Ok(Closing::Retired),
+            Closable::WithoutReceives if in_flight.receives > 0 => Ok(Closing::Retired),
             Closable::Always | Closable::WithoutReceives => close().map(|()| Closing::Closed),
-            Closable::Alone(group) => group.close(fid, close),
+            Closable::Alone { group, inject_size } => group.close(fid, in_flight.longest_read > inject_size, close),
         }
     }
 }

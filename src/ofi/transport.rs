@@ -7,7 +7,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use loom_core::buffer::Lent;
-use loom_core::transport::{Bindings, Closing, Context, EndpointError, Event, Name, Refusal, RmaTarget, Transport};
+use loom_core::transport::{
+    Bindings, Closing, Context, EndpointError, Event, InFlight, Name, Refusal, RmaTarget, Transport,
+};
 use loom_core::vocabulary::{
     Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch,
 };
@@ -41,6 +43,8 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     type Cq = Cq<L>;
     type Mr = Mr<L>;
     type Endpoint = Endpoint<L>;
+
+    const MR_CLOSE_FENCES: bool = false;
 
     fn attributes(info: &RawInfo) -> Attributes {
         info.attributes()
@@ -185,9 +189,9 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     }
 
     #[inline]
-    unsafe fn endpoint_close(endpoint: &Endpoint<L>, receives: usize) -> Result<Closing, Errno> {
+    unsafe fn endpoint_close(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {
         // SAFETY: the contract of callers.
-        unsafe { endpoint::endpoint_close(endpoint, receives) }
+        unsafe { endpoint::endpoint_close(endpoint, in_flight) }
     }
 
     unsafe fn endpoint_leave(endpoint: &Endpoint<L>, for_good: bool) {

@@ -23,7 +23,7 @@ pub struct Side<'q, 'd, 'b, T: Transport> {
 pub struct Rig<'q, 'd, 'b, T: Transport> {
     pub a: Side<'q, 'd, 'b, T>,
     pub b: Side<'q, 'd, 'b, T>,
-    pub region: &'q Mr<'q, T, Buffer<'q>>,
+    pub region: &'q Mr<'q, T>,
     pub remote: RemoteRegion,
 }
 
@@ -32,7 +32,7 @@ impl<'q, 'd, 'b, T: Transport> Rig<'q, 'd, 'b, T> {
         cq_a: &'q Cq<'d, T, Buffer<'b>>,
         cq_b: &'q Cq<'d, T, Buffer<'b>>,
         av: &'d Av<'d, T>,
-        region: &'q Mr<'q, T, Buffer<'q>>,
+        region: &'q Mr<'q, T>,
     ) -> Result<Self, Failure> {
         let (a, b) = (cq_a.endpoint(av).enable()?, cq_b.endpoint(av).enable()?);
         let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);

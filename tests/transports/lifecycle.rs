@@ -543,5 +543,5 @@ const _: () = {
     shared::<Domain<loom_core::soft::Soft<'_>>>();
     shared::<loom_core::objects::av::AvOwner<'_, loom_core::soft::Soft<'_>, loom_core::allocator_api2::alloc::Global>>(
     );
-    shared::<Mr<'_, loom_core::soft::Soft<'_>, Bytes>>();
+    shared::<Mr<'_, loom_core::soft::Soft<'_>>>();
 };

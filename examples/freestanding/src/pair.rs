@@ -46,7 +46,7 @@ pub struct Pair<'a, 'd, 'b, T: Transport> {
     to_a: Peer,
     to_b: Peer,
     /// Memory of `b`, to which `a` writes.
-    region: &'a Mr<'a, T, Buffer<'a>>,
+    region: &'a Mr<'a, T>,
 }
 
 impl<'a, 'd, 'b, T: Transport> Pair<'a, 'd, 'b, T> {
@@ -54,7 +54,7 @@ impl<'a, 'd, 'b, T: Transport> Pair<'a, 'd, 'b, T> {
     pub fn open(
         cq: &'a Cq<'d, T, Buffer<'b>>,
         av: &'d Av<'d, T>,
-        region: &'a Mr<'a, T, Buffer<'a>>,
+        region: &'a Mr<'a, T>,
     ) -> Result<Self, Failure> {
         let (a, b) = (cq.endpoint(av).enable()?, cq.endpoint(av).enable()?);
         let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);

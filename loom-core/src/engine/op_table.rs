@@ -80,6 +80,49 @@ impl Direction {
     }
 }
 
+/// What an operation does, as far as the table has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A send or a write: the buffer is read.
+    Send,
+    /// A read: a transmit whose buffer is written.
+    Read,
+    /// A receive: the buffer is written.
+    Receive,
+}
+
+impl Kind {
+    /// The queue that reports it.
+    #[inline]
+    #[must_use]
+    pub const fn direction(self) -> Direction {
+        match self {
+            Kind::Send | Kind::Read => Direction::Transmit,
+            Kind::Receive => Direction::Receive,
+        }
+    }
+
+    /// How its completion is flagged where no provider does it.
+    const fn flags(self) -> CompletionFlags {
+        match self {
+            Kind::Send => CompletionFlags::SEND,
+            Kind::Read => CompletionFlags::READ,
+            Kind::Receive => CompletionFlags::RECV,
+        }
+    }
+}
+
+/// An operation in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct Posted {
+    /// What it does.
+    pub kind: Kind,
+    /// Bytes that it was lent.
+    pub len: usize,
+    /// What names it to the provider.
+    pub context: Context,
+}
+
 /// What the context of an operation is; rule 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextKind {
@@ -178,7 +221,7 @@ enum State {
     /// The buffer is in the slot and user code runs: not yet lent.
     Held,
     /// Lent.
-    Posted { endpoint: u16, direction: Direction },
+    Posted { endpoint: u16, kind: Kind },
     /// Over, waiting to be taken; `owed` if its event may still come (rule 4).
     Done { prev: u32, next: u32, direction: Direction, owed: bool },
     /// Taken, but its event may still come (rule 4).
@@ -298,7 +341,7 @@ impl<B> OpTable<B> {
     pub fn post(
         &self,
         endpoint: u16,
-        direction: Direction,
+        kind: Kind,
         buf: B,
         submit: impl FnOnce(&Lent, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, Rejected<B>>
@@ -315,7 +358,7 @@ impl<B> OpTable<B> {
         let _ = ManuallyDrop::new(held);
 
         slot.lent.set(lent.len());
-        slot.state.set(State::Posted { endpoint, direction });
+        slot.state.set(State::Posted { endpoint, kind });
         match submit(&lent, self.context(slot, index)) {
             Ok(()) => Ok(OpKey { index, generation: slot.generation.get() }),
             Err(error) => {
@@ -412,7 +455,7 @@ impl<B> OpTable<B> {
         let current =
             self.kind == ContextKind::Space || OpKey::from_word(event.context).generation == slot.generation.get();
         match slot.state.get() {
-            State::Posted { direction, .. } if current => Ok((index, direction)),
+            State::Posted { kind, .. } if current => Ok((index, kind.direction())),
             state => Err(self.stray(index, state, event)),
         }
     }
@@ -460,8 +503,12 @@ impl<B> OpTable<B> {
     }
 
     /// Ends the operation that an event belongs to.
+    ///
+    /// # Safety
+    /// A transport has reported the event for a context of this table, or the context belongs to no operation of it: the
+    /// operation that it names is over, and what was received lies in the first `len` bytes of its buffer.
     #[inline(always)]
-    pub fn complete(&self, event: &Event) -> Resolution<B> {
+    pub unsafe fn complete(&self, event: &Event) -> Resolution<B> {
         match self.posted_by(event) {
             Ok((index, direction)) => {
                 let slot = self.own(index);
@@ -480,7 +527,10 @@ impl<B> OpTable<B> {
     /// Ends the operation that an event belongs to, and keeps its completion until it is taken.
     ///
     /// Returns `Stale` or `Foreign` as [`complete`](Self::complete) does, else `None`.
-    pub fn park(&self, event: &Event) -> Option<Resolution<B>> {
+    ///
+    /// # Safety
+    /// As for [`complete`](Self::complete).
+    pub unsafe fn park(&self, event: &Event) -> Option<Resolution<B>> {
         match self.posted_by(event) {
             Ok((index, direction)) => {
                 let event = checked(event, direction, self.own(index).lent.get());
@@ -536,17 +586,12 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// How many receives are in flight on an endpoint. Linear in the capacity.
-    #[must_use]
-    pub fn receives(&self, endpoint: u16) -> usize {
-        let receives = |slot: &&Slot<B>| matches!(slot.state.get(), State::Posted { endpoint: posted, direction: Direction::Receive } if posted == endpoint);
-        self.slots.iter().filter(receives).count()
-    }
-
-    /// The contexts of everything that is in flight on an endpoint, for cancelling it.
-    pub fn contexts(&self, endpoint: u16) -> impl Iterator<Item = Context> + '_ {
+    /// Everything that is in flight on an endpoint. Linear in the capacity.
+    pub fn posted_on(&self, endpoint: u16) -> impl Iterator<Item = Posted> + '_ {
         (0u32..).zip(&self.slots).filter_map(move |(index, slot)| match slot.state.get() {
-            State::Posted { endpoint: posted, .. } if posted == endpoint => Some(self.context(slot, index)),
+            State::Posted { endpoint: posted, kind } if posted == endpoint => {
+                Some(Posted { kind, len: slot.lent.get(), context: self.context(slot, index) })
+            }
             _ => None,
         })
     }
@@ -629,15 +674,12 @@ impl<B> OpTable<B> {
     pub unsafe fn abandon(&self, endpoint: u16) {
         #[expect(clippy::cast_possible_truncation, reason = "the capacity is below u32::MAX")]
         for index in 0..self.slots.len() as u32 {
-            let State::Posted { endpoint: posted, direction } = self.own(index).state.get() else { continue };
+            let State::Posted { endpoint: posted, kind } = self.own(index).state.get() else { continue };
             if posted != endpoint {
                 continue;
             }
-            let flags = match direction {
-                Direction::Transmit => CompletionFlags::SEND,
-                Direction::Receive => CompletionFlags::RECV,
-            };
-            let event = Event::failure(0, flags, Errno::ECANCELED);
+            let direction = kind.direction();
+            let event = Event::failure(0, kind.flags(), Errno::ECANCELED);
             self.park_at(index, direction, &event, self.kind == ContextKind::Space);
             if self.kind == ContextKind::Word {
                 let ghosts = &self.ghosts[direction.list()];

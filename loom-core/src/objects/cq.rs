@@ -23,14 +23,14 @@ use heapless::Deque;
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::completion::{Completion, Done, OpError, RemoteEvent};
-use crate::engine::op_table::{ContextKind, Direction, OpKey, OpTable, Resolution, Slot, Taken};
+use crate::engine::op_table::{ContextKind, Direction, Kind, OpKey, OpTable, Resolution, Slot, Taken};
 use crate::error::OpenError;
 use crate::objects::av::Av;
 use crate::objects::deadline::Deadline;
 use crate::objects::domain::Domain;
 use crate::objects::endpoint::{EndpointBuilder, Record};
 use crate::storage::{Block, array, extend};
-use crate::transport::{Closing, Event, Transport};
+use crate::transport::{Closing, Event, InFlight, Transport};
 use crate::vocabulary::{Caps, CompletionFlags, Errno, Mode};
 
 /// How many events of peers a queue has room for besides those of its own operations.
@@ -413,7 +413,8 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
         if let Some(bystander) = Self::bystander_by_flags(event) {
             return Some(bystander.into());
         }
-        match self.ops.complete(event) {
+        // SAFETY: the transport has just reported the event, and a queue has one table.
+        match unsafe { self.ops.complete(event) } {
             Resolution::Done(done) => Some(Completion::Op(done)),
             Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
             Resolution::Stale | Resolution::Foreign => None,
@@ -438,9 +439,12 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
         }
         // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
         let Some(event) = unsafe { T::cq_poll(queue) }.map_err(CqError::Queue)? else { return Ok(false) };
-        let bystander = Self::bystander_by_flags(event).or_else(|| match self.ops.park(event) {
-            Some(Resolution::Foreign) if event.is_error() => Some(Bystander::Unclaimed(OpError::of(event))),
-            _ => None,
+        let bystander = Self::bystander_by_flags(event).or_else(|| {
+            // SAFETY: the transport has just reported the event, and a queue has one table.
+            match unsafe { self.ops.park(event) } {
+                Some(Resolution::Foreign) if event.is_error() => Some(Bystander::Unclaimed(OpError::of(event))),
+                _ => None,
+            }
         });
         if let Some(bystander) = bystander {
             // There is room: seen above.
@@ -499,13 +503,15 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
         let mut open = unsafe { self.close_endpoints() }?;
         if open.retired > 0 {
             for (index, record) in (0u16..).zip(self.records()) {
-                record.cancel_all(self.ops.contexts(index));
+                record.cancel_all(self.ops.posted_on(index));
             }
             self.progress_until(patience, || {
-                (0u16..).zip(self.records()).all(|(index, _)| self.ops.receives(index) == 0)
+                (0u16..).zip(self.records()).all(|(index, _)| self.in_flight_on(index) == InFlight::NOTHING)
             });
             // Together, if they keep each other open only.
-            self.leave_endpoints(false);
+            for record in self.records() {
+                record.leave();
+            }
             // SAFETY: as above.
             open = unsafe { self.close_endpoints() }?;
         }
@@ -516,7 +522,9 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
             }
             // SAFETY: as above.
             open = unsafe { self.close_endpoints() }?;
-            self.leave_endpoints(true);
+            for record in self.records() {
+                record.leave_for_good(self.domain);
+            }
         }
         let left_open = open.retired + open.left > 0;
         let queues = CloseQueues { cq: self, left_open };
@@ -528,13 +536,6 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
         if left_open { Ok(()) } else { self.close_queues() }
     }
 
-    /// Tells the transport that this queue is not polled any more.
-    fn leave_endpoints(&self, for_good: bool) {
-        for record in self.records() {
-            record.leave(for_good);
-        }
-    }
-
     /// Closes every endpoint, and tells how many are still open.
     ///
     /// # Safety
@@ -543,7 +544,7 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
         let mut open = StillOpen { retired: 0, left: 0 };
         for (index, record) in (0u16..).zip(self.records()) {
             // SAFETY: the caller's promise.
-            match unsafe { record.close(self.ops.receives(index)) }? {
+            match unsafe { record.close(self.domain, self.in_flight_on(index)) }? {
                 Closing::Closed => {}
                 Closing::Retired => open.retired += 1,
                 Closing::Left => open.left += 1,
@@ -552,11 +553,23 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
         Ok(open)
     }
 
-    /// Polls until the receives of a retired endpoint have ended, for a bounded time.
+    /// What is in flight on an endpoint that may keep it from being closed.
+    pub(crate) fn in_flight_on(&self, endpoint: u16) -> InFlight {
+        self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
+            Kind::Receive => InFlight { receives: in_flight.receives + 1, ..in_flight },
+            Kind::Read => InFlight { longest_read: in_flight.longest_read.max(op.len), ..in_flight },
+            Kind::Send => in_flight,
+        })
+    }
+
+    /// Polls until the receives and reads of a retired endpoint have ended, for a bounded time.
     #[cold]
     pub(crate) fn settle(&self, endpoint: u16) {
         let mut polls = 0;
-        while self.ops.receives(endpoint) > 0 && polls < SETTLING && self.keep_until_busy(&mut polls, SETTLING) {}
+        while self.in_flight_on(endpoint) != InFlight::NOTHING
+            && polls < SETTLING
+            && self.keep_until_busy(&mut polls, SETTLING)
+        {}
     }
 
     /// Polls until something is so, throwing peers' events away: nobody will ask for them any more.
@@ -759,6 +772,7 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> Deref for CqOwne
 
 impl<T: Transport, B: Buffer, A: Allocator, const N: usize> Drop for CqOwner<'_, T, B, A, N> {
     fn drop(&mut self) {
+        let domain = self.domain;
         // SAFETY: called once, here, and nobody borrows the owner.
         match unsafe { self.close(self.on_failed_close) } {
             Ok(()) => {
@@ -769,6 +783,7 @@ impl<T: Transport, B: Buffer, A: Allocator, const N: usize> Drop for CqOwner<'_,
             Err(_) if self.on_failed_close == OnFailedClose::Leak => {}
             Err(_) => crate::abort::abort("a provider failed to close an endpoint or queue whose buffers are borrowed"),
         }
+        domain.lingering().release();
     }
 }
 

@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::error::OpenError;
 use crate::objects::info::Info;
+use crate::objects::lingering::Lingering;
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, MemoryKey, Mode, MrMode};
 
@@ -54,6 +55,7 @@ impl<T: Transport> Fabric<T> {
             info: ManuallyDrop::new(info),
             fabric: ManuallyDrop::new(self),
             children: AtomicU32::new(0),
+            lingering: Lingering::new(),
             keys: AtomicU64::new(1),
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
         })
@@ -89,6 +91,7 @@ pub struct Domain<T: Transport> {
     info: ManuallyDrop<Info<T>>,
     fabric: ManuallyDrop<Fabric<T>>,
     children: AtomicU32,
+    lingering: Lingering,
     keys: AtomicU64,
     identity: u64,
 }
@@ -162,6 +165,11 @@ impl<T: Transport> Domain<T> {
         MemoryKey(self.keys.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Its endpoints, and the memory of closed regions that they may still reach.
+    pub(crate) fn lingering(&self) -> &Lingering {
+        &self.lingering
+    }
+
     pub(crate) fn child_opened(&self) {
         self.children.fetch_add(1, Ordering::Relaxed);
     }
@@ -174,6 +182,8 @@ impl<T: Transport> Domain<T> {
 
 impl<T: Transport> Drop for Domain<T> {
     fn drop(&mut self) {
+        // What is left if a destructor unwound out of the close of the last endpoint's queue.
+        self.lingering.release();
         if self.children.load(Ordering::Acquire) != 0 {
             return;
         }

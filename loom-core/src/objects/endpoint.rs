@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use crate::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
-use crate::engine::op_table::{Direction, OpKey};
+use crate::engine::op_table::{Kind, OpKey, Posted};
 use crate::engine::peer_table::Peer;
 use crate::error::{OpenError, PostError, Rejected};
 use crate::objects::av::Av;
@@ -16,7 +16,7 @@ use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
 use crate::objects::info::Info;
 use crate::objects::mr::RemoteRegion;
-use crate::transport::{Bindings, Closing, Context, Refusal, RmaTarget, Transport};
+use crate::transport::{Bindings, Closing, Context, InFlight, Refusal, RmaTarget, Transport};
 use crate::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, HmemIface, ImmediateData, Tag, TagMatch,
 };
@@ -80,8 +80,8 @@ impl<T: Transport> Record<'_, T> {
     /// Closes the endpoint, if one is open here. A close that failed is reported again, and not retried.
     ///
     /// # Safety
-    /// No `Endpoint` uses the record after this. `receives` is how many receives are in flight on the endpoint.
-    pub(crate) unsafe fn close(&self, receives: usize) -> Result<Closing, Errno> {
+    /// No `Endpoint` uses the record after this; it is of an endpoint of `domain`, on which so much is in flight.
+    pub(crate) unsafe fn close(&self, domain: &Domain<T>, in_flight: InFlight) -> Result<Closing, Errno> {
         match self.state.get() {
             RecordState::Closed => return Ok(Closing::Closed),
             RecordState::Left => return Ok(Closing::Left),
@@ -91,50 +91,57 @@ impl<T: Transport> Record<'_, T> {
         // SAFETY: the state is `Open` or `Retired`.
         let raw = unsafe { self.raw() };
         // SAFETY: open, and closed once: the state changes below whatever comes back.
-        match unsafe { T::endpoint_close(raw, receives) } {
-            Ok(Closing::Closed) => {
-                self.state.set(RecordState::Closed);
-                if let Some(av) = self.av.take() {
-                    av.user_closed();
-                }
-                Ok(Closing::Closed)
-            }
-            Ok(Closing::Retired) => {
-                self.state.set(RecordState::Retired);
-                Ok(Closing::Retired)
-            }
-            Ok(Closing::Left) => {
-                // The vector keeps its user: it stays open too.
-                self.state.set(RecordState::Left);
-                Ok(Closing::Left)
-            }
-            Err(errno) => {
-                self.state.set(RecordState::Failed(errno));
-                Err(errno)
-            }
+        let closing = unsafe { T::endpoint_close(raw, in_flight) };
+        self.state.set(match closing {
+            Ok(Closing::Closed) => RecordState::Closed,
+            Ok(Closing::Retired) => RecordState::Retired,
+            Ok(Closing::Left) => RecordState::Left,
+            Err(errno) => RecordState::Failed(errno),
+        });
+        // Left open, it is still bound to the vector, which then stays open too.
+        if let Ok(Closing::Closed) = closing
+            && let Some(av) = self.av.take()
+        {
+            av.user_closed();
         }
+        if let Ok(Closing::Closed | Closing::Left) = closing {
+            domain.lingering().endpoint_closed();
+        }
+        closing
     }
 }
 
 impl<T: Transport> Record<'_, T> {
-    /// Tells the transport that the queue of a retired endpoint is not polled any more: until it is closed again, or for good.
-    pub(crate) fn leave(&self, for_good: bool) {
+    /// Tells the transport that the queue of a retired endpoint is not polled any more, until it is closed again.
+    pub(crate) fn leave(&self) {
         if self.state.get() == RecordState::Retired {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
             // SAFETY: the endpoint is retired.
-            unsafe { T::endpoint_leave(raw, for_good) };
+            unsafe { T::endpoint_leave(raw, false) };
+        }
+    }
+
+    /// Tells the transport that the queue of a retired endpoint, on which nothing is in flight, is not polled ever again.
+    pub(crate) fn leave_for_good(&self, domain: &Domain<T>) {
+        if self.state.get() == RecordState::Retired {
+            // SAFETY: the state is `Retired`.
+            let raw = unsafe { self.raw() };
+            // SAFETY: the endpoint is retired.
+            unsafe { T::endpoint_leave(raw, true) };
+            self.state.set(RecordState::Left);
+            domain.lingering().endpoint_closed();
         }
     }
 
     /// Asks for every operation in flight to end. Those that cannot be cancelled go on.
-    pub(crate) fn cancel_all(&self, contexts: impl Iterator<Item = Context>) {
+    pub(crate) fn cancel_all(&self, in_flight: impl Iterator<Item = Posted>) {
         if let RecordState::Open | RecordState::Retired = self.state.get() {
             // SAFETY: the state is `Open` or `Retired`.
             let raw = unsafe { self.raw() };
-            for context in contexts {
+            for op in in_flight {
                 // SAFETY: the endpoint is open and the context is one of its operations in flight.
-                let _ = unsafe { T::cancel(raw, context) };
+                let _ = unsafe { T::cancel(raw, op.context) };
             }
         }
     }
@@ -193,6 +200,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         let (tx, rx) = cq.raw();
         let bind = Bindings { tx, rx, av: av.raw() };
         av.user_opened();
+        domain.lingering().endpoint_opened();
         // SAFETY: queue and vector are open and of this domain; both outlive the endpoint: the queue closes it before
         // itself, and the vector lives for 'd and stays open while it has users.
         let raw = match unsafe { T::endpoint_open(domain.raw(), info.raw(), bind) } {
@@ -203,6 +211,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
                     record.state.set(RecordState::Failed(error.errno));
                 } else {
                     av.user_closed();
+                    domain.lingering().endpoint_closed();
                 }
                 return Err(error.errno.into());
             }
@@ -431,7 +440,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
             Ok(to) => to,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, Direction::Transmit, buf, |lent, context| {
+        self.cq.ops().post(self.index, Kind::Read, buf, |lent, context| {
             self.lendable(lent, Use::Receive)?;
             let target = self.remote(to, region, offset, lent.len())?;
             // SAFETY: the endpoint is open and the peer in its vector; `lent` is in a slot of the op table, writable,
@@ -488,7 +497,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
             Ok(to) => to,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, Direction::Transmit, buf, |lent, context| {
+        self.cq.ops().post(self.index, Kind::Send, buf, |lent, context| {
             self.lendable(lent, Use::Send)?;
             let target = self.remote(to, region, offset, lent.len())?;
             // SAFETY: the endpoint is open and the peer in its vector; `lent` is in a slot of the op table, readable,
@@ -661,7 +670,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
             Ok(to) => to,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, Direction::Transmit, buf, |lent, context| {
+        self.cq.ops().post(self.index, Kind::Send, buf, |lent, context| {
             self.lendable(lent, Use::Send)?;
             Ok(submit(self.raw(), to, lent, context)?)
         })
@@ -688,7 +697,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
             Ok(from) => from,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, Direction::Receive, buf, |lent, context| {
+        self.cq.ops().post(self.index, Kind::Receive, buf, |lent, context| {
             self.lendable(lent, Use::Receive)?;
             Ok(submit(self.raw(), from, lent, context)?)
         })
@@ -697,14 +706,14 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
 
 impl<T: Transport, B: Buffer> Drop for Endpoint<'_, '_, T, B> {
     fn drop(&mut self) {
-        let ops = self.cq.ops();
+        let (ops, domain) = (self.cq.ops(), self.cq.domain());
         let close = || {
             // SAFETY: the record belongs to this endpoint, which is used no more.
-            unsafe { self.record.close(ops.receives(self.index)) }
+            unsafe { self.record.close(domain, self.cq.in_flight_on(self.index)) }
         };
         let mut closed = close();
         if let Ok(Closing::Retired) = closed {
-            self.record.cancel_all(ops.contexts(self.index));
+            self.record.cancel_all(ops.posted_on(self.index));
             self.cq.settle(self.index);
             closed = close();
         }
@@ -716,6 +725,7 @@ impl<T: Transport, B: Buffer> Drop for Endpoint<'_, '_, T, B> {
             // SAFETY: the endpoint is closed.
             unsafe { ops.abandon(self.index) };
             self.cq.note_kept();
+            domain.lingering().release();
         }
     }
 }

@@ -6,4 +6,5 @@ pub mod deadline;
 pub mod domain;
 pub mod endpoint;
 pub mod info;
+mod lingering;
 pub mod mr;

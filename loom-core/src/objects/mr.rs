@@ -3,13 +3,16 @@
 #![allow(unsafe_code, reason = "registers memory and keeps it until it is deregistered")]
 
 use core::fmt;
-use core::mem::MaybeUninit;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
 
-use crate::abort::OnFailedClose;
-use crate::buffer::{Buffer, Descriptor};
+use allocator_api2::alloc::Allocator;
+
+use crate::buffer::{Buffer, Descriptor, Lent};
 use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::objects::domain::Domain;
+use crate::objects::lingering::Kept;
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 
@@ -88,94 +91,82 @@ impl RemoteRegion {
     }
 }
 
-/// A registered memory region, with the memory that it registers.
+/// A registered memory region.
 ///
-/// While it is open, this side sees the memory through a [`Window`] only. Closing (dropping) it ends the access of
-/// peers and gives the memory back. Over providers that let a peer's process write without asking this side's (`shm`
-/// with cross-memory attach), closing does not stop a transfer which is under way in that process: let peers finish
-/// before.
+/// While it is open, this side sees the memory through a [`Window`] only.
 ///
 /// # References
 /// - `man fi_mr`
 #[doc(alias = "fid_mr")]
-pub struct Mr<'d, T: Transport, M: Buffer> {
+pub struct Mr<'d, T: Transport> {
     raw: T::Mr,
     domain: &'d Domain<T>,
-    /// Initialised while the region is open. In `MaybeUninit`, because moving a `&mut` or a `Box` as such would claim the
-    /// memory for it alone.
-    memory: MaybeUninit<M>,
-    /// The memory, for as long as the region keeps it.
+    /// The memory, for as long as the region is open: [`Mr::window`] shortens the lifetime to a borrow of the region.
     window: Window<'static>,
-    state: State,
-    on_failed_close: OnFailedClose,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Open,
-    Closed,
-}
-
-impl<'d, T: Transport, M: Buffer> Mr<'d, T, M> {
-    /// Registers memory for as long as the region is open.
+impl<'d, T: Transport> Mr<'d, T> {
+    /// Registers memory with a name of its own for as long as the region is open, with memory of `alloc` for itself.
     ///
     /// `'static`, because the region may be forgotten, and then peers can reach the memory for ever. For borrowed
-    /// memory there is [`scope`].
+    /// memory there is [`scope`]. `Send`, because the memory is dropped by whichever thread closes the domain's last
+    /// endpoint, if that comes after the region (see [`MrOwner`]).
     ///
     /// # Errors
     /// - [`OpenError::Access`] if the memory is not initialised, or peers may write and it may not be written
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_mr_reg")]
-    pub fn open(domain: &'d Domain<T>, memory: M, access: Access) -> Result<Self, OpenError>
-    where
-        M: 'static,
-    {
-        // SAFETY: forgetting the region leaks its memory.
-        unsafe { Self::register(domain, memory, access, OnFailedClose::Leak) }
-    }
-
-    /// # Safety
-    /// The region is dropped before the memory's lifetime ends, or that is `'static`.
-    unsafe fn register(
+    pub fn open_in<M: Buffer + Send + 'static, A: Allocator + Send + 'static>(
         domain: &'d Domain<T>,
         memory: M,
         access: Access,
-        on_failed_close: OnFailedClose,
-    ) -> Result<Self, OpenError> {
+        alloc: A,
+    ) -> Result<MrOwner<'d, T, M, A>, OpenError> {
+        let mut memory = Kept::new(memory, alloc)?;
+        let lent = memory.value().lend();
+        // SAFETY: the memory stays in its place until the region is closed and no endpoint can reach it: `MrOwner`.
+        let mr = unsafe { Self::register(domain, &lent, access) }?;
+        Ok(MrOwner { mr, memory: ManuallyDrop::new(memory) })
+    }
+
+    /// [`Mr::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Mr::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open<M: Buffer + Send + 'static>(
+        domain: &'d Domain<T>,
+        memory: M,
+        access: Access,
+    ) -> Result<MrOwner<'d, T, M, allocator_api2::alloc::Global>, OpenError> {
+        Self::open_in(domain, memory, access, allocator_api2::alloc::Global)
+    }
+
+    /// # Safety
+    /// What is lent stays valid, and nobody but peers and windows accesses it, until [`deregister`](Self::deregister)
+    /// succeeded and no endpoint can reach it any more.
+    unsafe fn register(domain: &'d Domain<T>, lent: &Lent, access: Access) -> Result<Self, OpenError> {
         /// How many keys to try where the application chooses and others choose too.
         const TRIES: usize = 16;
-        let mut memory = MaybeUninit::new(memory);
-        // SAFETY: just written.
-        let lent = unsafe { memory.assume_init_mut() }.lend();
-        let register = || {
-            // Windows read, so that memory which is not initialised cannot be exposed.
-            let written = access.intersects(Access::REMOTE_WRITE | Access::RECV | Access::READ);
-            if !lent.is_readable() || (written && !lent.is_writable()) {
-                return Err(OpenError::Access);
-            }
-            let mut tries = 0;
-            loop {
-                tries += 1;
-                // SAFETY: the memory is kept until the region is closed.
-                match unsafe { T::mr_open(domain.raw(), &lent, access, domain.next_key()) } {
-                    Err(Errno::ENOKEY) if tries < TRIES => {}
-                    result => return Ok(result?),
-                }
-            }
-        };
-        let raw = match register() {
-            Ok(raw) => raw,
-            Err(error) => {
-                // SAFETY: written above, and not registered.
-                unsafe { memory.assume_init_drop() };
-                return Err(error);
+        // Windows read, so that memory which is not initialised cannot be exposed.
+        let written = access.intersects(Access::REMOTE_WRITE | Access::RECV | Access::READ);
+        if !lent.is_readable() || (written && !lent.is_writable()) {
+            return Err(OpenError::Access);
+        }
+        let mut tries = 0;
+        let raw = loop {
+            tries += 1;
+            // SAFETY: the caller's promise.
+            match unsafe { T::mr_open(domain.raw(), lent, access, domain.next_key()) } {
+                Err(Errno::ENOKEY) if tries < TRIES => {}
+                result => break result?,
             }
         };
         domain.child_opened();
-        // SAFETY: the region keeps the memory until it is closed, and from now on nobody has access but peers and windows;
-        // `Mr::window` shortens the lifetime to a borrow of the region.
+        // SAFETY: the caller's promise.
         let window = unsafe { Window::new(lent.ptr(), lent.len(), lent.is_writable()) };
-        Ok(Mr { raw, domain, memory, window, state: State::Open, on_failed_close })
+        Ok(Mr { raw, domain, window })
     }
 
     /// This side's view of the memory.
@@ -206,61 +197,188 @@ impl<'d, T: Transport, M: Buffer> Mr<'d, T, M> {
         Descriptor { raw: T::mr_descriptor(&self.raw), domain: self.domain.identity() }
     }
 
-    /// Ends the access of peers and gives the memory back.
+    /// Closes the region: no operation of a peer on it begins any more.
     ///
-    /// # Errors
-    /// The provider's, if it fails to close: the memory is then leaked, because peers may still reach it.
-    pub fn close(mut self) -> Result<M, Errno> {
-        self.deregister()?;
-        // SAFETY: taken once: the state is `Closed`, so dropping `self` leaves it alone.
-        Ok(unsafe { self.memory.assume_init_read() })
-    }
-
-    fn deregister(&mut self) -> Result<(), Errno> {
-        // Whatever comes back, the close is not retried.
-        self.state = State::Closed;
-        // SAFETY: open until now, and nobody borrows the region.
-        let closed = unsafe { T::mr_close(&self.raw) };
-        match closed {
-            Ok(()) => self.domain.child_closed(),
-            Err(_) if self.on_failed_close == OnFailedClose::Leak => {}
-            Err(_) => crate::abort::abort("a provider failed to close a memory region whose memory is borrowed"),
-        }
-        closed
+    /// # Safety
+    /// Called once; the region is not used after this, whatever comes back.
+    unsafe fn deregister(&self) -> Result<(), Errno> {
+        // SAFETY: the caller's promise.
+        unsafe { T::mr_close(&self.raw) }?;
+        self.domain.child_closed();
+        Ok(())
     }
 }
 
-impl<T: Transport, M: Buffer> Drop for Mr<'_, T, M> {
-    fn drop(&mut self) {
-        if self.state == State::Open && self.deregister().is_ok() {
-            // SAFETY: dropped once, here; peers have no access any more.
-            unsafe { self.memory.assume_init_drop() };
-        }
-    }
-}
-
-impl<T: Transport, M: Buffer> fmt::Debug for Mr<'_, T, M> {
+impl<T: Transport> fmt::Debug for Mr<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mr").field("len", &self.window.len()).field("key", &self.key()).finish_non_exhaustive()
     }
 }
+
+/// Owns a region and the memory that it registers.
+///
+/// Dropping it closes the region: peers' operations on it are refused from then on. The memory is dropped as soon as
+/// nobody can reach it. Over the software transport that is at once. Over libfabric an operation that began before goes on,
+/// so the domain keeps the memory until none of its endpoints is open, and drops it then. A program that closes regions
+/// while endpoints stay open for long, and knows from its protocol when its peers have finished, gets the memory back with
+/// [`close_finished`](Self::close_finished).
+pub struct MrOwner<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static> {
+    mr: Mr<'d, T>,
+    memory: ManuallyDrop<Kept<M, A>>,
+}
+
+impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static> MrOwner<'_, T, M, A> {
+    /// Closes the region and gives the memory back.
+    ///
+    /// # Errors
+    /// - [`CloseError::EndpointsOpen`] if an endpoint of the domain is open, through which peers may still reach the memory;
+    ///   never over the software transport. The region is as it was.
+    /// - [`CloseError::Errno`] if the provider fails to close it: the memory is then leaked, because peers may still reach
+    ///   it.
+    pub fn close(self) -> Result<M, CloseError<Self>> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: called once, on an owner that ends here unless this is not called.
+        let close = || unsafe { this.mr.deregister() };
+        let closed =
+            if T::MR_CLOSE_FENCES { Some(close()) } else { this.mr.domain.lingering().without_endpoints(close) };
+        match closed {
+            // SAFETY: taken once: the owner ends here. Nobody can reach the memory any more.
+            Some(Ok(())) => Ok(unsafe { this.take_memory() }.into_value()),
+            Some(Err(errno)) => Err(CloseError::Errno(errno)),
+            None => Err(CloseError::EndpointsOpen(ManuallyDrop::into_inner(this))),
+        }
+    }
+
+    /// Closes the region and gives the memory back, while endpoints are open.
+    ///
+    /// # Errors
+    /// The provider's, if it fails to close it: the memory is then leaked.
+    ///
+    /// # Safety
+    /// No operation of a peer on the region is under way: the peers' protocol says that all have ended, and that none
+    /// begins.
+    pub unsafe fn close_finished(self) -> Result<M, Errno> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: called once: the owner ends here.
+        unsafe { this.mr.deregister() }?;
+        // SAFETY: as above; peers have finished, says the caller.
+        Ok(unsafe { this.take_memory() }.into_value())
+    }
+
+    /// # Safety
+    /// Called once, on an owner that is not dropped.
+    unsafe fn take_memory(&self) -> Kept<M, A> {
+        // SAFETY: the caller's promise: this copy is the only one that is used.
+        ManuallyDrop::into_inner(unsafe { core::ptr::read(&raw const self.memory) })
+    }
+}
+
+impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static> Deref for MrOwner<'d, T, M, A> {
+    type Target = Mr<'d, T>;
+
+    fn deref(&self) -> &Mr<'d, T> {
+        &self.mr
+    }
+}
+
+impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static> Drop for MrOwner<'_, T, M, A> {
+    fn drop(&mut self) {
+        // SAFETY: called once, here. If it fails, peers may still reach the memory, which is leaked then.
+        if unsafe { self.mr.deregister() }.is_err() {
+            return;
+        }
+        // SAFETY: taken once, here.
+        let memory = unsafe { self.take_memory() };
+        if T::MR_CLOSE_FENCES {
+            drop(memory);
+        } else {
+            self.mr.domain.lingering().keep(memory);
+        }
+    }
+}
+
+impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static> fmt::Debug for MrOwner<'_, T, M, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.mr, f)
+    }
+}
+
+/// Why a region did not give its memory back.
+pub enum CloseError<R> {
+    /// An endpoint of the domain is open, and the transport cannot stop what peers do through it. Here is the region, still
+    /// open.
+    EndpointsOpen(R),
+    /// The provider failed. The memory is leaked.
+    Errno(Errno),
+}
+
+impl<R> fmt::Debug for CloseError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::EndpointsOpen(_) => f.write_str("EndpointsOpen"),
+            CloseError::Errno(errno) => f.debug_tuple("Errno").field(errno).finish(),
+        }
+    }
+}
+
+impl<R> fmt::Display for CloseError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::EndpointsOpen(_) => {
+                f.write_str("peers may reach the memory while endpoints of the domain are open")
+            }
+            CloseError::Errno(errno) => write!(f, "the provider failed to close the region: {errno}"),
+        }
+    }
+}
+
+impl<R> core::error::Error for CloseError<R> {}
 
 /// Registers memory of any lifetime for the time of a call.
 ///
 /// The closure gets the region by reference, so it cannot forget it. Before this function returns or unwinds, the
 /// region is closed; if the provider fails to, the process is aborted.
 ///
+/// Over libfabric, where closing a region does not stop what peers have begun, the scope has to be around the endpoints of
+/// the domain: it is refused if one is open when it begins, and the process is aborted if one is open when it ends.
+///
 /// # Errors
 /// - [`OpenError::Access`] if the memory is not initialised, or peers may write and it may not be written
+/// - [`OpenError::EndpointsOpen`] over libfabric, if an endpoint of the domain is open
 /// - [`OpenError::Errno`] if the provider refuses
 #[doc(alias = "fi_mr_reg")]
 pub fn scope<'d, T: Transport, M: Buffer, R>(
     domain: &'d Domain<T>,
-    memory: M,
+    mut memory: M,
     access: Access,
-    f: impl FnOnce(&Mr<'d, T, M>) -> R,
+    f: impl FnOnce(&Mr<'d, T>) -> R,
 ) -> Result<R, OpenError> {
-    // SAFETY: dropped at the end of this function, also when `f` unwinds.
-    let mr = unsafe { Mr::register(domain, memory, access, OnFailedClose::Abort) }?;
-    Ok(f(&mr))
+    if !T::MR_CLOSE_FENCES && domain.lingering().has_endpoints() {
+        return Err(OpenError::EndpointsOpen);
+    }
+    let lent = memory.lend();
+    // SAFETY: the memory is not touched here until `Scoped` is dropped, which comes before its own end, also when `f`
+    // unwinds; that ends the process if peers might still reach the memory.
+    let mr = unsafe { Mr::register(domain, &lent, access) }?;
+    let scoped = Scoped { mr };
+    Ok(f(&scoped.mr))
+}
+
+/// A region of borrowed memory.
+struct Scoped<'d, T: Transport> {
+    mr: Mr<'d, T>,
+}
+
+impl<T: Transport> Drop for Scoped<'_, T> {
+    fn drop(&mut self) {
+        // SAFETY: called once, here.
+        if unsafe { self.mr.deregister() }.is_err() {
+            crate::abort::abort("a provider failed to close a memory region whose memory is borrowed");
+        }
+        if !T::MR_CLOSE_FENCES && self.mr.domain.lingering().has_endpoints() {
+            crate::abort::abort(
+                "endpoints are open at the end of a scope whose borrowed memory peers may reach through them",
+            );
+        }
+    }
 }

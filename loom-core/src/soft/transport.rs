@@ -17,7 +17,9 @@ use super::sync::Ordering;
 use super::{addr_parts, fabric_addr};
 use crate::buffer::Lent;
 use crate::objects::info::{Hints, Info};
-use crate::transport::{Bindings, Closing, Context, EndpointError, Event, Name, Refusal, RmaTarget, Transport};
+use crate::transport::{
+    Bindings, Closing, Context, EndpointError, Event, InFlight, Name, Refusal, RmaTarget, Transport,
+};
 use crate::vocabulary::{
     Access, AddressFormat, Attributes, AvType, Caps, CompOrder, DomainAttributes, EndpointAddr, EndpointAttributes,
     EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, MrMode, MsgOrder, Progress, ResourceMgmt, RxAttributes,
@@ -189,6 +191,8 @@ unsafe impl<'n> Transport for Soft<'n> {
     type Cq = SoftCq<'n>;
     type Mr = SoftMr<'n>;
     type Endpoint = SoftEndpoint<'n>;
+
+    const MR_CLOSE_FENCES: bool = true;
 
     fn attributes(info: &Self::Info) -> Attributes {
         let attr = &info.net.attr;
@@ -376,7 +380,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         Ok(SoftEndpoint { net, index, generation })
     }
 
-    unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: usize) -> Result<Closing, Errno> {
+    unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: InFlight) -> Result<Closing, Errno> {
         endpoint.net.close_port(endpoint.index);
         Ok(Closing::Closed)
     }

@@ -8,12 +8,12 @@ use std::rc::Rc;
 
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::completion::Done;
-use loom_core::engine::op_table::{ContextKind, Direction, OpKey, OpTable, Resolution, Taken};
+use loom_core::engine::op_table::{ContextKind, Direction, Kind, OpKey, OpTable, Resolution, Taken};
 use loom_core::error::{PostError, Rejected};
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
 
-use crate::world::{Counted, Ledger, table};
+use crate::world::{Counted, Ledger, complete, kind, park, table};
 
 const KINDS: [ContextKind; 2] = [ContextKind::Word, ContextKind::Space];
 const TX: Direction = Direction::Transmit;
@@ -30,7 +30,7 @@ trait Verbs<B> {
 impl<B: Buffer> Verbs<B> for OpTable<B> {
     fn put(&self, endpoint: u16, direction: Direction, buf: B) -> Result<(OpKey, u64), Rejected<B>> {
         let mut word = 0;
-        let key = self.post(endpoint, direction, buf, |_, context| {
+        let key = self.post(endpoint, kind(direction), buf, |_, context| {
             word = context.addr();
             Ok(())
         })?;
@@ -101,7 +101,7 @@ fn the_pointer_is_taken_in_the_slot() {
         let asked = Rc::new(Cell::new(0));
         for _ in 0..2 {
             let buf = Inline { bytes: [1; 8], asked: asked.clone() };
-            let posted = table.post(0, TX, buf, |lent, _| {
+            let posted = table.post(0, Kind::Send, buf, |lent, _| {
                 assert!(inside.contains(&lent.ptr().addr().get()), "lent from its slot");
                 Ok(())
             });
@@ -128,14 +128,14 @@ fn bytes_written_while_lent_come_back() {
     let mut memory = [0; 4];
     let table = table::<&mut [u8], 1>(ContextKind::Word, 4);
     let mut at = None;
-    let key = table.post(0, RX, &mut memory, |lent, context| {
+    let key = table.post(0, Kind::Receive, &mut memory, |lent, context| {
         at = Some((lent.ptr(), context.addr()));
         Ok(())
     });
     let (ptr, context) = at.unwrap();
     // SAFETY: lent for writing, four bytes, and the operation is in flight.
     unsafe { ptr.cast::<[u8; 4]>().write(*b"loom") };
-    let done = done(table.complete(&success(context, 4)));
+    let done = done(complete(&table, &success(context, 4)));
     assert_eq!((done.key(), &done.buf()[..]), (key.unwrap(), &b"loom"[..]));
 }
 
@@ -165,7 +165,7 @@ fn words_are_generation_and_index() {
     for generation in 1..5 {
         let (_, context) = table.put(0, TX, ()).unwrap();
         assert_eq!(context, generation << 32);
-        let _ = done(table.complete(&success(context, 0)));
+        let _ = done(complete(&table, &success(context, 0)));
     }
 }
 
@@ -196,7 +196,7 @@ fn the_provider_may_write_the_whole_space_while_in_flight() {
     let ledger = Ledger::new();
     let mut posted = Vec::new();
     for len in 1..=3 {
-        let key = table.post(0, RX, ledger.buffer(len), |_, context| {
+        let key = table.post(0, Kind::Receive, ledger.buffer(len), |_, context| {
             // SAFETY: the space is the provider's while the operation is in flight, 64 bytes.
             unsafe { context.as_ptr().cast::<[u8; 64]>().write([0xff; 64]) };
             posted.push((context.addr(), len));
@@ -205,7 +205,7 @@ fn the_provider_may_write_the_whole_space_while_in_flight() {
         assert!(key.is_ok());
     }
     for (context, len) in posted {
-        let done = done(table.complete(&success(context, len)));
+        let done = done(complete(&table, &success(context, len)));
         assert_eq!(done.result().unwrap().len(), len);
     }
     ledger.assert_all_dropped_once();
@@ -234,13 +234,13 @@ fn foreign_contexts_belong_to_nobody() {
             }
         }
         for (nth, context) in foreign.iter().enumerate() {
-            assert!(matches!(table.complete(&success(*context, 1)), Resolution::Foreign), "{kind:?} {context:#x}");
-            assert!(matches!(table.park(&success(*context, 1)), Some(Resolution::Foreign)), "{kind:?} {context:#x}");
+            assert!(matches!(complete(&table, &success(*context, 1)), Resolution::Foreign), "{kind:?} {context:#x}");
+            assert!(matches!(park(&table, &success(*context, 1)), Some(Resolution::Foreign)), "{kind:?} {context:#x}");
             assert_eq!(table.strays(), 2 * (nth as u64 + 1));
         }
         assert_eq!(table.in_flight(), 3);
         for context in contexts {
-            assert!(done(table.complete(&success(context, 1))).result().is_ok());
+            assert!(done(complete(&table, &success(context, 1))).result().is_ok());
         }
         ledger.assert_all_dropped_once();
     }
@@ -253,11 +253,11 @@ fn the_context_of_no_operation_is_foreign() {
     for kind in KINDS {
         let table = table::<(), 2>(kind, 4);
         let failure = Event::failure(0, CompletionFlags::SEND, Errno::EIO);
-        assert!(matches!(table.complete(&failure), Resolution::Foreign), "{kind:?}, an unused table");
+        assert!(matches!(complete(&table, &failure), Resolution::Foreign), "{kind:?}, an unused table");
         let (_, context) = table.put(0, TX, ()).unwrap();
-        assert!(matches!(table.park(&failure), Some(Resolution::Foreign)), "{kind:?}, an operation in flight");
-        let _ = done(table.complete(&success(context, 0)));
-        assert!(matches!(table.complete(&failure), Resolution::Foreign), "{kind:?}, an operation that is over");
+        assert!(matches!(park(&table, &failure), Some(Resolution::Foreign)), "{kind:?}, an operation in flight");
+        let _ = done(complete(&table, &success(context, 0)));
+        assert!(matches!(complete(&table, &failure), Resolution::Foreign), "{kind:?}, an operation that is over");
     }
 }
 
@@ -267,9 +267,9 @@ fn a_second_event_is_stale() {
         let table = table::<Counted, 2>(kind, 4);
         let ledger = Ledger::new();
         let (_, context) = table.put(0, TX, ledger.buffer(1)).unwrap();
-        let _ = done(table.complete(&success(context, 1)));
-        assert!(matches!(table.complete(&success(context, 1)), Resolution::Stale));
-        assert!(matches!(table.park(&success(context, 1)), Some(Resolution::Stale)));
+        let _ = done(complete(&table, &success(context, 1)));
+        assert!(matches!(complete(&table, &success(context, 1)), Resolution::Stale));
+        assert!(matches!(park(&table, &success(context, 1)), Some(Resolution::Stale)));
         assert_eq!(table.strays(), 2);
         ledger.assert_all_dropped_once();
     }
@@ -281,9 +281,9 @@ fn a_second_event_while_the_first_is_parked_changes_nothing() {
         let table = table::<Counted, 2>(kind, 4);
         let ledger = Ledger::new();
         let (key, context) = table.put(0, RX, ledger.buffer(5)).unwrap();
-        assert!(table.park(&success(context, 4)).is_none());
-        assert!(matches!(table.park(&success(context, 3)), Some(Resolution::Stale)));
-        assert!(matches!(table.complete(&success(context, 3)), Resolution::Stale));
+        assert!(park(&table, &success(context, 4)).is_none());
+        assert!(matches!(park(&table, &success(context, 3)), Some(Resolution::Stale)));
+        assert!(matches!(complete(&table, &success(context, 3)), Resolution::Stale));
         assert_eq!(taken(table.take(key)).result().unwrap().len(), 4);
         ledger.assert_all_dropped_once();
     }
@@ -297,14 +297,14 @@ fn a_word_of_an_earlier_generation_is_stale_while_its_slot_is_in_use() {
     for _ in 0..4 {
         let (key, context) = table.put(0, TX, ledger.buffer(1)).unwrap();
         for old in &words {
-            assert!(matches!(table.complete(&success(*old, 1)), Resolution::Stale));
+            assert!(matches!(complete(&table, &success(*old, 1)), Resolution::Stale));
         }
         assert!(matches!(table.take(key), Taken::InFlight));
-        assert_eq!(done(table.complete(&success(context, 1))).key(), key);
+        assert_eq!(done(complete(&table, &success(context, 1))).key(), key);
         words.push(context);
     }
     // One that the slot will have some day.
-    assert!(matches!(table.complete(&success(99 << 32, 1)), Resolution::Stale));
+    assert!(matches!(complete(&table, &success(99 << 32, 1)), Resolution::Stale));
     ledger.assert_all_dropped_once();
 }
 
@@ -318,8 +318,8 @@ fn a_slot_is_reused_after_its_event_many_times() {
         for _ in 0..1000 {
             let (one, first) = table.put(0, TX, ledger.buffer(1)).unwrap();
             let (two, second) = table.put(0, RX, ledger.buffer(1)).unwrap();
-            assert_eq!(done(table.complete(&success(second, 1))).key(), two);
-            assert_eq!(done(table.complete(&success(first, 1))).key(), one);
+            assert_eq!(done(complete(&table, &success(second, 1))).key(), two);
+            assert_eq!(done(complete(&table, &success(first, 1))).key(), one);
         }
         assert_eq!((table.strays(), table.in_flight()), (0, 0));
         ledger.assert_all_dropped_once();
@@ -336,8 +336,8 @@ fn words_of_a_closed_endpoint_free_their_slots_at_once() {
     // Capacity two, one ghost: one more may be in flight, in the very slot.
     let (second, next) = table.put(2, TX, ledger.buffer(1)).unwrap();
     assert_eq!(word & u64::from(u32::MAX), next & u64::from(u32::MAX), "the same slot");
-    assert!(matches!(table.complete(&success(word, 1)), Resolution::Stale));
-    assert_eq!(done(table.complete(&success(next, 1))).key(), second);
+    assert!(matches!(complete(&table, &success(word, 1)), Resolution::Stale));
+    assert_eq!(done(complete(&table, &success(next, 1))).key(), second);
 }
 
 #[test]
@@ -349,11 +349,11 @@ fn pointers_of_a_closed_endpoint_keep_their_slot_until_their_event() {
     assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full, "the completion is kept");
     assert_cancelled(&taken(table.take(key)));
     assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full, "the event may still come");
-    assert!(matches!(table.complete(&success(context, 1)), Resolution::Stale));
+    assert!(matches!(complete(&table, &success(context, 1)), Resolution::Stale));
     let (_, again) = table.put(2, TX, ledger.buffer(1)).unwrap();
     assert_eq!(again, context);
     assert!(matches!(table.take(key), Taken::Unknown));
-    assert!(done(table.complete(&success(again, 1))).result().is_ok());
+    assert!(done(complete(&table, &success(again, 1))).result().is_ok());
     ledger.assert_all_dropped_once();
 }
 
@@ -363,7 +363,7 @@ fn a_late_event_before_the_completion_is_taken_frees_the_slot_with_it() {
     let ledger = Ledger::new();
     let (key, context) = table.put(1, RX, ledger.buffer(1)).unwrap();
     table.close_endpoint(1);
-    assert!(matches!(table.park(&success(context, 1)), Some(Resolution::Stale)));
+    assert!(matches!(park(&table, &success(context, 1)), Some(Resolution::Stale)));
     assert_cancelled(&taken(table.take(key)));
     assert!(table.put(1, RX, ledger.buffer(1)).is_ok());
     table.drop_all();
@@ -381,12 +381,12 @@ fn pointers_of_a_closed_endpoint_are_reused_after_the_horizon() {
     assert_cancelled(&taken(table.take(old)));
     for _ in 0..HORIZON {
         assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
-        assert!(matches!(table.complete(&success(3, 1)), Resolution::Foreign), "any event counts");
+        assert!(matches!(complete(&table, &success(3, 1)), Resolution::Foreign), "any event counts");
     }
     let (_, again) = table.put(2, TX, ledger.buffer(1)).unwrap();
     assert_eq!(again, context);
-    assert!(done(table.complete(&success(other, 1))).result().is_ok());
-    assert!(done(table.complete(&success(again, 1))).result().is_ok());
+    assert!(done(complete(&table, &success(other, 1))).result().is_ok());
+    assert!(done(complete(&table, &success(again, 1))).result().is_ok());
     ledger.assert_all_dropped_once();
 }
 
@@ -400,11 +400,11 @@ fn the_oldest_orphan_is_reclaimed_first_and_any_can_end() {
     // Orphans in the order 2, 0, 3, 1, with one event between each.
     for op in [2, 0, 3, 1] {
         assert_cancelled(&taken(table.take(posted[op].0)));
-        assert!(matches!(table.complete(&success(3, 1)), Resolution::Foreign));
+        assert!(matches!(complete(&table, &success(3, 1)), Resolution::Foreign));
     }
     // One leaves from the middle, then the last: their slots are free.
     for op in [3, 1] {
-        assert!(matches!(table.complete(&success(posted[op].1, 1)), Resolution::Stale));
+        assert!(matches!(complete(&table, &success(posted[op].1, 1)), Resolution::Stale));
         assert_eq!(table.put(2, RX, ledger.buffer(1)).unwrap().1, posted[op].1);
         assert_eq!(table.put(2, RX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
     }
@@ -412,7 +412,7 @@ fn the_oldest_orphan_is_reclaimed_first_and_any_can_end() {
     for op in [2, 0] {
         while table.strays() < u64::from(HORIZON) + u64::from(op == 0) {
             assert_eq!(table.put(2, RX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
-            assert!(matches!(table.complete(&success(3, 1)), Resolution::Foreign));
+            assert!(matches!(complete(&table, &success(3, 1)), Resolution::Foreign));
         }
         assert_eq!(table.put(2, RX, ledger.buffer(1)).unwrap().1, posted[op].1);
     }
@@ -431,7 +431,7 @@ fn an_orphan_after_all_others_left_begins_a_new_list() {
         drop(taken(table.take(one)));
         drop(taken(table.take(two)));
         // The second leaves with its event, which also brings the first to its horizon.
-        assert!(matches!(table.complete(&success(second, 1)), Resolution::Stale));
+        assert!(matches!(complete(&table, &success(second, 1)), Resolution::Stale));
     }
     ledger.assert_all_dropped_once();
 }
@@ -452,7 +452,7 @@ fn a_full_table_returns_the_buffer() {
             assert_eq!((rejected.error, rejected.buf.id), (PostError::Full, id));
         }
         assert_eq!(ledger.made(), 6);
-        let _ = done(table.complete(&success(posted[1].1, 1)));
+        let _ = done(complete(&table, &success(posted[1].1, 1)));
         assert!(table.put(0, RX, ledger.buffer(1)).is_ok());
         table.drop_all();
         ledger.assert_all_dropped_once();
@@ -466,7 +466,7 @@ fn completions_that_are_kept_hold_their_slots() {
         let ledger = Ledger::new();
         for _ in 0..2 {
             let (_, context) = table.put(0, TX, ledger.buffer(1)).unwrap();
-            assert!(table.park(&success(context, 1)).is_none());
+            assert!(park(&table, &success(context, 1)).is_none());
         }
         assert_eq!(table.in_flight(), 0);
         assert_eq!(table.put(0, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
@@ -485,7 +485,7 @@ fn a_refused_post_returns_the_buffer_and_frees_the_slot() {
         let mut refused = None;
         for error in [PostError::Again, PostError::UnknownPeer, PostError::Errno(Errno::EIO)] {
             let rejected = table
-                .post(0, RX, ledger.buffer(2), |lent, context| {
+                .post(0, Kind::Receive, ledger.buffer(2), |lent, context| {
                     assert_eq!(lent.len(), 2);
                     refused = Some(context.addr());
                     Err(error)
@@ -495,7 +495,7 @@ fn a_refused_post_returns_the_buffer_and_frees_the_slot() {
             assert_eq!(ledger.drops(rejected.buf.id), 0);
         }
         let event = success(refused.unwrap(), 1);
-        assert!(matches!(table.complete(&event), Resolution::Stale), "it was never posted");
+        assert!(matches!(complete(&table, &event), Resolution::Stale), "it was never posted");
         assert!(table.put(0, RX, ledger.buffer(1)).is_ok());
         table.drop_all();
         ledger.assert_all_dropped_once();
@@ -530,7 +530,7 @@ fn each_late_event_is_one_ghost_less() {
     while table.take_parked(TX).is_some() {}
     for word in words {
         assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
-        assert!(matches!(table.complete(&success(word, 1)), Resolution::Stale));
+        assert!(matches!(complete(&table, &success(word, 1)), Resolution::Stale));
         assert!(table.put(2, TX, ledger.buffer(1)).is_ok());
     }
     table.drop_all();
@@ -593,13 +593,39 @@ fn abandoned_operations_can_be_taken_by_key() {
 }
 
 #[test]
+fn operations_in_flight_are_told_apart_by_endpoint_and_kind() {
+    for context_kind in KINDS {
+        let ledger = Ledger::new();
+        let table = table::<Counted, 8>(context_kind, 16);
+        let posted = [(0, Kind::Send), (0, Kind::Read), (1, Kind::Read), (0, Kind::Receive), (0, Kind::Read)];
+        for (endpoint, kind) in posted {
+            table.post(endpoint, kind, ledger.buffer(4), |_, _| Ok(())).unwrap();
+        }
+        let counts = |endpoint| {
+            [Kind::Send, Kind::Read, Kind::Receive]
+                .map(|kind| table.posted_on(endpoint).filter(|op| op.kind == kind && op.len == 4).count())
+        };
+        assert_eq!((counts(0), counts(1), counts(2)), ([1, 2, 1], [0, 1, 0], [0, 0, 0]));
+        table.close_endpoint(0);
+        assert_eq!((counts(0), counts(1)), ([0, 0, 0], [0, 1, 0]));
+        let ended = [TX, TX, TX].map(|direction| table.take_parked(direction).unwrap().result().unwrap_err().flags);
+        assert_eq!(
+            ended,
+            [CompletionFlags::SEND, CompletionFlags::READ, CompletionFlags::READ],
+            "a read ends on that side"
+        );
+        table.drop_all();
+    }
+}
+
+#[test]
 fn closing_an_endpoint_leaves_what_was_over_before_as_it_ended() {
     for kind in KINDS {
         let table = table::<Counted, 2>(kind, 8);
         let ledger = Ledger::new();
         let (kept, context) = table.put(1, RX, ledger.buffer(4)).unwrap();
         let (cut, _) = table.put(1, RX, ledger.buffer(4)).unwrap();
-        assert!(table.park(&success(context, 3)).is_none());
+        assert!(park(&table, &success(context, 3)).is_none());
         table.close_endpoint(1);
         table.close_endpoint(1);
         let done = table.take_parked(RX).unwrap();
@@ -618,13 +644,13 @@ fn late_events_never_reach_a_buffer() {
         let posted: Vec<_> = (0..3).map(|_| table.put(1, RX, ledger.buffer(4)).unwrap()).collect();
         table.close_endpoint(1);
         // One event before the completion is taken, one after, and all of them twice.
-        assert!(matches!(table.complete(&success(posted[0].1, 4)), Resolution::Stale));
+        assert!(matches!(complete(&table, &success(posted[0].1, 4)), Resolution::Stale));
         for (key, _) in &posted {
             assert_cancelled(&taken(table.take(*key)));
         }
         ledger.assert_all_dropped_once();
         for (_, context) in posted.iter().chain(&posted) {
-            assert!(matches!(table.complete(&success(*context, 4)), Resolution::Stale));
+            assert!(matches!(complete(&table, &success(*context, 4)), Resolution::Stale));
         }
         assert_eq!(table.strays(), 7);
         for _ in 0..3 {
@@ -643,7 +669,7 @@ fn the_context_for_a_cancel_is_given_only_while_in_flight_and_only_to_its_endpoi
         let (key, context) = table.put(3, RX, ledger.buffer(1)).unwrap();
         assert_eq!(table.context_of(key, 3).map(|context| context.addr()), Some(context));
         assert!(table.context_of(key, 4).is_none());
-        assert!(table.park(&success(context, 1)).is_none());
+        assert!(park(&table, &success(context, 1)).is_none());
         assert!(table.context_of(key, 3).is_none());
         drop(taken(table.take(key)));
         assert!(table.context_of(key, 3).is_none());
@@ -662,7 +688,7 @@ fn kept_completions_come_oldest_first_in_each_direction() {
         let ledger = Ledger::new();
         let posted: Vec<_> = [TX, RX, TX, RX, TX, RX].map(|side| table.put(0, side, ledger.buffer(1)).unwrap()).into();
         for op in [5, 4, 1, 0, 3, 2] {
-            assert!(table.park(&success(posted[op].1, 1)).is_none());
+            assert!(park(&table, &success(posted[op].1, 1)).is_none());
         }
         for (direction, order) in [(TX, [4, 0, 2]), (RX, [5, 1, 3])] {
             for op in order {
@@ -684,7 +710,7 @@ fn kept_completions_can_be_taken_from_anywhere() {
                 let ledger = Ledger::new();
                 let posted: Vec<_> = (0..4).map(|_| table.put(0, RX, ledger.buffer(1)).unwrap()).collect();
                 for (_, context) in &posted {
-                    assert!(table.park(&success(*context, 1)).is_none());
+                    assert!(park(&table, &success(*context, 1)).is_none());
                 }
                 for op in [first, second] {
                     assert_eq!(taken(table.take(posted[op].0)).key(), posted[op].0);
@@ -720,17 +746,17 @@ fn keys_of_another_table_are_unknown_or_in_flight_but_never_wrong() {
 #[test]
 fn a_receive_that_claims_more_than_was_lent_is_an_error() {
     for kind in KINDS {
-        for park in [false, true] {
+        for keep in [false, true] {
             let table = table::<Counted, 1>(kind, 4);
             let ledger = Ledger::new();
             for (claimed, overflow) in [(9, 1), (1000, 992), (usize::MAX, usize::MAX - 8)] {
                 let (key, context) = table.put(0, RX, ledger.buffer(8)).unwrap();
                 let event = success(context, claimed);
-                let done = if park {
-                    assert!(table.park(&event).is_none());
+                let done = if keep {
+                    assert!(park(&table, &event).is_none());
                     taken(table.take(key))
                 } else {
-                    done(table.complete(&event))
+                    done(complete(&table, &event))
                 };
                 let error = done.result().unwrap_err();
                 assert_eq!((error.errno, error.len, error.overflow), (Errno::EOTHER, 0, overflow));
@@ -745,7 +771,7 @@ fn a_receive_reports_what_came() {
     let ledger = Ledger::new();
     for len in [0, 1, 7, 8] {
         let (_, context) = table.put(0, RX, ledger.buffer(8)).unwrap();
-        assert_eq!(done(table.complete(&success(context, len))).result().unwrap().len(), len);
+        assert_eq!(done(complete(&table, &success(context, len))).result().unwrap().len(), len);
     }
 }
 
@@ -756,7 +782,7 @@ fn a_transmit_reports_what_was_lent() {
     let ledger = Ledger::new();
     for claimed in [0, 8, 9, usize::MAX] {
         let (_, context) = table.put(0, TX, ledger.buffer(8)).unwrap();
-        assert_eq!(done(table.complete(&success(context, claimed))).result().unwrap().len(), 8);
+        assert_eq!(done(complete(&table, &success(context, claimed))).result().unwrap().len(), 8);
     }
 }
 
@@ -769,7 +795,7 @@ fn an_error_never_claims_more_than_was_lent() {
             let (_, context) = table.put(0, direction, ledger.buffer(8)).unwrap();
             let mut event = Event::failure(context, CompletionFlags::RECV, Errno::ETRUNC);
             (event.len, event.overflow) = (claimed, 77);
-            let error = done(table.complete(&event)).result().unwrap_err();
+            let error = done(complete(&table, &event)).result().unwrap_err();
             assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, len, 77));
         }
     }
@@ -781,7 +807,7 @@ fn the_length_is_that_of_the_operation_and_not_of_its_slots_last() {
     let ledger = Ledger::new();
     for lent in [8, 1, 5, 0] {
         let (_, context) = table.put(0, TX, ledger.buffer(lent)).unwrap();
-        assert_eq!(done(table.complete(&success(context, 3))).result().unwrap().len(), lent);
+        assert_eq!(done(complete(&table, &success(context, 3))).result().unwrap().len(), lent);
     }
 }
 
@@ -845,7 +871,7 @@ fn a_panic_in_lend_drops_the_buffer_and_frees_the_slot() {
             ledger.assert_all_dropped_once();
         }
         let (_, context) = table.put(0, TX, Acting::quiet(&ledger)).unwrap();
-        assert!(done(table.complete(&success(context, 0))).result().is_ok());
+        assert!(done(complete(&table, &success(context, 0))).result().is_ok());
         ledger.assert_all_dropped_once();
     }
 }
@@ -861,7 +887,7 @@ fn a_panic_in_a_destructor_during_teardown_drops_all_the_others() {
                     if nth == bad { Acting::on_drop(&ledger, || panic!("planted")) } else { Acting::quiet(&ledger) };
                 let (_, context) = table.put(0, RX, buf).unwrap();
                 if nth % 2 == 0 {
-                    assert!(table.park(&success(context, 0)).is_none());
+                    assert!(park(&table, &success(context, 0)).is_none());
                 }
             }
             assert!(catch_unwind(AssertUnwindSafe(|| table.drop_all())).is_err());
@@ -878,8 +904,8 @@ fn teardown_drops_posted_and_kept_buffers_once() {
         let table = table::<Counted, 5>(kind, 4);
         let ledger = Ledger::new();
         let posted: Vec<_> = (0..4).map(|_| table.put(1, TX, ledger.buffer(1)).unwrap()).collect();
-        assert!(table.park(&success(posted[0].1, 1)).is_none());
-        drop(done(table.complete(&success(posted[1].1, 1))));
+        assert!(park(&table, &success(posted[0].1, 1)).is_none());
+        drop(done(complete(&table, &success(posted[1].1, 1))));
         table.put(2, RX, ledger.buffer(1)).unwrap();
         table.close_endpoint(1);
         drop(taken(table.take(posted[2].0)));
@@ -900,13 +926,13 @@ fn after_teardown_nothing_is_found() {
         let table = table::<Counted, 3>(kind, 4);
         let ledger = Ledger::new();
         let posted: Vec<_> = [TX, RX, TX].map(|side| table.put(1, side, ledger.buffer(1)).unwrap()).into();
-        assert!(table.park(&success(posted[0].1, 1)).is_none());
-        assert!(table.park(&success(posted[1].1, 1)).is_none());
+        assert!(park(&table, &success(posted[0].1, 1)).is_none());
+        assert!(park(&table, &success(posted[1].1, 1)).is_none());
         table.drop_all();
         ledger.assert_all_dropped_once();
         for (key, context) in posted {
             assert!(!matches!(table.take(key), Taken::Done(_)));
-            assert!(!matches!(table.complete(&success(context, 1)), Resolution::Done(..)));
+            assert!(!matches!(complete(&table, &success(context, 1)), Resolution::Done(..)));
         }
         assert!(table.take_parked(TX).is_none(), "{kind:?}");
         assert!(table.take_parked(RX).is_none(), "{kind:?}");
@@ -937,7 +963,7 @@ fn lend_may_post_to_the_same_table() {
         let outer = table.put(0, TX, buf).unwrap();
         assert_eq!(table.in_flight(), 3);
         for (key, context) in inner.take().into_iter().chain([outer]) {
-            assert_eq!(done(table.complete(&success(context, 0))).key(), key);
+            assert_eq!(done(complete(&table, &success(context, 0))).key(), key);
         }
         ledger.assert_all_dropped_once();
     }
@@ -993,7 +1019,7 @@ fn lend_may_complete_take_and_close() {
         let buf = Acting::on_lend(&ledger, {
             let table = table.clone();
             move || {
-                assert_eq!(done(table.complete(&success(context, 0))).key(), first);
+                assert_eq!(done(complete(&table, &success(context, 0))).key(), first);
                 table.close_endpoint(2);
                 assert_eq!(taken(table.take(second)).key(), second);
                 // The operation that is about to be posted has no endpoint yet that could be closed.
@@ -1002,7 +1028,7 @@ fn lend_may_complete_take_and_close() {
         });
         let (third, context) = table.put(3, TX, buf).unwrap();
         assert_eq!(table.in_flight(), 1);
-        assert_eq!(done(table.complete(&success(context, 0))).key(), third);
+        assert_eq!(done(complete(&table, &success(context, 0))).key(), third);
         ledger.assert_all_dropped_once();
     }
 }
@@ -1017,7 +1043,7 @@ fn a_destructor_of_a_completion_may_post() {
             move || assert!(table.put(0, TX, Acting::quiet(&ledger)).is_ok())
         });
         let (_, context) = table.put(0, TX, buf).unwrap();
-        drop(table.complete(&success(context, 0)));
+        drop(complete(&table, &success(context, 0)));
         assert_eq!(table.in_flight(), 1);
         table.drop_all();
         ledger.assert_all_dropped_once();
@@ -1035,7 +1061,7 @@ fn every_endpoint_number_works() {
             let (key, context) = table.put(endpoint, RX, ledger.buffer(1)).unwrap();
             assert!(table.context_of(key, endpoint).is_some());
             table.close_endpoint(endpoint.wrapping_add(1));
-            assert_eq!(done(table.complete(&success(context, 1))).key(), key);
+            assert_eq!(done(complete(&table, &success(context, 1))).key(), key);
         }
         ledger.assert_all_dropped_once();
     }
@@ -1056,7 +1082,7 @@ fn a_table_of_orphans_needs_the_horizon_of_events() {
     table.drained();
     assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
     for _ in 0..2 {
-        assert!(matches!(table.complete(&success(8, 1)), Resolution::Foreign));
+        assert!(matches!(complete(&table, &success(8, 1)), Resolution::Foreign));
     }
     assert!(table.put(2, TX, ledger.buffer(1)).is_ok());
     table.drop_all();

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::{Done, OpError, Transfer};
-use loom_core::engine::op_table::{ContextKind, Direction, OpKey, OpTable, Resolution, Slot, Taken};
+use loom_core::engine::op_table::{ContextKind, Direction, Kind, OpKey, OpTable, Resolution, Slot, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
@@ -197,6 +197,26 @@ const fn side(direction: Direction) -> usize {
     }
 }
 
+/// An operation of this direction.
+pub(crate) const fn kind(direction: Direction) -> Kind {
+    match direction {
+        Direction::Transmit => Kind::Send,
+        Direction::Receive => Kind::Receive,
+    }
+}
+
+/// Shows an event to a table.
+pub(crate) fn complete<B>(table: &OpTable<B>, event: &Event) -> Resolution<B> {
+    // SAFETY: nothing is lent to anybody in these tests, so that any event is true.
+    unsafe { table.complete(event) }
+}
+
+/// As [`complete`], and the completion is kept.
+pub(crate) fn park<B>(table: &OpTable<B>, event: &Event) -> Option<Resolution<B>> {
+    // SAFETY: as above.
+    unsafe { table.park(event) }
+}
+
 const fn flags(direction: Direction) -> CompletionFlags {
     match direction {
         Direction::Transmit => CompletionFlags::SEND,
@@ -273,7 +293,7 @@ impl<const N: usize> World<N> {
                 let ending = self.ending(op, said);
                 let event = self.event(op, said);
                 self.end(op);
-                match self.table.complete(&event) {
+                match complete(&self.table, &event) {
                     Resolution::Done(done) => self.assert_done(done, op, ending),
                     other => panic!("{other:?} for an operation in flight"),
                 }
@@ -283,7 +303,7 @@ impl<const N: usize> World<N> {
                 let ending = self.ending(op, said);
                 let event = self.event(op, said);
                 self.end(op);
-                assert!(self.table.park(&event).is_none());
+                assert!(park(&self.table, &event).is_none());
                 self.batch += 1;
                 self.keep(op, ending);
             }
@@ -331,7 +351,7 @@ impl<const N: usize> World<N> {
         let buf = self.ledger.buffer(lent);
         let buffer = buf.id;
         let mut context = None;
-        let result = self.table.post(endpoint, direction, buf, |lent, given| {
+        let result = self.table.post(endpoint, kind(direction), buf, |lent, given| {
             assert!(lent.is_readable() && lent.is_writable());
             context = Some((lent.len(), given.addr()));
             Ok(())
@@ -362,7 +382,7 @@ impl<const N: usize> World<N> {
         let buf = self.ledger.buffer(3);
         let buffer = buf.id;
         let mut asked = false;
-        let result = self.table.post(0, direction, buf, |_, _| {
+        let result = self.table.post(0, kind(direction), buf, |_, _| {
             asked = true;
             Err(PostError::Again)
         });
@@ -427,7 +447,7 @@ impl<const N: usize> World<N> {
     }
 
     fn submit(&self, event: &Event, keep: bool) -> Option<Resolution<Counted>> {
-        if keep { self.table.park(event) } else { Some(self.table.complete(event)) }
+        if keep { park(&self.table, event) } else { Some(complete(&self.table, event)) }
     }
 
     fn late(&mut self, op: usize, keep: bool) {
