@@ -5,6 +5,8 @@
 #![allow(unsafe_code, reason = "the raw layer is unsafe")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod shared_memory;
+
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
@@ -62,6 +64,7 @@ impl<L: Level> Side<L> {
         av: &<Raw<L> as Transport>::Av,
         with_source: bool,
     ) -> Self {
+        shared_memory::remove_at_exit();
         // SAFETY: the layout is not empty.
         let memory = NonNull::new(unsafe { std::alloc::alloc(layout::<L>()) }).unwrap();
         // SAFETY: an open domain; memory of the right layout.

@@ -8,6 +8,9 @@ mod lifecycle;
 mod messages;
 mod pair;
 mod rma;
+#[cfg(feature = "libfabric")]
+#[path = "../shared_memory/mod.rs"]
+mod shared_memory;
 mod waiting;
 
 use libtest_mimic::{Arguments, Trial};
@@ -112,19 +115,7 @@ fn main() {
     #[cfg(not(feature = "libfabric"))]
     println!("transports shm and tcp;ofi_rxm: skipped, the feature `libfabric` is off");
     assert!(!trials.is_empty(), "a run over no transport proves nothing");
-    let conclusion = libtest_mimic::run(&arguments, trials);
     #[cfg(feature = "libfabric")]
-    remove_shared_memory();
-    conclusion.exit();
-}
-
-/// Endpoints that were forgotten on purpose, or left open, leave their names behind in the file system.
-#[cfg(feature = "libfabric")]
-fn remove_shared_memory() {
-    let own = format!("{}:", std::process::id());
-    for entry in std::fs::read_dir("/dev/shm").into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&own) {
-            let _ = std::fs::remove_file(entry.path());
-        }
-    }
+    shared_memory::remove_at_exit();
+    libtest_mimic::run(&arguments, trials).exit();
 }

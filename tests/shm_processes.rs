@@ -1,0 +1,267 @@
+//! `shm` between processes: what this side closes while the other process may still write into its memory.
+//!
+//! Over `shm` the process that is read from writes into the reader's buffer by itself (cross-memory attach). Each test
+//! starts a second process of this program that holds a region and makes progress only when it is told to.
+
+#![allow(missing_docs, reason = "tests")]
+#![allow(unsafe_code, reason = "a buffer that counts its drops")]
+
+mod shared_memory;
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use loom_core::buffer::{Buffer, Lent, TargetBuffer};
+use loom_core::completion::Done;
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::info::Hints;
+use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::vocabulary::{Access, Caps, EndpointAddr};
+use loom_fabric::loom_core;
+use loom_fabric::ofi::{Local, Ofi};
+
+type Shm = Ofi<Local>;
+
+const LIMIT: Duration = Duration::from_secs(30);
+/// So long that it is not copied through shared memory.
+const LEN: usize = 1 << 20;
+const CONTENT: u8 = 0x5a;
+
+fn domain() -> Domain<Shm> {
+    shared_memory::remove_at_exit();
+    let hints = Hints { provider: Some("shm"), caps: Caps::MSG | Caps::RMA, ..Hints::default() };
+    let info = Shm::query(&hints).expect("libfabric").next().expect("shm");
+    Domain::open(&info).expect("domain")
+}
+
+/// A buffer to read into, which tells when it was dropped.
+struct Room {
+    bytes: Box<[u8]>,
+    dropped: Arc<AtomicUsize>,
+}
+
+// SAFETY: lends what the box lends.
+unsafe impl Buffer for Room {
+    fn lend(&mut self) -> Lent {
+        self.bytes.lend()
+    }
+}
+
+impl TargetBuffer for Room {}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The other process.
+struct Holder {
+    process: Child,
+    orders: Option<ChildStdin>,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+/// Starts this program again to play a role.
+fn play(role: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    // Libraries that libfabric loads install handlers for signals, which would hide how a role ends.
+    command.env("IPATH_NO_BACKTRACE", "1").env("HFI_NO_BACKTRACE", "1");
+    command.args(["--ignored", "--exact", "--nocapture", role]);
+    command
+}
+
+impl Holder {
+    fn start() -> Self {
+        let mut process =
+            play("role_holds_a_region").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a second process");
+        let orders = process.stdin.take();
+        let answers = BufReader::new(process.stdout.take().expect("piped")).lines();
+        Holder { process, orders, answers }
+    }
+
+    /// The next line that begins with this word, without it.
+    fn hear(&mut self, word: &str) -> String {
+        for line in &mut self.answers {
+            if let Some((_, rest)) = line.expect("the other process writes text").split_once(word) {
+                return rest.trim().to_string();
+            }
+        }
+        panic!("the other process ended without '{word}'");
+    }
+
+    fn order_progress(&mut self) {
+        writeln!(self.orders.as_mut().expect("piped"), "progress").expect("the other process listens");
+        self.hear("@progressed");
+    }
+
+    /// Its address and region, inserted and decoded.
+    fn reach(&mut self, av: &Av<'_, Shm>) -> (Peer, RemoteRegion) {
+        let address: EndpointAddr = self.hear("@address").parse().expect("an address");
+        let region: Vec<u8> = self.hear("@region").split(',').map(|byte| byte.parse().expect("a byte")).collect();
+        let region = RemoteRegion::from_bytes(&region.try_into().expect("as long as a region"));
+        (av.insert(&address).expect("the address is inserted"), region)
+    }
+
+    /// Posts a read that the other process has not begun to answer.
+    fn read<'d>(
+        &mut self,
+        endpoint: &Endpoint<'_, 'd, Shm, Room>,
+        av: &'d Av<'d, Shm>,
+        dropped: &Arc<AtomicUsize>,
+    ) -> OpKey {
+        let (peer, region) = self.reach(av);
+        let mut room = Room { bytes: vec![0; LEN].into(), dropped: dropped.clone() };
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            match endpoint.read(peer, &region, 0, room) {
+                Ok(key) => return key,
+                Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
+                    room = rejected.buf;
+                    endpoint.cq().progress().expect("the queue works");
+                    self.order_progress();
+                }
+                Err(rejected) => panic!("not posted: {}", rejected.error),
+            }
+        }
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // It ends with its orders; or else so.
+        self.orders.take();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while let Ok(None) = self.process.try_wait()
+            && Instant::now() < deadline
+        {
+            std::thread::yield_now();
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Holds a region and polls when it is told to.
+#[test]
+#[ignore = "a role for the other tests"]
+fn role_holds_a_region() {
+    let domain = domain();
+    let av = Av::open(&domain, 8).expect("address vector");
+    let cq = Cq::<_, ()>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+    let region = Mr::open(&domain, vec![CONTENT; LEN], Access::REMOTE_READ).expect("region");
+    println!("@address {}", endpoint.address().expect("address"));
+    println!("@region {}", region.remote().to_bytes().map(|byte| byte.to_string()).join(","));
+    for _order in std::io::stdin().lines() {
+        for _ in 0..1000 {
+            cq.progress().expect("the queue works");
+        }
+        println!("@progressed");
+    }
+}
+
+fn finished(cq: &Cq<'_, Shm, Room>, holder: &mut Holder, key: OpKey) -> Done<Room> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        holder.order_progress();
+        if let Some(done) = cq.wait(key, Instant::now() + Duration::from_millis(10)).expect("the queue works") {
+            return done;
+        }
+        assert!(Instant::now() < deadline, "the read ends");
+    }
+}
+
+#[test]
+fn read_of_a_closed_endpoint_keeps_its_buffer_until_the_other_process_has_written_it() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let domain = domain();
+    let av = Av::open(&domain, 8).expect("address vector");
+    let cq = Cq::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+    let mut holder = Holder::start();
+    let key = holder.read(&endpoint, &av, &dropped);
+    drop(endpoint);
+    assert!(cq.wait(key, Instant::now()).expect("the queue works").is_none(), "the other process may still write");
+    let (room, result) = finished(&cq, &mut holder, key).into_parts();
+    assert_eq!(result.expect("the read goes on").len(), LEN);
+    assert!(room.bytes.iter().all(|byte| *byte == CONTENT));
+    assert_eq!(dropped.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn closed_queue_leaks_the_buffer_of_a_read_that_the_other_process_may_still_write() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let domain = domain();
+    let av = Av::open(&domain, 8).expect("address vector");
+    let cq = Cq::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+    let mut holder = Holder::start();
+    holder.read(&endpoint, &av, &dropped);
+    drop(endpoint);
+    drop(cq);
+    holder.order_progress();
+    assert_eq!(dropped.load(Ordering::Relaxed), 0, "memory that is written by another process is nobody else's");
+}
+
+/// Leaves a scope with a read in flight that the other process never answers.
+#[test]
+#[ignore = "a role for the other tests: it ends the process"]
+fn role_leaves_a_scope_with_a_read_in_flight() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let domain = domain();
+    let av = Av::open(&domain, 8).expect("address vector");
+    let mut holder = Holder::start();
+    let left = cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        holder.read(&endpoint, &av, &dropped);
+    });
+    println!("@left {left:?}");
+}
+
+/// Opens an endpoint inside of a scope of borrowed memory, and leaves it open.
+#[test]
+#[ignore = "a role for the other tests: it ends the process"]
+fn role_leaves_a_region_scope_with_an_endpoint_open() {
+    let domain = domain();
+    let av = Av::open(&domain, 8).expect("address vector");
+    let mut memory = [0; 64];
+    let left = loom_core::objects::mr::scope(&domain, &mut memory[..], Access::REMOTE_WRITE, |_| {
+        let cq = Cq::<_, ()>::open(&domain, CqAttr::<16>::new()).expect("queue");
+        std::mem::forget(cq.endpoint(&av).enable().expect("endpoint"));
+        std::mem::forget(cq);
+    });
+    println!("@left {left:?}");
+}
+
+/// Plays a role, and tells how that ended and what it wrote.
+fn played(role: &str) -> (ExitStatus, String) {
+    let process = play(role).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a second process");
+    let id = process.id();
+    let output = process.wait_with_output().expect("it ends");
+    shared_memory::remove_names_of(id);
+    let text = [output.stdout, output.stderr].concat();
+    (output.status, String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn scope_ends_the_process_rather_than_a_borrow_that_another_process_may_still_write() {
+    use std::os::unix::process::ExitStatusExt;
+    for (role, why) in [
+        ("role_leaves_a_scope_with_a_read_in_flight", "a provider failed to close an endpoint"),
+        ("role_leaves_a_region_scope_with_an_endpoint_open", "endpoints are open at the end of a scope"),
+    ] {
+        let (status, text) = played(role);
+        assert_eq!(status.signal(), Some(6), "{role}: {status}: {text}");
+        assert!(text.contains(why), "{role}: {text}");
+        assert!(!text.contains("@left"), "{role}: {text}");
+    }
+}
