@@ -512,3 +512,29 @@ fn an_address_of_another_kind_is_refused() {
     assert_eq!(refused.unwrap_err(), Errno::EINVAL);
     pair.close();
 }
+
+#[test]
+fn operations_that_were_not_asked_for_are_refused() {
+    use loom_core::error::PostError;
+    use loom_core::objects::{av::Av, cq::Cq, cq::CqAttr, domain::Domain, mr::RemoteRegion};
+
+    let caps = Caps::MSG | Caps::RECV | Caps::RMA | Caps::REMOTE_WRITE;
+    let hints =
+        Hints { provider: Some("tcp;ofi_rxm"), node: Some("127.0.0.1"), listen: true, caps, ..Hints::default() };
+    let info = Ofi::<Local>::query(&hints).unwrap().next().expect("tcp;ofi_rxm");
+    println!("granted: {}", info.caps());
+    let domain = Domain::open(&info).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::<4>::new()).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let itself = av.insert(&endpoint.address().unwrap()).unwrap();
+    let region = RemoteRegion::new(RemoteAddr(0), 8, MemoryKey(1));
+    let refused = |caps| PostError::NotGranted(caps);
+    let write = endpoint.write(itself, &region, 0, vec![0; 8].into()).unwrap_err();
+    assert_eq!((write.error, write.buf.len()), (refused(Caps::WRITE), 8));
+    assert_eq!(endpoint.read(itself, &region, 0, vec![0; 8].into()).unwrap_err().error, refused(Caps::READ));
+    assert_eq!(endpoint.send(itself, vec![0; 8].into()).unwrap_err().error, refused(Caps::SEND));
+    assert_eq!(endpoint.inject(itself, &[0]).unwrap_err(), refused(Caps::SEND));
+    let tagged = endpoint.tagged_send(itself, Tag(0), vec![0; 8].into()).unwrap_err();
+    assert_eq!(tagged.error, refused(Caps::TAGGED | Caps::SEND));
+}

@@ -224,6 +224,18 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     }
 }
 
+/// What a provider has to grant for each group of operations.
+mod needs {
+    use crate::vocabulary::Caps;
+
+    pub(super) const SEND: Caps = Caps::MSG.union(Caps::SEND);
+    pub(super) const RECV: Caps = Caps::MSG.union(Caps::RECV);
+    pub(super) const TAGGED_SEND: Caps = Caps::TAGGED.union(Caps::SEND);
+    pub(super) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
+    pub(super) const READ: Caps = Caps::RMA.union(Caps::READ);
+    pub(super) const WRITE: Caps = Caps::RMA.union(Caps::WRITE);
+}
+
 /// What a post is checked against.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -236,7 +248,7 @@ struct Limits {
 impl Limits {
     fn of(attributes: &Attributes) -> Self {
         Limits {
-            caps: attributes.caps,
+            caps: attributes.caps.with_modifiers(),
             inject_size: attributes.tx.inject_size,
             max_msg_size: attributes.endpoint.max_msg_size,
             cq_data_size: attributes.domain.cq_data_size,
@@ -300,7 +312,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
 
     #[inline]
     fn send_with(&self, to: Peer, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.transmit(Caps::MSG, to, data, buf, |raw, to, lent, context| {
+        self.transmit(needs::SEND, to, data, buf, |raw, to, lent, context| {
             // SAFETY: see `transmit`.
             unsafe { T::send(raw, to, lent, data, context) }
         })
@@ -313,7 +325,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     #[doc(alias = "fi_inject")]
     #[inline]
     pub fn inject(&self, to: Peer, bytes: &[u8]) -> Result<(), PostError> {
-        let to = self.injectable(Caps::MSG, to, None, bytes)?;
+        let to = self.injectable(needs::SEND, to, None, bytes)?;
         // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
         Ok(unsafe { T::inject(self.raw(), to, bytes, None) }?)
     }
@@ -325,7 +337,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     #[doc(alias = "fi_injectdata")]
     #[inline]
     pub fn inject_data(&self, to: Peer, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
-        let to = self.injectable(Caps::MSG, to, Some(data), bytes)?;
+        let to = self.injectable(needs::SEND, to, Some(data), bytes)?;
         // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
         Ok(unsafe { T::inject(self.raw(), to, bytes, Some(data)) }?)
     }
@@ -344,7 +356,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     where
         B: TargetBuffer,
     {
-        self.receive(Caps::MSG, from, buf, |raw, from, lent, context| {
+        self.receive(needs::RECV, from, buf, |raw, from, lent, context| {
             // SAFETY: see `receive`.
             unsafe { T::recv(raw, from, lent, context) }
         })
@@ -378,7 +390,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
 
     #[inline]
     fn tagged_send_with(&self, to: Peer, tag: Tag, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.transmit(Caps::TAGGED, to, data, buf, |raw, to, lent, context| {
+        self.transmit(needs::TAGGED_SEND, to, data, buf, |raw, to, lent, context| {
             // SAFETY: see `transmit`.
             unsafe { T::tagged_send(raw, to, lent, data, tag, context) }
         })
@@ -391,7 +403,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     #[doc(alias = "fi_tinject")]
     #[inline]
     pub fn tagged_inject(&self, to: Peer, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
-        let to = self.injectable(Caps::TAGGED, to, None, bytes)?;
+        let to = self.injectable(needs::TAGGED_SEND, to, None, bytes)?;
         // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
         Ok(unsafe { T::tagged_inject(self.raw(), to, bytes, None, tag) }?)
     }
@@ -403,7 +415,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     #[doc(alias = "fi_tinjectdata")]
     #[inline]
     pub fn tagged_inject_data(&self, to: Peer, tag: Tag, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
-        let to = self.injectable(Caps::TAGGED, to, Some(data), bytes)?;
+        let to = self.injectable(needs::TAGGED_SEND, to, Some(data), bytes)?;
         // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
         Ok(unsafe { T::tagged_inject(self.raw(), to, bytes, Some(data), tag) }?)
     }
@@ -419,7 +431,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
         B: TargetBuffer,
     {
         let tag = tag.into();
-        self.receive(Caps::TAGGED, from, buf, |raw, from, lent, context| {
+        self.receive(needs::TAGGED_RECV, from, buf, |raw, from, lent, context| {
             // SAFETY: see `receive`.
             unsafe { T::tagged_recv(raw, from, lent, tag, context) }
         })
@@ -436,7 +448,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     where
         B: TargetBuffer,
     {
-        let to = match self.granted(Caps::RMA).and_then(|()| self.peer(peer)) {
+        let to = match self.granted(needs::READ).and_then(|()| self.peer(peer)) {
             Ok(to) => to,
             Err(error) => return Err(Rejected { buf, error }),
         };
@@ -493,7 +505,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         // The range is checked inside: only the buffer in its slot says how long it is.
-        let to = match self.reachable(Caps::RMA, peer, data) {
+        let to = match self.reachable(needs::WRITE, peer, data) {
             Ok(to) => to,
             Err(error) => return Err(Rejected { buf, error }),
         };
@@ -513,7 +525,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     #[doc(alias = "fi_inject_write")]
     #[inline]
     pub fn inject_write(&self, peer: Peer, region: &RemoteRegion, offset: u64, bytes: &[u8]) -> Result<(), PostError> {
-        let to = self.injectable(Caps::RMA, peer, None, bytes)?;
+        let to = self.injectable(needs::WRITE, peer, None, bytes)?;
         let target = self.remote(to, region, offset, bytes.len())?;
         // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
         Ok(unsafe { T::inject_write(self.raw(), target, bytes, None) }?)
@@ -533,7 +545,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
         data: ImmediateData,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        let to = self.injectable(Caps::RMA, peer, Some(data), bytes)?;
+        let to = self.injectable(needs::WRITE, peer, Some(data), bytes)?;
         let target = self.remote(to, region, offset, bytes.len())?;
         // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
         Ok(unsafe { T::inject_write(self.raw(), target, bytes, Some(data)) }?)
@@ -591,7 +603,8 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
 
     #[inline]
     fn granted(&self, caps: Caps) -> Result<(), PostError> {
-        if self.limits.caps.contains(caps) { Ok(()) } else { Err(PostError::NotGranted(caps)) }
+        let missing = caps.difference(self.limits.caps);
+        if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing)) }
     }
 
     #[inline]

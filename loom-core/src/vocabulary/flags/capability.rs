@@ -160,6 +160,21 @@ impl Caps {
     /// The header's second name of [`ATOMIC`](Self::ATOMIC).
     #[doc(alias = "FI_ATOMICS")]
     pub const ATOMICS: Self = Self::ATOMIC;
+
+    /// With the modifiers that are meant when none of their group is named: `MSG` alone means `MSG | SEND | RECV`.
+    #[must_use]
+    pub const fn with_modifiers(self) -> Self {
+        const MESSAGES: Caps = Caps::SEND.union(Caps::RECV);
+        const MEMORY: Caps = Caps::READ.union(Caps::WRITE).union(Caps::REMOTE_READ).union(Caps::REMOTE_WRITE);
+        let mut all = self;
+        if self.intersects(Caps::MSG.union(Caps::TAGGED)) && !self.intersects(MESSAGES) {
+            all = all.union(MESSAGES);
+        }
+        if self.intersects(Caps::RMA.union(Caps::ATOMIC)) && !self.intersects(MEMORY) {
+            all = all.union(MEMORY);
+        }
+        all
+    }
 }
 
 display_flags!(Caps, Mode);
@@ -188,6 +203,20 @@ mod tests {
         assert_eq!(Mode::CONTEXT.bits(), 1 << 59);
         assert_eq!(Mode::CONTEXT2.bits(), 1 << 52);
         assert_eq!(Mode::LOCAL_MR.bits(), 1 << 55);
+    }
+
+    #[test]
+    fn no_modifier_of_a_group_means_all_of_them() {
+        let messages = Caps::SEND | Caps::RECV;
+        let memory = Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+        assert_eq!(Caps::TAGGED.with_modifiers(), Caps::TAGGED | messages);
+        assert_eq!((Caps::MSG | Caps::SEND).with_modifiers(), Caps::MSG | Caps::SEND);
+        assert_eq!((Caps::RMA | Caps::SEND).with_modifiers(), Caps::RMA | Caps::SEND | memory);
+        assert_eq!(
+            (Caps::MSG | Caps::RMA | Caps::READ).with_modifiers(),
+            Caps::MSG | messages | Caps::RMA | Caps::READ
+        );
+        assert_eq!(Caps::DIRECTED_RECV.with_modifiers(), Caps::DIRECTED_RECV);
     }
 
     #[test]
