@@ -1,0 +1,135 @@
+//! Regions: who is inside when one closes, and which one a key opens.
+
+use core::ptr::NonNull;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::Plain;
+use crate::soft::region::{Exposed, Region};
+use crate::soft::sync::{AtomicU64, Ordering, spin_loop};
+use crate::vocabulary::Access;
+
+fn exposed() -> Exposed {
+    Exposed { ptr: NonNull::dangling(), len: 8, access: Access::REMOTE_WRITE, domain: 1 }
+}
+
+#[test]
+fn nobody_is_in_a_region_after_it_closed() {
+    loom::model(|| {
+        let region = Region::new();
+        let key = region.open(0, exposed());
+        let shared = Arc::new((region, Plain::new(0)));
+        let users = [(); 2].map(|()| {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (region, memory) = &*shared;
+                let inside = region.enter(key);
+                if let Ok(guard) = &inside {
+                    assert!(guard.range(0, 8, Access::REMOTE_WRITE, 1).is_ok());
+                    let _ = memory.read();
+                }
+                inside.is_ok()
+            })
+        });
+        let (region, memory) = &*shared;
+        region.close();
+        memory.write(1);
+        for user in users {
+            user.join().unwrap();
+        }
+        assert!(region.enter(key).is_err());
+        assert!(region.is_free());
+    });
+}
+
+#[test]
+fn a_key_never_opens_the_next_region_in_its_place() {
+    loom::model(|| {
+        let region = Region::new();
+        let old = region.open(3, exposed());
+        let shared = Arc::new(region);
+        let user = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let mut inside = 0;
+                for _ in 0..2 {
+                    if let Ok(guard) = shared.enter(old) {
+                        assert!(guard.range(0, 8, Access::REMOTE_WRITE, 1).is_ok(), "what the key was for");
+                        inside += 1;
+                    }
+                }
+                inside
+            })
+        };
+        shared.close();
+        let new = shared.open(3, Exposed { domain: 2, ..exposed() });
+        assert_ne!(old, new);
+        assert_eq!((Region::index(old), Region::index(new)), (3, 3));
+        user.join().unwrap();
+        assert!(shared.enter(old).is_err());
+        assert!(shared.enter(new).is_ok());
+        shared.close();
+    });
+}
+
+/// One thread closes a region, another, which has heard nothing of it, opens the next one in the same place: what the
+/// users of the first have read of it comes before what the second is.
+#[test]
+fn a_region_is_opened_by_another_thread_than_closed_it() {
+    loom::model(|| {
+        let region = Region::new();
+        let key = region.open(0, exposed());
+        let shared = Arc::new((region, Plain::new(0)));
+        let user = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (region, description) = &*shared;
+                if let Ok(_guard) = region.enter(key) {
+                    let _ = description.read();
+                }
+            })
+        };
+        let closer = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.0.close())
+        };
+        let (region, description) = &*shared;
+        if region.is_free() {
+            description.write(1);
+            let _ = region.open(0, exposed());
+        }
+        user.join().unwrap();
+        closer.join().unwrap();
+    });
+}
+
+// Controls: what the models must find.
+
+/// A region that looks whether it is open before it counts its user.
+#[test]
+#[should_panic]
+fn control_region_that_counts_too_late() {
+    const OPEN: u64 = 1 << 31;
+    loom::model(|| {
+        let shared = Arc::new((AtomicU64::new(OPEN), Plain::new(0)));
+        let user = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (state, memory) = &*shared;
+                if state.load(Ordering::Acquire) & OPEN != 0 {
+                    state.fetch_add(1, Ordering::Acquire);
+                    let _ = memory.read();
+                    state.fetch_sub(1, Ordering::Release);
+                }
+            })
+        };
+        let (state, memory) = &*shared;
+        state.fetch_and(!OPEN, Ordering::Relaxed);
+        while state.load(Ordering::Acquire) != 0 {
+            spin_loop();
+        }
+        memory.write(1);
+        user.join().unwrap();
+    });
+}
