@@ -19,7 +19,11 @@ pub enum Kind {
         inject: bool,
     },
     /// A receive that is cancelled.
-    Cancel,
+    CancelReceive,
+    /// A send that is cancelled: before the receiver has seen it, or after it has arrived.
+    CancelSend {
+        arrived: bool,
+    },
     EmptyPoll,
 }
 
@@ -69,20 +73,31 @@ pub struct Case {
     pub kind: Kind,
     /// Bytes.
     pub size: usize,
-    pub rounds: u64,
 }
+
+/// What is known of a transport besides what its info says.
+pub struct Facts<'n> {
+    pub name: &'n str,
+    /// Rounds of a case that moves 1 MiB, of which [`ROUNDS`] would move 100 GB.
+    pub long_rounds: u64,
+    /// Whether a send can be cancelled, if it is long and has not been received.
+    pub cancels_sends: bool,
+    /// After a message that was truncated, nothing more comes from that peer.
+    pub deaf: bool,
+}
+
+/// Rounds of every other case.
+pub const ROUNDS: u64 = 100_000;
 
 const SHORT: usize = 64;
 const LONG: usize = 1 << 20;
 
-/// 10⁵ rounds.
 const fn short(kind: Kind) -> Case {
-    Case { kind, size: SHORT, rounds: 100_000 }
+    Case { kind, size: SHORT }
 }
 
-/// 10³ rounds: 10⁵ of them would move 100 GB.
 const fn long(kind: Kind) -> Case {
-    Case { kind, size: LONG, rounds: 1000 }
+    Case { kind, size: LONG }
 }
 
 const MESSAGE: Message = Message::PLAIN;
@@ -120,18 +135,22 @@ pub const CASES: &[Case] = &[
     short(Kind::Write { data: true, inject: true }),
     short(Kind::Truncated { tagged: false }),
     short(Kind::Truncated { tagged: true }),
-    short(Kind::Cancel),
-    Case { kind: Kind::EmptyPoll, size: 0, rounds: 100_000 },
+    short(Kind::CancelReceive),
+    long(Kind::CancelSend { arrived: false }),
+    long(Kind::CancelSend { arrived: true }),
+    Case { kind: Kind::EmptyPoll, size: 0 },
 ];
 
 impl Case {
-    /// Rounds before the measured ones.
-    pub fn warm_up(&self) -> u64 {
-        (self.rounds / 50).max(1)
+    /// How many rounds it runs over a transport.
+    pub fn rounds(&self, facts: &Facts<'_>) -> u64 {
+        // What is cancelled is not moved, however long it is.
+        let moves = !matches!(self.kind, Kind::CancelSend { .. });
+        if self.size == LONG && moves { facts.long_rounds } else { ROUNDS }
     }
 
-    /// Why it is not run over a transport, which may be `deaf` after a message that was truncated.
-    pub fn unsuitable<T: Transport>(&self, info: &Info<T>, deaf: bool) -> Option<&'static str> {
+    /// Why it is not run over a transport.
+    pub fn unsuitable<T: Transport>(&self, info: &Info<T>, facts: &Facts<'_>) -> Option<&'static str> {
         let inject = match self.kind {
             Kind::Message(message) => message.inject,
             Kind::Write { inject, .. } => inject,
@@ -142,8 +161,10 @@ impl Case {
             Some("longer than what can be injected")
         } else if directed && !info.caps().contains(Caps::DIRECTED_RECV) {
             Some("directed receive is not granted")
-        } else if matches!(self.kind, Kind::Truncated { .. }) && deaf {
+        } else if matches!(self.kind, Kind::Truncated { .. }) && facts.deaf {
             Some("after a message that was truncated, this provider delivers nothing more from that peer")
+        } else if matches!(self.kind, Kind::CancelSend { .. }) && !facts.cancels_sends {
+            Some("this provider cancels receives only")
         } else {
             None
         }
@@ -171,7 +192,9 @@ impl fmt::Display for Case {
             Kind::Write { data, inject } => {
                 format!("RMA{} write{}", if inject { " inject" } else { "" }, if data { " data" } else { "" })
             }
-            Kind::Cancel => "cancel a receive".into(),
+            Kind::CancelReceive => "cancel a receive".into(),
+            Kind::CancelSend { arrived: false } => "cancel a send".into(),
+            Kind::CancelSend { arrived: true } => "cancel an arrived send".into(),
             Kind::EmptyPoll => "poll of an empty queue".into(),
         };
         if self.size > 0 {

@@ -1,7 +1,8 @@
 //! The allocation gate: what loom's objects do after they are opened takes no memory.
 //!
 //! Each kind of operation runs for many rounds on each transport: the software transport and, with the feature
-//! `libfabric`, the providers named in `PROVIDERS`. While the rounds run,
+//! `libfabric`, the providers named in `PROVIDERS`. What a transport cannot do is listed as skipped, with the reason.
+//! While the rounds run,
 //!
 //! - every call of the Rust global allocator by this thread is counted, and has to be absent ([`gate`]);
 //! - the allocator that the objects were opened with refuses, and counts, whatever it is asked ([`seal`]);
@@ -49,7 +50,7 @@ use loom_core::objects::info::Info;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 
-use cases::{CASES, Case, Kind};
+use cases::{CASES, Case, Facts, Kind, ROUNDS};
 use seal::Seal;
 use steady::{Plant, run};
 
@@ -62,15 +63,17 @@ struct Tally {
 }
 
 impl Tally {
-    /// Every case over one transport, which may be `deaf` after a message that was truncated.
-    fn transport<T: Transport>(&mut self, name: &str, info: &Info<T>, seal: &Seal, deaf: bool) {
+    /// Every case over one transport.
+    fn transport<T: Transport>(&mut self, facts: &Facts<'_>, info: &Info<T>, seal: &Seal) {
+        let Facts { name, long_rounds, .. } = *facts;
+        println!("{name:<12} {ROUNDS} rounds of each case, {long_rounds} of each that moves 1 MiB");
         for case in CASES {
-            if let Some(reason) = case.unsuitable(info, deaf) {
+            if let Some(reason) = case.unsuitable(info, facts) {
                 self.skipped.push(format!("{name}, {case}: {reason}"));
                 continue;
             }
             let begin = Instant::now();
-            let outcome = run(info, seal, case, Plant::Nothing);
+            let outcome = run(info, seal, case, case.rounds(facts), Plant::Nothing);
             let time = begin.elapsed();
             match &outcome {
                 Ok(counts) => println!("{name:<12} {case:<43} {counts} in {time:>8.1?}"),
@@ -86,8 +89,8 @@ impl Tally {
         for (plant, what) in
             [(Plant::Box, "a planted `Box` in each round"), (Plant::Late, "a late call of the objects' allocator")]
         {
-            let case = &Case { kind: Kind::EmptyPoll, size: 0, rounds: 1000 };
-            let caught = match run(info, seal, case, plant) {
+            let case = &Case { kind: Kind::EmptyPoll, size: 0 };
+            let caught = match run(info, seal, case, 1000, plant) {
                 Ok(counts) => {
                     println!("{name:<12} control: {what:<34} {counts}");
                     counts.has_caught(plant)
@@ -114,7 +117,10 @@ impl Tally {
 fn soft(tally: &mut Tally) {
     let seal = Seal::new();
     match Network::new_in(NetworkAttr::DEFAULT, &seal) {
-        Ok(network) => tally.transport("soft", &network.info(), &seal, false),
+        Ok(network) => {
+            let facts = Facts { name: "soft", long_rounds: 1000, cancels_sends: true, deaf: false };
+            tally.transport(&facts, &network.info(), &seal);
+        }
         Err(error) => tally.judge(false, &format!("soft: {error}")),
     }
 }
@@ -125,17 +131,17 @@ mod libfabric {
     use loom_core::vocabulary::{Caps, EndpointType};
     use loom_fabric::ofi::{Local, Ofi, library_version};
 
-    use super::{Seal, Tally, c_heap};
+    use super::{Facts, Seal, Tally, c_heap};
 
-    /// Name, and the node that endpoints listen on.
-    const PROVIDERS: [(&str, Option<&str>); 2] = [("shm", None), ("tcp;ofi_rxm", Some("127.0.0.1"))];
+    /// Name, the node that endpoints listen on, and rounds of a case that moves 1 MiB.
+    const PROVIDERS: [(&str, Option<&str>, u64); 2] = [("shm", None, 1000), ("tcp;ofi_rxm", Some("127.0.0.1"), 1000)];
 
     pub fn all(tally: &mut Tally) {
         let before = tally.passed + tally.failed;
-        for (provider, node) in PROVIDERS {
+        for (name, node, long_rounds) in PROVIDERS {
             let hints = Hints {
                 caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::SOURCE | Caps::DIRECTED_RECV,
-                provider: Some(provider),
+                provider: Some(name),
                 endpoint: EndpointType::RDM,
                 node,
                 listen: node.is_some(),
@@ -144,17 +150,18 @@ mod libfabric {
             let calls = c_heap::calls();
             let found = Ofi::<Local>::query(&hints).map(|mut infos| infos.next());
             if let Some((before, after)) = calls.zip(c_heap::calls()) {
-                println!("{provider:<12} control: C allocations seen in fi_getinfo: {}", after - before);
+                println!("{name:<12} control: C allocations seen in fi_getinfo: {}", after - before);
                 tally.judge(after > before, "calls of C's allocation functions are counted");
             }
             match found {
                 Ok(Some(info)) => {
                     // Seen with 1.17; 2.5.1 goes on.
-                    let deaf = provider == "tcp;ofi_rxm" && library_version().major < 2;
-                    tally.transport(provider, &info, &Seal::new(), deaf);
+                    let deaf = name == "tcp;ofi_rxm" && library_version().major < 2;
+                    let facts = Facts { name, long_rounds, cancels_sends: false, deaf };
+                    tally.transport(&facts, &info, &Seal::new());
                 }
-                Ok(None) => tally.judge(false, &format!("{provider}: not on this machine")),
-                Err(error) => tally.judge(false, &format!("{provider}: {error}")),
+                Ok(None) => tally.judge(false, &format!("{name}: not on this machine")),
+                Err(error) => tally.judge(false, &format!("{name}: {error}")),
             }
         }
         tally.judge(tally.passed + tally.failed > before + PROVIDERS.len(), "some provider was there");
@@ -162,7 +169,7 @@ mod libfabric {
 }
 
 fn main() -> ExitCode {
-    println!("calls of allocators in the steady state; rounds of 1 MiB are 10^3, since 10^5 would move 100 GB each");
+    println!("calls of allocators in the steady state");
     let mut tally = Tally::default();
     soft(&mut tally);
     #[cfg(feature = "libfabric")]

@@ -176,13 +176,14 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         Ok(())
     }
 
-    /// Waits until `b` has everything that `a` has sent: messages of one sender keep their order.
-    fn arrive(&mut self) -> Result<(), Failure> {
+    /// Waits until `b` has everything that `a` has sent: messages of one sender keep their order. The marker that says
+    /// so travels under `tag`.
+    fn arrive(&mut self, tag: Tag) -> Result<(), Failure> {
         let Side { endpoint, .. } = &self.rig.b;
-        let key = self.post(&mut [], |empty| endpoint.tagged_recv(Source::Any, MARKER, empty))?;
+        let key = self.post(&mut [], |empty| endpoint.tagged_recv(Source::Any, tag, empty))?;
         self.b.key = Some(key);
         let Side { endpoint, other, .. } = &self.rig.a;
-        self.inject(|| endpoint.tagged_inject(*other, MARKER, &[]))?;
+        self.inject(|| endpoint.tagged_inject(*other, tag, &[]))?;
         self.until("the marker", |_, b| Ok(b.is_over()))?;
         self.b.succeed().map(drop)
     }
@@ -196,7 +197,7 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         let data = ImmediateData(payload.round);
         if message.unexpected {
             self.send(message, data, buffers)?;
-            self.arrive()?;
+            self.arrive(MARKER)?;
             self.receive(message.tagged, message.directed, into)?;
         } else {
             self.receive(message.tagged, message.directed, into)?;
@@ -311,7 +312,7 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         }
     }
 
-    fn cancel(&mut self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+    fn cancel_receive(&mut self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let into = take(&mut buffers.into)?;
         let Side { endpoint, .. } = &self.rig.b;
         let key = self.post(into, |into| endpoint.tagged_recv(Source::Any, NEVER, into))?;
@@ -325,6 +326,34 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
             Err(error) => Err(error.into()),
             Ok(_) => Err(Failure::Wrong("a receive of nothing succeeded")),
         }
+    }
+
+    fn cancel_send(&mut self, arrived: bool, payload: Payload, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+        let out = take(&mut buffers.out)?;
+        payload.write(out);
+        let (address, len) = (out.as_ptr(), out.len());
+        let Side { endpoint, other, .. } = &self.rig.a;
+        let key = self.post(out, |out| endpoint.tagged_send(*other, MESSAGE, out))?;
+        self.a.key = Some(key);
+        if arrived {
+            self.arrive(MARKER)?;
+        }
+        endpoint.cancel(key)?;
+        self.until("a cancelled send", |a, _| Ok(a.is_over()))?;
+        let (out, result) = self.a.end()?;
+        let is_back = (out.as_ptr(), out.len()) == (address, len) && payload.is_in(out);
+        buffers.out = Some(out);
+        match result {
+            Err(error) if error.errno == Errno::ECANCELED => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Err(Failure::Wrong("a send that nobody received succeeded")),
+        }
+        if !is_back {
+            return Err(Failure::Wrong("another buffer came back"));
+        }
+        // A receive that the message would have suited passes it over and takes the marker. Only then does the room
+        // that the message has in the network come free: a receiver keeps what nobody has asked it for.
+        self.arrive(MESSAGE)
     }
 }
 
@@ -342,7 +371,8 @@ pub fn round<'b, T: Transport>(
         Kind::Truncated { tagged } => round.truncated(tagged, payload, buffers),
         Kind::Read => round.read(payload, buffers),
         Kind::Write { data, inject } => round.write(data, inject, payload, buffers),
-        Kind::Cancel => round.cancel(buffers),
+        Kind::CancelReceive => round.cancel_receive(buffers),
+        Kind::CancelSend { arrived } => round.cancel_send(arrived, payload, buffers),
         Kind::EmptyPoll => round.look(),
     }
 }

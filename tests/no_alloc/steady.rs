@@ -14,7 +14,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::Access;
 
 use crate::c_heap;
-use crate::cases::Case;
+use crate::cases::{Case, Kind};
 use crate::failure::Failure;
 use crate::gate;
 use crate::payload::Payload;
@@ -73,8 +73,14 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Runs a case over a transport.
-pub fn run<T: Transport>(info: &Info<T>, seal: &Seal, case: &Case, plant: Plant) -> Result<Counts, Failure> {
+/// Runs so many rounds of a case over a transport.
+pub fn run<T: Transport>(
+    info: &Info<T>,
+    seal: &Seal,
+    case: &Case,
+    rounds: u64,
+    plant: Plant,
+) -> Result<Counts, Failure> {
     let taken = seal.taken();
     let domain = Domain::open(info)?;
     let av = Av::open_in(&domain, 4, seal)?;
@@ -90,7 +96,7 @@ pub fn run<T: Transport>(info: &Info<T>, seal: &Seal, case: &Case, plant: Plant)
                 if seal.taken() - taken < 3 {
                     return Err(Failure::Wrong("objects have not used the allocator that they were given"));
                 }
-                steady(&rig, &mut buffers, seal, case, plant)
+                steady(&rig, &mut buffers, seal, case.kind, rounds, plant)
             })
         })
     })???
@@ -101,20 +107,21 @@ fn steady<'b, T: Transport>(
     rig: &Rig<'_, '_, 'b, T>,
     buffers: &mut Buffers<'b>,
     seal: &Seal,
-    case: &Case,
+    kind: Kind,
+    rounds: u64,
     plant: Plant,
 ) -> Result<Counts, Failure> {
-    let begin = case.warm_up();
-    let end = begin + case.rounds;
+    let begin = (rounds / 50).max(1);
+    let end = begin + rounds;
     for number in 0..begin {
-        round(rig, case.kind, Payload { round: number, whole: number == 0 }, buffers)?;
+        round(rig, kind, Payload { round: number, whole: number == 0 }, buffers)?;
     }
     let c = c_heap::calls();
     let ((result, rust), objects) = seal.closed(|| {
         gate::watch(|| {
             for number in begin..end {
                 let whole = number == begin || number + 1 == end;
-                round(rig, case.kind, Payload { round: number, whole }, buffers)?;
+                round(rig, kind, Payload { round: number, whole }, buffers)?;
                 if plant == Plant::Box {
                     black_box(Box::new(black_box(number)));
                 }
@@ -130,5 +137,5 @@ fn steady<'b, T: Transport>(
     if buffers.out.is_none() || buffers.into.is_none() || rig.a.cq.in_flight() + rig.b.cq.in_flight() != 0 {
         return Err(Failure::Wrong("something is still in flight"));
     }
-    Ok(Counts { rounds: case.rounds, rust, objects, c })
+    Ok(Counts { rounds, rust, objects, c })
 }
