@@ -118,7 +118,7 @@ fn soft(tally: &mut Tally) {
     let seal = Seal::new();
     match Network::new_in(NetworkAttr::DEFAULT, &seal) {
         Ok(network) => {
-            let facts = Facts { name: "soft", long_rounds: 1000, cancels_sends: true, deaf: false };
+            let facts = Facts { name: "soft", long_rounds: 10_000, cancels_sends: true, deaf: false };
             tally.transport(&facts, &network.info(), &seal);
         }
         Err(error) => tally.judge(false, &format!("soft: {error}")),
@@ -134,7 +134,7 @@ mod libfabric {
     use super::{Facts, Seal, Tally, c_heap};
 
     /// Name, the node that endpoints listen on, and rounds of a case that moves 1 MiB.
-    const PROVIDERS: [(&str, Option<&str>, u64); 2] = [("shm", None, 1000), ("tcp;ofi_rxm", Some("127.0.0.1"), 1000)];
+    const PROVIDERS: [(&str, Option<&str>, u64); 2] = [("shm", None, 10_000), ("tcp;ofi_rxm", Some("127.0.0.1"), 1000)];
 
     pub fn all(tally: &mut Tally) {
         let before = tally.passed + tally.failed;
