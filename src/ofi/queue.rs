@@ -37,8 +37,8 @@ struct Batch {
     entries: [sys::fi_cq_tagged_entry; BATCH],
     /// `NOTAVAIL` but for entries still to be reported: some providers write no source where they know none.
     sources: [sys::fi_addr_t; BATCH],
-    /// The event that was reported last.
-    reported: Option<Event>,
+    /// The event that was reported last; at first, none that means anything.
+    reported: Event,
 }
 
 /// Events which a peer has sent something for; only they have a source.
@@ -55,7 +55,13 @@ impl Batch {
             data: 0,
             tag: 0,
         };
-        Batch { next: 0, end: 0, entries: [nothing; BATCH], sources: [FabricAddr::NOTAVAIL.0; BATCH], reported: None }
+        Batch {
+            next: 0,
+            end: 0,
+            entries: [nothing; BATCH],
+            sources: [FabricAddr::NOTAVAIL.0; BATCH],
+            reported: Event::success(0, CompletionFlags::empty(), 0),
+        }
     }
 
     /// So many entries have just been read.
@@ -75,7 +81,7 @@ impl Batch {
         let entry = self.entries.get(index)?;
         let source = core::mem::replace(self.sources.get_mut(index)?, FabricAddr::NOTAVAIL.0);
         let flags = CompletionFlags::from_bits_retain(entry.flags);
-        Some(self.reported.insert(Event {
+        self.reported = Event {
             context: entry.op_context.addr() as u64,
             flags,
             len: entry.len,
@@ -85,7 +91,8 @@ impl Batch {
             errno: Errno::from_raw(0),
             provider_errno: 0,
             overflow: 0,
-        }))
+        };
+        Some(&self.reported)
     }
 }
 
@@ -166,7 +173,10 @@ pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<&Event>, Errno> {
 unsafe fn failed<'q, L>(cq: &'q Cq<L>, batch: &'q mut Batch, code: isize) -> Result<Option<&'q Event>, Errno> {
     match code {
         // SAFETY: the contract of callers.
-        AVAILABLE => Ok(unsafe { read_error(cq) }?.map(|event| &*batch.reported.insert(event))),
+        AVAILABLE => Ok(unsafe { read_error(cq) }?.map(|event| {
+            batch.reported = event;
+            &batch.reported
+        })),
         code => Err(errno(code)),
     }
 }

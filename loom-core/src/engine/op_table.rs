@@ -348,10 +348,9 @@ impl<B> OpTable<B> {
     where
         B: Buffer,
     {
-        let Some(index) = self.reserve() else {
+        let Some((index, slot)) = self.reserve() else {
             return Err(Rejected { buf, error: PostError::Full });
         };
-        let slot = self.own(index);
         let held = Held { table: self, index };
         // SAFETY: rule 2: `reserve` gave the slot to this call. `lend` is user code; `held` cleans up after it.
         let lent = unsafe { slot.fill(buf) };
@@ -365,7 +364,7 @@ impl<B> OpTable<B> {
                 self.posted.set(self.posted.get() - 1);
                 // SAFETY: rule 2: the buffer was written above and the refused post lent nothing.
                 let buf = unsafe { slot.empty() };
-                self.release(index);
+                self.release(index, slot);
                 Err(Rejected { buf, error })
             }
         }
@@ -381,18 +380,19 @@ impl<B> OpTable<B> {
 
     /// Takes a slot from the free list; it is then `Held` and has a new generation.
     #[inline]
-    fn reserve(&self) -> Option<u32> {
+    fn reserve(&self) -> Option<(u32, &Slot<B>)> {
         let [transmits, receives] = &self.ghosts;
         if self.posted.get() as usize + transmits.get() as usize + receives.get() as usize >= self.capacity() {
             return None;
         }
-        let mut index = self.free.get();
-        if index == NONE {
-            index = self.reclaim_orphan()?;
-        } else if let State::Free { next } = self.own(index).state.get() {
+        let index = match self.free.get() {
+            NONE => self.reclaim_orphan()?,
+            index => index,
+        };
+        let slot = self.own(index);
+        if let State::Free { next } = slot.state.get() {
             self.free.set(next);
         }
-        let slot = self.own(index);
         // Never zero, so that no operation has the context of `Context::NONE`.
         slot.generation.set(match slot.generation.get().wrapping_add(1) {
             0 => 1,
@@ -401,13 +401,13 @@ impl<B> OpTable<B> {
         slot.state.set(State::Held);
         // Rule 5 counts it from here on: `lend` may post.
         self.posted.set(self.posted.get() + 1);
-        Some(index)
+        Some((index, slot))
     }
 
     /// Puts a slot without a buffer back on the free list.
     #[inline]
-    fn release(&self, index: u32) {
-        self.own(index).state.set(State::Free { next: self.free.get() });
+    fn release(&self, index: u32, slot: &Slot<B>) {
+        slot.state.set(State::Free { next: self.free.get() });
         self.free.set(index);
     }
 
@@ -443,7 +443,7 @@ impl<B> OpTable<B> {
 
     /// Finds the posted operation of an event; accounts for the event if there is none.
     #[inline]
-    fn posted_by(&self, event: &Event) -> Result<(u32, Direction), Resolution<B>> {
+    fn posted_by(&self, event: &Event) -> Result<(u32, &Slot<B>, Direction), Resolution<B>> {
         if self.kind == ContextKind::Space {
             self.events.set(self.events.get().wrapping_add(1));
         }
@@ -455,14 +455,14 @@ impl<B> OpTable<B> {
         let current =
             self.kind == ContextKind::Space || OpKey::from_word(event.context).generation == slot.generation.get();
         match slot.state.get() {
-            State::Posted { kind, .. } if current => Ok((index, kind.direction())),
-            state => Err(self.stray(index, state, event)),
+            State::Posted { kind, .. } if current => Ok((index, slot, kind.direction())),
+            state => Err(self.stray(index, slot, state, event)),
         }
     }
 
     /// An event of an operation that is over: its endpoint was closed before it came, or it came twice.
     #[cold]
-    fn stray(&self, index: u32, state: State, event: &Event) -> Resolution<B> {
+    fn stray(&self, index: u32, slot: &Slot<B>, state: State, event: &Event) -> Resolution<B> {
         self.strays.set(self.strays.get() + 1);
         if self.kind == ContextKind::Word {
             if OpKey::from_word(event.context).generation == 0 {
@@ -478,11 +478,11 @@ impl<B> OpTable<B> {
         }
         match state {
             State::Done { prev, next, direction, owed: true } => {
-                self.own(index).state.set(State::Done { prev, next, direction, owed: false });
+                slot.state.set(State::Done { prev, next, direction, owed: false });
             }
             State::Orphan { .. } => {
                 self.unlink_orphan(index);
-                self.release(index);
+                self.release(index, slot);
             }
             _ => {}
         }
@@ -510,14 +510,13 @@ impl<B> OpTable<B> {
     #[inline(always)]
     pub unsafe fn complete(&self, event: &Event) -> Resolution<B> {
         match self.posted_by(event) {
-            Ok((index, direction)) => {
-                let slot = self.own(index);
+            Ok((index, slot, direction)) => {
                 let lent = slot.lent.get();
                 let key = OpKey { index, generation: slot.generation.get() };
                 self.posted.set(self.posted.get() - 1);
                 // SAFETY: rule 2: the slot is `Posted`, and its event says that nobody uses the buffer any more.
                 let buf = unsafe { slot.empty() };
-                self.release(index);
+                self.release(index, slot);
                 Resolution::Done(Done::new(key, buf, checked(event, direction, lent)))
             }
             Err(resolution) => resolution,
@@ -532,8 +531,8 @@ impl<B> OpTable<B> {
     /// As for [`complete`](Self::complete).
     pub unsafe fn park(&self, event: &Event) -> Option<Resolution<B>> {
         match self.posted_by(event) {
-            Ok((index, direction)) => {
-                let event = checked(event, direction, self.own(index).lent.get());
+            Ok((index, slot, direction)) => {
+                let event = checked(event, direction, slot.lent.get());
                 self.park_at(index, direction, &event, false);
                 None
             }
@@ -611,7 +610,7 @@ impl<B> OpTable<B> {
             if owed {
                 self.orphan(index);
             } else {
-                self.release(index);
+                self.release(index, slot);
             }
         }
         Done::new(key, buf, event)
@@ -740,7 +739,7 @@ impl<B> Drop for Held<'_, B> {
         // SAFETY: rule 2: the slot is `Held`, its buffer was written and never lent.
         let buf = unsafe { slot.empty() };
         self.table.posted.set(self.table.posted.get() - 1);
-        self.table.release(self.index);
+        self.table.release(self.index, slot);
         drop(buf);
     }
 }
@@ -749,27 +748,24 @@ impl<B> Drop for Held<'_, B> {
 ///
 /// Providers set `len` for receives only (`man fi_cq`); for everything else a success moved all that was lent. A
 /// receive that claims more than was lent is not believed.
-#[inline]
+#[inline(always)]
 fn checked(event: &Event, direction: Direction, lent: usize) -> Event {
-    let good = match direction {
-        Direction::Transmit => event.len == lent,
-        Direction::Receive => event.len <= lent,
-    };
-    if good { *event } else { mended(*event, direction, lent) }
-}
-
-#[cold]
-fn mended(mut event: Event, direction: Direction, lent: usize) -> Event {
+    let mut event = *event;
     if event.is_error() {
         event.len = event.len.min(lent);
     } else if direction == Direction::Transmit {
         event.len = lent;
     } else if event.len > lent {
-        event.overflow = event.len - lent;
-        event.len = 0;
-        event.errno = Errno::EOTHER;
+        overrun(&mut event, lent);
     }
     event
+}
+
+#[cold]
+fn overrun(event: &mut Event, lent: usize) {
+    event.overflow = event.len - lent;
+    event.len = 0;
+    event.errno = Errno::EOTHER;
 }
 
 impl<B, S: ?Sized> fmt::Debug for OpTable<B, S> {
