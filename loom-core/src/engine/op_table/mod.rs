@@ -24,11 +24,19 @@
 
 #![allow(unsafe_code, reason = "buffers in slots: rules 1 to 7")]
 
-use core::cell::{Cell, UnsafeCell};
+mod closing;
+mod list;
+mod slot;
+
+use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::{ManuallyDrop, MaybeUninit};
+use core::mem::ManuallyDrop;
 
+pub use slot::Slot;
+
+use self::list::{List, NONE};
+use self::slot::Phase;
 use crate::buffer::{Buffer, Lent};
 use crate::completion::Done;
 use crate::error::{PostError, Rejected};
@@ -154,90 +162,6 @@ pub enum Taken<B> {
     Unknown,
 }
 
-const NONE: u32 = u32::MAX;
-
-/// One operation: its buffer, and what is known of it.
-#[repr(C)]
-pub struct Slot<B> {
-    buffer: UnsafeCell<MaybeUninit<B>>,
-    lent: Cell<usize>,
-    generation: Cell<u32>,
-    state: Cell<State>,
-    room: UnsafeCell<Room>,
-}
-
-impl<B> Slot<B> {
-    const fn free(next: u32) -> Self {
-        Slot {
-            buffer: UnsafeCell::new(MaybeUninit::uninit()),
-            lent: Cell::new(0),
-            generation: Cell::new(0),
-            state: Cell::new(State::Free { next }),
-            room: UnsafeCell::new(Room { space: [0; 8] }),
-        }
-    }
-
-    /// Moves a buffer in, and lets it say what it lends.
-    ///
-    /// # Safety
-    /// Rule 2: the slot is `Held`, so nobody else refers to its buffer.
-    #[inline]
-    unsafe fn fill(&self, buf: B) -> Lent
-    where
-        B: Buffer,
-    {
-        // SAFETY: the caller's promise.
-        let cell = unsafe { &mut *self.buffer.get() };
-        // Rule 1: the pointer is taken from the buffer in its slot.
-        cell.write(buf).lend()
-    }
-
-    /// Moves the buffer out.
-    ///
-    /// # Safety
-    /// Rule 2: a buffer is in the slot and lent to nobody. It is taken once.
-    #[inline]
-    unsafe fn empty(&self) -> B {
-        // SAFETY: the caller's promise.
-        let cell = unsafe { &*self.buffer.get() };
-        // SAFETY: as above.
-        unsafe { cell.assume_init_read() }
-    }
-}
-
-/// The provider's scratch space while the operation is posted, its event once that has arrived.
-#[derive(Clone, Copy)]
-union Room {
-    space: [u64; 8],
-    event: Event,
-}
-
-const _: () = assert!(size_of::<Room>() == 64, "fi_context2 is 64 bytes, and an event is not larger");
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// No buffer.
-    Free { next: u32 },
-    /// The buffer is in the slot and user code runs: not yet lent.
-    Held,
-    /// Lent.
-    Posted { endpoint: u16, kind: Kind },
-    /// Over, waiting to be taken; `owed` if its event may still come (rule 4).
-    Done { prev: u32, next: u32, direction: Direction, owed: bool },
-    /// Taken, but its event may still come (rule 4).
-    Orphan { next: u32, since: u32 },
-}
-
-#[derive(Clone, Copy)]
-struct List {
-    head: u32,
-    tail: u32,
-}
-
-impl List {
-    const EMPTY: List = List { head: NONE, tail: NONE };
-}
-
 /// A fixed number of slots, and who is in them.
 ///
 /// `S` is `[Slot<B>; N]` for the owner and `[Slot<B>]` for everybody else.
@@ -254,8 +178,8 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     /// Events that belonged to no operation in flight.
     strays: Cell<u64>,
     /// Completions waiting to be taken, oldest first, by direction.
-    parked: [Cell<List>; 2],
-    orphans: Cell<List>,
+    parked: [List; 2],
+    orphans: List,
     marker: PhantomData<B>,
     slots: S,
 }
@@ -286,8 +210,8 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
         set!(ghosts, [Cell::new(0), Cell::new(0)]);
         set!(events, Cell::new(0));
         set!(strays, Cell::new(0));
-        set!(parked, [Cell::new(List::EMPTY), Cell::new(List::EMPTY)]);
-        set!(orphans, Cell::new(List::EMPTY));
+        set!(parked, [List::new(), List::new()]);
+        set!(orphans, List::new());
         set!(marker, PhantomData);
         // SAFETY: as above.
         let slots = unsafe { &raw mut (*this).slots }.cast::<Slot<B>>();
@@ -357,7 +281,9 @@ impl<B> OpTable<B> {
         let _ = ManuallyDrop::new(held);
 
         slot.lent.set(lent.len());
-        slot.state.set(State::Posted { endpoint, kind });
+        slot.endpoint.set(endpoint);
+        slot.kind.set(kind);
+        slot.phase.set(Phase::Posted);
         match submit(&lent, self.context(slot, index)) {
             Ok(()) => Ok(OpKey { index, generation: slot.generation.get() }),
             Err(error) => {
@@ -374,7 +300,7 @@ impl<B> OpTable<B> {
     fn context(&self, slot: &Slot<B>, index: u32) -> Context {
         match self.kind {
             ContextKind::Word => Context::word(OpKey { index, generation: slot.generation.get() }.word()),
-            ContextKind::Space => Context::space(slot.room.get().cast()),
+            ContextKind::Space => Context::space(slot.space()),
         }
     }
 
@@ -390,15 +316,15 @@ impl<B> OpTable<B> {
             index => index,
         };
         let slot = self.own(index);
-        if let State::Free { next } = slot.state.get() {
-            self.free.set(next);
+        if slot.phase.get() == Phase::Free {
+            self.free.set(slot.after.get());
         }
         // Never zero, so that no operation has the context of `Context::NONE`.
         slot.generation.set(match slot.generation.get().wrapping_add(1) {
             0 => 1,
             generation => generation,
         });
-        slot.state.set(State::Held);
+        slot.phase.set(Phase::Held);
         // Rule 5 counts it from here on: `lend` may post.
         self.posted.set(self.posted.get() + 1);
         Some((index, slot))
@@ -407,20 +333,9 @@ impl<B> OpTable<B> {
     /// Puts a slot without a buffer back on the free list.
     #[inline]
     fn release(&self, index: u32, slot: &Slot<B>) {
-        slot.state.set(State::Free { next: self.free.get() });
+        slot.phase.set(Phase::Free);
+        slot.after.set(self.free.get());
         self.free.set(index);
-    }
-
-    /// Takes the oldest orphan, if as many events as the queue can hold have gone by since; rule 4.
-    #[cold]
-    fn reclaim_orphan(&self) -> Option<u32> {
-        let list = self.orphans.get();
-        let State::Orphan { next, since } = self.slot(list.head)?.state.get() else { return None };
-        if self.events.get().wrapping_sub(since) < self.horizon {
-            return None;
-        }
-        self.orphans.set(if next == NONE { List::EMPTY } else { List { head: next, tail: list.tail } });
-        Some(list.head)
     }
 
     /// The slot that an event's context names; rule 3.
@@ -432,7 +347,7 @@ impl<B> OpTable<B> {
                 (key.index < self.slots.len().try_into().ok()?).then_some(key.index)
             }
             ContextKind::Space => {
-                let base = self.slots.as_ptr().addr() + core::mem::offset_of!(Slot<B>, room);
+                let base = self.slots.as_ptr().addr() + Slot::<B>::SPACE;
                 let offset = usize::try_from(context).ok()?.checked_sub(base)?;
                 let index = offset / size_of::<Slot<B>>();
                 let exact = offset % size_of::<Slot<B>>() == 0 && index < self.slots.len();
@@ -443,7 +358,7 @@ impl<B> OpTable<B> {
 
     /// Finds the posted operation of an event; accounts for the event if there is none.
     #[inline]
-    fn posted_by(&self, event: &Event) -> Result<(u32, &Slot<B>, Direction), Resolution<B>> {
+    fn posted_by(&self, event: &Event) -> Result<(u32, &Slot<B>), Resolution<B>> {
         if self.kind == ContextKind::Space {
             self.events.set(self.events.get().wrapping_add(1));
         }
@@ -454,52 +369,11 @@ impl<B> OpTable<B> {
         let slot = self.own(index);
         let current =
             self.kind == ContextKind::Space || OpKey::from_word(event.context).generation == slot.generation.get();
-        match slot.state.get() {
-            State::Posted { kind, .. } if current => Ok((index, slot, kind.direction())),
-            state => Err(self.stray(index, slot, state, event)),
+        if current && slot.phase.get() == Phase::Posted {
+            Ok((index, slot))
+        } else {
+            Err(self.stray(index, event.context, event.flags))
         }
-    }
-
-    /// An event of an operation that is over: its endpoint was closed before it came, or it came twice.
-    #[cold]
-    fn stray(&self, index: u32, slot: &Slot<B>, state: State, event: &Event) -> Resolution<B> {
-        self.strays.set(self.strays.get() + 1);
-        if self.kind == ContextKind::Word {
-            if OpKey::from_word(event.context).generation == 0 {
-                // No operation has such a word: `Context::NONE`, for one, of an injected message that failed.
-                return Resolution::Foreign;
-            }
-            // Not every provider flags the events of what was cut off: any ghost will do.
-            let [transmits, receives] = &self.ghosts;
-            let of_receive = event.flags.contains(CompletionFlags::RECV);
-            let ghosts = if (of_receive && receives.get() > 0) || transmits.get() == 0 { receives } else { transmits };
-            ghosts.set(ghosts.get().saturating_sub(1));
-            return Resolution::Stale;
-        }
-        match state {
-            State::Done { prev, next, direction, owed: true } => {
-                slot.state.set(State::Done { prev, next, direction, owed: false });
-            }
-            State::Orphan { .. } => {
-                self.unlink_orphan(index);
-                self.release(index, slot);
-            }
-            _ => {}
-        }
-        Resolution::Stale
-    }
-
-    /// The transport's queue was read empty: with numbers as contexts, no event of a closed endpoint is left in it.
-    #[inline]
-    pub fn drained(&self) {
-        self.drained_of(Direction::Transmit);
-        self.drained_of(Direction::Receive);
-    }
-
-    /// As [`drained`](Self::drained), for a queue that reports one direction alone.
-    #[inline]
-    pub fn drained_of(&self, direction: Direction) {
-        self.ghosts[direction.list()].set(0);
     }
 
     /// Ends the operation that an event belongs to.
@@ -510,14 +384,14 @@ impl<B> OpTable<B> {
     #[inline(always)]
     pub unsafe fn complete(&self, event: &Event) -> Resolution<B> {
         match self.posted_by(event) {
-            Ok((index, slot, direction)) => {
-                let lent = slot.lent.get();
+            Ok((index, slot)) => {
+                let event = checked(event, slot.kind.get(), slot.lent.get());
                 let key = OpKey { index, generation: slot.generation.get() };
                 self.posted.set(self.posted.get() - 1);
                 // SAFETY: rule 2: the slot is `Posted`, and its event says that nobody uses the buffer any more.
                 let buf = unsafe { slot.empty() };
                 self.release(index, slot);
-                Resolution::Done(Done::new(key, buf, checked(event, direction, lent)))
+                Resolution::Done(Done::new(key, buf, event))
             }
             Err(resolution) => resolution,
         }
@@ -531,9 +405,10 @@ impl<B> OpTable<B> {
     /// As for [`complete`](Self::complete).
     pub unsafe fn park(&self, event: &Event) -> Option<Resolution<B>> {
         match self.posted_by(event) {
-            Ok((index, slot, direction)) => {
-                let event = checked(event, direction, slot.lent.get());
-                self.park_at(index, direction, &event, false);
+            Ok((index, slot)) => {
+                let event = checked(event, slot.kind.get(), slot.lent.get());
+                // SAFETY: the caller's promise: the operation is over.
+                unsafe { self.park_at(index, slot, event) };
                 None
             }
             Err(resolution) => Some(resolution),
@@ -541,35 +416,34 @@ impl<B> OpTable<B> {
     }
 
     /// Turns a posted operation into a parked completion.
-    fn park_at(&self, index: u32, direction: Direction, event: &Event, owed: bool) {
-        let slot = self.own(index);
-        // SAFETY: rule 2: the operation is over, so the provider does not use its scratch space any more.
-        unsafe { slot.room.get().write(Room { event: *event }) };
-        let parked = &self.parked[direction.list()];
-        let list = parked.get();
-        slot.state.set(State::Done { prev: list.tail, next: NONE, direction, owed });
-        if let Some(tail) = self.slot(list.tail)
-            && let State::Done { prev, direction, owed, .. } = tail.state.get()
-        {
-            tail.state.set(State::Done { prev, next: index, direction, owed });
-        }
-        parked.set(List { head: if list.head == NONE { index } else { list.head }, tail: index });
+    ///
+    /// # Safety
+    /// The operation is over: the provider uses neither its buffer nor its scratch space any more.
+    unsafe fn park_at(&self, index: u32, slot: &Slot<B>, event: Event) {
+        // SAFETY: the caller's promise.
+        unsafe { slot.keep(event) };
+        slot.phase.set(Phase::Done);
+        self.parked_like(slot).push(&self.slots, index);
         self.posted.set(self.posted.get() - 1);
+    }
+
+    /// The list of the completions which the queue of a slot's operation reports.
+    fn parked_like(&self, slot: &Slot<B>) -> &List {
+        &self.parked[slot.kind.get().direction().list()]
     }
 
     /// Takes the oldest completion of this direction that [`park`](Self::park) kept.
     pub fn take_parked(&self, direction: Direction) -> Option<Done<B>> {
-        let head = self.parked[direction.list()].get().head;
-        (head != NONE).then(|| self.take_at(head))
+        self.parked[direction.list()].first().map(|index| self.take_at(index))
     }
 
     /// Takes the completion of one operation, if it is over.
     pub fn take(&self, key: OpKey) -> Taken<B> {
         match self.slot(key.index) {
-            Some(slot) if slot.generation.get() == key.generation => match slot.state.get() {
-                State::Done { .. } => Taken::Done(self.take_at(key.index)),
-                State::Posted { .. } | State::Held => Taken::InFlight,
-                State::Free { .. } | State::Orphan { .. } => Taken::Unknown,
+            Some(slot) if slot.generation.get() == key.generation => match slot.phase.get() {
+                Phase::Done | Phase::Owed => Taken::Done(self.take_at(key.index)),
+                Phase::Posted | Phase::Held => Taken::InFlight,
+                Phase::Free | Phase::Orphan | Phase::Dropped => Taken::Unknown,
             },
             _ => Taken::Unknown,
         }
@@ -579,151 +453,35 @@ impl<B> OpTable<B> {
     #[must_use]
     pub fn context_of(&self, key: OpKey, endpoint: u16) -> Option<Context> {
         let slot = self.slot(key.index).filter(|slot| slot.generation.get() == key.generation)?;
-        match slot.state.get() {
-            State::Posted { endpoint: posted, .. } if posted == endpoint => Some(self.context(slot, key.index)),
-            _ => None,
-        }
+        let posted = slot.phase.get() == Phase::Posted && slot.endpoint.get() == endpoint;
+        posted.then(|| self.context(slot, key.index))
     }
 
     /// Everything that is in flight on an endpoint. Linear in the capacity.
     pub fn posted_on(&self, endpoint: u16) -> impl Iterator<Item = Posted> + '_ {
-        (0u32..).zip(&self.slots).filter_map(move |(index, slot)| match slot.state.get() {
-            State::Posted { endpoint: posted, kind } if posted == endpoint => {
-                Some(Posted { kind, len: slot.lent.get(), context: self.context(slot, index) })
-            }
-            _ => None,
+        let posted = move |slot: &Slot<B>| slot.phase.get() == Phase::Posted && slot.endpoint.get() == endpoint;
+        (0u32..).zip(&self.slots).filter(move |(_, slot)| posted(slot)).map(|(index, slot)| Posted {
+            kind: slot.kind.get(),
+            len: slot.lent.get(),
+            context: self.context(slot, index),
         })
     }
 
-    /// Takes the completion in a slot that is `Done`.
+    /// Takes the completion in a slot that is `Done` or `Owed`.
     fn take_at(&self, index: u32) -> Done<B> {
         let slot = self.own(index);
         let key = OpKey { index, generation: slot.generation.get() };
-        // SAFETY: rule 2: the slot is `Done`, so nobody else uses its room.
-        let room = unsafe { slot.room.get().read() };
-        // SAFETY: it holds the event since `park_at`.
-        let event = unsafe { room.event };
-        // SAFETY: as above, and its buffer is there and nobody uses it.
+        // SAFETY: the slot has a completion: its event was kept.
+        let event = unsafe { slot.kept() };
+        // SAFETY: rule 2: its buffer is there and nobody uses it.
         let buf = unsafe { slot.empty() };
-        if let State::Done { prev, next, direction, owed } = slot.state.get() {
-            self.unlink_parked(prev, next, direction);
-            if owed {
-                self.orphan(index);
-            } else {
-                self.release(index, slot);
-            }
+        self.parked_like(slot).unlink(&self.slots, index);
+        if slot.phase.get() == Phase::Owed {
+            self.orphan(index);
+        } else {
+            self.release(index, slot);
         }
         Done::new(key, buf, event)
-    }
-
-    fn unlink_parked(&self, before: u32, after: u32, direction: Direction) {
-        let parked = &self.parked[direction.list()];
-        let mut list = parked.get();
-        match self.slot(before).map(|slot| (slot, slot.state.get())) {
-            Some((slot, State::Done { prev, direction, owed, .. })) => {
-                slot.state.set(State::Done { prev, next: after, direction, owed });
-            }
-            _ => list.head = after,
-        }
-        match self.slot(after).map(|slot| (slot, slot.state.get())) {
-            Some((slot, State::Done { next, direction, owed, .. })) => {
-                slot.state.set(State::Done { prev: before, next, direction, owed });
-            }
-            _ => list.tail = before,
-        }
-        parked.set(list);
-    }
-
-    fn orphan(&self, index: u32) {
-        let list = self.orphans.get();
-        self.own(index).state.set(State::Orphan { next: NONE, since: self.events.get() });
-        if let Some(tail) = self.slot(list.tail)
-            && let State::Orphan { since, .. } = tail.state.get()
-        {
-            tail.state.set(State::Orphan { next: index, since });
-        }
-        self.orphans.set(List { head: if list.head == NONE { index } else { list.head }, tail: index });
-    }
-
-    /// Removes an orphan from the middle of the list. Linear: orphans exist only after an endpoint closed.
-    fn unlink_orphan(&self, index: u32) {
-        let mut list = self.orphans.get();
-        let (mut before, mut at) = (NONE, list.head);
-        while let Some(State::Orphan { next, .. }) = self.slot(at).map(|slot| slot.state.get()) {
-            if at == index {
-                match self.slot(before).map(|slot| (slot, slot.state.get())) {
-                    Some((slot, State::Orphan { since, .. })) => slot.state.set(State::Orphan { next, since }),
-                    _ => list.head = next,
-                }
-                if next == NONE {
-                    list.tail = before;
-                }
-                self.orphans.set(list);
-                return;
-            }
-            (before, at) = (at, next);
-        }
-    }
-
-    /// Ends every operation in flight of an endpoint that has been closed: each becomes a completion with
-    /// `ECANCELED`, so that its buffer comes back through the queue like any other.
-    ///
-    /// # Safety
-    /// The endpoint is closed: nobody touches what its operations lent, or their scratch space.
-    pub unsafe fn abandon(&self, endpoint: u16) {
-        #[expect(clippy::cast_possible_truncation, reason = "the capacity is below u32::MAX")]
-        for index in 0..self.slots.len() as u32 {
-            let State::Posted { endpoint: posted, kind } = self.own(index).state.get() else { continue };
-            if posted != endpoint {
-                continue;
-            }
-            let direction = kind.direction();
-            let event = Event::failure(0, kind.flags(), Errno::ECANCELED);
-            self.park_at(index, direction, &event, self.kind == ContextKind::Space);
-            if self.kind == ContextKind::Word {
-                let ghosts = &self.ghosts[direction.list()];
-                ghosts.set(ghosts.get() + 1);
-            }
-        }
-    }
-
-    /// Drops every buffer that is still in a slot.
-    ///
-    /// A buffer's destructor may panic: the others are dropped all the same.
-    ///
-    /// # Safety
-    /// Every endpoint that posted is closed.
-    pub unsafe fn drop_buffers(&self) {
-        DropFrom { table: self, index: 0 }.run();
-    }
-}
-
-/// Drops the buffers from `index` on, also when one of the destructors unwinds.
-struct DropFrom<'a, B> {
-    table: &'a OpTable<B>,
-    index: usize,
-}
-
-impl<B> DropFrom<'_, B> {
-    fn run(&mut self) {
-        while let Some(slot) = self.table.slots.get(self.index) {
-            self.index += 1;
-            match slot.state.get() {
-                State::Posted { .. } => self.table.posted.set(self.table.posted.get() - 1),
-                State::Done { prev, next, direction, .. } => self.table.unlink_parked(prev, next, direction),
-                _ => continue,
-            }
-            // Rule 6: neither found nor freed again, also by the destructor.
-            slot.state.set(State::Orphan { next: NONE, since: 0 });
-            // SAFETY: rule 2: the slot held a buffer, and `drop_buffers` was told that nobody uses it.
-            drop(unsafe { slot.empty() });
-        }
-    }
-}
-
-impl<B> Drop for DropFrom<'_, B> {
-    fn drop(&mut self) {
-        self.run();
     }
 }
 
@@ -749,23 +507,18 @@ impl<B> Drop for Held<'_, B> {
 /// Providers set `len` for receives only (`man fi_cq`); for everything else a success moved all that was lent. A
 /// receive that claims more than was lent is not believed.
 #[inline(always)]
-fn checked(event: &Event, direction: Direction, lent: usize) -> Event {
+fn checked(event: &Event, kind: Kind, lent: usize) -> Event {
     let mut event = *event;
     if event.is_error() {
         event.len = event.len.min(lent);
-    } else if direction == Direction::Transmit {
+    } else if kind != Kind::Receive {
         event.len = lent;
     } else if event.len > lent {
-        overrun(&mut event, lent);
+        event.overflow = event.len - lent;
+        event.len = 0;
+        event.errno = Errno::EOTHER;
     }
     event
-}
-
-#[cold]
-fn overrun(event: &mut Event, lent: usize) {
-    event.overflow = event.len - lent;
-    event.len = 0;
-    event.errno = Errno::EOTHER;
 }
 
 impl<B, S: ?Sized> fmt::Debug for OpTable<B, S> {
@@ -774,15 +527,6 @@ impl<B, S: ?Sized> fmt::Debug for OpTable<B, S> {
             .field("kind", &self.kind)
             .field("in_flight", &self.posted.get())
             .field("strays", &self.strays.get())
-            .finish_non_exhaustive()
-    }
-}
-
-impl<B> fmt::Debug for Slot<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot")
-            .field("generation", &self.generation.get())
-            .field("state", &self.state.get())
             .finish_non_exhaustive()
     }
 }

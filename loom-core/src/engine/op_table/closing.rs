@@ -1,0 +1,132 @@
+//! What the op table does when endpoints and queues close: rule 4.
+
+use super::slot::Phase;
+use super::{ContextKind, Direction, OpKey, OpTable, Resolution};
+use crate::transport::Event;
+use crate::vocabulary::{CompletionFlags, Errno};
+
+impl<B> OpTable<B> {
+    /// Ends every operation in flight of an endpoint that has been closed: each becomes a completion with
+    /// `ECANCELED`, so that its buffer comes back through the queue like any other.
+    ///
+    /// # Safety
+    /// The endpoint is closed: nobody touches what its operations lent, or their scratch space.
+    pub unsafe fn abandon(&self, endpoint: u16) {
+        for (index, slot) in (0u32..).zip(&self.slots) {
+            if slot.phase.get() != Phase::Posted || slot.endpoint.get() != endpoint {
+                continue;
+            }
+            let kind = slot.kind.get();
+            // SAFETY: the caller's promise: the operation is over.
+            unsafe { self.park_at(index, slot, Event::failure(0, kind.flags(), Errno::ECANCELED)) };
+            match self.kind {
+                ContextKind::Space => slot.phase.set(Phase::Owed),
+                ContextKind::Word => {
+                    let ghosts = &self.ghosts[kind.direction().list()];
+                    ghosts.set(ghosts.get() + 1);
+                }
+            }
+        }
+    }
+
+    /// An event of an operation that is over: its endpoint was closed before it came, or it came twice.
+    #[cold]
+    pub(super) fn stray(&self, index: u32, context: u64, flags: CompletionFlags) -> Resolution<B> {
+        self.strays.set(self.strays.get() + 1);
+        if self.kind == ContextKind::Word {
+            if OpKey::from_word(context).generation == 0 {
+                // No operation has such a word: `Context::NONE`, for one, of an injected message that failed.
+                return Resolution::Foreign;
+            }
+            // Not every provider flags the events of what was cut off: any ghost will do.
+            let [transmits, receives] = &self.ghosts;
+            let of_receive = flags.contains(CompletionFlags::RECV);
+            let ghosts = if (of_receive && receives.get() > 0) || transmits.get() == 0 { receives } else { transmits };
+            ghosts.set(ghosts.get().saturating_sub(1));
+            return Resolution::Stale;
+        }
+        let slot = self.own(index);
+        match slot.phase.get() {
+            Phase::Owed => slot.phase.set(Phase::Done),
+            Phase::Orphan => {
+                self.orphans.unlink(&self.slots, index);
+                self.release(index, slot);
+            }
+            _ => {}
+        }
+        Resolution::Stale
+    }
+
+    /// The transport's queue was read empty: with numbers as contexts, no event of a closed endpoint is left in it.
+    #[inline]
+    pub fn drained(&self) {
+        self.drained_of(Direction::Transmit);
+        self.drained_of(Direction::Receive);
+    }
+
+    /// As [`drained`](Self::drained), for a queue that reports one direction alone.
+    #[inline]
+    pub fn drained_of(&self, direction: Direction) {
+        self.ghosts[direction.list()].set(0);
+    }
+
+    /// Makes a slot whose completion was taken wait for its event.
+    pub(super) fn orphan(&self, index: u32) {
+        let slot = self.own(index);
+        slot.phase.set(Phase::Orphan);
+        slot.since.set(self.events.get());
+        self.orphans.push(&self.slots, index);
+    }
+
+    /// Takes the oldest orphan, if as many events as the queue can hold have gone by since.
+    #[cold]
+    pub(super) fn reclaim_orphan(&self) -> Option<u32> {
+        let index = self.orphans.first()?;
+        if self.events.get().wrapping_sub(self.own(index).since.get()) < self.horizon {
+            return None;
+        }
+        self.orphans.unlink(&self.slots, index);
+        Some(index)
+    }
+
+    /// Drops every buffer that is still in a slot.
+    ///
+    /// A buffer's destructor may panic: the others are dropped all the same.
+    ///
+    /// # Safety
+    /// Every endpoint that posted is closed.
+    pub unsafe fn drop_buffers(&self) {
+        DropFrom { table: self, index: 0 }.run();
+    }
+}
+
+/// Drops the buffers from `index` on, also when one of the destructors unwinds.
+struct DropFrom<'a, B> {
+    table: &'a OpTable<B>,
+    index: u32,
+}
+
+impl<B> DropFrom<'_, B> {
+    fn run(&mut self) {
+        let table = self.table;
+        while let Some(slot) = table.slots.get(self.index as usize) {
+            let index = self.index;
+            self.index += 1;
+            match slot.phase.get() {
+                Phase::Posted => table.posted.set(table.posted.get() - 1),
+                Phase::Done | Phase::Owed => table.parked_like(slot).unlink(&table.slots, index),
+                _ => continue,
+            }
+            // Rule 6: neither found nor used again, also by the destructor.
+            slot.phase.set(Phase::Dropped);
+            // SAFETY: rule 2: the slot held a buffer, and `drop_buffers` was told that nobody uses it.
+            drop(unsafe { slot.empty() });
+        }
+    }
+}
+
+impl<B> Drop for DropFrom<'_, B> {
+    fn drop(&mut self) {
+        self.run();
+    }
+}

@@ -1,0 +1,52 @@
+//! Lists of slots, linked by number through the slots themselves.
+
+use core::cell::Cell;
+
+use super::Slot;
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A list of slots, oldest first. A slot is in one list at most.
+#[derive(Debug)]
+pub(super) struct List {
+    head: Cell<u32>,
+    tail: Cell<u32>,
+}
+
+impl List {
+    pub(super) const fn new() -> Self {
+        List { head: Cell::new(NONE), tail: Cell::new(NONE) }
+    }
+
+    /// The oldest slot.
+    pub(super) fn first(&self) -> Option<u32> {
+        Some(self.head.get()).filter(|head| *head != NONE)
+    }
+
+    /// Appends a slot which is in no list.
+    pub(super) fn push<B>(&self, slots: &[Slot<B>], index: u32) {
+        let before = self.tail.replace(index);
+        self.join(slots, before, index);
+        self.join(slots, index, NONE);
+    }
+
+    /// Takes a slot out of this list, which it is in.
+    pub(super) fn unlink<B>(&self, slots: &[Slot<B>], index: u32) {
+        if let Some(slot) = slots.get(index as usize) {
+            self.join(slots, slot.before.get(), slot.after.get());
+        }
+    }
+
+    /// Makes two slots neighbours, or one of them an end of the list.
+    fn join<B>(&self, slots: &[Slot<B>], before: u32, after: u32) {
+        match slots.get(before as usize) {
+            Some(slot) => slot.after.set(after),
+            None => self.head.set(after),
+        }
+        match slots.get(after as usize) {
+            Some(slot) => slot.before.set(before),
+            None => self.tail.set(before),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! [`Slot`]: one operation, its buffer, and what is known of it.
+
+use core::cell::{Cell, UnsafeCell};
+use core::fmt;
+use core::mem::MaybeUninit;
+
+use super::Kind;
+use super::list::NONE;
+use crate::buffer::{Buffer, Lent};
+use crate::transport::Event;
+
+/// One operation: its buffer, and what is known of it.
+///
+/// Each fact is a cell of its own: they are written and read again within nanoseconds, and a processor is slow to read
+/// together what it has just written apart.
+#[repr(C)]
+pub struct Slot<B> {
+    buffer: UnsafeCell<MaybeUninit<B>>,
+    /// How many bytes the buffer lent.
+    pub(super) lent: Cell<usize>,
+    pub(super) generation: Cell<u32>,
+    pub(super) phase: Cell<Phase>,
+    /// What is or was posted.
+    pub(super) kind: Cell<Kind>,
+    /// Through which endpoint.
+    pub(super) endpoint: Cell<u16>,
+    /// The neighbours in the list that the phase implies.
+    pub(super) before: Cell<u32>,
+    pub(super) after: Cell<u32>,
+    /// The count of events when the slot became an orphan.
+    pub(super) since: Cell<u32>,
+    room: UnsafeCell<Room>,
+}
+
+/// What a slot is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// No buffer; in the free list.
+    Free,
+    /// The buffer is in the slot and user code runs: not yet lent.
+    Held,
+    /// Lent.
+    Posted,
+    /// Over, waiting to be taken; in a list of parked completions.
+    Done,
+    /// As `Done`, and its event may still come (rule 4).
+    Owed,
+    /// Taken, but its event may still come (rule 4); in the list of orphans.
+    Orphan,
+    /// The buffer was dropped with the table, which is not used any more.
+    Dropped,
+}
+
+/// The provider's scratch space while the operation is posted, its event once that has arrived.
+#[derive(Clone, Copy)]
+union Room {
+    space: [u64; 8],
+    event: Event,
+}
+
+const _: () = assert!(size_of::<Room>() == 64, "fi_context2 is 64 bytes, and an event is not larger");
+
+impl<B> Slot<B> {
+    /// A free slot, before another one in the free list.
+    pub(super) const fn free(after: u32) -> Self {
+        Slot {
+            buffer: UnsafeCell::new(MaybeUninit::uninit()),
+            lent: Cell::new(0),
+            generation: Cell::new(0),
+            phase: Cell::new(Phase::Free),
+            kind: Cell::new(Kind::Send),
+            endpoint: Cell::new(0),
+            before: Cell::new(NONE),
+            after: Cell::new(after),
+            since: Cell::new(0),
+            room: UnsafeCell::new(Room { space: [0; 8] }),
+        }
+    }
+
+    /// Where the scratch space is in a slot.
+    pub(super) const SPACE: usize = core::mem::offset_of!(Self, room);
+
+    /// The provider's scratch space.
+    #[inline]
+    pub(super) const fn space(&self) -> *mut [u64; 8] {
+        self.room.get().cast()
+    }
+
+    /// Moves a buffer in, and lets it say what it lends.
+    ///
+    /// # Safety
+    /// Rule 2: the slot is `Held`, so nobody else refers to its buffer.
+    #[inline]
+    pub(super) unsafe fn fill(&self, buf: B) -> Lent
+    where
+        B: Buffer,
+    {
+        // SAFETY: the caller's promise.
+        let cell = unsafe { &mut *self.buffer.get() };
+        // Rule 1: the pointer is taken from the buffer in its slot.
+        cell.write(buf).lend()
+    }
+
+    /// Moves the buffer out.
+    ///
+    /// # Safety
+    /// Rule 2: a buffer is in the slot and lent to nobody. It is taken once.
+    #[inline]
+    pub(super) unsafe fn empty(&self) -> B {
+        // SAFETY: the caller's promise.
+        let cell = unsafe { &*self.buffer.get() };
+        // SAFETY: as above.
+        unsafe { cell.assume_init_read() }
+    }
+
+    /// Keeps an event where the scratch space was.
+    ///
+    /// # Safety
+    /// The operation is over: the provider does not use its scratch space any more.
+    pub(super) unsafe fn keep(&self, event: Event) {
+        // SAFETY: the caller's promise.
+        unsafe { self.room.get().write(Room { event }) };
+    }
+
+    /// The event that was kept.
+    ///
+    /// # Safety
+    /// One was, since the operation was posted.
+    pub(super) unsafe fn kept(&self) -> Event {
+        // SAFETY: nobody else uses the room since the event was kept.
+        let room = unsafe { self.room.get().read() };
+        // SAFETY: the caller's promise.
+        unsafe { room.event }
+    }
+}
+
+impl<B> fmt::Debug for Slot<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("generation", &self.generation.get())
+            .field("phase", &self.phase.get())
+            .finish_non_exhaustive()
+    }
+}
