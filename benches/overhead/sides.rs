@@ -64,8 +64,17 @@ fn insist<'b, T: Transport>(
 }
 
 impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
+    // Its own function, as on the C side, for both sizes.
+    #[inline(never)]
+    fn exchange(&self, mut buffers: Buffers<'b>, count: u32) -> Buffers<'b> {
+        for _ in 0..count {
+            self.exchange_once(&mut buffers);
+        }
+        buffers
+    }
+
     #[inline(always)]
-    fn exchange(&self, buffers: &mut Buffers<'b>) {
+    fn exchange_once(&self, buffers: &mut Buffers<'b>) {
         let (from, into) = (buffers.from.take().expect("at hand"), buffers.into.take().expect("at hand"));
         let received = insist(self.cq, into, |buf| self.b.tagged_recv(Source::Any, Tag(7), buf));
         insist(self.cq, from, |buf| self.a.tagged_send(self.to_b, Tag(7), buf));
@@ -83,11 +92,8 @@ impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
 
 impl<T: Transport> Side for Loom<'_, '_, '_, T> {
     fn tagged(&mut self, count: u32) {
-        let mut buffers = Buffers { from: self.short.from.take(), into: self.short.into.take() };
-        for _ in 0..count {
-            self.exchange(&mut buffers);
-        }
-        self.short = buffers;
+        let buffers = Buffers { from: self.short.from.take(), into: self.short.into.take() };
+        self.short = self.exchange(buffers, count);
     }
 
     fn write(&mut self, count: u32) {
@@ -111,11 +117,8 @@ impl<T: Transport> Side for Loom<'_, '_, '_, T> {
     }
 
     fn large(&mut self, count: u32) {
-        let mut buffers = Buffers { from: self.long.from.take(), into: self.long.into.take() };
-        for _ in 0..count {
-            self.exchange(&mut buffers);
-        }
-        self.long = buffers;
+        let buffers = Buffers { from: self.long.from.take(), into: self.long.into.take() };
+        self.long = self.exchange(buffers, count);
     }
 }
 

@@ -79,15 +79,19 @@ impl Batch {
         }
         self.next += 1;
         let entry = self.entries.get(index)?;
-        let source = core::mem::replace(self.sources.get_mut(index)?, FabricAddr::NOTAVAIL.0);
         let flags = CompletionFlags::from_bits_retain(entry.flags);
+        let source = if flags.intersects(FROM_PEERS) {
+            FabricAddr(core::mem::replace(self.sources.get_mut(index)?, FabricAddr::NOTAVAIL.0))
+        } else {
+            FabricAddr::UNSPEC
+        };
         self.reported = Event {
             context: entry.op_context.addr() as u64,
             flags,
             len: entry.len,
             tag: tag(flags, entry.tag),
             data: data(flags, entry.data),
-            source: if flags.intersects(FROM_PEERS) { FabricAddr(source) } else { FabricAddr::UNSPEC },
+            source,
             errno: Errno::from_raw(0),
             provider_errno: 0,
             overflow: 0,

@@ -53,12 +53,11 @@ impl<'s> PeerTable<'s> {
     #[must_use]
     pub fn addr(&self, peer: Peer) -> Option<FabricAddr> {
         let entry = self.entries.get(peer.index as usize)?;
-        // Acquire: pairs with the release of `insert`, so that the address belongs to this generation or a later one;
-        // the second look tells which.
-        let before = entry.generation.load(Ordering::Acquire);
+        // The address is of the handle's generation or a later one: the handle came after it was stored. Acquire: pairs
+        // with the release of `insert`, so that whoever sees a later address also sees that this generation is over.
         let addr = entry.addr.load(Ordering::Acquire);
-        let after = entry.generation.load(Ordering::Relaxed);
-        (before == peer.generation && after == before && before % 2 == 1).then_some(FabricAddr(addr))
+        let generation = entry.generation.load(Ordering::Relaxed);
+        (generation == peer.generation).then_some(FabricAddr(addr))
     }
 
     /// The peer of a fabric address, if it is in the table.
@@ -67,9 +66,10 @@ impl<'s> PeerTable<'s> {
     pub fn peer(&self, addr: FabricAddr) -> Option<Peer> {
         let index = Self::index(addr);
         let entry = self.entries.get(index as usize)?;
+        // Acquire: as if the handle came from whoever inserted it.
         let generation = entry.generation.load(Ordering::Acquire);
         let peer = Peer { index, generation };
-        (self.addr(peer)? == addr).then_some(peer)
+        (generation % 2 == 1 && self.addr(peer)? == addr).then_some(peer)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the low half is the index")]

@@ -1,7 +1,7 @@
 //! What the op table does when endpoints and queues close: rule 4.
 
 use super::slot::Phase;
-use super::{ContextKind, Direction, OpKey, OpTable, Resolution};
+use super::{ContextKind, Direction, OpKey, OpTable, Resolution, Slot};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
@@ -24,15 +24,18 @@ impl<B> OpTable<B> {
                 ContextKind::Word => {
                     let ghosts = &self.ghosts[kind.direction().list()];
                     ghosts.set(ghosts.get() + 1);
+                    self.room.set(self.room.get() - 1);
                 }
             }
         }
     }
 
-    /// An event of an operation that is over: its endpoint was closed before it came, or it came twice.
+    /// An event of an operation that is over, because its endpoint was closed before it came, or it came twice; or of none
+    /// at all.
     #[cold]
-    pub(super) fn stray(&self, index: u32, context: u64, flags: CompletionFlags) -> Resolution<B> {
+    pub(super) fn stray(&self, index: Option<u32>, context: u64, flags: CompletionFlags) -> Resolution<B> {
         self.strays.set(self.strays.get() + 1);
+        let Some(index) = index else { return Resolution::Foreign };
         if self.kind == ContextKind::Word {
             if OpKey::from_word(context).generation == 0 {
                 // No operation has such a word: `Context::NONE`, for one, of an injected message that failed.
@@ -42,7 +45,10 @@ impl<B> OpTable<B> {
             let [transmits, receives] = &self.ghosts;
             let of_receive = flags.contains(CompletionFlags::RECV);
             let ghosts = if (of_receive && receives.get() > 0) || transmits.get() == 0 { receives } else { transmits };
-            ghosts.set(ghosts.get().saturating_sub(1));
+            if let Some(left) = ghosts.get().checked_sub(1) {
+                ghosts.set(left);
+                self.make_room();
+            }
             return Resolution::Stale;
         }
         let slot = self.own(index);
@@ -67,7 +73,8 @@ impl<B> OpTable<B> {
     /// As [`drained`](Self::drained), for a queue that reports one direction alone.
     #[inline]
     pub fn drained_of(&self, direction: Direction) {
-        self.ghosts[direction.list()].set(0);
+        let gone = self.ghosts[direction.list()].replace(0);
+        self.room.set(self.room.get() + gone);
     }
 
     /// Makes a slot whose completion was taken wait for its event.
@@ -80,13 +87,14 @@ impl<B> OpTable<B> {
 
     /// Takes the oldest orphan, if as many events as the queue can hold have gone by since.
     #[cold]
-    pub(super) fn reclaim_orphan(&self) -> Option<u32> {
+    pub(super) fn reclaim_orphan(&self) -> Option<(u32, &Slot<B>)> {
         let index = self.orphans.first()?;
-        if self.events.get().wrapping_sub(self.own(index).since.get()) < self.horizon {
+        let slot = self.own(index);
+        if self.events.get().wrapping_sub(slot.since.get()) < self.horizon {
             return None;
         }
         self.orphans.unlink(&self.slots, index);
-        Some(index)
+        Some((index, slot))
     }
 
     /// Drops every buffer that is still in a slot.
@@ -113,7 +121,7 @@ impl<B> DropFrom<'_, B> {
             let index = self.index;
             self.index += 1;
             match slot.phase.get() {
-                Phase::Posted => table.posted.set(table.posted.get() - 1),
+                Phase::Posted => table.make_room(),
                 Phase::Done | Phase::Owed => table.parked_like(slot).unlink(&table.slots, index),
                 _ => continue,
             }

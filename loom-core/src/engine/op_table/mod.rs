@@ -170,7 +170,8 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     /// How many events the queue can hold: the horizon of rule 4.
     horizon: u32,
     free: Cell<u32>,
-    posted: Cell<u32>,
+    /// How many more operations rule 5 admits.
+    room: Cell<u32>,
     /// Operations of closed endpoints whose events may still lie in the queue, by direction; rule 5.
     ghosts: [Cell<u32>; 2],
     /// Events seen, modulo 2^32; rule 4.
@@ -206,7 +207,9 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
         set!(kind, kind);
         set!(horizon, horizon);
         set!(free, Cell::new(0));
-        set!(posted, Cell::new(0));
+        #[expect(clippy::cast_possible_truncation, reason = "N < u32::MAX, asserted above")]
+        let capacity = N as u32;
+        set!(room, Cell::new(capacity));
         set!(ghosts, [Cell::new(0), Cell::new(0)]);
         set!(events, Cell::new(0));
         set!(strays, Cell::new(0));
@@ -215,9 +218,8 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
         set!(marker, PhantomData);
         // SAFETY: as above.
         let slots = unsafe { &raw mut (*this).slots }.cast::<Slot<B>>();
-        #[expect(clippy::cast_possible_truncation, reason = "N < u32::MAX, asserted above")]
-        for index in 0..N as u32 {
-            let next = if index as usize + 1 == N { NONE } else { index + 1 };
+        for index in 0..capacity {
+            let next = if index + 1 == capacity { NONE } else { index + 1 };
             // SAFETY: index < N.
             let slot = unsafe { slots.add(index as usize) };
             // SAFETY: as above.
@@ -236,7 +238,8 @@ impl<B> OpTable<B> {
     /// How many operations are in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.posted.get() as usize
+        let [transmits, receives] = &self.ghosts;
+        self.capacity() - (self.room.get() + transmits.get() + receives.get()) as usize
     }
 
     /// How many events belonged to no operation in flight: late ones of closed endpoints, and providers' oddities.
@@ -287,7 +290,7 @@ impl<B> OpTable<B> {
         match submit(&lent, self.context(slot, index)) {
             Ok(()) => Ok(OpKey { index, generation: slot.generation.get() }),
             Err(error) => {
-                self.posted.set(self.posted.get() - 1);
+                self.make_room();
                 // SAFETY: rule 2: the buffer was written above and the refused post lent nothing.
                 let buf = unsafe { slot.empty() };
                 self.release(index, slot);
@@ -307,27 +310,25 @@ impl<B> OpTable<B> {
     /// Takes a slot from the free list; it is then `Held` and has a new generation.
     #[inline]
     fn reserve(&self) -> Option<(u32, &Slot<B>)> {
-        let [transmits, receives] = &self.ghosts;
-        if self.posted.get() as usize + transmits.get() as usize + receives.get() as usize >= self.capacity() {
-            return None;
-        }
-        let index = match self.free.get() {
-            NONE => self.reclaim_orphan()?,
-            index => index,
+        let room = self.room.get().checked_sub(1)?;
+        let free = self.free.get();
+        let (index, slot) = match self.slot(free) {
+            Some(slot) => {
+                self.free.set(slot.after.get());
+                (free, slot)
+            }
+            None => self.reclaim_orphan()?,
         };
-        let slot = self.own(index);
-        if slot.phase.get() == Phase::Free {
-            self.free.set(slot.after.get());
-        }
-        // Never zero, so that no operation has the context of `Context::NONE`.
-        slot.generation.set(match slot.generation.get().wrapping_add(1) {
-            0 => 1,
-            generation => generation,
-        });
-        slot.phase.set(Phase::Held);
+        slot.hold();
         // Rule 5 counts it from here on: `lend` may post.
-        self.posted.set(self.posted.get() + 1);
+        self.room.set(room);
         Some((index, slot))
+    }
+
+    /// An operation is over: rule 5 admits another one.
+    #[inline]
+    fn make_room(&self) {
+        self.room.set(self.room.get() + 1);
     }
 
     /// Puts a slot without a buffer back on the free list.
@@ -338,42 +339,33 @@ impl<B> OpTable<B> {
         self.free.set(index);
     }
 
-    /// The slot that an event's context names; rule 3.
+    /// Finds the posted operation of an event, by rule 3; accounts for the event if there is none.
     #[inline]
-    fn find(&self, context: u64) -> Option<u32> {
-        match self.kind {
+    fn posted_by(&self, event: &Event) -> Result<(u32, &Slot<B>), Resolution<B>> {
+        let (found, current) = match self.kind {
             ContextKind::Word => {
-                let key = OpKey::from_word(context);
-                (key.index < self.slots.len().try_into().ok()?).then_some(key.index)
+                let key = OpKey::from_word(event.context);
+                let slot = self.slot(key.index);
+                (slot.map(|slot| (key.index, slot)), slot.is_some_and(|slot| slot.generation.get() == key.generation))
             }
             ContextKind::Space => {
-                let base = self.slots.as_ptr().addr() + Slot::<B>::SPACE;
-                let offset = usize::try_from(context).ok()?.checked_sub(base)?;
-                let index = offset / size_of::<Slot<B>>();
-                let exact = offset % size_of::<Slot<B>>() == 0 && index < self.slots.len();
-                if exact { index.try_into().ok() } else { None }
+                self.events.set(self.events.get().wrapping_add(1));
+                (self.by_address(event.context), true)
             }
+        };
+        match found {
+            Some((index, slot)) if current && slot.phase.get() == Phase::Posted => Ok((index, slot)),
+            found => Err(self.stray(found.map(|(index, _)| index), event.context, event.flags)),
         }
     }
 
-    /// Finds the posted operation of an event; accounts for the event if there is none.
-    #[inline]
-    fn posted_by(&self, event: &Event) -> Result<(u32, &Slot<B>), Resolution<B>> {
-        if self.kind == ContextKind::Space {
-            self.events.set(self.events.get().wrapping_add(1));
-        }
-        let Some(index) = self.find(event.context) else {
-            self.strays.set(self.strays.get() + 1);
-            return Err(Resolution::Foreign);
-        };
-        let slot = self.own(index);
-        let current =
-            self.kind == ContextKind::Space || OpKey::from_word(event.context).generation == slot.generation.get();
-        if current && slot.phase.get() == Phase::Posted {
-            Ok((index, slot))
-        } else {
-            Err(self.stray(index, event.context, event.flags))
-        }
+    /// The slot whose scratch space has this address.
+    fn by_address(&self, address: u64) -> Option<(u32, &Slot<B>)> {
+        let base = self.slots.as_ptr().addr() + Slot::<B>::SPACE;
+        let offset = usize::try_from(address).ok()?.checked_sub(base)?;
+        let index = u32::try_from(offset / size_of::<Slot<B>>()).ok()?;
+        let slot = self.slot(index)?;
+        (offset % size_of::<Slot<B>>() == 0).then_some((index, slot))
     }
 
     /// Ends the operation that an event belongs to.
@@ -387,7 +379,7 @@ impl<B> OpTable<B> {
             Ok((index, slot)) => {
                 let event = checked(event, slot.kind.get(), slot.lent.get());
                 let key = OpKey { index, generation: slot.generation.get() };
-                self.posted.set(self.posted.get() - 1);
+                self.make_room();
                 // SAFETY: rule 2: the slot is `Posted`, and its event says that nobody uses the buffer any more.
                 let buf = unsafe { slot.empty() };
                 self.release(index, slot);
@@ -424,7 +416,7 @@ impl<B> OpTable<B> {
         unsafe { slot.keep(event) };
         slot.phase.set(Phase::Done);
         self.parked_like(slot).push(&self.slots, index);
-        self.posted.set(self.posted.get() - 1);
+        self.make_room();
     }
 
     /// The list of the completions which the queue of a slot's operation reports.
@@ -496,7 +488,7 @@ impl<B> Drop for Held<'_, B> {
         let slot = self.table.own(self.index);
         // SAFETY: rule 2: the slot is `Held`, its buffer was written and never lent.
         let buf = unsafe { slot.empty() };
-        self.table.posted.set(self.table.posted.get() - 1);
+        self.table.make_room();
         self.table.release(self.index, slot);
         drop(buf);
     }
@@ -525,7 +517,7 @@ impl<B, S: ?Sized> fmt::Debug for OpTable<B, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpTable")
             .field("kind", &self.kind)
-            .field("in_flight", &self.posted.get())
+            .field("room", &self.room.get())
             .field("strays", &self.strays.get())
             .finish_non_exhaustive()
     }

@@ -18,6 +18,7 @@ pub struct Slot<B> {
     buffer: UnsafeCell<MaybeUninit<B>>,
     /// How many bytes the buffer lent.
     pub(super) lent: Cell<usize>,
+    /// Odd, and so never zero: no operation has the context of `Context::NONE`.
     pub(super) generation: Cell<u32>,
     pub(super) phase: Cell<Phase>,
     /// What is or was posted.
@@ -66,7 +67,7 @@ impl<B> Slot<B> {
         Slot {
             buffer: UnsafeCell::new(MaybeUninit::uninit()),
             lent: Cell::new(0),
-            generation: Cell::new(0),
+            generation: Cell::new(u32::MAX),
             phase: Cell::new(Phase::Free),
             kind: Cell::new(Kind::Send),
             endpoint: Cell::new(0),
@@ -75,6 +76,13 @@ impl<B> Slot<B> {
             since: Cell::new(0),
             room: UnsafeCell::new(Room { space: [0; 8] }),
         }
+    }
+
+    /// Begins the slot's next life.
+    #[inline]
+    pub(super) fn hold(&self) {
+        self.generation.set(self.generation.get().wrapping_add(2));
+        self.phase.set(Phase::Held);
     }
 
     /// Where the scratch space is in a slot.
