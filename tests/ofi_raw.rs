@@ -77,7 +77,11 @@ impl<L: Level> Side<L> {
 
     fn poll(&self) -> Option<Event> {
         // SAFETY: the queue is open.
-        unsafe { Raw::<L>::cq_poll(&self.cq) }.unwrap().copied()
+        match unsafe { Raw::<L>::cq_poll(&self.cq) } {
+            // SAFETY: as above.
+            Err(Errno::EAVAIL) => unsafe { Raw::<L>::cq_read_error(&self.cq) }.unwrap(),
+            event => event.unwrap().copied(),
+        }
     }
 
     fn close_endpoint(&self) -> Closing {

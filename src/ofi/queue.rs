@@ -79,7 +79,8 @@ impl Batch {
         }
         self.next += 1;
         let entry = self.entries.get(index)?;
-        let flags = CompletionFlags::from_bits_retain(entry.flags);
+        // SAFETY: x
+        let flags = CompletionFlags::from_bits_retain(unsafe { (&raw const entry.flags).read_volatile() });
         let source = if flags.intersects(FROM_PEERS) {
             FabricAddr(core::mem::replace(self.sources.get_mut(index)?, FabricAddr::NOTAVAIL.0))
         } else {
@@ -153,7 +154,7 @@ pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
     unsafe { close(cq.fid()) }
 }
 
-// Always inlined, but for the errors: see `Transport::cq_poll`.
+// Always inlined: see `Transport::cq_poll`.
 #[inline(always)]
 pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<&Event>, Errno> {
     // SAFETY: `open` initialised the batch, its memory is ours, and one thread at a time polls the queue (contract of
@@ -164,31 +165,15 @@ pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<&Event>, Errno> {
         // SAFETY: the contract of callers.
         let code = unsafe { fill(cq, batch) };
         if code <= 0 {
-            // SAFETY: the contract of callers.
-            return if code == 0 || code == AGAIN { Ok(None) } else { unsafe { failed(cq, batch, code) } };
+            return if code == 0 || code == AGAIN { Ok(None) } else { Err(errno(code)) };
         }
         batch.was_read(code.cast_unsigned());
     }
     Ok(batch.report())
 }
 
-/// What is behind a negative return value of a read.
-#[cold]
-unsafe fn failed<'q, L>(cq: &'q Cq<L>, batch: &'q mut Batch, code: isize) -> Result<Option<&'q Event>, Errno> {
-    match code {
-        // SAFETY: the contract of callers.
-        AVAILABLE => Ok(unsafe { read_error(cq) }?.map(|event| {
-            batch.reported = event;
-            &batch.reported
-        })),
-        code => Err(errno(code)),
-    }
-}
-
 /// Nothing to read.
 const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
-/// The next entry is an error, to be read with `fi_cq_readerr`.
-const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
 
 /// `fi_cq_read` or `fi_cq_readfrom` into the batch, which is empty.
 #[inline(always)]
@@ -217,7 +202,7 @@ struct ErrorEntry {
 
 /// `fi_cq_readerr`
 #[cold]
-unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
+pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     let raw = cq.fid.raw();
     let Some(read) = entry!(raw, ops => readerr) else { return Err(Errno::ENOSYS) };
     // All zeros: no memory is lent for the provider's own data (`err_data_size`), which would not outlive the next read.

@@ -153,6 +153,11 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     }
 
     #[inline]
+    unsafe fn cq_read_error(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { queue::read_error(cq) }
+    }
+
     unsafe fn cq_error_text(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
         // SAFETY: the contract of callers.
         unsafe { queue::error_text(cq, provider_errno, out) }

@@ -386,9 +386,29 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
                     }
                 }
                 Ok(None) => return Ok(None),
-                Err(errno) => return Err(CqError::Queue(errno)),
+                Err(errno) => {
+                    if let Some(completion) = self.resolve_failed(queue, errno)? {
+                        return Ok(Some(completion));
+                    }
+                }
             }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn resolve_failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Completion<B>>, CqError> {
+        Ok(self.failed(queue, errno)?.and_then(|event| self.resolve(&event)))
+    }
+
+    /// The event behind an error of a poll, if there is one.
+    #[cold]
+    fn failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Event>, CqError> {
+        if errno != Errno::EAVAIL {
+            return Err(CqError::Queue(errno));
+        }
+        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+        unsafe { T::cq_read_error(queue) }.map_err(CqError::Queue)
     }
 
     /// The next completion of one direction. Those of the other are kept: one raw queue may report both.
@@ -438,7 +458,11 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
             return Err(CqError::PeerEvents);
         }
         // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
-        let Some(event) = unsafe { T::cq_poll(queue) }.map_err(CqError::Queue)? else { return Ok(false) };
+        let event = match unsafe { T::cq_poll(queue) } {
+            Ok(event) => event.copied(),
+            Err(errno) => self.failed(queue, errno)?,
+        };
+        let Some(event) = &event else { return Ok(false) };
         let bystander = Self::bystander_by_flags(event).or_else(|| {
             // SAFETY: the transport has just reported the event, and a queue has one table.
             match unsafe { self.ops.park(event) } {

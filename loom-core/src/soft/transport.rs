@@ -340,6 +340,11 @@ unsafe impl<'n> Transport for Soft<'n> {
         Ok(queue.pop())
     }
 
+    /// Failed operations are events like all others.
+    unsafe fn cq_read_error(_: &Self::Cq) -> Result<Option<Event>, Errno> {
+        Ok(None)
+    }
+
     unsafe fn cq_error_text(_: &Self::Cq, provider_errno: i32, out: &mut [u8]) -> usize {
         let text = Errno::from_raw(provider_errno).text().as_bytes();
         out.iter_mut().zip(text).map(|(to, from)| *to = *from).count()
