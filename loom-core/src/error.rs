@@ -131,8 +131,8 @@ pub enum OpenError {
     TooManyEndpoints,
     /// The memory may not be accessed as the region asks for.
     Access,
-    /// Memory is to be borrowed by a region, and an endpoint is open through which peers could reach it after the borrow.
-    EndpointsOpen,
+    /// Memory is to be borrowed by a region, and a queue is open whose endpoints could let peers reach it after the borrow.
+    QueueOpen,
     /// The provider refused.
     Errno(Errno),
 }
@@ -155,9 +155,7 @@ impl fmt::Display for OpenError {
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
             OpenError::Connected => f.write_str("the info does not describe a connectionless endpoint"),
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),
-            OpenError::EndpointsOpen => {
-                f.write_str("a scope of borrowed memory has to begin before the endpoints of its domain are opened")
-            }
+            OpenError::QueueOpen => f.write_str("a scope of borrowed memory has to be around the queues of its domain"),
             OpenError::Errno(errno) => write!(f, "the provider refused: {errno}"),
         }
     }

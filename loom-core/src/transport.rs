@@ -110,18 +110,6 @@ impl Event {
         event
     }
 
-    /// A copy.
-    ///
-    /// Events are read within nanoseconds of being written, field by field. A compiler likes to copy two fields with one
-    /// instruction, and a processor stalls when it reads together what it has just written apart: that alone is a twentieth
-    /// of the cost of an operation. So the tag is read by itself.
-    #[inline(always)]
-    pub(crate) fn copied(&self) -> Self {
-        // SAFETY: a reference to an initialised field.
-        let tag = unsafe { (&raw const self.tag).read_volatile() };
-        Event { tag, ..*self }
-    }
-
     /// Whether the operation failed.
     #[inline]
     #[must_use]

@@ -1,8 +1,8 @@
 //! The allocation gate: what loom's objects do after they are opened takes no memory.
 //!
-//! Each kind of operation runs for many rounds on each transport: the software transport and, with the feature
-//! `libfabric`, the providers named in `PROVIDERS`. What a transport cannot do is listed as skipped, with the reason.
-//! While the rounds run,
+//! Each kind of operation runs for 10^5 rounds (a tenth of that in the dev profile) on each transport: the software
+//! transport and, with the feature `libfabric`, the providers named in `PROVIDERS`. What a transport cannot do is listed as
+//! skipped, with the reason. While the rounds run,
 //!
 //! - every call of the Rust global allocator by this thread is counted, and has to be absent ([`gate`]);
 //! - the allocator that the objects were opened with refuses, and counts, whatever it is asked ([`seal`]);
@@ -50,7 +50,7 @@ use loom_core::objects::info::Info;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 
-use cases::{CASES, Case, Facts, Kind, ROUNDS};
+use cases::{CASES, Case, Facts, Kind, ROUNDS, scaled};
 use seal::Seal;
 use steady::{Plant, run};
 
@@ -118,7 +118,7 @@ fn soft(tally: &mut Tally) {
     let seal = Seal::new();
     match Network::new_in(NetworkAttr::DEFAULT, &seal) {
         Ok(network) => {
-            let facts = Facts { name: "soft", long_rounds: 10_000, cancels_sends: true, deaf: false };
+            let facts = Facts { name: "soft", long_rounds: scaled(10_000), cancels_sends: true, deaf: false };
             tally.transport(&facts, &network.info(), &seal);
         }
         Err(error) => tally.judge(false, &format!("soft: {error}")),
@@ -131,10 +131,11 @@ mod libfabric {
     use loom_core::vocabulary::{Caps, EndpointType};
     use loom_fabric::ofi::{Local, Ofi, library_version};
 
-    use super::{Facts, Seal, Tally, c_heap};
+    use super::{Facts, Seal, Tally, c_heap, scaled};
 
     /// Name, the node that endpoints listen on, and rounds of a case that moves 1 MiB.
-    const PROVIDERS: [(&str, Option<&str>, u64); 2] = [("shm", None, 10_000), ("tcp;ofi_rxm", Some("127.0.0.1"), 1000)];
+    const PROVIDERS: [(&str, Option<&str>, u64); 2] =
+        [("shm", None, scaled(10_000)), ("tcp;ofi_rxm", Some("127.0.0.1"), scaled(1000))];
 
     pub fn all(tally: &mut Tally) {
         let before = tally.passed + tally.failed;

@@ -96,9 +96,9 @@ pub fn run<T: Transport>(
         scratch: vec![0; case.size],
     };
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-    scope_in(&domain, QUEUE, seal, |cq_a| {
-        scope_in(&domain, QUEUE, seal, |cq_b| {
-            mr::scope(&domain, exposed, access, |region| {
+    mr::scope(&domain, exposed, access, |region| {
+        scope_in(&domain, QUEUE, seal, |cq_a| {
+            scope_in(&domain, QUEUE, seal, |cq_b| {
                 let rig = Rig::open(cq_a, cq_b, &av, region)?;
                 if seal.taken() - taken < 3 {
                     return Err(Failure::Wrong("objects have not used the allocator that they were given"));

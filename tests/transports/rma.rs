@@ -29,8 +29,8 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         ("range_beyond_the_region_is_refused", range_beyond_the_region_is_refused),
         ("region_of_borrowed_memory_ends_with_its_scope", region_of_borrowed_memory_ends_with_its_scope),
         (
-            "scope_of_borrowed_memory_begins_before_endpoints_where_closing_is_no_fence",
-            scope_of_borrowed_memory_begins_before_endpoints_where_closing_is_no_fence,
+            "scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence",
+            scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence,
         ),
         ("closed_region_gives_its_memory_back", closed_region_gives_its_memory_back),
         (
@@ -176,16 +176,18 @@ fn region_of_borrowed_memory_ends_with_its_scope<T: Transport>(info: &Info<T>) {
 }
 
 /// Where closing a region does not stop what peers have begun, no borrow may end while an endpoint serves them.
-fn scope_of_borrowed_memory_begins_before_endpoints_where_closing_is_no_fence<T: Transport>(info: &Info<T>) {
-    on_pair(info, |pair| {
-        let mut memory = [0u8; 256];
-        let scope = mr::scope(pair.domain, &mut memory[..], PEER_ACCESS, |_| "ran");
-        if T::MR_CLOSE_FENCES {
-            assert_eq!(scope, Ok("ran"));
-        } else {
-            assert_eq!(scope, Err(OpenError::EndpointsOpen));
-        }
-    });
+fn scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let scope = || mr::scope(&domain, &mut [0u8; 256][..], PEER_ACCESS, |_| "ran");
+    assert_eq!(scope(), Ok("ran"));
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    if T::MR_CLOSE_FENCES {
+        assert_eq!(scope(), Ok("ran"));
+    } else {
+        assert_eq!(scope(), Err(OpenError::QueueOpen));
+    }
+    drop(cq);
+    assert_eq!(scope(), Ok("ran"));
 }
 
 fn closed_region_gives_its_memory_back<T: Transport>(info: &Info<T>) {

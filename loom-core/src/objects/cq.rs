@@ -779,6 +779,7 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         // SAFETY: as above.
         unsafe { OpTable::init(ops, kind, horizon) };
         domain.child_opened();
+        domain.lingering().queue_opened();
         Ok(CqOwner { body, block: ManuallyDrop::new(block), on_failed_close })
     }
 }
@@ -800,6 +801,7 @@ impl<T: Transport, B: Buffer, A: Allocator, const N: usize> Drop for CqOwner<'_,
         // SAFETY: called once, here, and nobody borrows the owner.
         match unsafe { self.close(self.on_failed_close) } {
             Ok(()) => {
+                domain.lingering().queue_closed();
                 // SAFETY: dropped once, here. Of the body's fields only `tx` and `rx` may own something, and raw
                 // handles do not (no `Drop`, by `Transport`'s definition).
                 unsafe { ManuallyDrop::drop(&mut self.block) };

@@ -77,10 +77,12 @@ impl<V, A: Allocator> Drop for Kept<V, A> {
     }
 }
 
-/// The endpoints of a domain, and what is kept until they are closed.
+/// The queues and endpoints of a domain, and what is kept until the endpoints are closed.
 pub(crate) struct Lingering(spin::Mutex<State>);
 
 struct State {
+    /// Queues that are open.
+    queues: u32,
     /// Endpoints that are open.
     endpoints: u32,
     first: Option<NonNull<Link>>,
@@ -91,7 +93,22 @@ unsafe impl Send for State {}
 
 impl Lingering {
     pub(crate) const fn new() -> Self {
-        Lingering(spin::Mutex::new(State { endpoints: 0, first: None }))
+        Lingering(spin::Mutex::new(State { queues: 0, endpoints: 0, first: None }))
+    }
+
+    /// A queue was opened.
+    pub(crate) fn queue_opened(&self) {
+        self.0.lock().queues += 1;
+    }
+
+    /// A queue was closed, or is not polled any more.
+    pub(crate) fn queue_closed(&self) {
+        self.0.lock().queues -= 1;
+    }
+
+    /// Whether a queue is open.
+    pub(crate) fn has_queues(&self) -> bool {
+        self.0.lock().queues > 0
     }
 
     /// Before an endpoint is opened.

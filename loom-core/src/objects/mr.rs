@@ -339,12 +339,12 @@ impl<R> core::error::Error for CloseError<R> {}
 /// The closure gets the region by reference, so it cannot forget it. Before this function returns or unwinds, the
 /// region is closed; if the provider fails to, the process is aborted.
 ///
-/// Over libfabric, where closing a region does not stop what peers have begun, the scope has to be around the endpoints of
-/// the domain: it is refused if one is open when it begins, and the process is aborted if one is open when it ends.
+/// Over libfabric, where closing a region does not stop what peers have begun, the scope has to be around the queues of the
+/// domain: it is refused if one is open when it begins, and the process is aborted if an endpoint is open when it ends.
 ///
 /// # Errors
 /// - [`OpenError::Access`] if the memory is not initialised, or peers may write and it may not be written
-/// - [`OpenError::EndpointsOpen`] over libfabric, if an endpoint of the domain is open
+/// - [`OpenError::QueueOpen`] over libfabric, if a queue of the domain is open
 /// - [`OpenError::Errno`] if the provider refuses
 #[doc(alias = "fi_mr_reg")]
 pub fn scope<'d, T: Transport, M: Buffer, R>(
@@ -353,8 +353,8 @@ pub fn scope<'d, T: Transport, M: Buffer, R>(
     access: Access,
     f: impl FnOnce(&Mr<'d, T>) -> R,
 ) -> Result<R, OpenError> {
-    if !T::MR_CLOSE_FENCES && domain.lingering().has_endpoints() {
-        return Err(OpenError::EndpointsOpen);
+    if !T::MR_CLOSE_FENCES && domain.lingering().has_queues() {
+        return Err(OpenError::QueueOpen);
     }
     let lent = memory.lend();
     // SAFETY: the memory is not touched here until `Scoped` is dropped, which comes before its own end, also when `f`
