@@ -23,9 +23,9 @@
 //!
 //! - **No buffer is lost, and none is used twice.** A post takes its buffer by value and its completion gives it back; a
 //!   refused post gives it back at once. Whatever is forgotten, dropped in any order that compiles, cancelled or closed in
-//!   the middle of a transfer: each buffer comes back or is dropped once, and nobody writes to it afterwards, as far as
-//!   the transport keeps the contract of [`Transport`](transport::Transport). The software transport does; what libfabric's
-//!   providers fall short of is in the README.
+//!   the middle of a transfer: each buffer comes back or is dropped once, and nobody writes to it afterwards. Where a
+//!   provider cannot be made to stop, the buffer waits for it, or is leaked; a borrow that would end meanwhile ends the
+//!   process instead.
 //! - **After opening, no allocation.** Objects take their memory from the caller's allocator when they open. Sending,
 //!   receiving, RMA and polling allocate nothing, take no lock and make no system call of loom's own.
 //! - **Errors are values.** Nothing panics on what a provider or a peer says; what does not fit is refused; what timed out
@@ -35,8 +35,8 @@
 //!
 //! A queue that may be forgotten ([`Cq::open_in`](objects::cq::CqBody::open_in)) asks for `'static` buffers and memory. For
 //! everything else there is [`cq::scope_in`](objects::cq::scope_in): the closure sees the queue by reference, and
-//! everything is closed before the call returns or unwinds. Regions have the same two: [`Mr::open`](objects::mr::Mr::open)
-//! and [`mr::scope`](objects::mr::scope).
+//! everything is closed before the call returns or unwinds. Regions have the same two:
+//! [`Mr::open_in`](objects::mr::Mr::open_in) and [`mr::scope`](objects::mr::scope).
 //!
 //! # Decisions that a reader may wonder about
 //!
@@ -49,6 +49,8 @@
 //!   of filling a batch: it saves two copies of each, and transports that read in batches keep them to themselves.
 //! - Closing an endpoint can be put off ([`Closing::Retired`](transport::Closing)): there are providers which crash
 //!   otherwise, and a promise of memory safety that holds except over them is none.
+//! - The memory of a region has a block of its own from the caller's allocator, so that it can outlive the region: libfabric
+//!   does not say when peers have stopped using a region that was closed ([`MrOwner`](objects::mr::MrOwner)).
 //! - Only 64-bit targets: the context of an operation is one word that holds a generation and an index.
 //!
 //! # Features
