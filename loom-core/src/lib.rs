@@ -38,6 +38,10 @@
 //! everything is closed before the call returns or unwinds. Regions have the same two:
 //! [`Mr::open_in`](objects::mr::Mr::open_in) and [`mr::scope`](objects::mr::scope).
 //!
+//! The lifetime `'d` of a queue, vector or region is its domain's, and a queue is invariant in it. A software network has one
+//! of its own, which is longer: functions take `&Cq<'d, Soft<'n>, B>`, with two names, or are generic over
+//! [`Transport`](transport::Transport) and name only the first.
+//!
 //! # Decisions that a reader may wonder about
 //!
 //! - A [`Domain`](objects::domain::Domain) owns its fabric, so that it has no lifetime of its own and can be kept anywhere.
