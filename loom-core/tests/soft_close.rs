@@ -1,16 +1,18 @@
-//! What a closed endpoint of the software transport leaves behind: nothing. Places in its queue, cells, places for
-//! receives and for the endpoint itself all come back, however often.
+//! What a closed endpoint of the software transport leaves behind, and a cancelled send: nothing. Places in its queue,
+//! cells, places for receives and for the endpoint itself all come back, however often.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
 use loom_core::completion::Completion;
+use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
+use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, CqError, CqOwner, PEER_EVENTS};
 use loom_core::objects::domain::{Domain, Fabric};
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::vocabulary::{Errno, Tag};
+use loom_core::vocabulary::{Errno, Tag, TagMatch};
 
 const DEPTH: usize = 4;
 /// More than the raw queue has places for.
@@ -97,6 +99,22 @@ fn receives_that_nobody_answered_on_separate_queues_where_each_is_polled() {
     again_and_again(CqAttr::new().separate(), each, receives);
 }
 
+#[test]
+fn offers_to_a_receiver_that_stays() {
+    for attr in [CqAttr::new(), CqAttr::new().separate()] {
+        again_and_again(attr, any, offers);
+        again_and_again(attr, any, offers_that_have_arrived);
+    }
+}
+
+fn offers_that_have_arrived(closing: &Closing<'_, '_, '_>) -> usize {
+    closing.endpoint.send(closing.peer, bytes(9)).unwrap();
+    closing.endpoint.tagged_send(closing.peer, Tag(1), bytes(9)).unwrap();
+    // The receiver is on the same queue.
+    assert!(closing.endpoint.cq().poll().unwrap().is_none());
+    2
+}
+
 /// More than are copied into cells, so that they are offers; one is cancelled first.
 fn offers(closing: &Closing<'_, '_, '_>) -> usize {
     let key = closing.endpoint.send(closing.peer, bytes(9)).unwrap();
@@ -133,6 +151,91 @@ fn offers_that_nobody_took() {
             }
             assert_eq!(owner.in_flight(), 0);
         }
+    }
+}
+
+/// A sender and a receiver, each polled by itself.
+struct Apart<'c, 'd, 'n> {
+    sender: Endpoint<'c, 'd, Soft<'n>, Box<[u8]>>,
+    receiver: Endpoint<'c, 'd, Soft<'n>, Box<[u8]>>,
+    to: Peer,
+}
+
+impl Apart<'_, '_, '_> {
+    fn offer(&self, tag: u64) -> Result<OpKey, Rejected<Box<[u8]>>> {
+        self.sender.tagged_send(self.to, Tag(tag), vec![tag.try_into().unwrap(); 100].into())
+    }
+
+    fn poll_receiver(&self) {
+        assert!(self.receiver.cq().poll().unwrap().is_none(), "nothing that it has asked for");
+    }
+
+    /// What the oldest receive gets, and its tag.
+    fn received(&self) -> (Box<[u8]>, u64) {
+        let Some(Completion::Op(done)) = self.receiver.cq().poll().unwrap() else { panic!("a message is there") };
+        let tag = done.result().unwrap().tag().unwrap().0;
+        (done.into_buf(), tag)
+    }
+}
+
+fn apart(test: impl Fn(&Apart<'_, '_, '_>)) {
+    apart_with(ATTR, test);
+}
+
+fn apart_with(network: NetworkAttr, test: impl Fn(&Apart<'_, '_, '_>)) {
+    for attr in [CqAttr::new(), CqAttr::new().separate()] {
+        let network = Network::new(network).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let av = Av::open(&domain, 2).unwrap();
+        let sends: CqOwner<'_, _, Box<[u8]>, _, DEPTH> = Cq::open(&domain, attr).unwrap();
+        let receives: CqOwner<'_, _, Box<[u8]>, _, DEPTH> = Cq::open(&domain, attr).unwrap();
+        let (sender, receiver) = (sends.endpoint(&av).enable().unwrap(), receives.endpoint(&av).enable().unwrap());
+        let to = av.insert(&receiver.address().unwrap()).unwrap();
+        test(&Apart { sender, receiver, to });
+    }
+}
+
+#[test]
+fn cancelled_sends_that_nobody_wanted() {
+    apart(|apart| {
+        for round in 0..ROUNDS {
+            // As many as the sender has cells. In every second round they have arrived when it takes them back.
+            let keys = [7, 7].map(|tag| apart.offer(tag).unwrap());
+            if round % 2 == 0 {
+                apart.poll_receiver();
+            }
+            for key in keys {
+                apart.sender.cancel(key).unwrap();
+            }
+            assert_eq!(take_cancelled(apart.sender.cq(), any), 2);
+            assert_eq!(apart.offer(7).unwrap_err().error, PostError::Again, "round {round}");
+            assert_eq!(apart.sender.inject(apart.to, &[1]), Err(PostError::Again), "round {round}");
+            // The receiver does no more than to poll, once.
+            apart.poll_receiver();
+            apart.sender.tagged_inject(apart.to, Tag(8), &[8]).unwrap();
+            apart.receiver.tagged_recv(Source::Any, Tag(8), bytes(1)).unwrap();
+            assert_eq!(apart.received(), ([8].into(), 8), "round {round}");
+        }
+    });
+}
+
+/// The others stay, in the order in which they were sent.
+#[test]
+fn cancelled_sends_between_others() {
+    for cancelled in 0..4 {
+        apart_with(NetworkAttr { tx_depth: 4, ..ATTR }, |apart| {
+            let keys: Vec<_> = (0..4).map(|tag| apart.offer(tag).unwrap()).collect();
+            apart.poll_receiver();
+            apart.sender.cancel(keys[cancelled]).unwrap();
+            assert_eq!(take_cancelled(apart.sender.cq(), any), 1);
+            apart.poll_receiver();
+            // Into the cell that came back.
+            apart.offer(4).unwrap();
+            for tag in (0..5).filter(|tag| *tag != cancelled as u64) {
+                apart.receiver.tagged_recv(Source::Any, TagMatch::any(), bytes(100)).unwrap();
+                assert_eq!(apart.received().1, tag, "without {cancelled}");
+            }
+        });
     }
 }
 

@@ -19,6 +19,7 @@ use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 
 use crate::Case;
 use crate::pair::{Bytes, Pair, limit, on_pair, pattern, post_on, room};
+use crate::waiting::{LONG, MORE_THAN_THERE_ARE, cancels_sends};
 
 pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
     vec![
@@ -49,6 +50,7 @@ where
     vec![
         ("two_threads_exchange_messages", two_threads_exchange_messages::<T> as Case<T>),
         ("threads_close_in_the_middle_of_traffic", threads_close_in_the_middle_of_traffic),
+        ("thread_that_polls_lets_go_of_cancelled_sends", thread_that_polls_lets_go_of_cancelled_sends),
     ]
 }
 
@@ -534,6 +536,59 @@ where
             }
         }
         drop(tell);
+    });
+}
+
+/// One side waits for what comes last. Others send to it what it does not want, and take it back: they cancel, or
+/// close.
+fn thread_that_polls_lets_go_of_cancelled_sends<T: Transport>(info: &Info<T>)
+where
+    Domain<T>: Sync,
+{
+    const SENDERS: usize = 2;
+    if !cancels_sends(info) {
+        return;
+    }
+    let domain = &Domain::open(info).expect("domain");
+    std::thread::scope(|scope| {
+        let av = Av::open(domain, 4).expect("address vector");
+        let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        let wanted: Vec<_> =
+            (0..SENDERS).map(|_| endpoint.tagged_recv(Source::Any, Tag(2), room(8)).expect("posted")).collect();
+        let address = endpoint.address().expect("address");
+        let take_back = move || {
+            let av = Av::open(domain, 4).expect("address vector");
+            let peer = av.insert(&address).expect("in the vector");
+            let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+            let mut endpoint = cq.endpoint(&av).enable().expect("endpoint");
+            let mut closed = 0;
+            for round in 0..MORE_THAN_THERE_ARE {
+                let sent = post_on(&cq, pattern(LONG, round), |buf| endpoint.tagged_send(peer, Tag(1), buf));
+                if round % 7 == 6 {
+                    drop(endpoint);
+                    endpoint = cq.endpoint(&av).enable().expect("endpoint");
+                    closed += 1;
+                } else {
+                    endpoint.cancel(sent).expect("in flight");
+                }
+                let done = cq.wait(sent, limit()).expect("the queue works").expect("in time");
+                assert_eq!(done.result().expect_err("taken back").errno, Errno::ECANCELED);
+                assert!(done.into_buf() == pattern(LONG, round), "the buffer comes back");
+            }
+            assert!(closed > 0);
+            let last = post_on(&cq, pattern(8, 1), |buf| endpoint.tagged_send(peer, Tag(2), buf));
+            cq.wait(last, limit()).expect("the queue works").expect("in time").result().expect("sent");
+        };
+        let senders = [(); SENDERS].map(|()| scope.spawn(take_back.clone()));
+        for wanted in wanted {
+            let done = cq.wait(wanted, limit()).expect("the queue works").expect("in time");
+            done.result().expect("received");
+            assert_eq!(done.into_buf(), pattern(8, 1));
+        }
+        for sender in senders {
+            sender.join().expect("sender");
+        }
     });
 }
 

@@ -24,12 +24,28 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         ("taken_completion_is_unknown_afterwards", taken_completion_is_unknown_afterwards),
         ("cancelled_receive_gives_its_buffer_back", cancelled_receive_gives_its_buffer_back),
         ("cancel_leaves_other_receives_alone", cancel_leaves_other_receives_alone),
+        ("cancelled_sends_make_room_for_others", cancelled_sends_make_room_for_others),
         ("full_queue_gives_the_buffer_back", full_queue_gives_the_buffer_back),
         ("each_direction_has_a_queue_of_its_own", each_direction_has_a_queue_of_its_own),
         ("one_queue_can_be_polled_by_direction", one_queue_can_be_polled_by_direction),
         ("many_endpoints_share_a_queue", many_endpoints_share_a_queue),
         ("empty_queue_has_nothing", empty_queue_has_nothing),
     ]
+}
+
+/// So long that a send is not over until it is received.
+pub(crate) const LONG: usize = 1 << 16;
+
+/// More messages than a sender can have under way at a time.
+pub(crate) const MORE_THAN_THERE_ARE: usize = 500;
+
+/// Whether a send can be cancelled while nobody has received it; prints it if not.
+pub(crate) fn cancels_sends<T: Transport>(info: &Info<T>) -> bool {
+    let cancels = info.provider() == "soft";
+    if !cancels {
+        println!("{}: skipped, it cancels receives only", info.provider());
+    }
+    cancels
 }
 
 fn waiting_ends_at_the_deadline_and_leaves_the_operation<T: Transport>(info: &Info<T>) {
@@ -113,6 +129,30 @@ fn cancel_leaves_other_receives_alone<T: Transport>(info: &Info<T>) {
             assert_eq!(pair.finish(keys[key]).0, pattern(8, seed), "in the order of the receives that are left");
             pair.finish(sent);
         }
+    });
+}
+
+fn cancelled_sends_make_room_for_others<T: Transport>(info: &Info<T>) {
+    if !cancels_sends(info) {
+        return;
+    }
+    on_pair(info, |pair| {
+        let kept = pair.post(pattern(LONG, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(1), buf));
+        for round in 0..MORE_THAN_THERE_ARE {
+            let sent = pair.post(pattern(LONG, round), |buf| pair.a.tagged_send(pair.to_b, Tag(1), buf));
+            if round.is_multiple_of(2) {
+                // It has arrived, and nobody wants it.
+                pair.cq.progress().expect("the queue works");
+            }
+            pair.a.cancel(sent).expect("in flight");
+            let (buf, error) = pair.fail(sent);
+            assert_eq!(error.errno, Errno::ECANCELED);
+            assert!(buf == pattern(LONG, round), "the buffer comes back");
+        }
+        pair.warm_up();
+        let received = pair.post(room(LONG), |buf| pair.b.tagged_recv(Source::Any, Tag(1), buf));
+        assert!(pair.finish(received).0 == pattern(LONG, 1), "the one that was not cancelled");
+        pair.finish(kept);
     });
 }
 

@@ -5,7 +5,7 @@
 
 use core::cell::Cell;
 
-use super::sync::{AtomicU32, Ordering};
+use super::sync::{AtomicBool, AtomicU32, Ordering};
 
 /// What travels in a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,9 @@ impl Message {
 ///               │                REFUSED (receiver closed) ──► returned ──► home
 ///               └─ cancel, close: REVOKED ──► (skipped)    ──► returned ──► home
 /// ```
+///
+/// A receiver skips a revoked cell when it looks at it: on its way from the inbox, when a receive meets it, and where no
+/// receive may ever meet it, among the messages that nobody wants yet, when the sender has left [word](Revocations).
 ///
 /// That a cell is away is a mark of its own, beside the cells, so that looking for one at home touches little memory.
 /// An eager cell comes home when the receiver clears the mark; the sender clears those of returned cells itself.
@@ -134,5 +137,34 @@ impl MessageCell {
     /// The sender wants its buffer back: `true` if the receiver had not begun to copy, and now never will.
     pub(super) fn revoke(&self) -> bool {
         self.claim(State::Revoked)
+    }
+}
+
+/// Word to a receiver that offers made to it were revoked since it last looked. One that lies among its unexpected
+/// messages may be met by no receive ever, and would keep its cell from home.
+///
+/// The receiver clears the word before it looks for revoked cells. A cell that it gets to see only afterwards, on its
+/// way from the inbox, it therefore has to look at by itself.
+#[derive(Debug)]
+pub(super) struct Revocations(AtomicBool);
+
+impl Revocations {
+    pub(super) fn new() -> Self {
+        Revocations(AtomicBool::new(false))
+    }
+
+    /// Leaves word, after the revocation.
+    ///
+    /// Release: whoever clears the word sees the offer revoked. A swap, where a store would cut off the release of
+    /// another sender's word that has not been read yet.
+    pub(super) fn tell(&self) {
+        self.0.swap(true, Ordering::Release);
+    }
+
+    /// Whether there is word; it is cleared. For the receiver alone.
+    #[inline]
+    pub(super) fn take(&self) -> bool {
+        // Acquire: pairs with `tell`. One step, so that no word is cleared unread.
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Acquire)
     }
 }

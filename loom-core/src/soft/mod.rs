@@ -11,7 +11,8 @@
 //! - A sender pushes its cell onto the receiver's *inbox* with one compare-and-swap; the receiver takes the whole inbox
 //!   with one swap and reverses it (`soft/list.rs`), so messages of one sender stay in order.
 //! - The receiver matches messages with posted receives (`soft/receive.rs`). A message that no receive was posted for stays in
-//!   its cell: memory is linear in endpoints, and a sender whose cells are all away is told to try again.
+//!   its cell: memory is linear in endpoints, and a sender whose cells are all away is told to try again. One that its
+//!   sender takes back, by a cancel or a close, leaves its cell when the receiver next moves on.
 //! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message.
 //! - Closing an endpoint revokes what it has offered, and waits for a copy that is under way; closing a region waits for
 //!   operations that are using it. No other function waits for another thread, except that opening and closing

@@ -5,7 +5,7 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::cell::{Kind, State};
+use super::cell::{Kind, Revocations, State};
 use super::list::{Inbox, NIL, Returns};
 use super::network::Net;
 use super::queue::Queue;
@@ -20,6 +20,8 @@ use crate::vocabulary::{CompletionFlags, Errno};
 #[repr(C, align(128))]
 pub(super) struct Port {
     pub(super) inbox: Inbox,
+    /// Looked at as often as the inbox, and seldom written: it lies on the same line.
+    pub(super) revocations: Revocations,
     /// Which domain the endpoint belongs to; for RMA.
     pub(super) domain: AtomicU32,
     pub(super) returns: Aligned<Returns>,
@@ -65,6 +67,7 @@ impl Port {
         let ends = || Cell::new(Ends::EMPTY);
         Port {
             inbox: Inbox::new(),
+            revocations: Revocations::new(),
             domain: AtomicU32::new(0),
             returns: Aligned(Returns::new()),
             own: Aligned(Own {
@@ -163,9 +166,8 @@ impl Net {
         // What this endpoint has sent: offers are revoked, and copies under way waited for.
         self.harvest(index);
         for cell in self.cells_of(index) {
-            let head = self.cell(cell);
-            if !head.revoke() {
-                while head.is(State::Copying) {
+            if !self.revoke(cell) {
+                while self.cell(cell).is(State::Copying) {
                     super::sync::spin_loop();
                 }
             }
@@ -231,6 +233,9 @@ impl Net {
             let own = port.own();
             if own.offers.get() != 0 {
                 self.harvest(index);
+            }
+            if port.revocations.take() {
+                self.return_revoked(port);
             }
             if own.backlog.get().first != NIL || !port.inbox.is_empty() {
                 self.look(index, port, queue);
@@ -305,7 +310,7 @@ impl Net {
             if let Some(sending) = self.sending(cell).get()
                 && sending.context == context
             {
-                if self.cell(cell).revoke() {
+                if self.revoke(cell) {
                     self.end_offer(index, cell);
                     own.tx().push(Event::failure(context, sending.flags, Errno::ECANCELED));
                 }
@@ -331,6 +336,8 @@ impl Net {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
     pub(super) context: u64,
+    /// The place of the receiver.
+    pub(super) to: u16,
     pub(super) len: usize,
     pub(super) flags: CompletionFlags,
 }

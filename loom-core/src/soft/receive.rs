@@ -10,6 +10,7 @@ use core::ptr;
 use super::cell::{Kind, Message, State};
 use super::list::NIL;
 use super::network::Net;
+use super::port::Port;
 use crate::transport::{Event, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag, TagMatch};
 
@@ -146,9 +147,14 @@ impl Net {
             at = receive.next.get();
         }
 
+        let head = self.cell(cell);
+        if head.is(State::Revoked) {
+            // The word of it may have been read before the cell came here, and nobody would look again.
+            self.return_cell(cell);
+            return true;
+        }
         let unexpected = &own.unexpected[list_of(message.kind)];
         let ends = unexpected.get();
-        let head = self.cell(cell);
         head.next.set(NIL);
         head.prev.set(ends.last);
         if ends.last == NIL {
@@ -158,6 +164,23 @@ impl Net {
             unexpected.set(Ends { first: ends.first, last: cell });
         }
         true
+    }
+
+    /// Returns the unexpected messages that their senders have revoked.
+    #[cold]
+    pub(super) fn return_revoked(&self, port: &Port) {
+        for unexpected in &port.own().unexpected {
+            let mut at = unexpected.get().first;
+            while at != NIL {
+                let cell = self.cell(at);
+                let next = cell.next.get();
+                if cell.is(State::Revoked) {
+                    self.unlink_unexpected(unexpected, at);
+                    self.return_cell(at);
+                }
+                at = next;
+            }
+        }
     }
 
     /// Copies a message to where a receive wants it, reports it and returns the cell. `false` if its sender had

@@ -85,6 +85,19 @@ impl Net {
         sending
     }
 
+    /// The sender of a cell wants its buffer back: `true` if it was offered and the receiver had not begun to copy.
+    pub(super) fn revoke(&self, cell: u32) -> bool {
+        let revoked = self.cell(cell).revoke();
+        // Whoever is in the receiver's place by now: one who came later looks in vain, once.
+        if revoked
+            && let Some(sending) = self.sending(cell).get()
+            && let Some(receiver) = self.ports().get(usize::from(sending.to))
+        {
+            receiver.revocations.tell();
+        }
+        revoked
+    }
+
     /// Gives a cell back to the port that it belongs to. Nobody awaits the end of an eager message, so that its cell
     /// only has to be marked.
     #[inline]
@@ -145,7 +158,12 @@ impl Net {
         head.set(if eager { State::Eager } else { State::Offered });
         self.set_away(cell);
         if let (Some(context), false) = (outgoing.context, eager) {
-            self.sending(cell).set(Some(Sending { context, len: outgoing.len, flags }));
+            self.sending(cell).set(Some(Sending {
+                context,
+                to: super::addr_parts(outgoing.to).0,
+                len: outgoing.len,
+                flags,
+            }));
             own.offers.set(own.offers.get() + 1);
         }
         match (self.push(outgoing.to, cell), outgoing.context) {

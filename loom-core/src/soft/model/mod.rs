@@ -16,6 +16,7 @@
 mod cell;
 mod list;
 mod region;
+mod revocations;
 
 use std::vec;
 use std::vec::Vec;

@@ -1,0 +1,180 @@
+//! Offers that are revoked among a receiver's unexpected messages, or on their way there: it lets them go.
+
+use std::vec;
+use std::vec::Vec;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{Cells, open_inbox};
+use crate::soft::cell::{MessageCell, Revocations, State};
+use crate::soft::list::Inbox;
+use crate::soft::sync::{AtomicBool, Ordering};
+
+/// A receiver's inbox for offers in cells, and the word of their senders.
+struct Receiver {
+    inbox: Inbox,
+    generation: u32,
+    revocations: Revocations,
+    /// Word that the controls leave by other steps.
+    word: AtomicBool,
+    cells: Cells,
+    offers: [MessageCell; 2],
+}
+
+/// What differs between the model and its controls.
+#[derive(Clone, Copy)]
+struct Way {
+    tell: fn(&Receiver),
+    take: fn(&Receiver) -> bool,
+    looks_on_arrival: bool,
+}
+
+impl Way {
+    const RIGHT: Way = Way {
+        tell: |receiver| receiver.revocations.tell(),
+        take: |receiver| receiver.revocations.take(),
+        looks_on_arrival: true,
+    };
+}
+
+impl Receiver {
+    fn new() -> Arc<Self> {
+        let (inbox, generation) = open_inbox();
+        let offers = [MessageCell::new(), MessageCell::new()];
+        for offer in &offers {
+            offer.set(State::Offered);
+        }
+        let (revocations, word) = (Revocations::new(), AtomicBool::new(false));
+        Arc::new(Receiver { inbox, generation, revocations, word, cells: Cells::new(2), offers })
+    }
+
+    /// A sender that takes back its offer, which nobody wants.
+    fn revoke(&self, cell: u32, way: Way) {
+        assert!(self.offers[cell as usize].revoke());
+        (way.tell)(self);
+    }
+
+    /// What `Net::advance` does, where no receive is posted. `unexpected` is what the receiver keeps.
+    fn advance(&self, unexpected: &mut Vec<u32>, way: Way) {
+        let stands = |cell: &u32| !self.offers[*cell as usize].is(State::Revoked);
+        if (way.take)(self) {
+            unexpected.retain(stands);
+        }
+        let arrived = self.cells.follow(self.inbox.take(self.generation));
+        unexpected.extend(arrived.into_iter().rev().filter(|cell| !way.looks_on_arrival || stands(cell)));
+    }
+}
+
+/// Two senders take back what the receiver keeps already.
+fn two_revocations_model(way: Way) {
+    loom::model(move || {
+        let receiver = Receiver::new();
+        let senders = [0, 1].map(|cell| {
+            let receiver = receiver.clone();
+            thread::spawn(move || receiver.revoke(cell, way))
+        });
+        let mut unexpected = vec![0, 1];
+        receiver.advance(&mut unexpected, way);
+        for sender in senders {
+            sender.join().unwrap();
+        }
+        receiver.advance(&mut unexpected, way);
+        assert_eq!(unexpected, [], "kept for ever");
+    });
+}
+
+#[test]
+fn unexpected_offers_are_let_go_when_they_are_revoked() {
+    two_revocations_model(Way::RIGHT);
+}
+
+/// A sender that offers and takes back, while the receiver moves on.
+fn revocation_on_the_way_model(way: Way) {
+    loom::model(move || {
+        let receiver = Receiver::new();
+        let sender = {
+            let receiver = receiver.clone();
+            thread::spawn(move || {
+                for cell in [0, 1] {
+                    assert!(receiver.inbox.push(&receiver.cells, receiver.generation, cell));
+                    receiver.revoke(cell, way);
+                }
+            })
+        };
+        let mut unexpected = vec![];
+        receiver.advance(&mut unexpected, way);
+        receiver.advance(&mut unexpected, way);
+        sender.join().unwrap();
+        receiver.advance(&mut unexpected, way);
+        assert_eq!(unexpected, [], "kept for ever");
+    });
+}
+
+#[test]
+fn offers_are_let_go_that_are_revoked_on_the_way() {
+    revocation_on_the_way_model(Way::RIGHT);
+}
+
+// Controls: what the models must find.
+
+/// The right steps on the word of the controls: what each of them takes one step away from.
+const BY_HAND: Way = Way {
+    tell: |receiver| {
+        receiver.word.swap(true, Ordering::Release);
+    },
+    take: |receiver| receiver.word.swap(false, Ordering::Acquire),
+    looks_on_arrival: true,
+};
+
+#[test]
+fn revocations_by_hand() {
+    two_revocations_model(BY_HAND);
+    revocation_on_the_way_model(BY_HAND);
+}
+
+/// Word of a revocation that is left without release.
+#[test]
+#[should_panic(expected = "kept for ever")]
+fn control_word_without_release() {
+    let tell = |receiver: &Receiver| {
+        receiver.word.swap(true, Ordering::Relaxed);
+    };
+    two_revocations_model(Way { tell, ..BY_HAND });
+}
+
+/// Word that is stored, where the real one is swapped in: what another sender has released is cut off.
+#[test]
+#[should_panic(expected = "kept for ever")]
+fn control_word_that_is_stored() {
+    let tell = |receiver: &Receiver| receiver.word.store(true, Ordering::Release);
+    two_revocations_model(Way { tell, ..BY_HAND });
+}
+
+/// A receiver that looks at the word and then clears it, and so clears what it has not read.
+#[test]
+#[should_panic(expected = "kept for ever")]
+fn control_word_that_is_taken_in_two_steps() {
+    let take = |receiver: &Receiver| {
+        let told = receiver.word.load(Ordering::Acquire);
+        if told {
+            receiver.word.store(false, Ordering::Relaxed);
+        }
+        told
+    };
+    two_revocations_model(Way { take, ..BY_HAND });
+}
+
+/// A receiver that clears the word without acquiring what was released with it.
+#[test]
+#[should_panic(expected = "kept for ever")]
+fn control_word_without_acquire() {
+    two_revocations_model(Way { take: |receiver| receiver.word.swap(false, Ordering::Relaxed), ..BY_HAND });
+}
+
+/// A receiver that keeps what arrives without a look: word of it may have come before the message.
+#[test]
+#[should_panic(expected = "kept for ever")]
+fn control_no_look_on_arrival() {
+    revocation_on_the_way_model(Way { looks_on_arrival: false, ..Way::RIGHT });
+}
