@@ -26,6 +26,8 @@ pub struct Message {
     pub data: Option<u64>,
     pub bytes: Vec<u8>,
     pub fate: Fate,
+    /// Whether its receiver has moved on since its sender took it back.
+    pub let_go: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,9 +121,9 @@ impl Record {
             }
             PostError::Again if direction == Direction::Transmit => {
                 // Cells stay with the place, so those of earlier endpoints in it count. A cell is home for certain when
-                // somebody has told of its message.
+                // somebody has told of its message, or its receiver has let go of it.
                 let place = self.lives[life].addr.0 as u32;
-                let told = |message: &Message| matches!(message.fate, Fate::Copied | Fate::Refused);
+                let told = |message: &Message| matches!(message.fate, Fate::Copied | Fate::Refused) || message.let_go;
                 let sent = self.messages.iter().filter(|message| self.lives[message.from].addr.0 as u32 == place);
                 let away = sent.filter(|message| !told(message)).count();
                 assert!(away >= TX_DEPTH, "{away} cells are away");
@@ -216,6 +218,14 @@ impl Record {
             }
         }
         op.what
+    }
+
+    /// All endpoints of a queue have moved on until there was nothing more to do: they keep nothing that was taken back
+    /// before.
+    pub fn moved_on(&mut self, queue: usize) {
+        for message in &mut self.messages {
+            message.let_go |= message.fate == Fate::Revoked && self.lives[message.to].queue == queue;
+        }
     }
 
     /// Nothing is in flight but what nobody can end yet.

@@ -80,7 +80,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
         let peer = self.record.lives[to].peer;
         let known = self.av.fabric_addr(peer).is_some();
         assert_eq!(known, self.record.is_newest(to), "a later endpoint takes the place of one before");
-        let message = Message { from, to, tag, data, bytes: bytes.clone(), fate: Fate::Sent };
+        let message = Message { from, to, tag, data, bytes: bytes.clone(), fate: Fate::Sent, let_go: false };
         let immediate = data.map(ImmediateData);
 
         if inject {
@@ -219,7 +219,12 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
                 true
             }
             Some(other) => panic!("nobody posted for {other:?}"),
-            None => false,
+            None => {
+                if matches!(side, Side::Both) {
+                    self.record.moved_on(queue);
+                }
+                false
+            }
         }
     }
 
