@@ -176,14 +176,13 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         Ok(())
     }
 
-    /// Waits until `b` has everything that `a` has sent: messages of one sender keep their order. The marker that says
-    /// so travels under `tag`.
-    fn arrive(&mut self, tag: Tag) -> Result<(), Failure> {
+    /// Waits until `b` has everything that `a` has sent: messages of one sender keep their order.
+    fn arrive(&mut self) -> Result<(), Failure> {
         let Side { endpoint, .. } = &self.rig.b;
-        let key = self.post(&mut [], |empty| endpoint.tagged_recv(Source::Any, tag, empty))?;
+        let key = self.post(&mut [], |empty| endpoint.tagged_recv(Source::Any, MARKER, empty))?;
         self.b.key = Some(key);
         let Side { endpoint, other, .. } = &self.rig.a;
-        self.inject(|| endpoint.tagged_inject(*other, tag, &[]))?;
+        self.inject(|| endpoint.tagged_inject(*other, MARKER, &[]))?;
         self.until("the marker", |_, b| Ok(b.is_over()))?;
         self.b.succeed().map(drop)
     }
@@ -197,7 +196,7 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         let data = ImmediateData(payload.round);
         if message.unexpected {
             self.send(message, data, buffers)?;
-            self.arrive(MARKER)?;
+            self.arrive()?;
             self.receive(message.tagged, message.directed, into)?;
         } else {
             self.receive(message.tagged, message.directed, into)?;
@@ -336,7 +335,7 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         let key = self.post(out, |out| endpoint.tagged_send(*other, MESSAGE, out))?;
         self.a.key = Some(key);
         if arrived {
-            self.arrive(MARKER)?;
+            self.arrive()?;
         }
         endpoint.cancel(key)?;
         self.until("a cancelled send", |a, _| Ok(a.is_over()))?;
@@ -348,12 +347,7 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
             Err(error) => return Err(error.into()),
             Ok(_) => return Err(Failure::Wrong("a send that nobody received succeeded")),
         }
-        if !is_back {
-            return Err(Failure::Wrong("another buffer came back"));
-        }
-        // A receive that the message would have suited passes it over and takes the marker. Only then does the room
-        // that the message has in the network come free: a receiver keeps what nobody has asked it for.
-        self.arrive(MESSAGE)
+        if is_back { Ok(()) } else { Err(Failure::Wrong("another buffer came back")) }
     }
 }
 
