@@ -1,0 +1,83 @@
+//! [`CqError`], and [`ErrorText`]: a provider's words for an operation that failed.
+
+#![allow(unsafe_code, reason = "asks the transport about an open queue")]
+
+use core::fmt;
+
+use super::Cq;
+use crate::buffer::Buffer;
+use crate::completion::OpError;
+use crate::transport::Transport;
+use crate::vocabulary::{CompletionFlags, Errno};
+
+/// Why a queue cannot go on, or not with this call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CqError {
+    /// The provider's queue itself failed. The operations in flight keep their buffers until the queue is closed.
+    Queue(Errno),
+    /// The key is not, or no more, one of this queue.
+    UnknownKey,
+    /// While waiting for one operation, as many events of peers came as are kept: take them with
+    /// [`poll`](super::CqBody::poll) and wait again.
+    PeerEvents,
+}
+
+impl fmt::Display for CqError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CqError::Queue(errno) => write!(f, "the completion queue failed: {errno}"),
+            CqError::UnknownKey => f.write_str("the key does not belong to an operation of this queue"),
+            CqError::PeerEvents => f.write_str("peers' events have to be taken with poll before waiting on"),
+        }
+    }
+}
+
+impl core::error::Error for CqError {}
+
+/// A provider's text for an error, up to [`ErrorText::MAX_LEN`] bytes.
+#[derive(Clone, Copy)]
+pub struct ErrorText {
+    bytes: [u8; ErrorText::MAX_LEN],
+    len: usize,
+}
+
+impl ErrorText {
+    /// The most bytes that are kept of a text.
+    pub const MAX_LEN: usize = 128;
+
+    /// The text; what is not UTF-8 is left out at the end.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..self.len).unwrap_or(&self.bytes);
+        match core::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => core::str::from_utf8(bytes.get(..error.valid_up_to()).unwrap_or(&[])).unwrap_or(""),
+        }
+    }
+}
+
+impl fmt::Display for ErrorText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for ErrorText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+    /// The provider's text for a failed operation.
+    #[doc(alias = "fi_cq_strerror")]
+    #[must_use]
+    pub fn error_text(&self, error: &OpError) -> ErrorText {
+        let mut text = ErrorText { bytes: [0; ErrorText::MAX_LEN], len: 0 };
+        let queue = self.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.tx);
+        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+        text.len = unsafe { T::cq_error_text(queue, error.provider_errno, &mut text.bytes) };
+        text
+    }
+}

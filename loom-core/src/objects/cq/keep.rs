@@ -1,0 +1,139 @@
+//! Waiting for one operation, and keeping what completes meanwhile until somebody asks for it.
+
+#![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
+
+use super::{Cq, CqError, PEER_EVENTS};
+use crate::buffer::Buffer;
+use crate::completion::{Completion, Done, OpError, RemoteEvent};
+use crate::engine::op_table::{Direction, OpKey, Resolution, Taken};
+use crate::objects::deadline::Deadline;
+use crate::transport::Transport;
+
+/// An event that is nobody's operation.
+#[derive(Clone, Copy)]
+pub(super) enum Bystander {
+    Remote(RemoteEvent),
+    Unclaimed(OpError),
+}
+
+impl<B> From<Bystander> for Completion<B> {
+    fn from(bystander: Bystander) -> Self {
+        match bystander {
+            Bystander::Remote(event) => Completion::Remote(event),
+            Bystander::Unclaimed(error) => Completion::Unclaimed(error),
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+    /// Waits for one operation. Completions of others are kept for [`poll`](Self::poll); `Ok(None)` says that the
+    /// deadline passed, and leaves the operation in flight.
+    ///
+    /// # Errors
+    /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken
+    /// - [`CqError::PeerEvents`] if events of peers have to be taken first
+    /// - [`CqError::Queue`] if the provider's queue failed
+    pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
+        /// How many events pass between two looks at the clock while the queue is busy.
+        const BUSY: u32 = 256;
+        let mut busy = 0;
+        loop {
+            match self.ops.take(key) {
+                Taken::Done(done) => return Ok(Some(done)),
+                Taken::Unknown => return Err(CqError::UnknownKey),
+                Taken::InFlight => {}
+            }
+            if !self.progress()? {
+                if until.passed() {
+                    return Ok(None);
+                }
+            } else {
+                busy += 1;
+                if busy % BUSY == 0 && until.passed() {
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Drives progress and keeps what completes for later: for the loop around a post that is refused for the moment
+    /// ([`PostError::is_transient`](crate::error::PostError::is_transient)). Says whether anything happened.
+    ///
+    /// # Errors
+    /// - [`CqError::PeerEvents`] if events of peers have to be taken first
+    /// - [`CqError::Queue`] if the provider's queue failed
+    pub fn progress(&self) -> Result<bool, CqError> {
+        let mut busy = false;
+        for queue in core::iter::once(&self.tx).chain(&self.rx) {
+            busy |= self.keep_next(queue)?;
+        }
+        if !busy {
+            self.ops.drained();
+        }
+        Ok(busy)
+    }
+
+    /// Keeps the next event of a raw queue until somebody asks for it; `false` if there is none.
+    ///
+    /// # Errors
+    /// [`CqError::PeerEvents`] if there is no room for an event of a peer, which the next one may be.
+    pub(super) fn keep_next(&self, queue: &T::Cq) -> Result<bool, CqError> {
+        let mut bystanders = self.bystanders.borrow_mut();
+        if bystanders.is_full() {
+            return Err(CqError::PeerEvents);
+        }
+        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+        let event = match unsafe { T::cq_poll(queue) } {
+            Ok(event) => event.copied(),
+            Err(errno) => self.failed(queue, errno)?,
+        };
+        let Some(event) = &event else { return Ok(false) };
+        let bystander = Self::bystander_by_flags(event).or_else(|| {
+            // SAFETY: the transport has just reported the event, and a queue has one table.
+            match unsafe { self.ops.park(event) } {
+                Some(Resolution::Foreign) if event.is_error() => Some(Bystander::Unclaimed(OpError::of(event))),
+                _ => None,
+            }
+        });
+        if let Some(bystander) = bystander {
+            // There is room: seen above.
+            let _ = bystanders.push_back(bystander);
+        }
+        self.any_kept.set(true);
+        Ok(true)
+    }
+
+    /// Keeps everything that the provider's queues hold now: what an endpoint that has just been closed left there.
+    pub(crate) fn collect(&self) {
+        for queue in core::iter::once(&self.tx).chain(&self.rx) {
+            // No queue holds more than this; what peers go on adding is not waited for.
+            for _ in 0..self.ops.capacity() + PEER_EVENTS {
+                if !matches!(self.keep_next(queue), Ok(true)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Something kept may be there for [`poll`](Self::poll) now.
+    pub(crate) fn note_kept(&self) {
+        self.any_kept.set(true);
+    }
+
+    /// Takes the oldest thing kept, of receives and peers first.
+    #[cold]
+    pub(super) fn take_any_kept(&self) -> Option<Completion<B>> {
+        let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
+        self.any_kept.set(kept.is_some());
+        kept
+    }
+
+    pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<B>> {
+        if direction == Direction::Receive
+            && let Some(bystander) = self.bystanders.borrow_mut().pop_front()
+        {
+            return Some(bystander.into());
+        }
+        self.ops.take_parked(direction).map(Completion::Op)
+    }
+}
