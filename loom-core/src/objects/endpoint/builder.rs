@@ -1,0 +1,83 @@
+//! [`EndpointBuilder`]: what an endpoint is bound to before it is enabled.
+
+#![allow(unsafe_code, reason = "opens a raw endpoint, and hands it to its record")]
+
+use core::ptr;
+
+use super::Endpoint;
+use super::post::Limits;
+use crate::buffer::Buffer;
+use crate::error::OpenError;
+use crate::objects::av::Av;
+use crate::objects::cq::Cq;
+use crate::objects::domain::Domain;
+use crate::objects::info::Info;
+use crate::transport::{Bindings, Transport};
+use crate::vocabulary::EndpointType;
+
+/// Opens an endpoint: everything that it is bound to is named before it is enabled.
+#[derive(Debug)]
+#[must_use = "an endpoint is opened by `enable`"]
+pub struct EndpointBuilder<'q, 'd, T: Transport, B: Buffer> {
+    cq: &'q Cq<'d, T, B>,
+    av: &'d Av<'d, T>,
+    info: Option<&'q Info<T>>,
+}
+
+impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
+    pub(crate) fn new(cq: &'q Cq<'d, T, B>, av: &'d Av<'d, T>) -> Self {
+        EndpointBuilder { cq, av, info: None }
+    }
+
+    /// Opens it from this info instead of the domain's: with another source address, for example.
+    pub fn info(mut self, info: &'q Info<T>) -> Self {
+        self.info = Some(info);
+        self
+    }
+
+    /// Opens the endpoint, binds it to the queue and the address vector, and enables it.
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the info or the address vector belongs to another domain
+    /// - [`OpenError::Connected`] if the info describes an endpoint that has to be connected
+    /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
+    /// - [`OpenError::Errno`] if the provider refuses
+    #[doc(alias = "fi_enable")]
+    #[doc(alias = "fi_ep_bind")]
+    pub fn enable(self) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
+        let EndpointBuilder { cq, av, info } = self;
+        let domain = cq.domain();
+        let info = info.unwrap_or_else(|| domain.info());
+        if !ptr::eq(av.domain(), domain) || !info.same_domain(domain.info()) {
+            return Err(OpenError::OtherDomain);
+        }
+        Domain::check(info)?;
+        if !matches!(info.attributes().endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
+            return Err(OpenError::Connected);
+        }
+        let (index, record) =
+            (0u16..).zip(cq.records()).find(|(_, record)| record.is_closed()).ok_or(OpenError::TooManyEndpoints)?;
+        let (tx, rx) = cq.raw();
+        let bind = Bindings { tx, rx, av: av.raw() };
+        av.user_opened();
+        domain.lingering().endpoint_opened();
+        // SAFETY: queue and vector are open and of this domain; both outlive the endpoint: the queue closes it before
+        // itself, and the vector lives for 'd and stays open while it has users.
+        let raw = match unsafe { T::endpoint_open(domain.raw(), info.raw(), bind) } {
+            Ok(raw) => raw,
+            Err(error) => {
+                if error.left_open {
+                    // The vector keeps its user, and the queue finds out when it is dropped.
+                    record.fail(error.errno);
+                } else {
+                    av.user_closed();
+                    domain.lingering().endpoint_closed();
+                }
+                return Err(error.errno.into());
+            }
+        };
+        // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to `av`.
+        unsafe { record.open(raw, av) };
+        Ok(Endpoint { cq, record, av, index, limits: Limits::of(info.attributes()) })
+    }
+}

@@ -1,0 +1,92 @@
+//! Messages: what `man fi_msg` describes.
+
+#![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
+
+use super::post::needs;
+use super::{Endpoint, Source};
+use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use crate::engine::op_table::OpKey;
+use crate::engine::peer_table::Peer;
+use crate::error::{PostError, Rejected};
+use crate::transport::Transport;
+use crate::vocabulary::ImmediateData;
+
+impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// Any [`PostError`] but `OutOfBounds`; the buffer comes back.
+    #[doc(alias = "fi_send")]
+    #[inline]
+    pub fn send(&self, to: Peer, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.send_with(to, None, buf)
+    }
+
+    /// Sends a message with immediate data, which the receiver finds in its completion.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and [`PostError::DataWidth`] if the provider carries fewer bytes than `data` needs.
+    #[doc(alias = "fi_senddata")]
+    #[inline]
+    pub fn send_data(&self, to: Peer, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.send_with(to, Some(data), buf)
+    }
+
+    #[inline]
+    fn send_with(&self, to: Peer, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
+        self.transmit(needs::SEND, to, data, buf, |raw, to, lent, context| {
+            // SAFETY: see `transmit`.
+            unsafe { T::send(raw, to, lent, data, context) }
+        })
+    }
+
+    /// Sends a copy of `bytes`, which can be reused at once. Nothing reports success.
+    ///
+    /// # Errors
+    /// [`PostError::TooLong`] beyond the provider's `inject_size`, or any other [`PostError`] of a send.
+    #[doc(alias = "fi_inject")]
+    #[inline]
+    pub fn inject(&self, to: Peer, bytes: &[u8]) -> Result<(), PostError> {
+        let to = self.injectable(needs::SEND, to, None, bytes)?;
+        // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
+        Ok(unsafe { T::inject(self.raw(), to, bytes, None) }?)
+    }
+
+    /// Sends a copy of `bytes` with immediate data.
+    ///
+    /// # Errors
+    /// As [`inject`](Self::inject), and [`PostError::DataWidth`].
+    #[doc(alias = "fi_injectdata")]
+    #[inline]
+    pub fn inject_data(&self, to: Peer, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
+        let to = self.injectable(needs::SEND, to, Some(data), bytes)?;
+        // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
+        Ok(unsafe { T::inject(self.raw(), to, bytes, Some(data)) }?)
+    }
+
+    /// Receives a message.
+    ///
+    /// A message that is longer than the buffer completes with `ETRUNC`: what fits is there, and the error says how
+    /// much did not.
+    ///
+    /// # Errors
+    /// [`PostError::NotGranted`] for a directed receive where the provider has none, or any other [`PostError`]; the
+    /// buffer comes back.
+    #[doc(alias = "fi_recv")]
+    #[inline]
+    pub fn recv(&self, from: Source, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        self.receive(needs::RECV, from, buf, |raw, from, lent, context| {
+            // SAFETY: see `receive`.
+            unsafe { T::recv(raw, from, lent, context) }
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! What every post goes through: it is checked, and its buffer moves into the op table.
+
+use super::{Endpoint, Source};
+use crate::buffer::{Buffer, Lent};
+use crate::engine::op_table::{Kind, OpKey};
+use crate::engine::peer_table::Peer;
+use crate::error::{PostError, Rejected};
+use crate::objects::mr::RemoteRegion;
+use crate::transport::{Context, Refusal, RmaTarget, Transport};
+use crate::vocabulary::{Attributes, Caps, FabricAddr, HmemIface, ImmediateData};
+
+/// What a provider has to grant for each group of operations.
+pub(super) mod needs {
+    use crate::vocabulary::Caps;
+
+    pub(in crate::objects::endpoint) const SEND: Caps = Caps::MSG.union(Caps::SEND);
+    pub(in crate::objects::endpoint) const RECV: Caps = Caps::MSG.union(Caps::RECV);
+    pub(in crate::objects::endpoint) const TAGGED_SEND: Caps = Caps::TAGGED.union(Caps::SEND);
+    pub(in crate::objects::endpoint) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
+    pub(in crate::objects::endpoint) const READ: Caps = Caps::RMA.union(Caps::READ);
+    pub(in crate::objects::endpoint) const WRITE: Caps = Caps::RMA.union(Caps::WRITE);
+}
+
+/// What a post is checked against.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    caps: Caps,
+    pub(super) inject_size: usize,
+    max_msg_size: usize,
+    cq_data_size: usize,
+}
+
+impl Limits {
+    pub(super) fn of(attributes: &Attributes) -> Self {
+        Limits {
+            caps: attributes.caps.with_modifiers(),
+            inject_size: attributes.tx.inject_size,
+            max_msg_size: attributes.endpoint.max_msg_size,
+            cq_data_size: attributes.domain.cq_data_size,
+        }
+    }
+}
+
+/// What an operation does with its buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Send,
+    Receive,
+}
+
+impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
+    #[inline]
+    pub(super) fn granted(&self, caps: Caps) -> Result<(), PostError> {
+        let missing = caps.difference(self.limits.caps);
+        if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing)) }
+    }
+
+    #[inline]
+    pub(super) fn peer(&self, peer: Peer) -> Result<FabricAddr, PostError> {
+        self.av.fabric_addr(peer).ok_or(PostError::UnknownPeer)
+    }
+
+    /// Checks what can be checked before the buffer is in its slot.
+    #[inline]
+    pub(super) fn reachable(&self, caps: Caps, to: Peer, data: Option<ImmediateData>) -> Result<FabricAddr, PostError> {
+        self.granted(caps)?;
+        if let Some(data) = data
+            && !data.fits(self.limits.cq_data_size)
+        {
+            return Err(PostError::DataWidth { limit: self.limits.cq_data_size });
+        }
+        self.peer(to)
+    }
+
+    #[inline]
+    pub(super) fn injectable(
+        &self,
+        caps: Caps,
+        to: Peer,
+        data: Option<ImmediateData>,
+        bytes: &[u8],
+    ) -> Result<FabricAddr, PostError> {
+        if bytes.len() > self.limits.inject_size {
+            return Err(PostError::TooLong { limit: self.limits.inject_size });
+        }
+        self.reachable(caps, to, data)
+    }
+
+    #[inline]
+    pub(super) fn remote(
+        &self,
+        to: FabricAddr,
+        region: &RemoteRegion,
+        offset: u64,
+        len: usize,
+    ) -> Result<RmaTarget, PostError> {
+        let addr = region.range(offset, len).ok_or(PostError::OutOfBounds)?;
+        Ok(RmaTarget { to, addr, key: region.key() })
+    }
+
+    /// Checks what a buffer has lent.
+    #[inline]
+    pub(super) fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
+        let allowed = match purpose {
+            Use::Send => lent.is_readable(),
+            Use::Receive => lent.is_writable(),
+        };
+        if !allowed {
+            return Err(PostError::Access);
+        }
+        if lent.kind() != HmemIface::SYSTEM {
+            return Err(PostError::DeviceMemory);
+        }
+        if let Some(descriptor) = lent.descriptor()
+            && descriptor.domain != self.cq.domain().identity()
+        {
+            return Err(PostError::ForeignDescriptor);
+        }
+        if purpose == Use::Send && lent.len() > self.limits.max_msg_size {
+            return Err(PostError::TooLong { limit: self.limits.max_msg_size });
+        }
+        Ok(())
+    }
+
+    /// Posts something that goes out. `submit` may rely on this: the endpoint is open, the address is in its vector,
+    /// and what is lent is readable and stays in the op table until its event or the endpoint's close.
+    #[inline]
+    pub(super) fn transmit(
+        &self,
+        caps: Caps,
+        to: Peer,
+        data: Option<ImmediateData>,
+        buf: B,
+        submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), Refusal>,
+    ) -> Result<OpKey, Rejected<B>> {
+        let to = match self.reachable(caps, to, data) {
+            Ok(to) => to,
+            Err(error) => return Err(Rejected { buf, error }),
+        };
+        self.cq.ops().post(self.index, Kind::Send, buf, |lent, context| {
+            self.lendable(lent, Use::Send)?;
+            Ok(submit(self.raw(), to, lent, context)?)
+        })
+    }
+
+    /// Posts something that comes in. `submit` may rely on this: the endpoint is open, the source is in its vector or
+    /// unspecified, and what is lent is writable and stays in the op table until its event or the endpoint's close.
+    #[inline]
+    pub(super) fn receive(
+        &self,
+        caps: Caps,
+        from: Source,
+        buf: B,
+        submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), Refusal>,
+    ) -> Result<OpKey, Rejected<B>> {
+        let from = self.granted(caps).and_then(|()| match from {
+            Source::Any => Ok(FabricAddr::UNSPEC),
+            Source::Peer(peer) => {
+                self.granted(Caps::DIRECTED_RECV)?;
+                self.peer(peer)
+            }
+        });
+        let from = match from {
+            Ok(from) => from,
+            Err(error) => return Err(Rejected { buf, error }),
+        };
+        self.cq.ops().post(self.index, Kind::Receive, buf, |lent, context| {
+            self.lendable(lent, Use::Receive)?;
+            Ok(submit(self.raw(), from, lent, context)?)
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! [`Record`]: the place of one endpoint in its queue.
+
+#![allow(unsafe_code, reason = "keeps and closes a raw handle that was written when the endpoint was opened")]
+
+use core::cell::{Cell, UnsafeCell};
+use core::fmt;
+use core::mem::MaybeUninit;
+
+use crate::engine::op_table::Posted;
+use crate::objects::av::Av;
+use crate::objects::domain::Domain;
+use crate::transport::{Closing, InFlight, Transport};
+use crate::vocabulary::Errno;
+
+/// A place for one endpoint in the storage of its queue, so that a forgotten one is closed with the queue.
+pub struct Record<'d, T: Transport> {
+    state: Cell<RecordState>,
+    raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
+    av: Cell<Option<&'d Av<'d, T>>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RecordState {
+    Closed,
+    Open,
+    /// To be closed with the queue; see [`Closing::Retired`].
+    Retired,
+    /// Open for good; see [`Closing::Left`].
+    Left,
+    /// The provider failed to close it: whatever it was lent is lost with the queue.
+    Failed(Errno),
+}
+
+impl<'d, T: Transport> Record<'d, T> {
+    pub(crate) const fn closed() -> Self {
+        Record {
+            state: Cell::new(RecordState::Closed),
+            raw: UnsafeCell::new(MaybeUninit::uninit()),
+            av: Cell::new(None),
+        }
+    }
+
+    /// Whether an endpoint can be opened here.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state.get() == RecordState::Closed
+    }
+
+    /// Keeps an endpoint that has just been opened.
+    ///
+    /// # Safety
+    /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to `av`.
+    pub(super) unsafe fn open(&self, raw: T::Endpoint, av: &'d Av<'d, T>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
+        self.av.set(Some(av));
+        self.state.set(RecordState::Open);
+    }
+
+    /// Keeps in mind that an endpoint was opened by half and cannot be closed: the queue finds out when it is dropped.
+    pub(super) fn fail(&self, errno: Errno) {
+        self.state.set(RecordState::Failed(errno));
+    }
+
+    /// The raw handle.
+    ///
+    /// # Safety
+    /// The state is `Open` or `Retired`: the handle was written, and is not written again before the record is closed.
+    #[inline]
+    pub(super) unsafe fn raw(&self) -> &T::Endpoint {
+        // SAFETY: the caller's promise.
+        let raw = unsafe { &*self.raw.get() };
+        // SAFETY: as above.
+        unsafe { raw.assume_init_ref() }
+    }
+
+    /// Closes the endpoint, if one is open here. A close that failed is reported again, and not retried.
+    ///
+    /// # Safety
+    /// No `Endpoint` uses the record after this; it is of an endpoint of `domain`, on which so much is in flight.
+    pub(crate) unsafe fn close(&self, domain: &Domain<T>, in_flight: InFlight) -> Result<Closing, Errno> {
+        match self.state.get() {
+            RecordState::Closed => return Ok(Closing::Closed),
+            RecordState::Left => return Ok(Closing::Left),
+            RecordState::Failed(errno) => return Err(errno),
+            RecordState::Open | RecordState::Retired => {}
+        }
+        // SAFETY: the state is `Open` or `Retired`.
+        let raw = unsafe { self.raw() };
+        // SAFETY: open, and closed once: the state changes below whatever comes back.
+        let closing = unsafe { T::endpoint_close(raw, in_flight) };
+        self.state.set(match closing {
+            Ok(Closing::Closed) => RecordState::Closed,
+            Ok(Closing::Retired) => RecordState::Retired,
+            Ok(Closing::Left) => RecordState::Left,
+            Err(errno) => RecordState::Failed(errno),
+        });
+        // Left open, it is still bound to the vector, which then stays open too.
+        if let Ok(Closing::Closed) = closing
+            && let Some(av) = self.av.take()
+        {
+            av.user_closed();
+        }
+        if let Ok(Closing::Closed | Closing::Left) = closing {
+            domain.lingering().endpoint_closed();
+        }
+        closing
+    }
+
+    /// Tells the transport that the queue of a retired endpoint is not polled any more, until it is closed again.
+    pub(crate) fn leave(&self) {
+        if self.state.get() == RecordState::Retired {
+            // SAFETY: the state is `Retired`.
+            let raw = unsafe { self.raw() };
+            // SAFETY: the endpoint is retired.
+            unsafe { T::endpoint_leave(raw, false) };
+        }
+    }
+
+    /// Tells the transport that the queue of a retired endpoint, on which nothing is in flight, is not polled ever again.
+    pub(crate) fn leave_for_good(&self, domain: &Domain<T>) {
+        if self.state.get() == RecordState::Retired {
+            // SAFETY: the state is `Retired`.
+            let raw = unsafe { self.raw() };
+            // SAFETY: the endpoint is retired.
+            unsafe { T::endpoint_leave(raw, true) };
+            self.state.set(RecordState::Left);
+            domain.lingering().endpoint_closed();
+        }
+    }
+
+    /// Asks for every operation in flight to end. Those that cannot be cancelled go on.
+    pub(crate) fn cancel_all(&self, in_flight: impl Iterator<Item = Posted>) {
+        if let RecordState::Open | RecordState::Retired = self.state.get() {
+            // SAFETY: the state is `Open` or `Retired`.
+            let raw = unsafe { self.raw() };
+            for op in in_flight {
+                // SAFETY: the endpoint is open and the context is one of its operations in flight.
+                let _ = unsafe { T::cancel(raw, op.context) };
+            }
+        }
+    }
+}
+
+impl<T: Transport> fmt::Debug for Record<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record").field("open", &(self.state.get() == RecordState::Open)).finish_non_exhaustive()
+    }
+}
