@@ -1,11 +1,20 @@
 //! Controls of the sanitizers: each plants the fault that a sanitizer must see. `.ci/run` runs them with `--ignored` under
 //! the sanitizer, and fails if nothing is reported. They are not run otherwise.
 
-#![allow(unsafe_code, reason = "plants faults on purpose")]
+#![allow(unsafe_code, clippy::unwrap_used, reason = "plants faults on purpose")]
 
 use std::cell::UnsafeCell;
 use std::hint::black_box;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use loom_core::buffer::{Buffer, Lent, SourceBuffer};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::mr::Mr;
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::vocabulary::Access;
 
 /// For AddressSanitizer: memory is read after it was freed.
 #[test]
@@ -17,6 +26,36 @@ fn plants_a_use_after_free() {
     // SAFETY: none. That is the point.
     black_box(unsafe { freed.cast::<u8>().read() });
 }
+
+/// For AddressSanitizer, which has to see loom's own copies: a buffer that lends memory which was freed is written to a
+/// region of the software transport.
+#[test]
+#[ignore = "a planted use after free, for AddressSanitizer"]
+fn plants_a_write_from_freed_memory() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE).unwrap();
+    let cq = Cq::open(&domain, CqAttr::<4>::new()).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let itself = av.insert(&endpoint.address().unwrap()).unwrap();
+    let freed = Freed(Box::into_raw(Box::new([0u8; 64])));
+    // SAFETY: made by `Box::into_raw`.
+    drop(unsafe { Box::from_raw(freed.0) });
+    endpoint.write(itself, &region.remote(), 0, freed).unwrap();
+}
+
+/// Lends memory that is not there any more.
+struct Freed(*mut [u8; 64]);
+
+// SAFETY: none. That is the point.
+unsafe impl Buffer for Freed {
+    fn lend(&mut self) -> Lent {
+        Lent::source(NonNull::new(self.0.cast()).unwrap(), 64)
+    }
+}
+
+impl SourceBuffer for Freed {}
 
 struct Shared(UnsafeCell<u64>);
 // SAFETY: none. That is the point.

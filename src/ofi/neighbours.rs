@@ -188,8 +188,12 @@ impl Group {
             entry.state = State::Retired;
             return Ok(Closing::Retired);
         }
+        if count == 0 {
+            // One that fails to close stays a neighbour.
+            close()?;
+        }
         neighbours.forget(fid);
-        if count > 0 { Ok(Closing::Left) } else { close().map(|()| Closing::Closed) }
+        Ok(if count == 0 { Closing::Closed } else { Closing::Left })
     }
 
     /// The queue of a retired endpoint is not polled any more: until the endpoint is retired again, or for good.

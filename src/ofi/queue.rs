@@ -79,20 +79,15 @@ impl Batch {
         }
         self.next += 1;
         let entry = self.entries.get(index)?;
-        // SAFETY: x
-        let flags = CompletionFlags::from_bits_retain(unsafe { (&raw const entry.flags).read_volatile() });
-        let source = if flags.intersects(FROM_PEERS) {
-            FabricAddr(core::mem::replace(self.sources.get_mut(index)?, FabricAddr::NOTAVAIL.0))
-        } else {
-            FabricAddr::UNSPEC
-        };
+        let source = core::mem::replace(self.sources.get_mut(index)?, FabricAddr::NOTAVAIL.0);
+        let flags = CompletionFlags::from_bits_retain(entry.flags);
         self.reported = Event {
             context: entry.op_context.addr() as u64,
             flags,
             len: entry.len,
             tag: tag(flags, entry.tag),
             data: data(flags, entry.data),
-            source,
+            source: if flags.intersects(FROM_PEERS) { FabricAddr(source) } else { FabricAddr::UNSPEC },
             errno: Errno::from_raw(0),
             provider_errno: 0,
             overflow: 0,

@@ -242,6 +242,7 @@ impl Drop for Watched {
 /// The peer's transfer is cut off, or goes on in memory that is there until the endpoints are closed.
 fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reached<T: Transport>(info: &Info<T>) {
     const LEN: usize = 8 << 20;
+    let mut unfinished = 0;
     for polls in [0, 1, 2, 5, 10, 20, 50, 200] {
         let (dropped, domain) = (Arc::new(AtomicUsize::new(0)), Domain::open(info).expect("domain"));
         let av = Av::open(&domain, 8).expect("address vector");
@@ -256,10 +257,16 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         // libfabric 1's shm never answers a read of a region that was closed. As long as it is not answered, the peer may
         // write into the buffer, and the queue keeps it for ever.
         let read = || pair.post(room(LEN), |buf| pair.a.read(pair.to_b, &regions[1].remote(), 0, buf));
-        let read = (!is_old(info, "shm")).then(read);
+        let read = if is_old(info, "shm") {
+            println!("{}: skipped, a read of a region that is closed", info.provider());
+            None
+        } else {
+            Some(read())
+        };
         for _ in 0..polls {
             pair.cq.progress().expect("the queue works");
         }
+        unfinished += cq.in_flight();
         drop(regions);
         assert_eq!(dropped.load(Ordering::Relaxed), if T::MR_CLOSE_FENCES { 2 } else { 0 });
         for _ in 0..2000 {
@@ -268,13 +275,13 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         // Whatever became of them, the closed endpoints give the buffers back, or the closed queue drops them.
         drop(pair);
         for key in iter::once(written).chain(read) {
-            if let Ok(Some(done)) = cq.wait(key, Instant::now()) {
-                assert_eq!(done.buf().len(), LEN);
-            }
+            let _ = cq.wait(key, Instant::now());
         }
         drop(cq);
         assert_eq!(dropped.load(Ordering::Relaxed), 2, "the memory is dropped when no endpoint is open");
     }
+    // Over the software transport a write is over when it is posted.
+    assert!(unfinished > 0 || T::MR_CLOSE_FENCES, "regions were closed in the middle of transfers");
 }
 
 fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport>(info: &Info<T>) {

@@ -53,8 +53,11 @@ impl<'s> PeerTable<'s> {
     #[must_use]
     pub fn addr(&self, peer: Peer) -> Option<FabricAddr> {
         let entry = self.entries.get(peer.index as usize)?;
-        // The address is of the handle's generation or a later one: the handle came after it was stored. Acquire: pairs
-        // with the release of `insert`, so that whoever sees a later address also sees that this generation is over.
+        // Acquire: pairs with the release of `insert`, so that the address belongs to this generation or a later one, also
+        // for a handle of another table; the second look tells which.
+        if entry.generation.load(Ordering::Acquire) != peer.generation {
+            return None;
+        }
         let addr = entry.addr.load(Ordering::Acquire);
         let generation = entry.generation.load(Ordering::Relaxed);
         (generation == peer.generation).then_some(FabricAddr(addr))
@@ -66,7 +69,6 @@ impl<'s> PeerTable<'s> {
     pub fn peer(&self, addr: FabricAddr) -> Option<Peer> {
         let index = Self::index(addr);
         let entry = self.entries.get(index as usize)?;
-        // Acquire: as if the handle came from whoever inserted it.
         let generation = entry.generation.load(Ordering::Acquire);
         let peer = Peer { index, generation };
         (generation % 2 == 1 && self.addr(peer)? == addr).then_some(peer)

@@ -103,6 +103,8 @@ pub struct Mr<'d, T: Transport> {
     domain: &'d Domain<T>,
     /// The memory, for as long as the region is open: [`Mr::window`] shortens the lifetime to a borrow of the region.
     window: Window<'static>,
+    /// Nobody uses the memory any more when closing the region returns.
+    fenced: bool,
 }
 
 impl<'d, T: Transport> Mr<'d, T> {
@@ -166,7 +168,13 @@ impl<'d, T: Transport> Mr<'d, T> {
         domain.child_opened();
         // SAFETY: the caller's promise.
         let window = unsafe { Window::new(lent.ptr(), lent.len(), lent.is_writable()) };
-        Ok(Mr { raw, domain, window })
+        Ok(Mr { raw, domain, window, fenced: Self::is_fenced(access) })
+    }
+
+    /// Whether closing a region with this access ends all use of its memory: by what the transport does, or because no peer
+    /// can reach it.
+    fn is_fenced(access: Access) -> bool {
+        T::MR_CLOSE_FENCES || !access.intersects(Access::REMOTE_READ | Access::REMOTE_WRITE)
     }
 
     /// This side's view of the memory.
@@ -239,8 +247,7 @@ impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static> Mr
         let this = ManuallyDrop::new(self);
         // SAFETY: called once, on an owner that ends here unless this is not called.
         let close = || unsafe { this.mr.deregister() };
-        let closed =
-            if T::MR_CLOSE_FENCES { Some(close()) } else { this.mr.domain.lingering().without_endpoints(close) };
+        let closed = if this.mr.fenced { Some(close()) } else { this.mr.domain.lingering().without_endpoints(close) };
         match closed {
             // SAFETY: taken once: the owner ends here. Nobody can reach the memory any more.
             Some(Ok(())) => Ok(unsafe { this.take_memory() }.into_value()),
@@ -289,7 +296,7 @@ impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static> Dr
         }
         // SAFETY: taken once, here.
         let memory = unsafe { self.take_memory() };
-        if T::MR_CLOSE_FENCES {
+        if self.mr.fenced {
             drop(memory);
         } else {
             self.mr.domain.lingering().keep(memory);
@@ -353,7 +360,7 @@ pub fn scope<'d, T: Transport, M: Buffer, R>(
     access: Access,
     f: impl FnOnce(&Mr<'d, T>) -> R,
 ) -> Result<R, OpenError> {
-    if !T::MR_CLOSE_FENCES && domain.lingering().has_queues() {
+    if !Mr::<T>::is_fenced(access) && domain.lingering().has_queues() {
         return Err(OpenError::QueueOpen);
     }
     let lent = memory.lend();
@@ -375,7 +382,7 @@ impl<T: Transport> Drop for Scoped<'_, T> {
         if unsafe { self.mr.deregister() }.is_err() {
             crate::abort::abort("a provider failed to close a memory region whose memory is borrowed");
         }
-        if !T::MR_CLOSE_FENCES && self.mr.domain.lingering().has_endpoints() {
+        if !self.mr.fenced && self.mr.domain.lingering().has_endpoints() {
             crate::abort::abort(
                 "endpoints are open at the end of a scope whose borrowed memory peers may reach through them",
             );

@@ -32,15 +32,17 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             for (index, record) in (0u16..).zip(self.records()) {
                 record.cancel_all(self.ops.posted_on(index));
             }
-            self.progress_until(patience, || {
+            let quiet = self.progress_until(patience, || {
                 (0u16..).zip(self.records()).all(|(index, _)| self.in_flight_on(index) == InFlight::NOTHING)
             });
-            // Together, if they keep each other open only.
-            for record in self.records() {
-                record.leave();
+            if quiet {
+                // Together, if they keep each other open only.
+                for record in self.records() {
+                    record.leave();
+                }
+                // SAFETY: as above.
+                open = unsafe { self.close_endpoints() }?;
             }
-            // SAFETY: as above.
-            open = unsafe { self.close_endpoints() }?;
         }
         if open.retired > 0 {
             // What is still in flight on endpoints that others keep open stays lent.
@@ -53,6 +55,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 record.leave_for_good(self.domain);
             }
         }
+        // From here on nobody reaches memory through this queue's endpoints.
+        self.domain.lingering().queue_closed();
         let left_open = open.retired + open.left > 0;
         let queues = CloseQueues { cq: self, left_open };
         // SAFETY: every endpoint that posted is closed, or has nothing in flight. A destructor that unwinds still gets the

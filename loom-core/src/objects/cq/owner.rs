@@ -163,7 +163,6 @@ impl<T: Transport, B: Buffer, A: Allocator, const N: usize> Drop for CqOwner<'_,
         // SAFETY: called once, here, and nobody borrows the owner.
         match unsafe { self.close(self.on_failed_close) } {
             Ok(()) => {
-                domain.lingering().queue_closed();
                 // SAFETY: dropped once, here. Of the body's fields only `tx` and `rx` may own something, and raw
                 // handles do not (no `Drop`, by `Transport`'s definition).
                 unsafe { ManuallyDrop::drop(&mut self.block) };

@@ -79,19 +79,20 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                     }
                 }
                 Ok(None) => return Ok(None),
-                Err(errno) => {
-                    if let Some(completion) = self.resolve_failed(queue, errno)? {
-                        return Ok(Some(completion));
-                    }
-                }
+                Err(errno) => match self.resolve_failed(queue, errno)? {
+                    Some(Some(completion)) => return Ok(Some(completion)),
+                    Some(None) => {}
+                    None => return Ok(None),
+                },
             }
         }
     }
 
+    /// What the event behind an error of a poll says to the user; `None` if there is no event.
     #[cold]
     #[inline(never)]
-    fn resolve_failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Completion<B>>, CqError> {
-        Ok(self.failed(queue, errno)?.and_then(|event| self.resolve(&event)))
+    fn resolve_failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Option<Completion<B>>>, CqError> {
+        Ok(self.failed(queue, errno)?.map(|event| self.resolve(&event)))
     }
 
     /// The event behind an error of a poll, if there is one.

@@ -72,6 +72,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
                 } else {
                     av.user_closed();
                     domain.lingering().endpoint_closed();
+                    domain.lingering().release();
                 }
                 return Err(error.errno.into());
             }

@@ -44,8 +44,9 @@ impl From<Peer> for Source {
 /// not taken gives it back at once, in [`Rejected`](crate::error::Rejected). Dropping the endpoint closes it:
 /// operations that are over by then complete as they ended (unless [`PEER_EVENTS`](super::cq::PEER_EVENTS) events of
 /// peers lie before them), all others with `ECANCELED`, so every buffer comes back through the queue. (Where the
-/// provider cannot close an endpoint while others are open that have talked to it, as `shm` within one process, its
-/// receives are cancelled, its sends go on, and it is closed with the queue; until then it keeps its place in it.)
+/// provider cannot close an endpoint while others are open that have talked to it, or while a long read is under way, as
+/// `shm`, its receives are cancelled, its sends and reads go on, and it is closed with the queue; until then it keeps its
+/// place in it.)
 ///
 /// # References
 /// - `man fi_endpoint`, `man fi_msg`, `man fi_tagged`, `man fi_rma`
