@@ -26,6 +26,7 @@
 
 mod closing;
 mod list;
+mod operation;
 mod slot;
 
 use core::cell::Cell;
@@ -33,112 +34,15 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 
-pub use slot::Slot;
-
 use self::list::{List, NONE};
+pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 use self::slot::Phase;
+pub use self::slot::Slot;
 use crate::buffer::{Buffer, Lent};
 use crate::completion::Done;
 use crate::error::{PostError, Rejected};
 use crate::transport::{Context, Event};
-use crate::vocabulary::{CompletionFlags, Errno};
-
-/// The name of a posted operation.
-///
-/// Plain data: forgetting it loses nothing. Meaningful for the queue that the operation was posted through, until
-/// its completion was taken; afterwards it is recognised as unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OpKey {
-    index: u32,
-    generation: u32,
-}
-
-impl OpKey {
-    const fn word(self) -> u64 {
-        (self.generation as u64) << 32 | self.index as u64
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
-    const fn from_word(word: u64) -> Self {
-        OpKey { index: word as u32, generation: (word >> 32) as u32 }
-    }
-}
-
-impl fmt::Display for OpKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}.{}", self.index, self.generation)
-    }
-}
-
-/// Which side of a transfer an operation is, and so which provider queue reports it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Sends, reads and writes.
-    Transmit,
-    /// Receives.
-    Receive,
-}
-
-impl Direction {
-    const fn list(self) -> usize {
-        match self {
-            Direction::Transmit => 0,
-            Direction::Receive => 1,
-        }
-    }
-}
-
-/// What an operation does, as far as the table has to know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A send or a write: the buffer is read.
-    Send,
-    /// A read: a transmit whose buffer is written.
-    Read,
-    /// A receive: the buffer is written.
-    Receive,
-}
-
-impl Kind {
-    /// The queue that reports it.
-    #[inline]
-    #[must_use]
-    pub const fn direction(self) -> Direction {
-        match self {
-            Kind::Send | Kind::Read => Direction::Transmit,
-            Kind::Receive => Direction::Receive,
-        }
-    }
-
-    /// How its completion is flagged where no provider does it.
-    const fn flags(self) -> CompletionFlags {
-        match self {
-            Kind::Send => CompletionFlags::SEND,
-            Kind::Read => CompletionFlags::READ,
-            Kind::Receive => CompletionFlags::RECV,
-        }
-    }
-}
-
-/// An operation in flight.
-#[derive(Clone, Copy, Debug)]
-pub struct Posted {
-    /// What it does.
-    pub kind: Kind,
-    /// Bytes that it was lent.
-    pub len: usize,
-    /// What names it to the provider.
-    pub context: Context,
-}
-
-/// What the context of an operation is; rule 3.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContextKind {
-    /// A number: the provider leaves it alone.
-    Word,
-    /// The address of scratch space for the provider (`FI_CONTEXT`, `FI_CONTEXT2`).
-    Space,
-}
+use crate::vocabulary::Errno;
 
 /// What [`OpTable::complete`] made of an event.
 #[derive(Debug)]
