@@ -296,3 +296,35 @@ fn concurrent_readers_never_see_another_peers_address() {
     println!("{hits} handles reached their peer, {misses} were stale");
     assert!(hits > 0, "the readers read something");
 }
+
+/// A handle is plain data, and may be of another table: it may find a peer of this one by chance, but never an address that
+/// nobody inserted.
+#[test]
+fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
+    const PLACES: u32 = 1024;
+    const ROUNDS: u32 = 2000;
+    let foreign = places(PLACES as usize);
+    let foreign = PeerTable::new(&foreign);
+    let foreign: Vec<Peer> = (0..PLACES).map(|index| foreign.insert(addr(1, index)).unwrap()).collect();
+    for round in 1..=ROUNDS {
+        let entries = places(PLACES as usize);
+        let table = PeerTable::new(&entries);
+        let start = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                for index in 0..PLACES {
+                    table.insert(addr(round, index)).unwrap();
+                }
+            });
+            start.wait();
+            // From the last place on: the writer comes to meet the reader.
+            for (index, peer) in (0..PLACES).zip(&foreign).rev() {
+                for _ in 0..50 {
+                    let found = table.addr(*peer);
+                    assert!(found.is_none_or(|found| found == addr(round, index)), "{found:?} was never inserted");
+                }
+            }
+        });
+    }
+}

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use loom_core::buffer::{AnyBuffer, Buffer, Lent, SourceBuffer, TargetBuffer};
@@ -13,7 +15,7 @@ use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::{Domain, Fabric};
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::objects::mr::{self, Mr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 
@@ -40,6 +42,10 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         ("fabric_can_be_opened_by_itself", fabric_can_be_opened_by_itself),
         ("endpoints_come_and_go", endpoints_come_and_go),
         ("buffer_that_panics_when_lent_is_dropped_once", buffer_that_panics_when_lent_is_dropped_once),
+        (
+            "destructors_that_panic_while_closing_leave_a_domain_that_works",
+            destructors_that_panic_while_closing_leave_a_domain_that_works,
+        ),
     ]
 }
 
@@ -421,6 +427,52 @@ fn buffer_that_panics_when_lent_is_dropped_once<T: Transport>(info: &Info<T>) {
     })
     .expect("queue");
     assert_eq!(drops.get(), 3);
+}
+
+/// A buffer whose destructor panics, and that is counted all the same.
+struct Angry(Bytes, Arc<AtomicUsize>);
+
+// SAFETY: lends what the box lends.
+unsafe impl Buffer for Angry {
+    fn lend(&mut self) -> Lent {
+        self.0.lend()
+    }
+}
+impl TargetBuffer for Angry {}
+
+impl Drop for Angry {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }
+}
+
+/// A buffer in flight and the memory of a closed region, both with a destructor that panics: each is dropped once, and the
+/// domain is as good as before.
+fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport>(info: &Info<T>) {
+    fn unwinds(f: impl FnOnce()) -> bool {
+        catch_unwind(AssertUnwindSafe(f)).is_err()
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let angry = || Angry(room(64), dropped.clone());
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 4).expect("address vector");
+    for round in 1..=3 {
+        let cq = Cq::open(&domain, CqAttr::<4>::new()).expect("queue");
+        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        endpoint.recv(Source::Any, angry()).expect("posted");
+        let region = Mr::open(&domain, angry(), Access::REMOTE_WRITE).expect("region");
+        let unwound = unwinds(|| drop(region));
+        assert_eq!(unwound, T::MR_CLOSE_FENCES, "where closing is no fence, the memory waits for the endpoint");
+        std::mem::forget(endpoint);
+        assert!(unwinds(|| drop(cq)));
+        // What the destructor that unwound has left over is dropped with the next queue.
+        let other = Cq::<T, Bytes>::open(&domain, CqAttr::<4>::new()).expect("queue");
+        assert_eq!(unwinds(|| drop(other)), !T::MR_CLOSE_FENCES);
+        assert_eq!(dropped.load(Ordering::Relaxed), 2 * round);
+    }
+    let mut memory = [0; 16];
+    mr::scope(&domain, &mut memory[..], Access::REMOTE_WRITE, |_| ()).expect("no queue counts as open");
 }
 
 fn two_threads_exchange_messages<T: Transport>(info: &Info<T>)
