@@ -10,7 +10,7 @@ mod op_table;
 mod soft_matching;
 /// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
-#[path = "../../loom-core/tests/op_table/world.rs"]
+#[path = "../../loom-core/tests/op_table/world/mod.rs"]
 mod world;
 
 pub use address_vector::address_vector;

@@ -3,18 +3,17 @@
 //! The oracle knows operations, not slots: a list of all that were ever posted, who of them is in flight, parked or
 //! over, and whose events may still come.
 
-use core::cell::RefCell;
-use core::fmt;
-use core::ptr::NonNull;
-use core::sync::atomic::AtomicU8;
+mod ledger;
+
 use std::collections::VecDeque;
 
-use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::{Done, OpError, Transfer};
 use loom_core::engine::op_table::{ContextKind, Direction, Kind, OpKey, OpTable, Resolution, Slot, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
+
+pub(crate) use self::ledger::{Counted, Ledger};
 
 /// A table of `N` slots on the heap.
 pub(crate) fn table<B, const N: usize>(kind: ContextKind, horizon: u32) -> Box<OpTable<B>> {
@@ -23,76 +22,6 @@ pub(crate) fn table<B, const N: usize>(kind: ContextKind, horizon: u32) -> Box<O
     unsafe { OpTable::init(room.as_mut_ptr(), kind, horizon) };
     // SAFETY: written in the line above.
     unsafe { room.assume_init() }
-}
-
-thread_local! {
-    /// How often each buffer of this thread's ledger was dropped.
-    static DROPS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
-}
-
-/// How often each buffer was dropped. A thread has one ledger at a time.
-///
-/// Outside of the buffers, so that they own nothing and dropping one twice is counted and corrupts nothing.
-#[derive(Clone)]
-pub(crate) struct Ledger(());
-
-impl Ledger {
-    pub(crate) fn new() -> Self {
-        DROPS.take();
-        Ledger(())
-    }
-
-    /// The next buffer, which lends `len` bytes.
-    pub(crate) fn buffer(&self, len: usize) -> Counted {
-        DROPS.with_borrow_mut(|drops| drops.push(0));
-        Counted { id: self.made() - 1, len }
-    }
-
-    /// How many buffers there have been.
-    pub(crate) fn made(&self) -> usize {
-        DROPS.with_borrow(Vec::len)
-    }
-
-    pub(crate) fn drops(&self, id: usize) -> u32 {
-        DROPS.with_borrow(|drops| drops[id])
-    }
-
-    /// Every buffer was dropped, and none twice.
-    #[track_caller]
-    pub(crate) fn assert_all_dropped_once(&self) {
-        DROPS.with_borrow(|drops| assert!(drops.iter().all(|drops| *drops == 1), "drops of each buffer: {drops:?}"));
-    }
-}
-
-/// A buffer that counts its drops, and lends a static.
-pub(crate) struct Counted {
-    pub(crate) id: usize,
-    len: usize,
-}
-
-/// What all counted buffers lend: nobody reads or writes it here.
-static ROOM: [AtomicU8; 64] = [const { AtomicU8::new(0) }; 64];
-
-impl fmt::Debug for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "buffer {}", self.id)
-    }
-}
-
-// SAFETY: a static is valid for ever, atomics may be written, and no test accesses the range.
-unsafe impl Buffer for Counted {
-    fn lend(&mut self) -> Lent {
-        assert!(self.len <= ROOM.len());
-        Lent::both(NonNull::from_ref(&ROOM).cast(), self.len)
-    }
-}
-impl SourceBuffer for Counted {}
-impl TargetBuffer for Counted {}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        DROPS.with_borrow_mut(|drops| drops[self.id] += 1);
-    }
 }
 
 /// What a transport may say of an operation.
