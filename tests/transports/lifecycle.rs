@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use loom_core::buffer::{AnyBuffer, Buffer, Lent, SourceBuffer, TargetBuffer};
-use loom_core::completion::Completion;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{self, Cq, CqAttr};
@@ -20,8 +19,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 
 use crate::Case;
-use crate::pair::{Bytes, Pair, limit, on_pair, pattern, post_on, room};
-use crate::waiting::{LONG, MORE_THAN_THERE_ARE, cancels_sends};
+use crate::pair::{Bytes, Pair, limit, on_pair, pattern, room};
 
 pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
     vec![
@@ -46,17 +44,6 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
             "destructors_that_panic_while_closing_leave_a_domain_that_works",
             destructors_that_panic_while_closing_leave_a_domain_that_works,
         ),
-    ]
-}
-
-pub(crate) fn threaded_cases<T: Transport>() -> Vec<(&'static str, Case<T>)>
-where
-    Domain<T>: Sync,
-{
-    vec![
-        ("two_threads_exchange_messages", two_threads_exchange_messages::<T> as Case<T>),
-        ("threads_close_in_the_middle_of_traffic", threads_close_in_the_middle_of_traffic),
-        ("thread_that_polls_lets_go_of_cancelled_sends", thread_that_polls_lets_go_of_cancelled_sends),
     ]
 }
 
@@ -474,181 +461,3 @@ fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport>(
     let mut memory = [0; 16];
     mr::scope(&domain, &mut memory[..], Access::REMOTE_WRITE, |_| ()).expect("no queue counts as open");
 }
-
-fn two_threads_exchange_messages<T: Transport>(info: &Info<T>)
-where
-    Domain<T>: Sync,
-{
-    const ROUNDS: usize = 200;
-    let domain = &Domain::open(info).expect("domain");
-    let (to_left, from_right) = std::sync::mpsc::channel();
-    let (to_right, from_left) = std::sync::mpsc::channel();
-    let side = |seed: usize, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
-        let av = Av::open(domain, 4).expect("address vector");
-        let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
-        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
-        tell.send(endpoint.address().expect("address")).expect("the other side is there");
-        let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
-        let finish = |key| {
-            let done = cq.wait(key, limit()).expect("the queue works").expect("in time");
-            done.result().expect("the operation succeeds");
-            done.into_buf()
-        };
-        for round in 0..ROUNDS {
-            let len = if round % 10 == 9 { 1 << 18 } else { 64 };
-            let received = post_on(&cq, room(len), |buf| endpoint.recv(Source::Any, buf));
-            let sent = post_on(&cq, pattern(len, round + seed), |buf| endpoint.send(peer, buf));
-            assert!(finish(received) == pattern(len, round + 1000 - seed), "round {round} of side {seed}");
-            finish(sent);
-        }
-        // Nobody leaves while the other may still need it.
-        tell.send(endpoint.address().expect("address")).expect("the other side is there");
-        let deadline = limit();
-        while hear.try_recv().is_err() {
-            assert!(Instant::now() < deadline, "the other side finishes");
-            cq.progress().expect("the queue works");
-        }
-    };
-    std::thread::scope(|scope| {
-        let left = scope.spawn(move || side(0, to_right, from_right));
-        let right = scope.spawn(move || side(1000, to_left, from_left));
-        left.join().expect("left");
-        right.join().expect("right");
-    });
-}
-
-/// One side sends and writes without end while the other opens, receives a little, and closes: endpoints, regions and
-/// queues, again and again.
-fn threads_close_in_the_middle_of_traffic<T: Transport>(info: &Info<T>)
-where
-    Domain<T>: Sync,
-{
-    const LIVES: usize = 30;
-    if info.provider() != "soft" && !crate::pair::is_old(info, info.provider()) {
-        println!("{}: skipped, libfabric 2.5 crashes in one run of ten of this", info.provider());
-        return;
-    }
-    let domain = &Domain::open(info).expect("domain");
-    let stop = &std::sync::atomic::AtomicBool::new(false);
-    let (tell, hear) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let deadline = limit();
-            let av = Av::open(domain, 64).expect("address vector");
-            while let Ok((address, region)) = hear.recv() {
-                let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
-                let endpoint = cq.endpoint(&av).enable().expect("endpoint");
-                let peer = av.insert(&address).expect("in the vector");
-                let mut seed = 0;
-                // Until the next life of the peer begins; whatever fails, fails with an error.
-                while !stop.swap(false, std::sync::atomic::Ordering::AcqRel) {
-                    assert!(Instant::now() < deadline, "the other side goes on");
-                    seed += 1;
-                    let len = if seed % 3 == 0 { 1 << 16 } else { 256 };
-                    let _ = endpoint.send(peer, pattern(len, seed));
-                    let _ = endpoint.write(peer, &region, 0, pattern(len, seed));
-                    while let Ok(Some(completion)) = cq.poll() {
-                        if let Completion::Op(done) = completion {
-                            assert!(!done.buf().is_empty(), "the buffer comes back");
-                        }
-                    }
-                }
-            }
-        });
-        for life in 0..LIVES {
-            let av = Av::open(domain, 4).expect("address vector");
-            let region = Mr::open(domain, room(1 << 16), Access::REMOTE_WRITE).expect("region");
-            let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
-            let endpoint = cq.endpoint(&av).enable().expect("endpoint");
-            let mut expected = 1 + life % 5;
-            for _ in 0..8 {
-                endpoint.recv(Source::Any, room(1 << 16)).expect("posted");
-            }
-            tell.send((endpoint.address().expect("address"), region.remote())).expect("the other side is there");
-            let deadline = limit();
-            while expected > 0 {
-                assert!(Instant::now() < deadline, "messages arrive");
-                if let Ok(Some(Completion::Op(done))) = cq.poll() {
-                    expected -= 1;
-                    let (buf, result) = done.into_parts();
-                    assert!(result.is_ok_and(|transfer| transfer.len() >= 256));
-                    endpoint.recv(Source::Any, buf).expect("posted");
-                }
-            }
-            match life % 3 {
-                0 => drop((region, endpoint)),
-                1 => drop((endpoint, region)),
-                _ => std::mem::forget(endpoint),
-            }
-            drop(cq);
-            stop.store(true, std::sync::atomic::Ordering::Release);
-            while stop.load(std::sync::atomic::Ordering::Acquire) {
-                assert!(Instant::now() < deadline, "the other side notices");
-                std::thread::yield_now();
-            }
-        }
-        drop(tell);
-    });
-}
-
-/// One side waits for what comes last. Others send to it what it does not want, and take it back: they cancel, or
-/// close.
-fn thread_that_polls_lets_go_of_cancelled_sends<T: Transport>(info: &Info<T>)
-where
-    Domain<T>: Sync,
-{
-    const SENDERS: usize = 2;
-    if !cancels_sends(info) {
-        return;
-    }
-    let domain = &Domain::open(info).expect("domain");
-    std::thread::scope(|scope| {
-        let av = Av::open(domain, 4).expect("address vector");
-        let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
-        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
-        let wanted: Vec<_> =
-            (0..SENDERS).map(|_| endpoint.tagged_recv(Source::Any, Tag(2), room(8)).expect("posted")).collect();
-        let address = endpoint.address().expect("address");
-        let take_back = move || {
-            let av = Av::open(domain, 4).expect("address vector");
-            let peer = av.insert(&address).expect("in the vector");
-            let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
-            let mut endpoint = cq.endpoint(&av).enable().expect("endpoint");
-            let mut closed = 0;
-            for round in 0..MORE_THAN_THERE_ARE {
-                let sent = post_on(&cq, pattern(LONG, round), |buf| endpoint.tagged_send(peer, Tag(1), buf));
-                if round % 7 == 6 {
-                    drop(endpoint);
-                    endpoint = cq.endpoint(&av).enable().expect("endpoint");
-                    closed += 1;
-                } else {
-                    endpoint.cancel(sent).expect("in flight");
-                }
-                let done = cq.wait(sent, limit()).expect("the queue works").expect("in time");
-                assert_eq!(done.result().expect_err("taken back").errno, Errno::ECANCELED);
-                assert!(done.into_buf() == pattern(LONG, round), "the buffer comes back");
-            }
-            assert!(closed > 0);
-            let last = post_on(&cq, pattern(8, 1), |buf| endpoint.tagged_send(peer, Tag(2), buf));
-            cq.wait(last, limit()).expect("the queue works").expect("in time").result().expect("sent");
-        };
-        let senders = [(); SENDERS].map(|()| scope.spawn(take_back.clone()));
-        for wanted in wanted {
-            let done = cq.wait(wanted, limit()).expect("the queue works").expect("in time");
-            done.result().expect("received");
-            assert_eq!(done.into_buf(), pattern(8, 1));
-        }
-        for sender in senders {
-            sender.join().expect("sender");
-        }
-    });
-}
-
-/// What threads may share, as far as the transport's threading level admits it.
-const _: () = {
-    const fn shared<V: Sync>() {}
-    shared::<Domain<loom_core::soft::Soft<'_>>>();
-    shared::<loom_core::objects::av::AvOwner<'_, loom_core::soft::Soft<'_>, loom_core::allocator_api2::alloc::Global>>(
-    );
-    shared::<Mr<'_, loom_core::soft::Soft<'_>>>();
-};

@@ -11,6 +11,7 @@ mod rma;
 #[cfg(feature = "libfabric")]
 #[path = "../shared_memory/mod.rs"]
 mod shared_memory;
+mod threads;
 mod waiting;
 
 use libtest_mimic::{Arguments, Trial};
@@ -33,7 +34,7 @@ fn threaded_cases<T: Transport>() -> Vec<(&'static str, Case<T>)>
 where
     Domain<T>: Sync,
 {
-    lifecycle::threaded_cases()
+    threads::cases()
 }
 
 /// What the tests look at; a transport that lacks one says so.
