@@ -51,11 +51,7 @@ pub struct Pair<'a, 'd, 'b, T: Transport> {
 
 impl<'a, 'd, 'b, T: Transport> Pair<'a, 'd, 'b, T> {
     /// Opens both endpoints.
-    pub fn open(
-        cq: &'a Cq<'d, T, Buffer<'b>>,
-        av: &'d Av<'d, T>,
-        region: &'a Mr<'a, T>,
-    ) -> Result<Self, Failure> {
+    pub fn open(cq: &'a Cq<'d, T, Buffer<'b>>, av: &'d Av<'d, T>, region: &'a Mr<'a, T>) -> Result<Self, Failure> {
         let (a, b) = (cq.endpoint(av).enable()?, cq.endpoint(av).enable()?);
         let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
         Ok(Pair { cq, a, b, to_a, to_b, region })
