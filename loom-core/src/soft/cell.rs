@@ -161,6 +161,12 @@ impl Revocations {
         self.0.swap(true, Ordering::Release);
     }
 
+    /// Whether there may be word.
+    #[inline]
+    pub(super) fn are_told(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Whether there is word; it is cleared. For the receiver alone.
     #[inline]
     pub(super) fn take(&self) -> bool {

@@ -129,7 +129,6 @@ pub(super) struct Net {
     pub(super) domains: AtomicU32,
     ports: NonNull<Port>,
     regions: NonNull<Region>,
-    receives: NonNull<Receive>,
     sendings: NonNull<Cell<Option<Sending>>>,
     /// Which cells are away from their owners.
     away: NonNull<AtomicBool>,
@@ -242,16 +241,6 @@ impl Net {
         unsafe { sending.as_ref() }
     }
 
-    /// A place for a receive, by a number from one of the port's lists.
-    #[inline]
-    pub(super) fn receive_at(&self, index: u16, receive: u32) -> &Receive {
-        debug_assert!(receive < self.attr.rx_depth, "numbers come from lists of receives");
-        // SAFETY: written in `Network::new_in`, `rx_depth` for each port.
-        let receive = unsafe { self.receives.add(usize::from(index) * self.attr.rx_depth as usize + receive as usize) };
-        // SAFETY: as above.
-        unsafe { receive.as_ref() }
-    }
-
     pub(super) fn regions(&self) -> &[Region] {
         // SAFETY: written in `Network::new_in`.
         unsafe { core::slice::from_raw_parts(self.regions.as_ptr(), self.attr.regions.into()) }
@@ -307,7 +296,6 @@ impl<A: Allocator> Network<A> {
             domains: AtomicU32::new(1),
             ports: at(places.ports).cast(),
             regions: at(places.regions).cast(),
-            receives: at(places.receives).cast(),
             sendings: at(places.sendings).cast(),
             away: at(places.away).cast(),
             cells: at(places.cells),
@@ -315,11 +303,14 @@ impl<A: Allocator> Network<A> {
             eager_offset: places.eager_offset,
             tx_shift: places.tx_shift,
         };
+        let receives = at(places.receives).cast::<Receive>();
         for index in 0..attr.endpoints {
             // SAFETY: the block has room for so many ports.
             let port = unsafe { net.ports.add(index.into()) };
+            // SAFETY: the block has room for `rx_depth` receives of each port.
+            let places = unsafe { receives.add(usize::from(index) * attr.rx_depth as usize) };
             // SAFETY: as above.
-            unsafe { port.write(Port::new()) };
+            unsafe { port.write(Port::new(places)) };
         }
         for index in 0..attr.regions {
             // SAFETY: the block has room for so many regions.
@@ -332,7 +323,7 @@ impl<A: Allocator> Network<A> {
                 let next = if receive + 1 == attr.rx_depth { NIL } else { receive + 1 };
                 let index = port * attr.rx_depth as usize + receive as usize;
                 // SAFETY: the block has room for `rx_depth` receives of each port.
-                let receive = unsafe { net.receives.add(index) };
+                let receive = unsafe { receives.add(index) };
                 // SAFETY: as above.
                 unsafe { receive.write(Receive::new(next)) };
             }

@@ -50,7 +50,9 @@ pub(super) struct Own {
     pub(super) offers: Cell<u32>,
     /// Cells taken from the inbox and not yet looked at, oldest first, linked.
     pub(super) backlog: Cell<Ends>,
-    /// Free places for receives, linked.
+    /// The places for receives.
+    places: NonNull<Receive>,
+    /// Those which are free, linked.
     pub(super) receives: Cell<u32>,
     /// Posted receives, without and with tag.
     pub(super) posted: [Cell<Ends>; 2],
@@ -63,7 +65,8 @@ pub(super) struct Own {
 unsafe impl Sync for Port {}
 
 impl Port {
-    pub(super) fn new() -> Self {
+    /// A port with these places for receives, which are written before it is used.
+    pub(super) fn new(places: NonNull<Receive>) -> Self {
         let ends = || Cell::new(Ends::EMPTY);
         Port {
             inbox: Inbox::new(),
@@ -80,6 +83,7 @@ impl Port {
                 turn: Cell::new(0),
                 offers: Cell::new(0),
                 backlog: ends(),
+                places,
                 receives: Cell::new(0),
                 posted: [ends(), ends()],
                 unexpected: [ends(), ends()],
@@ -94,6 +98,22 @@ impl Port {
 }
 
 impl Own {
+    /// A place for a receive, by a number from one of the port's lists.
+    #[inline]
+    pub(super) fn receive(&self, at: u32) -> &Receive {
+        // SAFETY: numbers come from lists of receives, which were written in `Network::new_in`.
+        let receive = unsafe { self.places.add(at as usize) };
+        // SAFETY: as above.
+        unsafe { receive.as_ref() }
+    }
+
+    /// The next port on a queue that this port is on: by its transmit side, or by its receive side.
+    #[inline]
+    fn after(&self, queue: &Queue) -> u16 {
+        let on_tx = self.tx.get() == Some(NonNull::from_ref(queue));
+        if on_tx { self.next_on_tx.get() } else { self.next_on_rx.get() }
+    }
+
     /// The transmit queue.
     #[inline]
     pub(super) fn tx(&self) -> &Queue {
@@ -180,8 +200,8 @@ impl Net {
         for list in &own.posted {
             let mut receive = list.replace(Ends::EMPTY).first;
             while receive != NIL {
-                let next = self.receive_at(index, receive).next.get();
-                self.free_receive(index, receive);
+                let next = own.receive(receive).next.get();
+                own.free_receive(receive);
                 own.rx().release();
                 receive = next;
             }
@@ -223,11 +243,17 @@ impl Net {
     }
 
     /// Moves what can be moved by the endpoints of an empty queue, until it has an event.
-    ///
-    /// Not inlined: what is left of a poll is then small enough to be.
-    #[inline(never)]
+    #[inline]
     pub(super) fn advance(&self, queue: &Queue) {
-        let mut index = queue.first_port.get();
+        // Mostly there is nothing: what finds that out calls nothing, and is cheap.
+        let busy = self.next_busy(queue, queue.first_port.get());
+        if busy != NO_PORT {
+            self.advance_from(queue, busy);
+        }
+    }
+
+    #[inline(never)]
+    fn advance_from(&self, queue: &Queue, mut index: u16) {
         while index != NO_PORT {
             let port = self.port(index);
             let own = port.own();
@@ -237,18 +263,32 @@ impl Net {
             if port.revocations.take() {
                 self.return_revoked(port);
             }
-            if own.backlog.get().first != NIL || !port.inbox.is_empty() {
-                self.look(index, port, queue);
-            }
-            // A port is on the list of this queue by its transmit side, or by its receive side.
-            let on_tx = own.tx.get() == Some(NonNull::from_ref(queue));
-            index = if on_tx { own.next_on_tx.get() } else { own.next_on_rx.get() };
+            self.look(port, queue);
+            index = self.next_busy(queue, own.after(queue));
         }
+    }
+
+    /// The first port from this one on that there may be something to do for.
+    #[inline]
+    fn next_busy(&self, queue: &Queue, mut index: u16) -> u16 {
+        while index != NO_PORT {
+            let port = self.port(index);
+            let own = port.own();
+            let idle = port.inbox.is_empty()
+                && own.backlog.get().first == NIL
+                && own.offers.get() == 0
+                && !port.revocations.are_told();
+            if !idle {
+                break;
+            }
+            index = own.after(queue);
+        }
+        index
     }
 
     /// Looks at messages until the queue has an event or none is left.
     #[inline]
-    fn look(&self, index: u16, port: &Port, queue: &Queue) {
+    fn look(&self, port: &Port, queue: &Queue) {
         let own = port.own();
         let newest = port.inbox.take(own.generation.get());
         if newest != NIL {
@@ -261,7 +301,7 @@ impl Net {
             }
             let cell = backlog.first;
             let next = self.cell(cell).link.load(Ordering::Relaxed);
-            if !self.deliver(index, cell) {
+            if !self.deliver(own, cell) {
                 return;
             }
             own.backlog.set(if cell == backlog.last { Ends::EMPTY } else { Ends { first: next, last: backlog.last } });
@@ -296,10 +336,10 @@ impl Net {
         for (kind, list) in [Kind::Message, Kind::Tagged].into_iter().zip(&own.posted) {
             let mut at = list.get().first;
             while at != NIL {
-                let receive = self.receive_at(index, at);
+                let receive = own.receive(at);
                 if receive.want.get().context == context {
-                    self.unlink_receive(index, list, at);
-                    self.free_receive(index, at);
+                    own.unlink_receive(list, at);
+                    own.free_receive(at);
                     own.rx().push(Event::failure(context, Receive::flags(kind), Errno::ECANCELED));
                     return;
                 }

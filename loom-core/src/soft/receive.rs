@@ -10,7 +10,7 @@ use core::ptr;
 use super::cell::{Kind, Message, State};
 use super::list::NIL;
 use super::network::Net;
-use super::port::Port;
+use super::port::{Own, Port};
 use crate::transport::{Event, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag, TagMatch};
 
@@ -93,7 +93,7 @@ impl Net {
             if want.accepts(&message) {
                 self.unlink_unexpected(unexpected, at);
                 // SAFETY: the caller's promise.
-                if unsafe { self.hand_over(index, at, &message, &want) } {
+                if unsafe { self.hand_over(own, at, &message, &want) } {
                     return Ok(());
                 }
             }
@@ -105,7 +105,7 @@ impl Net {
             own.rx().release();
             return Err(Refusal::Again);
         }
-        let receive = self.receive_at(index, free);
+        let receive = own.receive(free);
         own.receives.set(receive.next.get());
         receive.want.set(want);
         let posted = &own.posted[list_of(kind)];
@@ -115,7 +115,7 @@ impl Net {
         if ends.last == NIL {
             posted.set(Ends { first: free, last: free });
         } else {
-            self.receive_at(index, ends.last).next.set(free);
+            own.receive(ends.last).next.set(free);
             posted.set(Ends { first: ends.first, last: free });
         }
         Ok(())
@@ -124,22 +124,21 @@ impl Net {
     /// Looks at a cell from the backlog: gives it to a posted receive, or keeps it. `false` if it has to wait,
     /// because the queue has no place for an event of a peer.
     #[inline]
-    pub(super) fn deliver(&self, index: u16, cell: u32) -> bool {
-        let own = self.port(index).own();
+    pub(super) fn deliver(&self, own: &Own, cell: u32) -> bool {
         let message = self.cell(cell).message.get();
         if message.kind == Kind::Written {
-            return self.report_written(index, cell, &message);
+            return self.report_written(own, cell, &message);
         }
         let posted = &own.posted[list_of(message.kind)];
         let mut at = posted.get().first;
         while at != NIL {
-            let receive = self.receive_at(index, at);
+            let receive = own.receive(at);
             let want = receive.want.get();
             if want.accepts(&message) {
                 // SAFETY: the receive is posted, so its memory is still lent.
-                if unsafe { self.hand_over(index, cell, &message, &want) } {
-                    self.unlink_receive(index, posted, at);
-                    self.free_receive(index, at);
+                if unsafe { self.hand_over(own, cell, &message, &want) } {
+                    own.unlink_receive(posted, at);
+                    own.free_receive(at);
                 }
                 // Else the message was revoked, and the receive waits on.
                 return true;
@@ -189,7 +188,7 @@ impl Net {
     /// # Safety
     /// `want` is valid for writes.
     #[inline]
-    unsafe fn hand_over(&self, index: u16, cell: u32, message: &Message, want: &Want) -> bool {
+    unsafe fn hand_over(&self, own: &Own, cell: u32, message: &Message, want: &Want) -> bool {
         let head = self.cell(cell);
         let offered = !head.is(State::Eager);
         if offered && !head.claim(State::Copying) {
@@ -218,13 +217,13 @@ impl Net {
             event.provider_errno = Errno::ETRUNC.as_raw();
             event.overflow = message.len - want.len;
         }
-        self.port(index).own().rx().push(event);
+        own.rx().push(event);
         true
     }
 
     /// Reports that a peer has written to memory of this side.
-    fn report_written(&self, index: u16, cell: u32, message: &Message) -> bool {
-        let queue = self.port(index).own().rx();
+    fn report_written(&self, own: &Own, cell: u32, message: &Message) -> bool {
+        let queue = own.rx();
         if !queue.reserve() {
             return false;
         }
@@ -235,28 +234,6 @@ impl Net {
         self.return_cell(cell);
         queue.push(event);
         true
-    }
-
-    #[inline]
-    pub(super) fn unlink_receive(&self, index: u16, list: &Cell<Ends>, at: u32) {
-        let receive = self.receive_at(index, at);
-        let (prev, next) = (receive.prev.get(), receive.next.get());
-        let mut ends = list.get();
-        match prev {
-            NIL => ends.first = next,
-            _ => self.receive_at(index, prev).next.set(next),
-        }
-        match next {
-            NIL => ends.last = prev,
-            _ => self.receive_at(index, next).prev.set(prev),
-        }
-        list.set(ends);
-    }
-
-    #[inline]
-    pub(super) fn free_receive(&self, index: u16, at: u32) {
-        let own = self.port(index).own();
-        self.receive_at(index, at).next.set(own.receives.replace(at));
     }
 
     #[inline]
@@ -273,5 +250,28 @@ impl Net {
             _ => self.cell(next).prev.set(prev),
         }
         list.set(ends);
+    }
+}
+
+impl Own {
+    #[inline]
+    pub(super) fn unlink_receive(&self, list: &Cell<Ends>, at: u32) {
+        let receive = self.receive(at);
+        let (prev, next) = (receive.prev.get(), receive.next.get());
+        let mut ends = list.get();
+        match prev {
+            NIL => ends.first = next,
+            _ => self.receive(prev).next.set(next),
+        }
+        match next {
+            NIL => ends.last = prev,
+            _ => self.receive(next).prev.set(prev),
+        }
+        list.set(ends);
+    }
+
+    #[inline]
+    pub(super) fn free_receive(&self, at: u32) {
+        self.receive(at).next.set(self.receives.replace(at));
     }
 }
