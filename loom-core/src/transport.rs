@@ -58,28 +58,33 @@ impl Context {
 }
 
 /// One entry of a transport's completion queue, as the transport reports it.
+///
+/// Events are read within nanoseconds of being written, field by field. Fields that are copied together do not lie side by
+/// side: a compiler would copy them with one instruction, and a processor is slow to read together what it has just
+/// written apart (a twentieth of the cost of a tagged message).
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 #[doc(alias = "fi_cq_tagged_entry")]
 #[doc(alias = "fi_cq_err_entry")]
 pub struct Event {
     /// The context word of the operation; anything at all for events that belong to none.
     pub context: u64,
-    /// What kind of operation completed, and which of the fields below mean something.
+    /// What kind of operation completed, and which of the other fields mean something.
     pub flags: CompletionFlags,
     /// Bytes transferred.
     pub len: usize,
     /// The tag, for tagged receives.
     pub tag: Tag,
+    /// Bytes of the message that did not fit into the receive buffer.
+    pub overflow: usize,
     /// Immediate data, if `flags` has `REMOTE_CQ_DATA`.
     pub data: ImmediateData,
-    /// The sender, or [`FabricAddr::UNSPEC`].
-    pub source: FabricAddr,
     /// Zero for success.
     pub errno: Errno,
     /// The provider's own error number; zero for success.
     pub provider_errno: i32,
-    /// Bytes of the message that did not fit into the receive buffer.
-    pub overflow: usize,
+    /// The sender, or [`FabricAddr::UNSPEC`].
+    pub source: FabricAddr,
 }
 
 impl Event {

@@ -179,10 +179,10 @@ impl<B> OpTable<B> {
     where
         B: Buffer,
     {
-        let Some((index, slot)) = self.reserve() else {
+        let Some((key, slot)) = self.reserve() else {
             return Err(Rejected { buf, error: PostError::Full });
         };
-        let held = Held { table: self, index };
+        let held = Held { table: self, index: key.index };
         // SAFETY: rule 2: `reserve` gave the slot to this call. `lend` is user code; `held` cleans up after it.
         let lent = unsafe { slot.fill(buf) };
         let _ = ManuallyDrop::new(held);
@@ -191,29 +191,29 @@ impl<B> OpTable<B> {
         slot.endpoint.set(endpoint);
         slot.kind.set(kind);
         slot.phase.set(Phase::Posted);
-        match submit(&lent, self.context(slot, index)) {
-            Ok(()) => Ok(OpKey { index, generation: slot.generation.get() }),
+        match submit(&lent, self.context(slot, key)) {
+            Ok(()) => Ok(key),
             Err(error) => {
                 self.make_room();
                 // SAFETY: rule 2: the buffer was written above and the refused post lent nothing.
                 let buf = unsafe { slot.empty() };
-                self.release(index, slot);
+                self.release(key.index, slot);
                 Err(Rejected { buf, error })
             }
         }
     }
 
     #[inline]
-    fn context(&self, slot: &Slot<B>, index: u32) -> Context {
+    fn context(&self, slot: &Slot<B>, key: OpKey) -> Context {
         match self.kind {
-            ContextKind::Word => Context::word(OpKey { index, generation: slot.generation.get() }.word()),
+            ContextKind::Word => Context::word(key.word()),
             ContextKind::Space => Context::space(slot.space()),
         }
     }
 
     /// Takes a slot from the free list; it is then `Held` and has a new generation.
     #[inline]
-    fn reserve(&self) -> Option<(u32, &Slot<B>)> {
+    fn reserve(&self) -> Option<(OpKey, &Slot<B>)> {
         let room = self.room.get().checked_sub(1)?;
         let free = self.free.get();
         let (index, slot) = match self.slot(free) {
@@ -223,10 +223,10 @@ impl<B> OpTable<B> {
             }
             None => self.reclaim_orphan()?,
         };
-        slot.hold();
+        let generation = slot.hold();
         // Rule 5 counts it from here on: `lend` may post.
         self.room.set(room);
-        Some((index, slot))
+        Some((OpKey { index, generation }, slot))
     }
 
     /// An operation is over: rule 5 admits another one.
@@ -350,7 +350,7 @@ impl<B> OpTable<B> {
     pub fn context_of(&self, key: OpKey, endpoint: u16) -> Option<Context> {
         let slot = self.slot(key.index).filter(|slot| slot.generation.get() == key.generation)?;
         let posted = slot.phase.get() == Phase::Posted && slot.endpoint.get() == endpoint;
-        posted.then(|| self.context(slot, key.index))
+        posted.then(|| self.context(slot, key))
     }
 
     /// Everything that is in flight on an endpoint. Linear in the capacity.
@@ -359,7 +359,7 @@ impl<B> OpTable<B> {
         (0u32..).zip(&self.slots).filter(move |(_, slot)| posted(slot)).map(|(index, slot)| Posted {
             kind: slot.kind.get(),
             len: slot.lent.get(),
-            context: self.context(slot, index),
+            context: self.context(slot, OpKey { index, generation: slot.generation.get() }),
         })
     }
 

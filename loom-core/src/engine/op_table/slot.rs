@@ -78,11 +78,13 @@ impl<B> Slot<B> {
         }
     }
 
-    /// Begins the slot's next life.
+    /// Begins the slot's next life, and tells its generation.
     #[inline]
-    pub(super) fn hold(&self) {
-        self.generation.set(self.generation.get().wrapping_add(2));
+    pub(super) fn hold(&self) -> u32 {
+        let generation = self.generation.get().wrapping_add(2);
+        self.generation.set(generation);
         self.phase.set(Phase::Held);
+        generation
     }
 
     /// Where the scratch space is in a slot.
