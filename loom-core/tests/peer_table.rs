@@ -311,7 +311,7 @@ fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
         let table = PeerTable::new(&entries);
         let start = Barrier::new(2);
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let writer = scope.spawn(|| {
                 start.wait();
                 for index in 0..PLACES {
                     table.insert(addr(round, index)).unwrap();
@@ -325,6 +325,7 @@ fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
                     assert!(found.is_none_or(|found| found == addr(round, index)), "{found:?} was never inserted");
                 }
             }
+            writer.join().unwrap();
         });
     }
 }
