@@ -9,6 +9,7 @@
 use core::mem::MaybeUninit;
 
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::buffer::{Buffer, Lent};
 use loom_core::completion::Done;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
@@ -308,6 +309,23 @@ twins! {
         let mut memory = [0; 8];
         mr::scope(&domain, &mut memory[..], Access::REMOTE_WRITE, |_| ()).unwrap();
         let region = Mr::open(&domain, Vec::from(memory), Access::REMOTE_WRITE).unwrap();
+        drop(region);
+    }
+
+    fn region_of_memory_of_one_thread() {
+        struct Anywhere(Vec<u8>);
+
+        // SAFETY: lends what the vector lends.
+        #[allow(unsafe_code, reason = "a buffer like that of the case")]
+        unsafe impl Buffer for Anywhere {
+            fn lend(&mut self) -> Lent {
+                self.0.lend()
+            }
+        }
+
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let region = Mr::open(&domain, Anywhere(vec![0; 8]), Access::REMOTE_WRITE).unwrap();
         drop(region);
     }
 

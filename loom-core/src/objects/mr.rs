@@ -108,7 +108,7 @@ pub struct Mr<'d, T: Transport> {
 }
 
 impl<'d, T: Transport> Mr<'d, T> {
-    /// Registers memory with a name of its own for as long as the region is open, with memory of `alloc` for itself.
+    /// Registers memory for as long as the region is open. What the region itself needs, it takes from `alloc`.
     ///
     /// `'static`, because the region may be forgotten, and then peers can reach the memory for ever. For borrowed
     /// memory there is [`scope`]. `Send`, because the memory is dropped by whichever thread closes the domain's last

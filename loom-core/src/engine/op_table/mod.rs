@@ -11,9 +11,9 @@
 //! 1. The pointer that is lent is taken after the buffer has reached its slot.
 //! 2. A buffer lives in `UnsafeCell<MaybeUninit<B>>` and is not referenced while it is posted.
 //! 3. A context is `generation << 32 | index` where the provider leaves the context alone, so that a stale event is
-//!    recognised exactly (until the slot has been used 2^31 times more). Where the provider asks for scratch space (`FI_CONTEXT`, `FI_CONTEXT2`), a context points
-//!    into its slot; an event's context becomes an index by address arithmetic and a range check, and is never cast
-//!    back to a pointer.
+//!    recognised exactly (until the slot has been used 2^31 times more). Where the provider asks for scratch space
+//!    (`FI_CONTEXT`, `FI_CONTEXT2`), a context points into its slot; an event's context becomes an index by address
+//!    arithmetic and a range check, and is never cast back to a pointer.
 //! 4. A slot is reused only after its event. When an endpoint closes, its operations end without one: with numbers
 //!    as contexts their slots are free at once (rule 3 recognises what comes late); with pointers, after as many
 //!    further events as the queue can hold.
