@@ -5,7 +5,7 @@
 //! are for one thread at a time; the address vector sees to that.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::vocabulary::FabricAddr;
 
@@ -24,11 +24,24 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A place for one peer. The generation is odd while the place is taken.
+/// A place for one peer: its generation, which is odd while the place is taken, and above the index the rest of its
+/// fabric address. One word, so that the two are always read together.
 #[derive(Debug, Default)]
-pub struct Entry {
-    generation: AtomicU32,
-    addr: AtomicU64,
+pub struct Entry(AtomicU64);
+
+impl Entry {
+    /// Generation and rest.
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
+    #[inline]
+    fn load(&self) -> (u32, u32) {
+        // Acquire: pairs with the release of `insert`; whoever finds the peer sees what its inserter did before.
+        let word = self.0.load(Ordering::Acquire);
+        ((word >> 32) as u32, word as u32)
+    }
+
+    fn store(&self, generation: u32, rest: u32) {
+        self.0.store(u64::from(generation) << 32 | u64::from(rest), Ordering::Release);
+    }
 }
 
 /// Why a fabric address was not inserted: it lies beyond the table.
@@ -52,31 +65,27 @@ impl<'s> PeerTable<'s> {
     #[inline]
     #[must_use]
     pub fn addr(&self, peer: Peer) -> Option<FabricAddr> {
-        let entry = self.entries.get(peer.index as usize)?;
-        // Acquire: pairs with the release of `insert`, so that the address belongs to this generation or a later one, also
-        // for a handle of another table; the second look tells which.
-        if entry.generation.load(Ordering::Acquire) != peer.generation {
-            return None;
-        }
-        let addr = entry.addr.load(Ordering::Acquire);
-        let generation = entry.generation.load(Ordering::Relaxed);
-        (generation == peer.generation).then_some(FabricAddr(addr))
+        let (generation, rest) = self.entries.get(peer.index as usize)?.load();
+        (generation == peer.generation).then_some(Self::join(rest, peer.index))
     }
 
     /// The peer of a fabric address, if it is in the table.
     #[inline]
     #[must_use]
     pub fn peer(&self, addr: FabricAddr) -> Option<Peer> {
-        let index = Self::index(addr);
-        let entry = self.entries.get(index as usize)?;
-        let generation = entry.generation.load(Ordering::Acquire);
-        let peer = Peer { index, generation };
-        (generation % 2 == 1 && self.addr(peer)? == addr).then_some(peer)
+        let (rest, index) = Self::split(addr);
+        let (generation, of) = self.entries.get(index as usize)?.load();
+        (generation % 2 == 1 && of == rest).then_some(Peer { index, generation })
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the low half is the index")]
-    const fn index(addr: FabricAddr) -> u32 {
-        addr.0 as u32
+    /// What an entry keeps of an address, and the entry's index.
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the address")]
+    const fn split(addr: FabricAddr) -> (u32, u32) {
+        ((addr.0 >> 32) as u32, addr.0 as u32)
+    }
+
+    const fn join(rest: u32, index: u32) -> FabricAddr {
+        FabricAddr((rest as u64) << 32 | index as u64)
     }
 
     /// Puts a fabric address into the table; the same one twice is the same peer. Another address with the same
@@ -87,19 +96,16 @@ impl<'s> PeerTable<'s> {
     /// # Errors
     /// [`Beyond`] if the address has an index which the table has no place for.
     pub fn insert(&self, addr: FabricAddr) -> Result<Peer, Beyond> {
-        let index = Self::index(addr);
+        let (rest, index) = Self::split(addr);
         let entry = self.entries.get(index as usize).ok_or(Beyond)?;
-        let generation = entry.generation.load(Ordering::Relaxed);
-        if generation % 2 == 1 {
-            if entry.addr.load(Ordering::Relaxed) == addr.0 {
-                return Ok(Peer { index, generation });
-            }
-            self.vacate(entry, generation);
-        }
-        let generation = entry.generation.load(Ordering::Relaxed).wrapping_add(1);
-        // Release: whoever sees this address sees that the generation before is over.
-        entry.addr.store(addr.0, Ordering::Release);
-        entry.generation.store(generation, Ordering::Release);
+        let (before, of) = entry.load();
+        let taken = before % 2 == 1;
+        let generation = match taken {
+            true if of == rest => before,
+            true => before.wrapping_add(2),
+            false => before.wrapping_add(1),
+        };
+        entry.store(generation, rest);
         Ok(Peer { index, generation })
     }
 
@@ -108,19 +114,14 @@ impl<'s> PeerTable<'s> {
     /// Not for two threads at once.
     pub fn remove(&self, peer: Peer) -> Option<FabricAddr> {
         let addr = self.addr(peer)?;
-        let entry = self.entries.get(peer.index as usize)?;
-        self.vacate(entry, peer.generation);
+        self.entries.get(peer.index as usize)?.store(peer.generation.wrapping_add(1), 0);
         Some(addr)
-    }
-
-    fn vacate(&self, entry: &Entry, generation: u32) {
-        entry.generation.store(generation.wrapping_add(1), Ordering::Release);
     }
 
     /// The peers in the table.
     pub fn iter(&self) -> impl Iterator<Item = Peer> + '_ {
         (0u32..).zip(self.entries).filter_map(|(index, entry)| {
-            let generation = entry.generation.load(Ordering::Acquire);
+            let (generation, _) = entry.load();
             (generation % 2 == 1).then_some(Peer { index, generation })
         })
     }
