@@ -80,7 +80,7 @@ impl<L: Level> Side<L> {
         match unsafe { Raw::<L>::cq_poll(&self.cq) } {
             // SAFETY: as above.
             Err(Errno::EAVAIL) => unsafe { Raw::<L>::cq_read_error(&self.cq) }.unwrap(),
-            event => event.unwrap().copied(),
+            event => event.unwrap(),
         }
     }
 

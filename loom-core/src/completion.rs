@@ -8,11 +8,12 @@ use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 /// A transfer that succeeded.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 #[doc(alias = "fi_cq_tagged_entry")]
 pub struct Transfer {
     flags: CompletionFlags,
     len: usize,
+    // Each of the rest means something if the flags say so.
     tag: Tag,
     data: ImmediateData,
     source: FabricAddr,
@@ -52,7 +53,20 @@ impl Transfer {
     /// The sender, where the provider grants `SOURCE`; [`Av::peer`](crate::objects::av::Av::peer) says which peer it is.
     #[must_use]
     pub fn source(&self) -> Option<FabricAddr> {
-        (self.source != FabricAddr::UNSPEC).then_some(self.source)
+        let received = self.flags.contains(CompletionFlags::RECV);
+        (received && self.source != FabricAddr::UNSPEC).then_some(self.source)
+    }
+}
+
+impl fmt::Debug for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transfer")
+            .field("flags", &self.flags)
+            .field("len", &self.len)
+            .field("tag", &self.tag())
+            .field("data", &self.data())
+            .field("source", &self.source())
+            .finish()
     }
 }
 
@@ -71,9 +85,9 @@ pub struct OpError {
     pub overflow: usize,
     /// What kind of operation it was, as the provider reports it.
     pub flags: CompletionFlags,
-    /// The message's tag, for a tagged receive.
+    /// The message's tag, for a tagged receive; else zero.
     pub tag: Tag,
-    /// The sender's immediate data, if `flags` has `REMOTE_CQ_DATA`.
+    /// The sender's immediate data, if `flags` has `REMOTE_CQ_DATA`; else zero.
     pub data: ImmediateData,
 }
 
@@ -93,15 +107,17 @@ impl fmt::Display for OpError {
 impl core::error::Error for OpError {}
 
 impl OpError {
-    pub(crate) const fn of(event: &Event) -> Self {
+    pub(crate) fn of(event: &Event) -> Self {
+        let tagged = event.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV);
+        let has_data = event.flags.contains(CompletionFlags::REMOTE_CQ_DATA);
         OpError {
             errno: event.errno,
             provider_errno: event.provider_errno,
             len: event.len,
             overflow: event.overflow,
             flags: event.flags,
-            tag: event.tag,
-            data: event.data,
+            tag: if tagged { event.tag } else { Tag(0) },
+            data: if has_data { event.data } else { ImmediateData(0) },
         }
     }
 }
@@ -131,7 +147,7 @@ impl<B> Done<B> {
     /// # Errors
     /// The operation's own error: truncated, cancelled, refused by the peer.
     #[inline]
-    pub const fn result(&self) -> Result<Transfer, OpError> {
+    pub fn result(&self) -> Result<Transfer, OpError> {
         let event = &self.event;
         if event.is_error() { Err(OpError::of(event)) } else { Ok(Transfer::of(event)) }
     }
@@ -241,4 +257,30 @@ pub enum Completion<B> {
     Remote(RemoteEvent),
     /// An operation without a key failed: an injected message that could not be delivered.
     Unclaimed(OpError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Providers leave fields which mean nothing as they were (sockets), or use them for themselves (rxd).
+    #[test]
+    fn what_the_flags_do_not_speak_of_is_not_reported() {
+        let junk = |flags: CompletionFlags| {
+            let event = Event::success(0, flags, 1);
+            Event { tag: Tag(7), data: ImmediateData(8), source: FabricAddr(9), ..event }
+        };
+        let told = |flags| {
+            let transfer = Transfer::of(&junk(flags));
+            let error = OpError::of(&junk(flags));
+            assert_eq!(error.tag.0 != 0, transfer.tag().is_some(), "{flags}");
+            [transfer.tag().is_some(), transfer.data().is_some(), transfer.source().is_some()]
+        };
+        let (receive, tagged) = (CompletionFlags::RECV, CompletionFlags::TAGGED);
+        assert_eq!(told(CompletionFlags::SEND | tagged), [false; 3]);
+        assert_eq!(told(CompletionFlags::RMA | CompletionFlags::WRITE), [false; 3]);
+        assert_eq!(told(receive | CompletionFlags::MSG), [false, false, true]);
+        assert_eq!(told(receive | tagged), [true, false, true]);
+        assert_eq!(told(receive | tagged | CompletionFlags::REMOTE_CQ_DATA), [true; 3]);
+    }
 }

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "the unsafe trait `Transport` and its contract")]
 
 use core::alloc::Layout;
+use core::borrow::Borrow;
 use core::ptr::NonNull;
 
 use crate::buffer::Lent;
@@ -73,17 +74,17 @@ pub struct Event {
     pub flags: CompletionFlags,
     /// Bytes transferred.
     pub len: usize,
-    /// The tag, for tagged receives.
+    /// The tag, if `flags` has `TAGGED` and `RECV`; else anything.
     pub tag: Tag,
     /// Bytes of the message that did not fit into the receive buffer.
     pub overflow: usize,
-    /// Immediate data, if `flags` has `REMOTE_CQ_DATA`.
+    /// Immediate data, if `flags` has `REMOTE_CQ_DATA`; else anything.
     pub data: ImmediateData,
     /// Zero for success.
     pub errno: Errno,
     /// The provider's own error number; zero for success.
     pub provider_errno: i32,
-    /// The sender, or [`FabricAddr::UNSPEC`].
+    /// The sender or [`FabricAddr::UNSPEC`], if `flags` has `RECV`, `REMOTE_READ` or `REMOTE_WRITE`; else anything.
     pub source: FabricAddr,
 }
 
@@ -266,6 +267,10 @@ pub unsafe trait Transport: Sized {
     type Mr;
     /// `fid_ep`
     type Endpoint;
+    /// What a poll shows: the event itself where it is put together from something else, or a reference to where it lies.
+    type Polled<'q>: Borrow<Event>
+    where
+        Self: 'q;
 
     /// Whether `mr_close` returns only when nobody uses the memory any more.
     ///
@@ -357,8 +362,8 @@ pub unsafe trait Transport: Sized {
     unsafe fn cq_close(cq: &Self::Cq) -> Result<(), Errno>;
     /// The next event, after driving progress if there is none at hand; `Ok(None)` says that the queue was empty.
     ///
-    /// The event is shown where it lies, and implementations inline what they do for one that is at hand: the queue above
-    /// then builds the completion from it without a copy in between, which is a third of the cost of a poll.
+    /// Implementations inline what they do for an event that is at hand: the queue above then builds the completion from it
+    /// without a copy in between, which is a third of the cost of a poll.
     ///
     /// # Errors
     /// `EAVAIL` if the next event is to be had from [`cq_read_error`](Self::cq_read_error); anything else is an error of the
@@ -366,7 +371,7 @@ pub unsafe trait Transport: Sized {
     ///
     /// # Safety
     /// The contract of callers; the event is looked at before the transport is called again.
-    unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<&Event>, Errno>;
+    unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<Self::Polled<'_>>, Errno>;
     /// `fi_cq_readerr`: the event of an operation that failed, after [`cq_poll`](Self::cq_poll) said so.
     ///
     /// # Errors

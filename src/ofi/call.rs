@@ -39,12 +39,13 @@ pub(super) fn done(code: c_int) -> Result<(), Errno> {
 /// The result of a post: zero, or a negated error number. A positive number means nothing.
 #[inline]
 pub(super) fn posted(code: isize) -> Result<(), Refusal> {
+    if code == 0 { Ok(()) } else { Err(refusal(code)) }
+}
+
+#[cold]
+fn refusal(code: isize) -> Refusal {
     const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
-    match code {
-        0 => Ok(()),
-        AGAIN => Err(Refusal::Again),
-        _ => Err(Refusal::Errno(errno(code))),
-    }
+    if code == AGAIN { Refusal::Again } else { Refusal::Errno(errno(code)) }
 }
 
 /// The error in a return value which is not success; what no error can be (a positive number) is `EOTHER`.

@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
 
 use core::alloc::Layout;
-use core::ffi::c_char;
+use core::ffi::{c_char, c_void};
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::Event;
@@ -26,7 +26,16 @@ pub struct Cq<L> {
     fid: Handle<sys::fid_cq, L>,
     /// In the memory that `open` was given; used by the thread that polls only.
     batch: NonNull<Batch>,
-    with_source: bool,
+    read: Read,
+}
+
+/// How events are read.
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    /// `fi_cq_read`
+    Plain(unsafe extern "C" fn(*mut sys::fid_cq, *mut c_void, usize) -> isize),
+    /// `fi_cq_readfrom`
+    WithSource(unsafe extern "C" fn(*mut sys::fid_cq, *mut c_void, usize, *mut sys::fi_addr_t) -> isize),
 }
 
 /// Entries that `fi_cq_read` wrote. `next <= end <= BATCH`; those from `next` to `end` are still to be reported.
@@ -37,13 +46,7 @@ struct Batch {
     entries: [sys::fi_cq_tagged_entry; BATCH],
     /// `NOTAVAIL` but for entries still to be reported: some providers write no source where they know none.
     sources: [sys::fi_addr_t; BATCH],
-    /// The event that was reported last; at first, none that means anything.
-    reported: Event,
 }
-
-/// Events which a peer has sent something for; only they have a source.
-const FROM_PEERS: CompletionFlags =
-    CompletionFlags::RECV.union(CompletionFlags::REMOTE_READ).union(CompletionFlags::REMOTE_WRITE);
 
 impl Batch {
     fn new() -> Self {
@@ -55,24 +58,18 @@ impl Batch {
             data: 0,
             tag: 0,
         };
-        Batch {
-            next: 0,
-            end: 0,
-            entries: [nothing; BATCH],
-            sources: [FabricAddr::NOTAVAIL.0; BATCH],
-            reported: Event::success(0, CompletionFlags::empty(), 0),
-        }
+        Batch { next: 0, end: 0, entries: [nothing; BATCH], sources: [FabricAddr::NOTAVAIL.0; BATCH] }
     }
 
-    /// So many entries have just been read.
+    /// So many entries have just been read; no more than there is room for.
     #[inline(always)]
     fn was_read(&mut self, count: usize) {
-        (self.next, self.end) = (0, count.min(BATCH));
+        (self.next, self.end) = (0, count);
     }
 
     /// Reports the next entry as an event.
     #[inline(always)]
-    fn report(&mut self) -> Option<&Event> {
+    fn report(&mut self) -> Option<Event> {
         let index = self.next;
         if index == self.end {
             return None;
@@ -81,32 +78,18 @@ impl Batch {
         let entry = self.entries.get(index)?;
         let source = core::mem::replace(self.sources.get_mut(index)?, FabricAddr::NOTAVAIL.0);
         let flags = CompletionFlags::from_bits_retain(entry.flags);
-        self.reported = Event {
+        Some(Event {
             context: entry.op_context.addr() as u64,
             flags,
             len: entry.len,
-            tag: tag(flags, entry.tag),
-            data: data(flags, entry.data),
-            source: if flags.intersects(FROM_PEERS) { FabricAddr(source) } else { FabricAddr::UNSPEC },
+            tag: Tag(entry.tag),
+            data: ImmediateData(entry.data),
+            source: FabricAddr(source),
             errno: Errno::from_raw(0),
             provider_errno: 0,
             overflow: 0,
-        };
-        Some(&self.reported)
+        })
     }
-}
-
-/// The tag of an event that has one. Providers leave fields which mean nothing as they were (sockets), or use them for
-/// themselves (rxd).
-#[inline]
-fn tag(flags: CompletionFlags, tag: u64) -> Tag {
-    Tag(if flags.contains(CompletionFlags::TAGGED.union(CompletionFlags::RECV)) { tag } else { 0 })
-}
-
-/// The immediate data of an event that has some.
-#[inline]
-fn data(flags: CompletionFlags, data: u64) -> ImmediateData {
-    ImmediateData(if flags.contains(CompletionFlags::REMOTE_CQ_DATA) { data } else { 0 })
 }
 
 impl<L> Cq<L> {
@@ -141,7 +124,21 @@ pub(super) unsafe fn open<L>(
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    Ok(Cq { fid: Handle::new(opened(code, raw)?), batch, with_source })
+    let raw = opened(code, raw)?;
+    let fid = Handle::new(raw);
+    let read = if with_source {
+        entry!(raw, ops => readfrom).map(Read::WithSource)
+    } else {
+        entry!(raw, ops => read).map(Read::Plain)
+    };
+    match read {
+        Some(read) => Ok(Cq { fid, batch, read }),
+        None => {
+            // SAFETY: open, and not used after this. If it stays open, its domain will not close, and says so.
+            let _ = unsafe { close(fid.fid()) };
+            Err(Errno::ENOSYS)
+        }
+    }
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
@@ -151,15 +148,14 @@ pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
 
 // Always inlined: see `Transport::cq_poll`.
 #[inline(always)]
-pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<&Event>, Errno> {
+pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     // SAFETY: `open` initialised the batch, its memory is ours, and one thread at a time polls the queue (contract of
-    // callers). libfabric calls nothing back, so this is the only reference; an event that was reported before has been
-    // looked at (`Transport::cq_poll`).
+    // callers). libfabric calls nothing back, so this is the only reference.
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     if batch.next == batch.end {
         // SAFETY: the contract of callers.
         let code = unsafe { fill(cq, batch) };
-        if code <= 0 {
+        if !(1..=BATCH.cast_signed()).contains(&code) {
             return if code == 0 || code == AGAIN { Ok(None) } else { Err(errno(code)) };
         }
         batch.was_read(code.cast_unsigned());
@@ -173,17 +169,13 @@ const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
 /// `fi_cq_read` or `fi_cq_readfrom` into the batch, which is empty.
 #[inline(always)]
 unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
-    const NOSYS: isize = -(Errno::ENOSYS.as_raw() as isize);
-    let raw = cq.fid.raw();
+    let raw = cq.fid.raw().as_ptr();
     let entries = batch.entries.as_mut_ptr().cast();
-    if cq.with_source {
-        let Some(read) = entry!(raw, ops => readfrom) else { return NOSYS };
+    match cq.read {
         // SAFETY: the queue is open (contract of callers), its format is that of `entries`, and both arrays have room.
-        unsafe { read(raw.as_ptr(), entries, BATCH, batch.sources.as_mut_ptr()) }
-    } else {
-        let Some(read) = entry!(raw, ops => read) else { return NOSYS };
+        Read::WithSource(read) => unsafe { read(raw, entries, BATCH, batch.sources.as_mut_ptr()) },
         // SAFETY: as above.
-        unsafe { read(raw.as_ptr(), entries, BATCH) }
+        Read::Plain(read) => unsafe { read(raw, entries, BATCH) },
     }
 }
 
@@ -221,8 +213,8 @@ fn failure(entry: &sys::fi_cq_err_entry) -> Event {
         context: entry.op_context.addr() as u64,
         flags,
         len: entry.len,
-        tag: tag(flags, entry.tag),
-        data: data(flags, entry.data),
+        tag: Tag(entry.tag),
+        data: ImmediateData(entry.data),
         source: FabricAddr::UNSPEC,
         errno,
         provider_errno: entry.prov_errno,
@@ -262,19 +254,16 @@ mod tests {
         let mut batch = Batch::new();
         assert!(batch.report().is_none());
         for (index, entry) in batch.entries.iter_mut().enumerate() {
-            entry.len = index;
-            (entry.tag, entry.data) = (5, 6);
+            (entry.len, entry.tag, entry.data) = (index, 5, 6);
         }
-        let [tagged, data, ..] = &mut batch.entries;
-        tagged.flags = (CompletionFlags::TAGGED | CompletionFlags::RECV).bits();
-        data.flags = CompletionFlags::REMOTE_CQ_DATA.bits();
         batch.sources = [1; BATCH];
-        batch.was_read(3);
+        batch.was_read(2);
         let events =
-            [(); 3].map(|()| batch.report().map(|event| (event.len, event.tag.0, event.data.0, event.source.0)));
-        assert_eq!(events, [Some((0, 5, 0, 1)), Some((1, 0, 6, u64::MAX)), Some((2, 0, 0, u64::MAX))]);
+            [(); 2].map(|()| batch.report().map(|event| (event.len, event.tag.0, event.data.0, event.source.0)));
+        assert_eq!(events, [Some((0, 5, 6, 1)), Some((1, 5, 6, 1))]);
         assert!(batch.report().is_none());
-        batch.was_read(BATCH + 1);
-        assert_eq!((0..=BATCH).filter(|_| batch.report().is_some()).count(), BATCH, "no more than there can be");
+        batch.was_read(1);
+        assert_eq!(batch.report().map(|event| event.source), Some(FabricAddr::NOTAVAIL), "a provider that wrote none");
+        assert!(batch.report().is_none());
     }
 }

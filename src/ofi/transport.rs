@@ -43,6 +43,10 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     type Cq = Cq<L>;
     type Mr = Mr<L>;
     type Endpoint = Endpoint<L>;
+    type Polled<'q>
+        = Event
+    where
+        Self: 'q;
 
     const MR_CLOSE_FENCES: bool = false;
 
@@ -147,7 +151,7 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     }
 
     #[inline(always)]
-    unsafe fn cq_poll(cq: &Cq<L>) -> Result<Option<&Event>, Errno> {
+    unsafe fn cq_poll(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
         // SAFETY: the contract of callers.
         unsafe { queue::poll(cq) }
     }

@@ -6,58 +6,46 @@
 use core::cell::Cell;
 
 use super::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::vocabulary::CompletionFlags;
 
-/// What travels in a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A message without tag.
-    Message,
-    /// A tagged message.
-    Tagged,
-    /// The news that memory was written, with immediate data.
-    Written,
-}
-
-/// What a receiver learns of a message.
-#[derive(Clone, Copy, Debug)]
+/// What a receiver learns of a message. A cell for each fact: a receiver reads what it needs when it needs it.
+#[derive(Debug)]
 pub(super) struct Message {
-    pub(super) kind: Kind,
-    pub(super) has_data: bool,
+    /// What the receiver's completion reports; with `REMOTE_WRITE` it is not a message, but the news that memory was
+    /// written.
+    pub(super) flags: Cell<CompletionFlags>,
     /// The sender: its fabric address.
-    pub(super) from: u64,
-    pub(super) tag: u64,
-    pub(super) data: u64,
-    pub(super) len: usize,
+    pub(super) from: Cell<u64>,
+    pub(super) tag: Cell<u64>,
+    pub(super) data: Cell<u64>,
+    pub(super) len: Cell<usize>,
     /// Where the bytes are: behind the cell, or in the sender's buffer.
-    pub(super) bytes: *const u8,
-}
-
-impl Message {
-    const NOTHING: Message =
-        Message { kind: Kind::Message, has_data: false, from: 0, tag: 0, data: 0, len: 0, bytes: core::ptr::null() };
+    pub(super) bytes: Cell<*const u8>,
 }
 
 /// Where a cell is in its life. It is the protocol by which a sender can take back what it has offered.
 ///
 /// ```text
 ///            sender             receiver
-/// home  ──►  EAGER    ───────►  (copied out)               ──► home
-///       ──►  OFFERED  ───────►  COPYING ──► DONE           ──► returned ──► home
-///               │                REFUSED (receiver closed) ──► returned ──► home
-///               └─ cancel, close: REVOKED ──► (skipped)    ──► returned ──► home
+/// HOME  ──►  EAGER    ───────►  (copied out)               ──► HOME
+///       ──►  OFFERED  ───────►  COPYING ──► DONE           ──► returned ──► HOME
+///               │                REFUSED (receiver closed) ──► returned ──► HOME
+///               └─ cancel, close: REVOKED ──► (skipped)    ──► returned ──► HOME
 /// ```
 ///
 /// A receiver skips a revoked cell when it looks at it: on its way from the inbox, when a receive meets it, and where no
 /// receive may ever meet it, among the messages that nobody wants yet, when the sender has left [word](Revocations).
 ///
-/// That a cell is away is a mark of its own, beside the cells, so that looking for one at home touches little memory.
-/// An eager cell comes home when the receiver clears the mark; the sender clears those of returned cells itself.
+/// The receiver itself sends an eager cell home; of those that are returned the sender does it, when it has seen how they
+/// ended.
 ///
 /// Only `OFFERED` is contended: the receiver claims it and the sender revokes it with compare-and-swap, so that one
 /// of the two succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum State {
+    /// The cell is its owner's.
+    Home,
     /// The bytes are in the cell.
     Eager,
     /// The bytes are in the sender's buffer.
@@ -80,33 +68,42 @@ pub(super) struct MessageCell {
     pub(super) link: AtomicU32,
     state: AtomicU32,
     /// Written by the sender before the cell is pushed, read by the receiver after it was taken.
-    pub(super) message: Cell<Message>,
-    /// The receiver's list of unexpected messages.
+    pub(super) message: Message,
+    /// The next in the receiver's chain of unexpected messages.
     pub(super) next: Cell<u32>,
-    pub(super) prev: Cell<u32>,
+    /// The cell's own number.
+    pub(super) number: u32,
 }
 
 #[cfg(not(loom_model))]
 const _: () = assert!(size_of::<MessageCell>() == 64, "a cell's head is one cache line");
 
-// SAFETY: `link` and `state` are atomic. The other fields are used by one side at a time: the sender while the cell is
-// at home, the receiver from taking it out of its inbox until it returns it; lists and marks order the two.
+// SAFETY: `link` and `state` are atomic, `number` never changes. The other fields are used by one side at a time: the
+// sender while the cell is at home, the receiver from taking it out of its inbox until it returns it; lists and marks order
+// the two.
 unsafe impl Sync for MessageCell {}
 
 impl MessageCell {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(number: u32) -> Self {
         MessageCell {
             link: AtomicU32::new(0),
-            state: AtomicU32::new(State::Eager as u32),
-            message: Cell::new(Message::NOTHING),
+            state: AtomicU32::new(State::Home as u32),
+            message: Message {
+                flags: Cell::new(CompletionFlags::empty()),
+                from: Cell::new(0),
+                tag: Cell::new(0),
+                data: Cell::new(0),
+                len: Cell::new(0),
+                bytes: Cell::new(core::ptr::null()),
+            },
             next: Cell::new(0),
-            prev: Cell::new(0),
+            number,
         }
     }
 
     /// The state, for a sender that has its cell back or looks whether it has.
     ///
-    /// Acquire: pairs with `finish`, so that the receiver is done with the buffer.
+    /// Acquire: pairs with `come_home` and `finish`, so that the receiver is done with the cell, and with the buffer.
     #[inline]
     pub(super) fn is(&self, state: State) -> bool {
         self.state.load(Ordering::Acquire) == state as u32
@@ -116,6 +113,14 @@ impl MessageCell {
     #[inline]
     pub(super) fn set(&self, state: State) {
         self.state.store(state as u32, Ordering::Relaxed);
+    }
+
+    /// The cell is its owner's again.
+    ///
+    /// Release: what was read from the cell was read before.
+    #[inline]
+    pub(super) fn come_home(&self) {
+        self.state.store(State::Home as u32, Ordering::Release);
     }
 
     /// The receiver wants the bytes, or refuses them: `true` if the offer still stands.

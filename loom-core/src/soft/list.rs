@@ -3,7 +3,7 @@
 //! An [`Inbox`] takes messages from any number of senders; a [`Returns`] takes cells back from any number of
 //! receivers. Both are stacks that are pushed with compare-and-swap and taken whole with one swap, so there is no
 //! ABA, and nobody waits for anybody: a pusher that is preempted before its compare-and-swap has not begun, after it,
-//! it is done. The link to the next cell lies in the cell.
+//! it is done. The link to the next cell lies in the cell, and belongs to whom the cell belongs.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -11,12 +11,6 @@ use super::sync::{AtomicU32, AtomicU64, Ordering};
 pub(super) const NIL: u32 = u32::MAX;
 /// In place of a cell: the inbox takes no more.
 const CLOSED: u32 = u32::MAX - 1;
-
-/// Where the links of cells are.
-pub(super) trait Links {
-    /// The link of a cell. A cell's link is used by whoever the cell belongs to.
-    fn link(&self, cell: u32) -> &AtomicU32;
-}
 
 const fn word(generation: u32, cell: u32) -> u64 {
     (generation as u64) << 32 | cell as u64
@@ -59,16 +53,17 @@ impl Inbox {
         current == generation && cell != CLOSED
     }
 
-    /// Gives a cell to the endpoint of this generation; `false` if it is gone, and the cell stays with the caller.
+    /// Gives a cell with its link to the endpoint of this generation; `false` if it is gone, and the cell stays with the
+    /// caller.
     #[inline]
-    pub(super) fn push(&self, links: &impl Links, generation: u32, cell: u32) -> bool {
+    pub(super) fn push(&self, generation: u32, cell: u32, link: &AtomicU32) -> bool {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
             let (current, first) = parts(head);
             if current != generation || first == CLOSED {
                 return false;
             }
-            links.link(cell).store(first, Ordering::Relaxed);
+            link.store(first, Ordering::Relaxed);
             // Release: publishes the cell's contents, and its link. A later push continues this one's release
             // sequence, so the one acquire of the taker covers every cell on the list.
             match self.0.compare_exchange_weak(head, word(generation, cell), Ordering::Release, Ordering::Relaxed) {
@@ -110,12 +105,12 @@ impl Returns {
         Returns(AtomicU32::new(NIL))
     }
 
-    /// Gives a cell back.
+    /// Gives a cell back, with its link.
     #[inline]
-    pub(super) fn push(&self, links: &impl Links, cell: u32) {
+    pub(super) fn push(&self, cell: u32, link: &AtomicU32) {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
-            links.link(cell).store(head, Ordering::Relaxed);
+            link.store(head, Ordering::Relaxed);
             // Release: what the receiver read from the cell, or from the sender's buffer, is over.
             match self.0.compare_exchange_weak(head, cell, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,

@@ -51,6 +51,8 @@
 //! ```
 
 mod cell;
+mod chain;
+mod copy;
 mod list;
 #[cfg(all(test, loom_model))]
 mod model;

@@ -11,11 +11,11 @@ use allocator_api2::alloc::Allocator;
 
 use super::NO_PORT;
 use super::cell::MessageCell;
-use super::list::{Links, NIL};
-use super::port::{Port, Sending};
+use super::list::NIL;
+use super::port::{Own, Port, Sending};
 use super::receive::Receive;
 use super::region::Region;
-use super::sync::{AtomicBool, AtomicU32, Ordering};
+use super::sync::{AtomicU32, Ordering};
 use super::transport::{Soft, SoftInfo};
 use crate::error::OpenError;
 use crate::objects::info::{Hints, Info};
@@ -69,7 +69,7 @@ impl NetworkAttr {
             return Err(OpenError::Size);
         }
         let cell = Layout::new::<MessageCell>();
-        let (cell, eager_offset) = extend(cell, array::<u8>(self.eager_size as usize)?)?;
+        let (cell, _) = extend(cell, array::<u8>(self.eager_size as usize)?)?;
         let cell = cell.pad_to_align();
         let all_cells = Layout::from_size_align(cell.size().checked_mul(cells).ok_or(OpenError::Size)?, cell.align())
             .map_err(|_| OpenError::Size)?;
@@ -78,7 +78,6 @@ impl NetworkAttr {
         let (layout, regions) = extend(layout, array::<Region>(self.regions.into())?)?;
         let (layout, receives_at) = extend(layout, array::<Receive>(receives)?)?;
         let (layout, sendings) = extend(layout, array::<Cell<Option<Sending>>>(cells)?)?;
-        let (layout, away) = extend(layout, array::<AtomicBool>(cells)?)?;
         let (layout, cells_at) = extend(layout, all_cells)?;
         Ok(Places {
             layout,
@@ -86,11 +85,9 @@ impl NetworkAttr {
             regions,
             receives: receives_at,
             sendings,
-            away,
             cells: cells_at,
             cell_count: cells,
             cell_stride: cell.size(),
-            eager_offset,
             tx_shift: tx_depth.trailing_zeros(),
         })
     }
@@ -109,11 +106,9 @@ struct Places {
     regions: usize,
     receives: usize,
     sendings: usize,
-    away: usize,
     cells: usize,
     cell_count: usize,
     cell_stride: usize,
-    eager_offset: usize,
     tx_shift: u32,
 }
 
@@ -130,12 +125,12 @@ pub(super) struct Net {
     ports: NonNull<Port>,
     regions: NonNull<Region>,
     sendings: NonNull<Cell<Option<Sending>>>,
-    /// Which cells are away from their owners.
-    away: NonNull<AtomicBool>,
     cells: NonNull<u8>,
     cell_stride: usize,
-    eager_offset: usize,
+    /// How many cells each port has is a power of two: this one, and
     tx_shift: u32,
+    /// one less than it.
+    cell_mask: u32,
 }
 
 // SAFETY: ports, regions and cells are `Sync`, each for its own reason. Receives and sendings are a port's own, and so
@@ -171,72 +166,42 @@ impl Net {
         unsafe { cell.cast().as_ref() }
     }
 
-    /// Where the eager bytes of a cell are.
+    /// Where the eager bytes of a cell are: right behind its head.
     #[inline]
-    pub(super) fn eager_room(&self, cell: u32) -> *mut u8 {
-        // SAFETY: in the block, behind the cell's head.
-        unsafe { self.cells.add(cell as usize * self.cell_stride + self.eager_offset).as_ptr() }
+    pub(super) fn eager_room(&self, head: &MessageCell) -> *mut u8 {
+        let head = core::ptr::from_ref(head).addr();
+        self.cells.as_ptr().with_addr(head + size_of::<MessageCell>())
     }
 
     /// The port that a cell belongs to.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "there are no more ports than u16 counts")]
-    pub(super) fn owner_of(&self, cell: u32) -> u16 {
-        (cell >> self.tx_shift) as u16
-    }
-
-    /// The cells that belong to a port.
-    pub(super) fn cells_of(&self, index: u16) -> core::ops::Range<u32> {
-        u32::from(index) << self.tx_shift..(u32::from(index) + 1) << self.tx_shift
+    pub(super) fn owner_of(&self, head: &MessageCell) -> &Port {
+        self.port((head.number >> self.tx_shift) as u16)
     }
 
     /// How many cells each port has.
     #[inline]
     pub(super) fn cells_each(&self) -> u32 {
-        1 << self.tx_shift
+        self.cell_mask + 1
     }
 
     /// One of a port's cells, in turn.
     #[inline]
-    pub(super) fn cell_in_turn(&self, index: u16, turn: u32) -> u32 {
-        (u32::from(index) << self.tx_shift) + (turn & (self.cells_each() - 1))
+    pub(super) fn cell_in_turn(&self, own: &Own, turn: u32) -> &MessageCell {
+        self.cell(own.first_cell + (turn & self.cell_mask))
     }
 
-    #[inline]
-    fn away(&self, cell: u32) -> &AtomicBool {
-        // SAFETY: written in `Network::new_in`, one for each cell.
-        let away = unsafe { self.away.add(cell as usize) };
-        // SAFETY: as above.
-        unsafe { away.as_ref() }
-    }
-
-    /// Whether a cell is away, for its owner.
-    ///
-    /// Acquire: pairs with `set_home`, so that the cell can be used again.
-    #[inline]
-    pub(super) fn is_away(&self, cell: u32) -> bool {
-        self.away(cell).load(Ordering::Acquire)
-    }
-
-    /// The owner sends a cell away: the push that follows orders this before whatever the receiver does.
-    #[inline]
-    pub(super) fn set_away(&self, cell: u32) {
-        self.away(cell).store(true, Ordering::Relaxed);
-    }
-
-    /// A cell is its owner's again.
-    ///
-    /// Release: what was read from the cell was read before.
-    #[inline]
-    pub(super) fn set_home(&self, cell: u32) {
-        self.away(cell).store(false, Ordering::Release);
+    /// The cells that belong to a port.
+    pub(super) fn cells_of(&self, own: &Own) -> impl Iterator<Item = &MessageCell> {
+        (0..self.cells_each()).map(|turn| self.cell_in_turn(own, turn))
     }
 
     /// What the owner of a cell awaits of it.
     #[inline]
-    pub(super) fn sending(&self, cell: u32) -> &Cell<Option<Sending>> {
+    pub(super) fn sending(&self, head: &MessageCell) -> &Cell<Option<Sending>> {
         // SAFETY: written in `Network::new_in`, one for each cell.
-        let sending = unsafe { self.sendings.add(cell as usize) };
+        let sending = unsafe { self.sendings.add(head.number as usize) };
         // SAFETY: as above.
         unsafe { sending.as_ref() }
     }
@@ -249,13 +214,6 @@ impl Net {
     #[inline]
     pub(super) fn region(&self, key: MemoryKey) -> Option<&Region> {
         self.regions().get(Region::index(key))
-    }
-}
-
-impl Links for Net {
-    #[inline]
-    fn link(&self, cell: u32) -> &AtomicU32 {
-        &self.cell(cell).link
     }
 }
 
@@ -297,11 +255,10 @@ impl<A: Allocator> Network<A> {
             ports: at(places.ports).cast(),
             regions: at(places.regions).cast(),
             sendings: at(places.sendings).cast(),
-            away: at(places.away).cast(),
             cells: at(places.cells),
             cell_stride: places.cell_stride,
-            eager_offset: places.eager_offset,
             tx_shift: places.tx_shift,
+            cell_mask: (1 << places.tx_shift) - 1,
         };
         let receives = at(places.receives).cast::<Receive>();
         for index in 0..attr.endpoints {
@@ -310,7 +267,7 @@ impl<A: Allocator> Network<A> {
             // SAFETY: the block has room for `rx_depth` receives of each port.
             let places = unsafe { receives.add(usize::from(index) * attr.rx_depth as usize) };
             // SAFETY: as above.
-            unsafe { port.write(Port::new(places)) };
+            unsafe { port.write(Port::new(index, u32::from(index) << net.tx_shift, places)) };
         }
         for index in 0..attr.regions {
             // SAFETY: the block has room for so many regions.
@@ -328,7 +285,7 @@ impl<A: Allocator> Network<A> {
                 unsafe { receive.write(Receive::new(next)) };
             }
         }
-        for index in 0..places.cell_count {
+        for (number, index) in (0..).zip(0..places.cell_count) {
             // SAFETY: the block has room for so many.
             let sending = unsafe { net.sendings.add(index) };
             // SAFETY: as above.
@@ -336,11 +293,7 @@ impl<A: Allocator> Network<A> {
             // SAFETY: as above.
             let cell = unsafe { net.cells.add(index * places.cell_stride) }.cast::<MessageCell>();
             // SAFETY: as above.
-            unsafe { cell.write(MessageCell::new()) };
-            // SAFETY: as above.
-            let away = unsafe { net.away.add(index) };
-            // SAFETY: as above.
-            unsafe { away.write(AtomicBool::new(false)) };
+            unsafe { cell.write(MessageCell::new(number)) };
         }
         let head = block.ptr().cast::<Net>();
         // SAFETY: the block begins with room for the head.

@@ -5,13 +5,14 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::cell::{Kind, Revocations, State};
+use super::cell::{MessageCell, Revocations, State};
+use super::chain::Chain;
 use super::list::{Inbox, NIL, Returns};
 use super::network::Net;
 use super::queue::Queue;
-use super::receive::{Ends, Receive};
+use super::receive::{KINDS, Receive};
 use super::sync::{AtomicU32, Ordering};
-use super::{NO_PORT, fabric_addr};
+use super::{NO_PORT, addr_parts, fabric_addr};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
@@ -36,28 +37,33 @@ pub(super) struct Aligned<V>(pub(super) V);
 /// What only the port's endpoint uses, on the thread of its queue.
 #[derive(Debug)]
 pub(super) struct Own {
+    /// The place's own number.
+    pub(super) index: u16,
+    /// The first of the endpoint's cells.
+    pub(super) first_cell: u32,
     /// Whether an endpoint has this place; changed under the network's lock.
     pub(super) taken: Cell<bool>,
-    pub(super) generation: Cell<u32>,
+    /// The fabric address of the endpoint.
+    pub(super) addr: Cell<u64>,
     pub(super) tx: Cell<Option<NonNull<Queue>>>,
     pub(super) rx: Cell<Option<NonNull<Queue>>>,
-    /// The next port on the same transmit or receive queue.
-    pub(super) next_on_tx: Cell<u16>,
-    pub(super) next_on_rx: Cell<u16>,
+    /// The next port in the circle of the transmit queue and of the receive queue; if they are one, in the former.
+    next_on_tx: Cell<u16>,
+    next_on_rx: Cell<u16>,
     /// How many cells have been taken: the next one in turn.
     pub(super) turn: Cell<u32>,
     /// How many cells are away with an offer, whose end is awaited.
     pub(super) offers: Cell<u32>,
     /// Cells taken from the inbox and not yet looked at, oldest first, linked.
-    pub(super) backlog: Cell<Ends>,
+    backlog: Cell<u32>,
     /// The places for receives.
     places: NonNull<Receive>,
     /// Those which are free, linked.
     pub(super) receives: Cell<u32>,
-    /// Posted receives, without and with tag.
-    pub(super) posted: [Cell<Ends>; 2],
-    /// Messages that no receive was posted for, without and with tag.
-    pub(super) unexpected: [Cell<Ends>; 2],
+    /// Posted receives, one list for each of the `KINDS`.
+    pub(super) posted: [Chain; 2],
+    /// Messages that no receive was posted for, one list for each of the `KINDS`.
+    pub(super) unexpected: [Chain; 2],
 }
 
 // SAFETY: `own` is used by one thread at a time: the one that has the endpoint's queue, by `Transport`'s contract; and
@@ -65,30 +71,38 @@ pub(super) struct Own {
 unsafe impl Sync for Port {}
 
 impl Port {
-    /// A port with these places for receives, which are written before it is used.
-    pub(super) fn new(places: NonNull<Receive>) -> Self {
-        let ends = || Cell::new(Ends::EMPTY);
+    /// The port of this place, with these cells and places for receives, which are written before it is used.
+    pub(super) fn new(index: u16, first_cell: u32, places: NonNull<Receive>) -> Self {
         Port {
             inbox: Inbox::new(),
             revocations: Revocations::new(),
             domain: AtomicU32::new(0),
             returns: Aligned(Returns::new()),
             own: Aligned(Own {
+                index,
+                first_cell,
                 taken: Cell::new(false),
-                generation: Cell::new(0),
+                addr: Cell::new(0),
                 tx: Cell::new(None),
                 rx: Cell::new(None),
                 next_on_tx: Cell::new(NO_PORT),
                 next_on_rx: Cell::new(NO_PORT),
                 turn: Cell::new(0),
                 offers: Cell::new(0),
-                backlog: ends(),
+                backlog: Cell::new(NIL),
                 places,
                 receives: Cell::new(0),
-                posted: [ends(), ends()],
-                unexpected: [ends(), ends()],
+                posted: [Chain::new(), Chain::new()],
+                unexpected: [Chain::new(), Chain::new()],
             }),
         }
+    }
+
+    /// Whether there may be something to do for the endpoint.
+    #[inline]
+    fn is_busy(&self) -> bool {
+        let own = self.own();
+        !self.inbox.is_empty() || own.backlog.get() != NIL || own.offers.get() != 0 || self.revocations.are_told()
     }
 
     #[inline]
@@ -107,11 +121,15 @@ impl Own {
         unsafe { receive.as_ref() }
     }
 
-    /// The next port on a queue that this port is on: by its transmit side, or by its receive side.
+    /// Where the next port in the circle of a queue is, which this port is on by its transmit side or its receive side.
     #[inline]
-    fn after(&self, queue: &Queue) -> u16 {
+    fn next_on(&self, queue: &Queue) -> &Cell<u16> {
         let on_tx = self.tx.get() == Some(NonNull::from_ref(queue));
-        if on_tx { self.next_on_tx.get() } else { self.next_on_rx.get() }
+        if on_tx { &self.next_on_tx } else { &self.next_on_rx }
+    }
+
+    fn generation(&self) -> u32 {
+        addr_parts(self.addr.get()).1
     }
 
     /// The transmit queue.
@@ -138,181 +156,191 @@ impl Net {
     ///
     /// # Safety
     /// Both queues stay until the endpoint is closed, and are used by this thread.
-    pub(super) unsafe fn open_port(
-        &self,
-        domain: u32,
-        tx: NonNull<Queue>,
-        rx: NonNull<Queue>,
-    ) -> Result<(u16, u32), Errno> {
+    pub(super) unsafe fn open_port(&self, domain: u32, tx: NonNull<Queue>, rx: NonNull<Queue>) -> Result<&Port, Errno> {
         let _opening = self.opening.lock();
-        let (index, port) = (0..).zip(self.ports()).find(|(_, port)| !port.own().taken.get()).ok_or(Errno::EMFILE)?;
+        let port = self.ports().iter().find(|port| !port.own().taken.get()).ok_or(Errno::EMFILE)?;
         let own = port.own();
+        let index = own.index;
         own.taken.set(true);
         own.tx.set(Some(tx));
         own.rx.set(Some(rx));
-        own.next_on_tx.set(own.tx().first_port.replace(index));
+        self.join_circle(port, own.tx());
         if tx != rx {
-            own.next_on_rx.set(own.rx().first_port.replace(index));
+            self.join_circle(port, own.rx());
         }
         port.domain.store(domain, Ordering::Relaxed);
-        let generation = port.inbox.open();
-        own.generation.set(generation);
-        Ok((index, generation))
+        own.addr.set(fabric_addr(index, port.inbox.open()));
+        Ok(port)
+    }
+
+    /// Lets a queue look after a port.
+    fn join_circle(&self, port: &Port, queue: &Queue) {
+        let index = port.own().index;
+        let next = match queue.turn.get() {
+            NO_PORT => {
+                queue.turn.set(index);
+                index
+            }
+            first => self.port(first).own().next_on(queue).replace(index),
+        };
+        port.own().next_on(queue).set(next);
+    }
+
+    fn leave_circle(&self, port: &Port, queue: &Queue) {
+        let index = port.own().index;
+        let next = port.own().next_on(queue).get();
+        let mut before = port.own().next_on(queue);
+        while before.get() != index {
+            before = self.port(before.get()).own().next_on(queue);
+        }
+        before.set(next);
+        queue.turn.set(if next == index { NO_PORT } else { next });
     }
 
     /// Closes an endpoint: after this, nobody touches what was lent through it.
-    pub(super) fn close_port(&self, index: u16) {
-        let port = self.port(index);
+    pub(super) fn close_port(&self, port: &Port) {
         let own = port.own();
 
         // What peers have sent: nobody will receive it.
-        self.take_inbox(port, port.inbox.close(own.generation.get()));
-        let backlog = own.backlog.replace(Ends::EMPTY);
-        let mut cell = backlog.first;
-        while cell != NIL {
-            let next = if cell == backlog.last { NIL } else { self.cell(cell).link.load(Ordering::Relaxed) };
-            self.refuse(cell);
-            cell = next;
-        }
-        for list in &own.unexpected {
-            let mut cell = list.replace(Ends::EMPTY).first;
+        for mut cell in [own.backlog.replace(NIL), port.inbox.close(own.generation())] {
             while cell != NIL {
-                let next = self.cell(cell).next.get();
-                self.refuse(cell);
-                cell = next;
+                let head = self.cell(cell);
+                cell = head.link.load(Ordering::Relaxed);
+                self.refuse(head);
+            }
+        }
+        for unexpected in &own.unexpected {
+            let mut cell = unexpected.take();
+            while cell != NIL {
+                let head = self.cell(cell);
+                cell = head.next.get();
+                self.refuse(head);
             }
         }
 
         // What this endpoint has sent: offers are revoked, and copies under way waited for.
-        self.harvest(index);
-        for cell in self.cells_of(index) {
-            if !self.revoke(cell) {
-                while self.cell(cell).is(State::Copying) {
+        self.harvest(port);
+        for head in self.cells_of(own) {
+            if !self.revoke(head) {
+                while head.is(State::Copying) {
                     super::sync::spin_loop();
                 }
             }
             // Whatever became of it, there will be no event: the endpoint's operations end with it.
-            if self.end_offer(index, cell).is_some() {
+            if self.end_offer(own, head).is_some() {
                 own.tx().release();
             }
         }
 
-        for list in &own.posted {
-            let mut receive = list.replace(Ends::EMPTY).first;
-            while receive != NIL {
-                let next = own.receive(receive).next.get();
-                own.free_receive(receive);
+        for posted in &own.posted {
+            let mut at = posted.take();
+            while at != NIL {
+                let next = own.receive(at).next.get();
+                own.free_receive(at);
                 own.rx().release();
-                receive = next;
+                at = next;
             }
         }
 
-        self.unbind(index);
+        self.leave_circle(port, own.tx());
+        if own.tx.get() != own.rx.get() {
+            self.leave_circle(port, own.rx());
+        }
+        own.tx.set(None);
+        own.rx.set(None);
         let _opening = self.opening.lock();
         own.taken.set(false);
     }
 
-    /// Takes the port out of its queues' lists.
-    fn unbind(&self, index: u16) {
-        let own = self.port(index).own();
-        let (tx, rx) = (own.tx.replace(None), own.rx.replace(None));
-        let cut = |queue: Option<NonNull<Queue>>, next_of: fn(&Own) -> &Cell<u16>| {
-            let Some(queue) = queue else { return };
-            // SAFETY: the endpoint was open until now, so its queues are.
-            let mut link = &unsafe { queue.as_ref() }.first_port;
-            while link.get() != NO_PORT {
-                if link.get() == index {
-                    link.set(next_of(own).replace(NO_PORT));
-                    return;
-                }
-                link = next_of(self.port(link.get()).own());
-            }
-        };
-        cut(tx, |own| &own.next_on_tx);
-        if tx != rx {
-            cut(rx, |own| &own.next_on_rx);
-        }
-    }
-
     /// Gives a message back to its sender unread.
-    fn refuse(&self, cell: u32) {
+    fn refuse(&self, head: &MessageCell) {
         // An eager message is lost with its receiver; its sender's operation is over already. An offer that does not
         // stand was revoked. Either way the cell goes home.
-        let _ = self.cell(cell).claim(State::Refused);
-        self.return_cell(cell);
+        let _ = head.claim(State::Refused);
+        self.return_cell(head);
     }
 
     /// Moves what can be moved by the endpoints of an empty queue, until it has an event.
     #[inline]
     pub(super) fn advance(&self, queue: &Queue) {
         // Mostly there is nothing: what finds that out calls nothing, and is cheap.
-        let busy = self.next_busy(queue, queue.first_port.get());
-        if busy != NO_PORT {
-            self.advance_from(queue, busy);
-        }
-    }
-
-    #[inline(never)]
-    fn advance_from(&self, queue: &Queue, mut index: u16) {
-        while index != NO_PORT {
-            let port = self.port(index);
-            let own = port.own();
-            if own.offers.get() != 0 {
-                self.harvest(index);
-            }
-            if port.revocations.take() {
-                self.return_revoked(port);
-            }
-            self.look(port, queue);
-            index = self.next_busy(queue, own.after(queue));
-        }
-    }
-
-    /// The first port from this one on that there may be something to do for.
-    #[inline]
-    fn next_busy(&self, queue: &Queue, mut index: u16) -> u16 {
-        while index != NO_PORT {
-            let port = self.port(index);
-            let own = port.own();
-            let idle = port.inbox.is_empty()
-                && own.backlog.get().first == NIL
-                && own.offers.get() == 0
-                && !port.revocations.are_told();
-            if !idle {
-                break;
-            }
-            index = own.after(queue);
-        }
-        index
-    }
-
-    /// Looks at messages until the queue has an event or none is left.
-    #[inline]
-    fn look(&self, port: &Port, queue: &Queue) {
-        let own = port.own();
-        let newest = port.inbox.take(own.generation.get());
-        if newest != NIL {
-            self.take_inbox(port, newest);
-        }
-        while queue.is_empty() {
-            let backlog = own.backlog.get();
-            if backlog.first == NIL {
-                return;
-            }
-            let cell = backlog.first;
-            let next = self.cell(cell).link.load(Ordering::Relaxed);
-            if !self.deliver(own, cell) {
-                return;
-            }
-            own.backlog.set(if cell == backlog.last { Ends::EMPTY } else { Ends { first: next, last: backlog.last } });
-        }
-    }
-
-    /// Appends what was taken from the inbox, newest first, to the backlog, oldest first.
-    fn take_inbox(&self, port: &Port, newest: u32) {
-        if newest == NIL {
+        let first = queue.turn.get();
+        if first == NO_PORT {
             return;
         }
+        let mut port = self.port(first);
+        while !port.is_busy() {
+            let next = port.own().next_on(queue).get();
+            if next == first {
+                return;
+            }
+            port = self.port(next);
+        }
+        self.advance_from(queue, port, first);
+    }
+
+    /// From this port on, until the circle is back at the first one.
+    #[inline(never)]
+    fn advance_from<'n>(&'n self, queue: &Queue, mut port: &'n Port, first: u16) {
+        loop {
+            self.advance_port(queue, port);
+            let next = port.own().next_on(queue).get();
+            if !queue.is_empty() {
+                queue.note_busy(port.own().index, next);
+                return;
+            }
+            if next == first {
+                return;
+            }
+            port = self.port(next);
+        }
+    }
+
+    #[inline]
+    fn advance_port(&self, queue: &Queue, port: &Port) {
+        let own = port.own();
+        if own.offers.get() != 0 {
+            self.harvest(port);
+        }
+        if port.revocations.take() {
+            self.return_revoked(port);
+        }
+        if own.backlog.get() != NIL && queue.is_empty() {
+            self.deliver_backlog(own, queue);
+        }
+        // Messages stay in order: those in the inbox are younger.
+        if own.backlog.get() == NIL && queue.is_empty() {
+            let newest = port.inbox.take(own.generation());
+            if newest != NIL {
+                own.backlog.set(self.deliver_from(self.oldest_first(newest), own, queue));
+            }
+        }
+    }
+
+    #[cold]
+    fn deliver_backlog(&self, own: &Own, queue: &Queue) {
+        own.backlog.set(self.deliver_from(own.backlog.get(), own, queue));
+    }
+
+    /// Delivers messages to an endpoint of an empty queue, until that has an event; returns the first that is left.
+    #[inline(always)]
+    fn deliver_from(&self, mut cell: u32, own: &Own, queue: &Queue) -> u32 {
+        loop {
+            let head = self.cell(cell);
+            let next = head.link.load(Ordering::Relaxed);
+            if !self.deliver(own, head) {
+                return cell;
+            }
+            if next == NIL || !queue.is_empty() {
+                return next;
+            }
+            cell = next;
+        }
+    }
+
+    /// Turns a list round that was taken newest first.
+    #[inline]
+    fn oldest_first(&self, newest: u32) -> u32 {
         let (mut oldest, mut at) = (NIL, newest);
         while at != NIL {
             let link = &self.cell(at).link;
@@ -320,38 +348,31 @@ impl Net {
             link.store(oldest, Ordering::Relaxed);
             (oldest, at) = (at, next);
         }
-        let own = port.own();
-        let backlog = own.backlog.get();
-        if backlog.first == NIL {
-            own.backlog.set(Ends { first: oldest, last: newest });
-        } else {
-            self.cell(backlog.last).link.store(oldest, Ordering::Relaxed);
-            own.backlog.set(Ends { first: backlog.first, last: newest });
-        }
+        oldest
     }
 
     /// Ends an operation early, if it still can be.
-    pub(super) fn cancel(&self, index: u16, context: u64) {
-        let own = self.port(index).own();
-        for (kind, list) in [Kind::Message, Kind::Tagged].into_iter().zip(&own.posted) {
-            let mut at = list.get().first;
+    pub(super) fn cancel(&self, port: &Port, context: u64) {
+        let own = port.own();
+        for (kind, posted) in KINDS.into_iter().zip(&own.posted) {
+            let (mut before, mut at) = (NIL, posted.first());
             while at != NIL {
                 let receive = own.receive(at);
                 if receive.want.get().context == context {
-                    own.unlink_receive(list, at);
+                    posted.remove(before, at, |at| &own.receive(at).next);
                     own.free_receive(at);
-                    own.rx().push(Event::failure(context, Receive::flags(kind), Errno::ECANCELED));
+                    own.rx().push(Event::failure(context, kind | CompletionFlags::RECV, Errno::ECANCELED));
                     return;
                 }
-                at = receive.next.get();
+                (before, at) = (at, receive.next.get());
             }
         }
-        for cell in self.cells_of(index) {
-            if let Some(sending) = self.sending(cell).get()
+        for head in self.cells_of(own) {
+            if let Some(sending) = self.sending(head).get()
                 && sending.context == context
             {
-                if self.revoke(cell) {
-                    self.end_offer(index, cell);
+                if self.revoke(head) {
+                    self.end_offer(own, head);
                     own.tx().push(Event::failure(context, sending.flags, Errno::ECANCELED));
                 }
                 return;
@@ -364,11 +385,6 @@ impl Net {
         let (index, generation) = super::addr_parts(to);
         let port = self.ports().get(usize::from(index)).ok_or(Errno::EHOSTUNREACH)?;
         if port.inbox.is_open(generation) { Ok(port) } else { Err(Errno::EHOSTUNREACH) }
-    }
-
-    /// The fabric address of a port's endpoint.
-    pub(super) fn addr_of(&self, index: u16) -> u64 {
-        fabric_addr(index, self.port(index).own().generation.get())
     }
 }
 

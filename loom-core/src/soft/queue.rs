@@ -9,23 +9,34 @@ use core::ptr::NonNull;
 use super::NO_PORT;
 use crate::transport::Event;
 
-/// The head of the caller's memory; the ring follows.
+/// A place in the ring: one cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Place(Event);
+
+/// The head of the caller's memory; the ring follows. It has a place more than there can be events, so that it is empty
+/// where head and tail meet.
 #[derive(Debug)]
 pub(super) struct Queue {
-    ring: NonNull<Event>,
-    capacity: u32,
+    ring: NonNull<Place>,
+    end: NonNull<Place>,
     /// Next event to read.
-    head: Cell<u32>,
-    len: Cell<u32>,
+    head: Cell<NonNull<Place>>,
+    /// Where the next event goes.
+    tail: Cell<NonNull<Place>>,
+    capacity: u32,
     /// Events in the ring, and places kept for operations in flight.
     reserved: Cell<u32>,
-    /// First of the ports that are bound to this queue.
-    pub(super) first_port: Cell<u16>,
+    /// The port to look at first; the ports that are bound to this queue are linked in a circle.
+    pub(super) turn: Cell<u16>,
+    /// How many events in a row that port has had.
+    streak: Cell<u16>,
 }
 
 impl Queue {
     fn places(depth: usize) -> Option<(Layout, usize)> {
-        let (layout, ring) = Layout::new::<Queue>().extend(Layout::array::<Event>(depth).ok()?).ok()?;
+        let ring = Layout::array::<Place>(depth.checked_add(1)?).ok()?;
+        let (layout, ring) = Layout::new::<Queue>().extend(ring).ok()?;
         Some((layout, ring))
     }
 
@@ -47,14 +58,18 @@ impl Queue {
         let capacity = u32::try_from(depth).ok().filter(|depth| *depth > 0)?;
         let queue = memory.cast::<Queue>();
         // SAFETY: the ring lies at this offset of the layout.
-        let ring = unsafe { memory.add(ring) }.cast();
+        let ring = unsafe { memory.add(ring) }.cast::<Place>();
+        // SAFETY: the ring has a place more than the depth, and ends there.
+        let end = unsafe { ring.add(depth + 1) };
         let value = Queue {
             ring,
+            end,
+            head: Cell::new(ring),
+            tail: Cell::new(ring),
             capacity,
-            head: Cell::new(0),
-            len: Cell::new(0),
             reserved: Cell::new(0),
-            first_port: Cell::new(NO_PORT),
+            turn: Cell::new(NO_PORT),
+            streak: Cell::new(0),
         };
         // SAFETY: the layout begins with a `Queue`.
         unsafe { queue.write(value) };
@@ -78,39 +93,53 @@ impl Queue {
         self.reserved.set(self.reserved.get() - 1);
     }
 
+    /// A port has had an event. Where there was one there will be more: it is looked at first again; but after some time the
+    /// next one's turn comes.
+    #[inline]
+    pub(super) fn note_busy(&self, port: u16, next: u16) {
+        const LONGEST: u16 = 16;
+        let streak = if self.turn.get() == port { self.streak.get() + 1 } else { 0 };
+        let over = streak == LONGEST;
+        self.turn.set(if over { next } else { port });
+        self.streak.set(if over { 0 } else { streak });
+    }
+
+    /// The place after this one.
+    #[inline(always)]
+    fn after(&self, place: NonNull<Place>) -> NonNull<Place> {
+        // SAFETY: a place of the ring, whose end is one beyond the last.
+        let next = unsafe { place.add(1) };
+        if next == self.end { self.ring } else { next }
+    }
+
     /// Adds an event, in a place that was reserved for it.
     #[inline]
     pub(super) fn push(&self, event: Event) {
-        debug_assert!(self.len.get() < self.reserved.get(), "an event without a reserved place");
-        let mut at = self.head.get() + self.len.get();
-        if at >= self.capacity {
-            at -= self.capacity;
-        }
-        // SAFETY: at < capacity, and the place is free: events in the ring never exceed the reserved places.
-        let place = unsafe { self.ring.add(at as usize) };
-        // SAFETY: as above.
-        unsafe { place.write(event) };
-        self.len.set(self.len.get() + 1);
+        let place = self.tail.get();
+        let next = self.after(place);
+        debug_assert!(next != self.head.get(), "an event without a reserved place");
+        // SAFETY: a place of the ring, and free: events in the ring never exceed the reserved places.
+        unsafe { place.write(Place(event)) };
+        self.tail.set(next);
     }
 
     /// Takes the oldest event, and gives its place up.
     #[inline(always)]
     pub(super) fn pop(&self) -> Option<&Event> {
-        let len = self.len.get().checked_sub(1)?;
-        let at = self.head.get();
-        // SAFETY: the ring is not empty, so this place was written.
-        let place = unsafe { self.ring.add(at as usize) };
-        // SAFETY: as above. It is written again when the place's turn comes, and looked at before: `Transport::cq_poll`.
-        let event = unsafe { place.as_ref() };
-        let next = at + 1;
-        self.head.set(if next == self.capacity { 0 } else { next });
-        self.len.set(len);
+        if self.is_empty() {
+            return None;
+        }
+        let place = self.head.get();
+        // SAFETY: the ring is not empty, so this place was written. It is written again when its turn comes, and looked at
+        // before: `Transport::cq_poll`.
+        let Place(event) = unsafe { place.as_ref() };
+        self.head.set(self.after(place));
         self.release();
         Some(event)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.len.get() == 0
+        self.head == self.tail
     }
 }

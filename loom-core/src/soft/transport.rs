@@ -7,8 +7,8 @@ use core::fmt::{self, Write};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::cell::Kind;
 use super::network::Net;
+use super::port::Port;
 use super::queue::Queue;
 use super::receive::Want;
 use super::region::{Exposed, Region};
@@ -21,9 +21,9 @@ use crate::transport::{
     Bindings, Closing, Context, EndpointError, Event, InFlight, Name, Refusal, RmaTarget, Transport,
 };
 use crate::vocabulary::{
-    Access, AddressFormat, Attributes, AvType, Caps, CompOrder, DomainAttributes, EndpointAddr, EndpointAttributes,
-    EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, MrMode, MsgOrder, Progress, ResourceMgmt, RxAttributes,
-    Tag, TagMatch, Threading, TxAttributes, Version,
+    Access, AddressFormat, Attributes, AvType, Caps, CompOrder, CompletionFlags, DomainAttributes, EndpointAddr,
+    EndpointAttributes, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, MrMode, MsgOrder, Progress,
+    ResourceMgmt, RxAttributes, Tag, TagMatch, Threading, TxAttributes, Version,
 };
 
 /// The name of the software transport, where libfabric names a provider.
@@ -105,8 +105,7 @@ pub struct SoftMr<'n> {
 /// A raw endpoint.
 pub struct SoftEndpoint<'n> {
     net: &'n Net,
-    index: u16,
-    generation: u32,
+    port: &'n Port,
 }
 
 macro_rules! opaque_debug {
@@ -191,6 +190,10 @@ unsafe impl<'n> Transport for Soft<'n> {
     type Cq = SoftCq<'n>;
     type Mr = SoftMr<'n>;
     type Endpoint = SoftEndpoint<'n>;
+    type Polled<'q>
+        = &'q Event
+    where
+        'n: 'q;
 
     const MR_CLOSE_FENCES: bool = true;
 
@@ -381,12 +384,12 @@ unsafe impl<'n> Transport for Soft<'n> {
             return Err(Errno::EINVAL.into());
         }
         // SAFETY: the caller's contract: queues are closed after their endpoints, and used by this thread.
-        let (index, generation) = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue) }?;
-        Ok(SoftEndpoint { net, index, generation })
+        let port = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue) }?;
+        Ok(SoftEndpoint { net, port })
     }
 
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: InFlight) -> Result<Closing, Errno> {
-        endpoint.net.close_port(endpoint.index);
+        endpoint.net.close_port(endpoint.port);
         Ok(Closing::Closed)
     }
 
@@ -394,11 +397,11 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn endpoint_leave(_: &Self::Endpoint, _: bool) {}
 
     unsafe fn endpoint_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno> {
-        write_address(endpoint.net.identity, fabric_addr(endpoint.index, endpoint.generation))
+        write_address(endpoint.net.identity, endpoint.port.own().addr.get())
     }
 
     unsafe fn cancel(endpoint: &Self::Endpoint, context: Context) -> Result<(), Errno> {
-        endpoint.net.cancel(endpoint.index, context.addr());
+        endpoint.net.cancel(endpoint.port, context.addr());
         Ok(())
     }
 
@@ -411,16 +414,15 @@ unsafe impl<'n> Transport for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         let outgoing = Outgoing {
-            kind: Kind::Message,
             to: to.0,
-            tag: 0,
+            tag: None,
             data,
             bytes: lent.ptr().as_ptr(),
             len: lent.len(),
             context: Some(context.addr()),
         };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send(endpoint.index, &outgoing) }
+        unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
 
     #[inline]
@@ -430,17 +432,9 @@ unsafe impl<'n> Transport for Soft<'n> {
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
-        let outgoing = Outgoing {
-            kind: Kind::Message,
-            to: to.0,
-            tag: 0,
-            data,
-            bytes: bytes.as_ptr(),
-            len: bytes.len(),
-            context: None,
-        };
+        let outgoing = Outgoing { to: to.0, tag: None, data, bytes: bytes.as_ptr(), len: bytes.len(), context: None };
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
-        unsafe { endpoint.net.send(endpoint.index, &outgoing) }
+        unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
 
     #[inline]
@@ -453,7 +447,7 @@ unsafe impl<'n> Transport for Soft<'n> {
             context: context.addr(),
         };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.post_receive(endpoint.index, Kind::Message, want) }
+        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want) }
     }
 
     #[inline]
@@ -466,16 +460,15 @@ unsafe impl<'n> Transport for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         let outgoing = Outgoing {
-            kind: Kind::Tagged,
             to: to.0,
-            tag: tag.0,
+            tag: Some(tag.0),
             data,
             bytes: lent.ptr().as_ptr(),
             len: lent.len(),
             context: Some(context.addr()),
         };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send(endpoint.index, &outgoing) }
+        unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
 
     #[inline]
@@ -486,17 +479,10 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         tag: Tag,
     ) -> Result<(), Refusal> {
-        let outgoing = Outgoing {
-            kind: Kind::Tagged,
-            to: to.0,
-            tag: tag.0,
-            data,
-            bytes: bytes.as_ptr(),
-            len: bytes.len(),
-            context: None,
-        };
+        let outgoing =
+            Outgoing { to: to.0, tag: Some(tag.0), data, bytes: bytes.as_ptr(), len: bytes.len(), context: None };
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
-        unsafe { endpoint.net.send(endpoint.index, &outgoing) }
+        unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
 
     #[inline]
@@ -509,13 +495,13 @@ unsafe impl<'n> Transport for Soft<'n> {
     ) -> Result<(), Refusal> {
         let want = Want { from: from.0, tag, ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr() };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.post_receive(endpoint.index, Kind::Tagged, want) }
+        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want) }
     }
 
     #[inline]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         // SAFETY: the caller's contract: what is lent is writable.
-        unsafe { endpoint.net.read(endpoint.index, &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
+        unsafe { endpoint.net.read(endpoint.port, &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
     }
 
     #[inline]
@@ -527,7 +513,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         // SAFETY: the caller's contract: what is lent is readable.
-        unsafe { endpoint.net.write(endpoint.index, &to, lent.ptr().as_ptr(), lent.len(), data, Some(context.addr())) }
+        unsafe { endpoint.net.write(endpoint.port, &to, lent.ptr().as_ptr(), lent.len(), data, Some(context.addr())) }
     }
 
     #[inline]
@@ -538,6 +524,6 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
         // SAFETY: a borrow is readable.
-        unsafe { endpoint.net.write(endpoint.index, &to, bytes.as_ptr(), bytes.len(), data, None) }
+        unsafe { endpoint.net.write(endpoint.port, &to, bytes.as_ptr(), bytes.len(), data, None) }
     }
 }

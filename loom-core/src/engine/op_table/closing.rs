@@ -33,11 +33,12 @@ impl<B> OpTable<B> {
     /// An event of an operation that is over, because its endpoint was closed before it came, or it came twice; or of none
     /// at all.
     #[cold]
-    pub(super) fn stray(&self, index: Option<u32>, context: u64, flags: CompletionFlags) -> Resolution<B> {
+    #[inline(never)]
+    pub(super) fn stray(&self, context: u64, flags: CompletionFlags) -> Resolution<B> {
         self.strays.set(self.strays.get() + 1);
-        let Some(index) = index else { return Resolution::Foreign };
+        let Some((index, slot)) = self.named_by(context) else { return Resolution::Foreign };
         if self.kind == ContextKind::Word {
-            if OpKey::from_word(context).generation == 0 {
+            if OpKey::from_word(context).generation() == 0 {
                 // No operation has such a word: `Context::NONE`, for one, of an injected message that failed.
                 return Resolution::Foreign;
             }
@@ -51,7 +52,6 @@ impl<B> OpTable<B> {
             }
             return Resolution::Stale;
         }
-        let slot = self.own(index);
         match slot.phase.get() {
             Phase::Owed => slot.phase.set(Phase::Done),
             Phase::Orphan => {
@@ -66,8 +66,11 @@ impl<B> OpTable<B> {
     /// The transport's queue was read empty: with numbers as contexts, no event of a closed endpoint is left in it.
     #[inline]
     pub fn drained(&self) {
-        self.drained_of(Direction::Transmit);
-        self.drained_of(Direction::Receive);
+        let [transmits, receives] = &self.ghosts;
+        if transmits.get() | receives.get() != 0 {
+            self.drained_of(Direction::Transmit);
+            self.drained_of(Direction::Receive);
+        }
     }
 
     /// As [`drained`](Self::drained), for a queue that reports one direction alone.
@@ -87,14 +90,14 @@ impl<B> OpTable<B> {
 
     /// Takes the oldest orphan, if as many events as the queue can hold have gone by since.
     #[cold]
-    pub(super) fn reclaim_orphan(&self) -> Option<(u32, &Slot<B>)> {
+    pub(super) fn reclaim_orphan(&self) -> Option<&Slot<B>> {
         let index = self.orphans.first()?;
         let slot = self.own(index);
         if self.events.get().wrapping_sub(slot.since.get()) < self.horizon {
             return None;
         }
         self.orphans.unlink(&self.slots, index);
-        Some((index, slot))
+        Some(slot)
     }
 
     /// Drops every buffer that is still in a slot.

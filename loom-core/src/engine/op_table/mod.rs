@@ -127,7 +127,7 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
             // SAFETY: index < N.
             let slot = unsafe { slots.add(index as usize) };
             // SAFETY: as above.
-            unsafe { slot.write(Slot::free(next)) };
+            unsafe { slot.write(Slot::free(index, next)) };
         }
     }
 }
@@ -182,7 +182,7 @@ impl<B> OpTable<B> {
         let Some((key, slot)) = self.reserve() else {
             return Err(Rejected { buf, error: PostError::Full });
         };
-        let held = Held { table: self, index: key.index };
+        let held = Held { table: self, index: key.index() };
         // SAFETY: rule 2: `reserve` gave the slot to this call. `lend` is user code; `held` cleans up after it.
         let lent = unsafe { slot.fill(buf) };
         let _ = ManuallyDrop::new(held);
@@ -197,7 +197,7 @@ impl<B> OpTable<B> {
                 self.make_room();
                 // SAFETY: rule 2: the buffer was written above and the refused post lent nothing.
                 let buf = unsafe { slot.empty() };
-                self.release(key.index, slot);
+                self.release(key.index(), slot);
                 Err(Rejected { buf, error })
             }
         }
@@ -216,17 +216,17 @@ impl<B> OpTable<B> {
     fn reserve(&self) -> Option<(OpKey, &Slot<B>)> {
         let room = self.room.get().checked_sub(1)?;
         let free = self.free.get();
-        let (index, slot) = match self.slot(free) {
+        let slot = match self.slot(free) {
             Some(slot) => {
                 self.free.set(slot.after.get());
-                (free, slot)
+                slot
             }
             None => self.reclaim_orphan()?,
         };
-        let generation = slot.hold();
+        let key = slot.hold();
         // Rule 5 counts it from here on: `lend` may post.
         self.room.set(room);
-        Some((OpKey { index, generation }, slot))
+        Some((key, slot))
     }
 
     /// An operation is over: rule 5 admits another one.
@@ -243,23 +243,32 @@ impl<B> OpTable<B> {
         self.free.set(index);
     }
 
-    /// Finds the posted operation of an event, by rule 3; accounts for the event if there is none.
-    #[inline]
-    fn posted_by(&self, event: &Event) -> Result<(u32, &Slot<B>), Resolution<B>> {
-        let (found, current) = match self.kind {
+    /// Finds the posted operation of an event, by rule 3.
+    #[inline(always)]
+    fn posted_by(&self, context: u64) -> Option<(OpKey, &Slot<B>)> {
+        let (_, slot) = self.named_by(context)?;
+        let key = slot.key.get();
+        let current = self.kind == ContextKind::Space || key.word() == context;
+        (current && slot.phase.get() == Phase::Posted).then_some((key, slot))
+    }
+
+    /// Rule 4 counts events, where contexts are pointers.
+    #[inline(always)]
+    fn count_event(&self) {
+        if self.kind == ContextKind::Space {
+            self.events.set(self.events.get().wrapping_add(1));
+        }
+    }
+
+    /// The slot that a context names, if it names one.
+    #[inline(always)]
+    fn named_by(&self, context: u64) -> Option<(u32, &Slot<B>)> {
+        match self.kind {
             ContextKind::Word => {
-                let key = OpKey::from_word(event.context);
-                let slot = self.slot(key.index);
-                (slot.map(|slot| (key.index, slot)), slot.is_some_and(|slot| slot.generation.get() == key.generation))
+                let index = OpKey::from_word(context).index();
+                Some((index, self.slot(index)?))
             }
-            ContextKind::Space => {
-                self.events.set(self.events.get().wrapping_add(1));
-                (self.by_address(event.context), true)
-            }
-        };
-        match found {
-            Some((index, slot)) if current && slot.phase.get() == Phase::Posted => Ok((index, slot)),
-            found => Err(self.stray(found.map(|(index, _)| index), event.context, event.flags)),
+            ContextKind::Space => self.by_address(context),
         }
     }
 
@@ -277,20 +286,57 @@ impl<B> OpTable<B> {
     /// # Safety
     /// A transport has reported the event for a context of this table, or the context belongs to no operation of it: the
     /// operation that it names is over, and what was received lies in the first `len` bytes of its buffer.
-    #[inline(always)]
+    #[inline]
     pub unsafe fn complete(&self, event: &Event) -> Resolution<B> {
-        match self.posted_by(event) {
-            Ok((index, slot)) => {
+        self.count_event();
+        match self.posted_by(event.context) {
+            Some((key, slot)) => {
                 let event = checked(event, slot.kind.get(), slot.lent.get());
-                let key = OpKey { index, generation: slot.generation.get() };
-                self.make_room();
-                // SAFETY: rule 2: the slot is `Posted`, and its event says that nobody uses the buffer any more.
-                let buf = unsafe { slot.empty() };
-                self.release(index, slot);
-                Resolution::Done(Done::new(key, buf, event))
+                // SAFETY: the caller's promise.
+                Resolution::Done(unsafe { self.end(key, slot, event) })
             }
-            Err(resolution) => resolution,
+            None => self.stray(event.context, event.flags),
         }
+    }
+
+    /// Ends the operation that an event belongs to, if it is in flight and has succeeded. `None` says nothing about the
+    /// event: it is to be given to [`complete`](Self::complete).
+    ///
+    /// # Safety
+    /// As for [`complete`](Self::complete).
+    #[inline(always)]
+    pub unsafe fn succeed(&self, event: &Event) -> Option<Done<B>> {
+        if event.is_error() {
+            return None;
+        }
+        let (key, slot) = self.posted_by(event.context)?;
+        let lent = slot.lent.get();
+        let len = if slot.kind.get() == Kind::Receive { event.len } else { lent };
+        if len > lent {
+            return None;
+        }
+        self.count_event();
+        let success = Event {
+            tag: event.tag,
+            data: event.data,
+            source: event.source,
+            ..Event::success(event.context, event.flags, len)
+        };
+        // SAFETY: the caller's promise.
+        Some(unsafe { self.end(key, slot, success) })
+    }
+
+    /// Moves the buffer of an operation that is over out of its slot.
+    ///
+    /// # Safety
+    /// The slot is `Posted`, and a transport has said that its operation is over.
+    #[inline(always)]
+    unsafe fn end(&self, key: OpKey, slot: &Slot<B>, event: Event) -> Done<B> {
+        self.make_room();
+        // SAFETY: rule 2: the slot is `Posted`, and its event says that nobody uses the buffer any more.
+        let buf = unsafe { slot.empty() };
+        self.release(key.index(), slot);
+        Done::new(key, buf, event)
     }
 
     /// Ends the operation that an event belongs to, and keeps its completion until it is taken.
@@ -300,14 +346,15 @@ impl<B> OpTable<B> {
     /// # Safety
     /// As for [`complete`](Self::complete).
     pub unsafe fn park(&self, event: &Event) -> Option<Resolution<B>> {
-        match self.posted_by(event) {
-            Ok((index, slot)) => {
+        self.count_event();
+        match self.posted_by(event.context) {
+            Some((key, slot)) => {
                 let event = checked(event, slot.kind.get(), slot.lent.get());
                 // SAFETY: the caller's promise: the operation is over.
-                unsafe { self.park_at(index, slot, event) };
+                unsafe { self.park_at(key.index(), slot, event) };
                 None
             }
-            Err(resolution) => Some(resolution),
+            None => Some(self.stray(event.context, event.flags)),
         }
     }
 
@@ -335,9 +382,9 @@ impl<B> OpTable<B> {
 
     /// Takes the completion of one operation, if it is over.
     pub fn take(&self, key: OpKey) -> Taken<B> {
-        match self.slot(key.index) {
-            Some(slot) if slot.generation.get() == key.generation => match slot.phase.get() {
-                Phase::Done | Phase::Owed => Taken::Done(self.take_at(key.index)),
+        match self.slot(key.index()) {
+            Some(slot) if slot.key.get() == key => match slot.phase.get() {
+                Phase::Done | Phase::Owed => Taken::Done(self.take_at(key.index())),
                 Phase::Posted | Phase::Held => Taken::InFlight,
                 Phase::Free | Phase::Orphan | Phase::Dropped => Taken::Unknown,
             },
@@ -348,7 +395,7 @@ impl<B> OpTable<B> {
     /// The context of an operation in flight, for cancelling it.
     #[must_use]
     pub fn context_of(&self, key: OpKey, endpoint: u16) -> Option<Context> {
-        let slot = self.slot(key.index).filter(|slot| slot.generation.get() == key.generation)?;
+        let slot = self.slot(key.index()).filter(|slot| slot.key.get() == key)?;
         let posted = slot.phase.get() == Phase::Posted && slot.endpoint.get() == endpoint;
         posted.then(|| self.context(slot, key))
     }
@@ -356,17 +403,17 @@ impl<B> OpTable<B> {
     /// Everything that is in flight on an endpoint. Linear in the capacity.
     pub fn posted_on(&self, endpoint: u16) -> impl Iterator<Item = Posted> + '_ {
         let posted = move |slot: &Slot<B>| slot.phase.get() == Phase::Posted && slot.endpoint.get() == endpoint;
-        (0u32..).zip(&self.slots).filter(move |(_, slot)| posted(slot)).map(|(index, slot)| Posted {
+        self.slots.iter().filter(move |slot| posted(slot)).map(|slot| Posted {
             kind: slot.kind.get(),
             len: slot.lent.get(),
-            context: self.context(slot, OpKey { index, generation: slot.generation.get() }),
+            context: self.context(slot, slot.key.get()),
         })
     }
 
     /// Takes the completion in a slot that is `Done` or `Owed`.
     fn take_at(&self, index: u32) -> Done<B> {
         let slot = self.own(index);
-        let key = OpKey { index, generation: slot.generation.get() };
+        let key = slot.key.get();
         // SAFETY: the slot has a completion: its event was kept.
         let event = unsafe { slot.kept() };
         // SAFETY: rule 2: its buffer is there and nobody uses it.

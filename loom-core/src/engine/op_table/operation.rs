@@ -9,26 +9,52 @@ use crate::vocabulary::CompletionFlags;
 ///
 /// Plain data: forgetting it loses nothing. Meaningful for the queue that the operation was posted through, until
 /// its completion was taken; afterwards it is recognised as unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OpKey {
-    pub(super) index: u32,
-    pub(super) generation: u32,
-}
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OpKey(u64);
 
 impl OpKey {
-    pub(super) const fn word(self) -> u64 {
-        (self.generation as u64) << 32 | self.index as u64
+    /// What names the first operation in a slot, after `next`.
+    pub(super) const fn before_first(index: u32) -> Self {
+        OpKey((u32::MAX as u64) << 32 | index as u64)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
+    /// Names the next operation in the same slot: generations are odd.
+    #[inline]
+    pub(super) const fn next(self) -> Self {
+        OpKey(self.0.wrapping_add(2 << 32))
+    }
+
+    /// The word of a context; see rule 3.
+    #[inline]
+    pub(super) const fn word(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
     pub(super) const fn from_word(word: u64) -> Self {
-        OpKey { index: word as u32, generation: (word >> 32) as u32 }
+        OpKey(word)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half of the word")]
+    pub(super) const fn index(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(super) const fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
     }
 }
 
 impl fmt::Display for OpKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}.{}", self.index, self.generation)
+        write!(f, "#{}.{}", self.index(), self.generation())
+    }
+}
+
+impl fmt::Debug for OpKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpKey({self})")
     }
 }
 

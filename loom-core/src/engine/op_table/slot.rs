@@ -4,8 +4,8 @@ use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::mem::MaybeUninit;
 
-use super::Kind;
 use super::list::NONE;
+use super::{Kind, OpKey};
 use crate::buffer::{Buffer, Lent};
 use crate::transport::Event;
 
@@ -18,8 +18,9 @@ pub struct Slot<B> {
     buffer: UnsafeCell<MaybeUninit<B>>,
     /// How many bytes the buffer lent.
     pub(super) lent: Cell<usize>,
-    /// Odd, and so never zero: no operation has the context of `Context::NONE`.
-    pub(super) generation: Cell<u32>,
+    /// Of the slot's present or last operation. Generations are odd, and so never zero: no operation has the context of
+    /// `Context::NONE`.
+    pub(super) key: Cell<OpKey>,
     pub(super) phase: Cell<Phase>,
     /// What is or was posted.
     pub(super) kind: Cell<Kind>,
@@ -62,12 +63,12 @@ union Room {
 const _: () = assert!(size_of::<Room>() == 64, "fi_context2 is 64 bytes, and an event is not larger");
 
 impl<B> Slot<B> {
-    /// A free slot, before another one in the free list.
-    pub(super) const fn free(after: u32) -> Self {
+    /// A free slot of this number, before another one in the free list.
+    pub(super) const fn free(index: u32, after: u32) -> Self {
         Slot {
             buffer: UnsafeCell::new(MaybeUninit::uninit()),
             lent: Cell::new(0),
-            generation: Cell::new(u32::MAX),
+            key: Cell::new(OpKey::before_first(index)),
             phase: Cell::new(Phase::Free),
             kind: Cell::new(Kind::Send),
             endpoint: Cell::new(0),
@@ -78,13 +79,13 @@ impl<B> Slot<B> {
         }
     }
 
-    /// Begins the slot's next life, and tells its generation.
+    /// Begins the slot's next life, and tells its key.
     #[inline]
-    pub(super) fn hold(&self) -> u32 {
-        let generation = self.generation.get().wrapping_add(2);
-        self.generation.set(generation);
+    pub(super) fn hold(&self) -> OpKey {
+        let key = self.key.get().next();
+        self.key.set(key);
         self.phase.set(Phase::Held);
-        generation
+        key
     }
 
     /// Where the scratch space is in a slot.
@@ -146,9 +147,6 @@ impl<B> Slot<B> {
 
 impl<B> fmt::Debug for Slot<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot")
-            .field("generation", &self.generation.get())
-            .field("phase", &self.phase.get())
-            .finish_non_exhaustive()
+        f.debug_struct("Slot").field("key", &self.key.get()).field("phase", &self.phase.get()).finish_non_exhaustive()
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
+use core::borrow::Borrow;
+
 use super::{Cq, CqError, PEER_EVENTS};
 use crate::buffer::Buffer;
 use crate::completion::{Completion, Done, OpError, RemoteEvent};
@@ -84,7 +86,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
         // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
         let event = match unsafe { T::cq_poll(queue) } {
-            Ok(event) => event.copied(),
+            Ok(event) => event.map(|event| *event.borrow()),
             Err(errno) => self.failed(queue, errno)?,
         };
         let Some(event) = &event else { return Ok(false) };
@@ -99,7 +101,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             // There is room: seen above.
             let _ = bystanders.push_back(bystander);
         }
-        self.any_kept.set(true);
+        self.detour.set(true);
         Ok(true)
     }
 
@@ -117,14 +119,14 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// Something kept may be there for [`poll`](Self::poll) now.
     pub(crate) fn note_kept(&self) {
-        self.any_kept.set(true);
+        self.detour.set(true);
     }
 
     /// Takes the oldest thing kept, of receives and peers first.
     #[cold]
     pub(super) fn take_any_kept(&self) -> Option<Completion<B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
-        self.any_kept.set(kept.is_some());
+        self.detour.set(kept.is_some() || self.rx.is_some());
         kept
     }
 

@@ -55,8 +55,9 @@ pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
     records: NonNull<[Record<'d, T>]>,
     /// Bystanders met while waiting for one key.
     bystanders: RefCell<Deque<Bystander, PEER_EVENTS>>,
-    /// Whether anything may be kept, among the bystanders or parked in the op table.
-    any_kept: Cell<bool>,
+    /// Whether a poll has to look elsewhere than into `tx`: something may be kept, among the bystanders or parked in the op
+    /// table, or there is `rx`.
+    detour: Cell<bool>,
     /// Which provider queue `poll` looks at first the next time.
     turn: Cell<bool>,
     /// Invariant in `'d`: what an endpoint is bound to lives as long as the queue's parent.

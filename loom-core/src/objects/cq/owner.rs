@@ -130,10 +130,10 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         }
         set!(domain, domain);
         set!(tx, tx);
+        set!(detour, Cell::new(rx.is_some()));
         set!(rx, rx);
         set!(records, NonNull::slice_from_raw_parts(records, attr.endpoints.into()));
         set!(bystanders, RefCell::new(Deque::new()));
-        set!(any_kept, Cell::new(false));
         set!(turn, Cell::new(false));
         set!(parent, PhantomData);
         // SAFETY: as above.

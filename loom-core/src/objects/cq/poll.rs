@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
+use core::borrow::Borrow;
+
 use super::keep::Bystander;
 use super::{Cq, CqError};
 use crate::buffer::Buffer;
@@ -9,6 +11,13 @@ use crate::completion::{Completion, OpError, RemoteEvent};
 use crate::engine::op_table::{Direction, Resolution};
 use crate::transport::{Event, Transport};
 use crate::vocabulary::{CompletionFlags, Errno};
+
+/// Flags of events that a peer has caused by itself.
+const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
+
+/// What the slower ways of a poll return. Not what `poll` itself does: the compiler would build the completions of the fast
+/// way in memory, where these are.
+type Polled<B> = Option<Result<Completion<B>, CqError>>;
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// The next completion of either direction; `None` if there is none for now. Drives progress.
@@ -19,34 +28,86 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// [`CqError::Queue`] if the provider's queue failed.
     #[doc(alias = "fi_cq_read")]
-    // Always, with what it calls: the completion is built where the caller wants it, not copied from one return value
-    // to the next. That is a third of the cost of a poll.
+    // Always, with the way of a successful operation through it and nothing else: its completion is built where the caller
+    // wants it, not copied from one return value to the next. That is a third of the cost of a poll.
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion<B>>, CqError> {
-        if self.any_kept.get()
-            && let Some(completion) = self.take_any_kept()
-        {
-            return Ok(Some(completion));
+        if self.detour.get() {
+            return self.poll_detour().transpose();
         }
-        let Some(rx) = &self.rx else {
-            let polled = self.poll_queue(&self.tx);
-            if let Ok(None) = polled {
-                self.ops.drained();
+        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+        match unsafe { T::cq_poll(&self.tx) } {
+            Ok(Some(event)) => {
+                let event = event.borrow();
+                if !event.flags.intersects(PEERS) {
+                    // SAFETY: the transport has just reported the event, and a queue has one table.
+                    if let Some(done) = unsafe { self.ops.succeed(event) } {
+                        return Ok(Some(Completion::Op(done)));
+                    }
+                }
+                // Of a copy: most events are never put together in memory then.
+                self.poll_on(&Event::clone(event)).transpose()
             }
-            return polled;
-        };
+            Ok(None) => {
+                self.ops.drained();
+                Ok(None)
+            }
+            Err(errno) => self.poll_failed(errno).transpose(),
+        }
+    }
+
+    /// [`poll`](Self::poll) where something may be kept, or there are two provider queues.
+    #[inline(never)]
+    fn poll_detour(&self) -> Polled<B> {
+        if let Some(completion) = self.take_any_kept() {
+            return Some(Ok(completion));
+        }
+        let Some(rx) = &self.rx else { return self.poll_last(&self.tx) };
         let turn = self.turn.get();
         self.turn.set(!turn);
         let (first, second) = if turn { (rx, &self.tx) } else { (&self.tx, rx) };
-        match self.poll_queue(first)? {
-            None => {
-                let polled = self.poll_queue(second);
-                if let Ok(None) = polled {
-                    self.ops.drained();
-                }
-                polled
+        self.poll_queue(first).or_else(|| self.poll_last(second))
+    }
+
+    /// [`poll`](Self::poll) from an event on which is not that of a success.
+    #[inline(never)]
+    fn poll_on(&self, event: &Event) -> Polled<B> {
+        self.resolve(event).map(Ok).or_else(|| self.poll_last(&self.tx))
+    }
+
+    /// [`poll`](Self::poll) after an error of the provider's queue.
+    #[cold]
+    fn poll_failed(&self, errno: Errno) -> Polled<B> {
+        match self.failed(&self.tx, errno).transpose()? {
+            Ok(event) => self.poll_on(&event),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// The next completion of the last raw queue to look at.
+    fn poll_last(&self, queue: &T::Cq) -> Polled<B> {
+        let polled = self.poll_queue(queue);
+        if polled.is_none() {
+            self.ops.drained();
+        }
+        polled
+    }
+
+    /// The next completion of a raw queue.
+    fn poll_queue(&self, queue: &T::Cq) -> Polled<B> {
+        // Bounded: stray events are no more than the queue holds and peers go on adding.
+        loop {
+            // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+            let completion = match unsafe { T::cq_poll(queue) } {
+                Ok(event) => self.resolve(event?.borrow()),
+                Err(errno) => match self.failed(queue, errno).transpose()? {
+                    Ok(event) => self.resolve(&event),
+                    Err(error) => return Some(Err(error)),
+                },
+            };
+            if let Some(completion) = completion {
+                return Some(Ok(completion));
             }
-            some => Ok(some),
         }
     }
 
@@ -64,35 +125,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// As [`Cq::poll`](Self::poll).
     pub fn poll_rx(&self) -> Result<Option<Completion<B>>, CqError> {
         self.poll_direction(self.rx.as_ref().unwrap_or(&self.tx), Direction::Receive)
-    }
-
-    /// The next completion of a raw queue.
-    #[inline(always)]
-    fn poll_queue(&self, queue: &T::Cq) -> Result<Option<Completion<B>>, CqError> {
-        // Bounded: stray events are no more than the queue holds and peers go on adding.
-        loop {
-            // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
-            match unsafe { T::cq_poll(queue) } {
-                Ok(Some(event)) => {
-                    if let Some(completion) = self.resolve(event) {
-                        return Ok(Some(completion));
-                    }
-                }
-                Ok(None) => return Ok(None),
-                Err(errno) => match self.resolve_failed(queue, errno)? {
-                    Some(Some(completion)) => return Ok(Some(completion)),
-                    Some(None) => {}
-                    None => return Ok(None),
-                },
-            }
-        }
-    }
-
-    /// What the event behind an error of a poll says to the user; `None` if there is no event.
-    #[cold]
-    #[inline(never)]
-    fn resolve_failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Option<Completion<B>>>, CqError> {
-        Ok(self.failed(queue, errno)?.map(|event| self.resolve(&event)))
     }
 
     /// The event behind an error of a poll, if there is one.
@@ -122,7 +154,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// What an event says to the user; nothing, if it belongs to an operation that is over.
-    #[inline(always)]
     fn resolve(&self, event: &Event) -> Option<Completion<B>> {
         if let Some(bystander) = Self::bystander_by_flags(event) {
             return Some(bystander.into());
@@ -138,7 +169,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// A peer's operation on this side's memory, which the provider reports with a context of no meaning.
     #[inline]
     pub(super) fn bystander_by_flags(event: &Event) -> Option<Bystander> {
-        let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
-        (event.flags.intersects(remote) && !event.is_error()).then(|| Bystander::Remote(RemoteEvent::of(event)))
+        (event.flags.intersects(PEERS) && !event.is_error()).then(|| Bystander::Remote(RemoteEvent::of(event)))
     }
 }

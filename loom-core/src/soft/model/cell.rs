@@ -1,4 +1,4 @@
-//! Cells: the mark by which an eager one comes home, and offers of a sender's buffer.
+//! Cells: eager ones that come home, and offers of a sender's buffer.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -6,36 +6,35 @@ use loom::thread;
 use super::{Cells, Plain, open_inbox};
 use crate::soft::cell::{MessageCell, State};
 use crate::soft::list::Returns;
-use crate::soft::sync::{AtomicBool, Ordering, spin_loop};
+use crate::soft::sync::spin_loop;
 
-// Marks.
+// Eager cells.
 
-/// An eager cell comes home by its mark: what `Net::is_away`, `set_away` and `set_home` do.
 #[test]
-fn a_mark_brings_an_eager_cell_home() {
-    mark_model(Ordering::Release);
+fn an_eager_cell_comes_home() {
+    eager_model(MessageCell::come_home);
 }
 
-fn mark_model(home: Ordering) {
+fn eager_model(come_home: fn(&MessageCell)) {
     loom::model(move || {
         let (inbox, generation) = open_inbox();
-        let shared = Arc::new((inbox, AtomicBool::new(false), Cells::new(1)));
+        let shared = Arc::new((inbox, MessageCell::new(0), Cells::new(1)));
         let receiver = {
             let shared = shared.clone();
             thread::spawn(move || {
-                let (inbox, away, cells) = &*shared;
+                let (inbox, head, cells) = &*shared;
                 for cell in cells.follow(inbox.take(generation)) {
                     assert_eq!(cells.carried(cell).read(), 5);
-                    away.store(false, home);
+                    come_home(head);
                 }
             })
         };
-        let (inbox, away, cells) = &*shared;
+        let (inbox, head, cells) = &*shared;
         for _ in 0..2 {
-            if !away.load(Ordering::Acquire) {
+            if head.is(State::Home) {
                 cells.carried(0).write(5);
-                away.store(true, Ordering::Relaxed);
-                assert!(inbox.push(cells, generation, 0));
+                head.set(State::Eager);
+                assert!(inbox.push(generation, 0, cells.link(0)));
             }
         }
         receiver.join().unwrap();
@@ -52,7 +51,7 @@ struct Offer {
 
 impl Offer {
     fn new() -> Arc<Self> {
-        let offer = Offer { cell: MessageCell::new(), buffer: Plain::new(0) };
+        let offer = Offer { cell: MessageCell::new(0), buffer: Plain::new(0) };
         offer.buffer.write(5);
         offer.cell.set(State::Offered);
         Arc::new(offer)
@@ -116,7 +115,7 @@ fn an_offer_is_refused_or_revoked() {
 fn an_offer_through_both_lists() {
     loom::model(|| {
         let (inbox, generation) = open_inbox();
-        let offer = MessageCell::new();
+        let offer = MessageCell::new(0);
         let shared = Arc::new((inbox, Returns::new(), Cells::new(1), offer, Plain::new(0)));
         let receiver = {
             let shared = shared.clone();
@@ -129,7 +128,7 @@ fn an_offer_through_both_lists() {
                         offer.finish();
                         copied = true;
                     }
-                    returns.push(cells, cell);
+                    returns.push(cell, cells.link(cell));
                 }
                 copied
             })
@@ -137,7 +136,7 @@ fn an_offer_through_both_lists() {
         let (inbox, returns, cells, offer, buffer) = &*shared;
         buffer.write(5);
         offer.set(State::Offered);
-        assert!(inbox.push(cells, generation, 0));
+        assert!(inbox.push(generation, 0, cells.link(0)));
         let home = cells.follow(returns.take());
         if home == [0] {
             assert!(offer.is(State::Done), "nobody revoked it");
@@ -150,11 +149,11 @@ fn an_offer_through_both_lists() {
 
 // Controls: what the models must find.
 
-/// A mark that is cleared without release.
+/// A cell that is sent home without release.
 #[test]
 #[should_panic]
-fn control_mark_without_release() {
-    mark_model(Ordering::Relaxed);
+fn control_home_without_release() {
+    eager_model(|head| head.set(State::Home));
 }
 
 /// A copy whose end is not released.

@@ -23,7 +23,7 @@ fn two_senders_and_an_owner_that_takes() {
                 let (inbox, all) = &*shared;
                 for cell in cells {
                     all.carried(*cell).write(10 + cell);
-                    assert!(inbox.push(all, generation, *cell));
+                    assert!(inbox.push(generation, *cell, all.link(*cell)));
                 }
             })
         };
@@ -61,7 +61,7 @@ fn a_push_that_meets_a_close_is_taken_or_refused() {
             thread::spawn(move || {
                 let (inbox, cells) = &*shared;
                 cells.carried(cell).write(7);
-                let taken = inbox.push(cells, generation, cell);
+                let taken = inbox.push(generation, cell, cells.link(cell));
                 if !taken {
                     // It is the sender's still.
                     cells.carried(cell).write(8);
@@ -88,7 +88,7 @@ fn a_push_never_reaches_the_next_endpoint() {
         let shared = Arc::new((inbox, Cells::new(1)));
         let sender = {
             let shared = shared.clone();
-            thread::spawn(move || shared.0.push(&shared.1, first, 0))
+            thread::spawn(move || shared.0.push(first, 0, shared.1.link(0)))
         };
         let (inbox, cells) = &*shared;
         let got = cells.follow(inbox.close(first));
@@ -114,7 +114,7 @@ fn two_receivers_return_cells() {
                 let (returns, all) = &*shared;
                 for cell in cells {
                     let _ = all.carried(*cell).read();
-                    returns.push(all, *cell);
+                    returns.push(*cell, all.link(*cell));
                 }
             })
         };
@@ -151,7 +151,7 @@ fn a_cell_that_goes_twice() {
                 for _ in 0..2 {
                     for cell in cells.follow(inbox.take(generation)) {
                         assert_eq!(cells.carried(cell).read(), 5);
-                        returns.push(cells, cell);
+                        returns.push(cell, cells.link(cell));
                         seen += 1;
                     }
                 }
@@ -163,7 +163,7 @@ fn a_cell_that_goes_twice() {
         for _ in 0..2 {
             if let Some(cell) = home.pop() {
                 cells.carried(cell).write(5);
-                assert!(inbox.push(cells, generation, cell));
+                assert!(inbox.push(generation, cell, cells.link(cell)));
             }
             home.extend(cells.follow(returns.take()));
         }
@@ -210,7 +210,7 @@ fn control_close_in_two_steps() {
         let shared = Arc::new((inbox, Cells::new(1)));
         let sender = {
             let shared = shared.clone();
-            thread::spawn(move || shared.0.push(&shared.1, generation, 0))
+            thread::spawn(move || shared.0.push(generation, 0, shared.1.link(0)))
         };
         let (inbox, cells) = &*shared;
         let got = cells.follow(inbox.take(generation));

@@ -23,7 +23,7 @@ use std::vec::Vec;
 
 use loom::cell::UnsafeCell;
 
-use super::list::{Inbox, Links, NIL};
+use super::list::{Inbox, NIL};
 use super::sync::{AtomicU32, Ordering};
 
 /// Plain memory, whose accesses are checked for an order between them.
@@ -78,9 +78,7 @@ impl Cells {
         }
         cells
     }
-}
 
-impl Links for Cells {
     fn link(&self, cell: u32) -> &AtomicU32 {
         &self.links[cell as usize]
     }

@@ -41,7 +41,7 @@ impl Way {
 impl Receiver {
     fn new() -> Arc<Self> {
         let (inbox, generation) = open_inbox();
-        let offers = [MessageCell::new(), MessageCell::new()];
+        let offers = [MessageCell::new(0), MessageCell::new(1)];
         for offer in &offers {
             offer.set(State::Offered);
         }
@@ -97,7 +97,7 @@ fn revocation_on_the_way_model(way: Way) {
             let receiver = receiver.clone();
             thread::spawn(move || {
                 for cell in [0, 1] {
-                    assert!(receiver.inbox.push(&receiver.cells, receiver.generation, cell));
+                    assert!(receiver.inbox.push(receiver.generation, cell, receiver.cells.link(cell)));
                     receiver.revoke(cell, way);
                 }
             })

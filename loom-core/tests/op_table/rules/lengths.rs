@@ -74,3 +74,43 @@ fn the_length_is_that_of_the_operation_and_not_of_its_slots_last() {
         assert_eq!(done(complete(&table, &success(context, 3))).result().unwrap().len(), lent);
     }
 }
+
+/// A queue asks for successes alone first; what it is told is the same.
+#[test]
+fn a_success_is_the_same_by_itself_and_among_all_events() {
+    for kind in KINDS {
+        let table = table::<Counted, 2>(kind, 4);
+        let ledger = Ledger::new();
+        for (direction, len) in [(RX, 0), (RX, 5), (RX, 8), (TX, 3)] {
+            let [by_itself, among_all] = [true, false].map(|by_itself| {
+                let (_, context) = table.put(0, direction, ledger.buffer(8)).unwrap();
+                let event = success(context, len);
+                // SAFETY: nothing is lent to anybody, so that any event is true.
+                let ended =
+                    unsafe { if by_itself { table.succeed(&event) } else { Some(done(table.complete(&event))) } };
+                let transfer = ended.expect("a success").result().unwrap();
+                (transfer.len(), transfer.flags())
+            });
+            assert_eq!(by_itself, among_all, "{kind:?} {direction:?} {len}");
+        }
+    }
+}
+
+/// What is not a success of an operation in flight is left for the others to find out about.
+#[test]
+fn only_a_success_of_an_operation_in_flight_is_one() {
+    for kind in KINDS {
+        let table = table::<Counted, 1>(kind, 4);
+        let ledger = Ledger::new();
+        let (_, context) = table.put(0, RX, ledger.buffer(8)).unwrap();
+        let failed = Event::failure(context, CompletionFlags::RECV, Errno::EIO);
+        for event in [success(context, 9), failed, success(context ^ 1 << 40, 1)] {
+            // SAFETY: as above.
+            assert!(unsafe { table.succeed(&event) }.is_none(), "{kind:?} {event:?}");
+            assert_eq!((table.in_flight(), table.strays()), (1, 0), "nothing has happened");
+        }
+        assert!(done(complete(&table, &success(context, 8))).result().is_ok());
+        // SAFETY: as above.
+        assert!(unsafe { table.succeed(&success(context, 8)) }.is_none(), "it is over");
+    }
+}

@@ -134,10 +134,14 @@ pub(crate) const fn kind(direction: Direction) -> Kind {
     }
 }
 
-/// Shows an event to a table.
+/// Shows an event to a table, as a queue does.
 pub(crate) fn complete<B>(table: &OpTable<B>, event: &Event) -> Resolution<B> {
     // SAFETY: nothing is lent to anybody in these tests, so that any event is true.
-    unsafe { table.complete(event) }
+    match unsafe { table.succeed(event) } {
+        Some(done) => Resolution::Done(done),
+        // SAFETY: as above.
+        None => unsafe { table.complete(event) },
+    }
 }
 
 /// As [`complete`], and the completion is kept.
