@@ -1,12 +1,13 @@
 //! What loom adds to libfabric, and what the software transport costs beside it: `cargo bench --bench overhead`, with
 //! `--features libfabric` for the comparisons.
 //!
-//! Everything runs on one thread, both endpoints on one queue, in short rounds that alternate between the sides, so that a
+//! Everything runs on one thread, both endpoints on one queue (and, for the software transport, also on two), in short rounds that alternate between the sides, so that a
 //! noisy machine hurts all of them alike. The times are medians of the rounds, and the ratios are medians of the ratios of
 //! each round. The C side is `raw.c`, compiled here with `cc -O2`,
 //! over the same libfabric and the same provider. libfabric's providers are a little slower in a process that has ever
 //! had a second thread, so that this program starts none.
 
+mod apart;
 #[cfg(feature = "libfabric")]
 mod raw;
 mod sides;
@@ -16,6 +17,7 @@ use std::time::Instant;
 
 use loom_core::soft::{Network, NetworkAttr};
 
+use apart::on_two_queues;
 use sides::{Side, on_transport};
 
 /// Rounds of which the median is taken.
@@ -90,19 +92,25 @@ fn table(rows: &[(&str, &Figures)]) {
     }
 }
 
+fn two_queue_row(rounds: &[f64]) {
+    println!("{:<24} {:>14.1}", "the same, two queues", median(rounds));
+}
+
 #[cfg(not(feature = "libfabric"))]
-fn compare(soft: &mut dyn Side) -> Result<(), String> {
-    let mut figures = Figures::default();
+fn compare(soft: &mut dyn Side, two_queues: &mut dyn FnMut(u32)) -> Result<(), String> {
+    let (mut figures, mut of_two_queues) = (Figures::default(), Vec::new());
     for _ in 0..ROUNDS {
         figures.round(soft);
+        of_two_queues.push(per_operation(5_000, &mut *two_queues));
     }
     table(&[("loom over soft", &figures)]);
+    two_queue_row(&of_two_queues);
     println!("C over shm, loom over shm: skipped, the feature `libfabric` is off");
     Ok(())
 }
 
 #[cfg(feature = "libfabric")]
-fn compare(soft: &mut dyn Side) -> Result<(), String> {
+fn compare(soft: &mut dyn Side, two_queues: &mut dyn FnMut(u32)) -> Result<(), String> {
     use loom_core::objects::info::Hints;
     use loom_core::vocabulary::{Caps, MsgOrder};
     use loom_fabric::ofi::{Local, Ofi, library_version};
@@ -118,18 +126,22 @@ fn compare(soft: &mut dyn Side) -> Result<(), String> {
     println!("libfabric {}, provider shm, FI_THREAD_DOMAIN", library_version());
 
     let (mut of_soft, mut of_shm, mut of_c) = (Figures::default(), Figures::default(), Figures::default());
+    let mut of_two_queues = Vec::new();
     on_transport(&info, |shm| {
         for _ in 0..ROUNDS {
             of_c.round(&mut c);
             of_shm.round(shm);
             of_soft.round(soft);
+            of_two_queues.push(per_operation(5_000, &mut *two_queues));
         }
     });
     table(&[("C over shm", &of_c), ("loom over shm", &of_shm), ("loom over soft", &of_soft)]);
+    two_queue_row(&of_two_queues);
     for (((name, c), (_, shm)), (_, soft)) in of_c.each().into_iter().zip(of_shm.each()).zip(of_soft.each()) {
         metric(&format!("loom_over_c.shm.{name}"), ratio(shm, c), "ratio");
         metric(&format!("soft_over_c_shm.{name}"), ratio(soft, c), "ratio");
     }
+    metric("soft_over_c_shm.tagged_two_queues.64B", ratio(&of_two_queues, &of_c.tagged), "ratio");
     Ok(())
 }
 
@@ -144,7 +156,7 @@ fn main() -> ExitCode {
     };
     let mut result = Ok(());
     on_transport(&network.info(), |soft| {
-        result = compare(soft);
+        on_two_queues(&network.info(), |two_queues| result = compare(soft, two_queues));
         bandwidth(soft);
     });
     match result {

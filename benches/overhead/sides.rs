@@ -66,25 +66,24 @@ fn insist<'b, T: Transport>(
 impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
     // Its own function, as on the C side, for both sizes.
     #[inline(never)]
-    fn exchange(&self, mut buffers: Buffers<'b>, count: u32) -> Buffers<'b> {
+    fn exchange(&self, buffers: Buffers<'b>, count: u32) -> Buffers<'b> {
+        let (mut from, mut into) = (buffers.from.expect("at hand"), buffers.into.expect("at hand"));
         for _ in 0..count {
-            self.exchange_once(&mut buffers);
+            let received = insist(self.cq, into, |buf| self.b.tagged_recv(Source::Any, Tag(7), buf));
+            insist(self.cq, from, |buf| self.a.tagged_send(self.to_b, Tag(7), buf));
+            let (one, other) = (self.completed(), self.completed());
+            (into, from) = if one.0 == received { (one.1, other.1) } else { (other.1, one.1) };
         }
-        buffers
+        Buffers { from: Some(from), into: Some(into) }
     }
 
+    /// The next operation that is over, and its buffer.
     #[inline(always)]
-    fn exchange_once(&self, buffers: &mut Buffers<'b>) {
-        let (from, into) = (buffers.from.take().expect("at hand"), buffers.into.take().expect("at hand"));
-        let received = insist(self.cq, into, |buf| self.b.tagged_recv(Source::Any, Tag(7), buf));
-        insist(self.cq, from, |buf| self.a.tagged_send(self.to_b, Tag(7), buf));
-        let mut left = 2;
-        while left > 0 {
+    fn completed(&self) -> (OpKey, Buffer<'b>) {
+        loop {
             if let Some(Completion::Op(done)) = self.cq.poll().expect("the queue works") {
-                left -= 1;
                 done.result().expect("the operation succeeds");
-                let place = if done.key() == received { &mut buffers.into } else { &mut buffers.from };
-                *place = Some(done.into_buf());
+                return (done.key(), done.into_buf());
             }
         }
     }
@@ -100,12 +99,7 @@ impl<T: Transport> Side for Loom<'_, '_, '_, T> {
         let mut from = self.short.from.take().expect("at hand");
         for _ in 0..count {
             insist(self.cq, from, |buf| self.a.write(self.to_b, &self.region, 0, buf));
-            from = loop {
-                if let Some(Completion::Op(done)) = self.cq.poll().expect("the queue works") {
-                    done.result().expect("the operation succeeds");
-                    break done.into_buf();
-                }
-            };
+            from = self.completed().1;
         }
         self.short.from = Some(from);
     }
