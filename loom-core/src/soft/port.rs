@@ -284,11 +284,13 @@ impl Net {
     fn advance_from<'n>(&'n self, queue: &Queue, mut port: &'n Port, first: u16) {
         loop {
             self.advance_port(queue, port);
-            let next = port.own().next_on(queue).get();
             if !queue.is_empty() {
-                queue.note_busy(port.own().index, next);
+                if queue.had_its_turn(port.own().index) {
+                    queue.turn.set(port.own().next_on(queue).get());
+                }
                 return;
             }
+            let next = port.own().next_on(queue).get();
             if next == first {
                 return;
             }
@@ -318,6 +320,7 @@ impl Net {
     }
 
     #[cold]
+    #[inline(never)]
     fn deliver_backlog(&self, own: &Own, queue: &Queue) {
         own.backlog.set(self.deliver_from(own.backlog.get(), own, queue));
     }
@@ -341,7 +344,10 @@ impl Net {
     /// Turns a list round that was taken newest first.
     #[inline]
     fn oldest_first(&self, newest: u32) -> u32 {
-        let (mut oldest, mut at) = (NIL, newest);
+        let (mut oldest, mut at) = (newest, self.cell(newest).link.load(Ordering::Relaxed));
+        if at != NIL {
+            self.cell(newest).link.store(NIL, Ordering::Relaxed);
+        }
         while at != NIL {
             let link = &self.cell(at).link;
             let next = link.load(Ordering::Relaxed);

@@ -93,15 +93,15 @@ impl Queue {
         self.reserved.set(self.reserved.get() - 1);
     }
 
-    /// A port has had an event. Where there was one there will be more: it is looked at first again; but after some time the
-    /// next one's turn comes.
+    /// A port has had an event. Where there was one there will be more, so that it is looked at first again; `true` if it
+    /// has been often enough, and the next one's turn has come.
     #[inline]
-    pub(super) fn note_busy(&self, port: u16, next: u16) {
+    pub(super) fn had_its_turn(&self, port: u16) -> bool {
         const LONGEST: u16 = 16;
-        let streak = if self.turn.get() == port { self.streak.get() + 1 } else { 0 };
+        let streak = if self.turn.replace(port) == port { self.streak.get() + 1 } else { 1 };
         let over = streak == LONGEST;
-        self.turn.set(if over { next } else { port });
         self.streak.set(if over { 0 } else { streak });
+        over
     }
 
     /// The place after this one.

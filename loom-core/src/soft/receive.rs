@@ -154,6 +154,7 @@ impl Net {
 
     /// Returns the unexpected messages that their senders have revoked.
     #[cold]
+    #[inline(never)]
     pub(super) fn return_revoked(&self, port: &Port) {
         for unexpected in &port.own().unexpected {
             let (mut before, mut at) = (NIL, unexpected.first());
@@ -208,6 +209,7 @@ impl Net {
     }
 
     /// Reports that a peer has written to memory of this side.
+    #[inline(never)]
     fn report_written(&self, own: &Own, head: &MessageCell) -> bool {
         let queue = own.rx();
         if !queue.reserve() {

@@ -69,6 +69,7 @@ impl Net {
     }
 
     /// Takes back the cells whose offers have ended, and reports them.
+    #[inline(never)]
     pub(super) fn harvest(&self, port: &Port) {
         let own = port.own();
         let mut cell = port.returns.0.take();

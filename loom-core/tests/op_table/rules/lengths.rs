@@ -85,10 +85,14 @@ fn a_success_is_the_same_by_itself_and_among_all_events() {
             let [by_itself, among_all] = [true, false].map(|by_itself| {
                 let (_, context) = table.put(0, direction, ledger.buffer(8)).unwrap();
                 let event = success(context, len);
-                // SAFETY: nothing is lent to anybody, so that any event is true.
-                let ended =
-                    unsafe { if by_itself { table.succeed(&event) } else { Some(done(table.complete(&event))) } };
-                let transfer = ended.expect("a success").result().unwrap();
+                let ended = if by_itself {
+                    // SAFETY: nothing is lent to anybody, so that any event is true.
+                    unsafe { table.succeed(&event) }.unwrap()
+                } else {
+                    // SAFETY: as above.
+                    done(unsafe { table.complete(&event) })
+                };
+                let transfer = ended.result().unwrap();
                 (transfer.len(), transfer.flags())
             });
             assert_eq!(by_itself, among_all, "{kind:?} {direction:?} {len}");
