@@ -15,8 +15,8 @@ use loom_core::buffer::Lent;
 use loom_core::objects::info::{Hints, Info};
 use loom_core::transport::{Bindings, Closing, Context, Event, InFlight, Refusal, RmaTarget, Transport};
 use loom_core::vocabulary::{
-    Access, Attributes, Caps, CompletionFlags, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, MrMode,
-    RemoteAddr, Tag, TagMatch,
+    Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, FabricAddr, ImmediateData,
+    MemoryKey, MrMode, RemoteAddr, Tag, TagMatch,
 };
 use loom_fabric::ofi::{Level, Local, Ofi, QueryError, Shared, TextField, library_version};
 
@@ -387,7 +387,7 @@ fn exercise<L: Level>(provider: &str, node: Option<&str>, more: Caps) -> bool {
     let hints = Hints {
         caps: Caps::MSG | Caps::TAGGED | Caps::RMA | more,
         provider: Some(provider),
-        endpoint: EndpointType::RDM,
+        endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
         node,
         listen: node.is_some(),
         ..Hints::default()
@@ -476,7 +476,7 @@ fn names_are_exact() {
             provider: Some(info.provider()),
             fabric: Some(info.fabric()),
             domain: Some(info.domain()),
-            endpoint: info.attributes().endpoint.kind,
+            endpoint_attr: EndpointAttributes::of(info.attributes().endpoint.kind),
             ..Hints::default()
         };
         for same in Ofi::<Local>::query(&hints).unwrap() {
@@ -504,7 +504,8 @@ fn texts_that_c_cannot_take_are_refused() {
 
 #[test]
 fn an_address_of_another_kind_is_refused() {
-    let hints = Hints { provider: Some("shm"), endpoint: EndpointType::RDM, ..Hints::default() };
+    let hints =
+        Hints { provider: Some("shm"), endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
     let Some(info) = Ofi::<Local>::query(&hints).ok().and_then(|mut infos| infos.next()) else {
         println!("no shm here");
         return;

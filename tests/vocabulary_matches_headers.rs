@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bitflags::Flags;
 use loom_core::vocabulary::{
-    Access, AddressFormat, AvType, Caps, CompOrder, CompletionFlags, EndpointType, Errno, FabricAddr, HmemIface,
-    MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, Progress, Protocol, ResourceMgmt, Threading, TrafficClass,
+    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, EndpointType, Errno, FabricAddr,
+    HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType, Progress, Protocol,
+    ResourceMgmt, Threading, TrafficClass,
 };
 
 /// The bindings that `build.rs` generated from the headers.
@@ -17,6 +18,7 @@ const BINDINGS: &str = include_str!(env!("LOOM_LIBFABRIC_BINDINGS"));
 /// Second names of constants: header's name, and the name under which the vocabulary lists the number.
 const ALIASES: &[(&str, &str)] = &[
     ("FI_ATOMICS", "FI_ATOMIC"),
+    ("FI_BUS_UNKNOWN", "FI_BUS_UNSPEC"),
     ("FI_TRANSMIT", "FI_SEND"),
     ("FI_EVENT", "FI_COMPLETION"),
     ("FI_EWOULDBLOCK", "FI_EAGAIN"),
@@ -174,6 +176,9 @@ fn every_constant_has_the_headers_value() {
     enumeration!(all, Progress, "FI_PROGRESS_AUTO");
     enumeration!(all, ResourceMgmt, "FI_RM_ENABLED");
     enumeration!(all, AvType, "FI_AV_TABLE");
+    enumeration!(all, BusType, "FI_BUS_PCI");
+    enumeration!(all, LinkState, "FI_LINK_UP");
+    enumeration!(all, ParamType, "FI_PARAM_SIZE_T");
     enumeration!(all, EndpointType, "FI_EP_RDM");
     enumeration!(all, AddressFormat, "FI_FORMAT_UNSPEC");
     enumeration!(all, Protocol, "FI_PROTO_UNSPEC");

@@ -1,5 +1,4 @@
-//! The tagged exchange over the software transport between two queues, as between two threads, but in one: endpoints of one
-//! queue spare themselves what makes threads safe from each other.
+//! The tagged exchange over the software transport between two queues, as between two threads, but in one.
 
 use loom_core::completion::Completion;
 use loom_core::engine::peer_table::Peer;

@@ -1,10 +1,10 @@
 //! What loom adds to libfabric, and what the software transport costs beside it: `cargo bench --bench overhead`, with
 //! `--features libfabric` for the comparisons.
 //!
-//! Everything runs on one thread, both endpoints on one queue (and, for the software transport, also on two), in short rounds that alternate between the sides, so that a
-//! noisy machine hurts all of them alike. The times are medians of the rounds, and the ratios are medians of the ratios of
-//! each round. The C side is `raw.c`, compiled here with `cc -O2`,
-//! over the same libfabric and the same provider. libfabric's providers are a little slower in a process that has ever
+//! Everything runs on one thread, both endpoints on one queue (and, for the software transport, also on two), in short
+//! rounds that alternate between the sides, so that a noisy machine hurts all of them alike. The times are medians of the
+//! rounds, and the ratios are medians of the ratios of each round. The C side is `raw.c`, compiled here with `cc -O2`, over
+//! the same libfabric and the same provider. libfabric's providers are a little slower in a process that has ever
 //! had a second thread, so that this program starts none.
 
 mod apart;
@@ -117,7 +117,7 @@ fn compare(soft: &mut dyn Side, two_queues: &mut dyn FnMut(u32)) -> Result<(), S
 
     let caps = Caps::MSG | Caps::TAGGED | Caps::RMA;
     // The order that loom asks shm for anyway: with it, RMA goes through the peer's queue, where keys are checked.
-    let hints = Hints { caps, provider: Some("shm"), msg_order: MsgOrder::WAW, ..Hints::default() };
+    let hints = Hints { caps, provider: Some("shm"), ..Hints::default() }.with_msg_order(MsgOrder::WAW);
     let info = Ofi::<Local>::query(&hints)
         .map_err(|error| format!("shm: {error}"))?
         .next()

@@ -9,7 +9,9 @@ use std::sync::atomic::AtomicBool;
 
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::{Hints, Info};
-use loom_core::vocabulary::{AddressFormat, Caps, EndpointType, Progress, Version};
+use loom_core::vocabulary::{
+    AddressFormat, Caps, DomainAttributes, EndpointAttributes, EndpointType, Progress, Version,
+};
 use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
 
 use crate::bootstrap::{Connection, Until};
@@ -116,10 +118,13 @@ fn find(options: &Options) -> Result<Info<Fabric>, Failure> {
     let hints = Hints {
         caps: options.caps(),
         provider: options.provider.as_deref(),
-        endpoint: EndpointType::RDM,
+        endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
         // These threads poll; a provider's own would compete with them for the processors.
-        control_progress: Progress::MANUAL,
-        data_progress: Progress::MANUAL,
+        domain_attr: DomainAttributes {
+            control_progress: Progress::MANUAL,
+            data_progress: Progress::MANUAL,
+            ..DomainAttributes::default()
+        },
         node: options.node.as_deref(),
         listen: options.node.is_some(),
         ..Hints::default()
@@ -171,7 +176,7 @@ fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
         }));
     }
     let mut names = Vec::new();
-    let all = Hints { endpoint: EndpointType::RDM, ..Hints::default() };
+    let all = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
     for info in Fabric::query(&all).into_iter().flatten() {
         if !names.iter().any(|name| name == info.provider()) {
             names.push(info.provider().to_owned());

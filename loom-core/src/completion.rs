@@ -207,10 +207,11 @@ impl<B> fmt::Debug for Done<B> {
 }
 
 /// A peer's operation on this side's memory that reports itself: an RMA write with immediate data.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct RemoteEvent {
     flags: CompletionFlags,
     len: usize,
+    // Means something if the flags say so.
     data: ImmediateData,
     source: FabricAddr,
 }
@@ -243,6 +244,17 @@ impl RemoteEvent {
     #[must_use]
     pub fn source(&self) -> Option<FabricAddr> {
         (self.source != FabricAddr::UNSPEC).then_some(self.source)
+    }
+}
+
+impl fmt::Debug for RemoteEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteEvent")
+            .field("flags", &self.flags)
+            .field("len", &self.len)
+            .field("data", &self.data())
+            .field("source", &self.source())
+            .finish()
     }
 }
 

@@ -10,6 +10,7 @@ use core::borrow::Borrow;
 use core::ptr::NonNull;
 
 use crate::buffer::Lent;
+use crate::objects::info::Nic;
 use crate::vocabulary::{
     Access, Attributes, CompletionFlags, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, RemoteAddr, Tag,
     TagMatch,
@@ -286,6 +287,8 @@ pub unsafe trait Transport: Sized {
     fn source_address(info: &Self::Info) -> Option<EndpointAddr>;
     /// The peer's address in an info, if it has one.
     fn destination_address(info: &Self::Info) -> Option<EndpointAddr>;
+    /// The network card behind an info, if the transport knows one.
+    fn nic(info: &Self::Info) -> Option<Nic<'_>>;
     /// Whether a domain opened from this info is serialised as this transport type needs.
     fn serves_threading(attributes: &Attributes) -> bool;
 

@@ -168,6 +168,18 @@ impl Drop for RawInfo {
     }
 }
 
+/// Everything in it, in libfabric's words (`fi_tostr`): what `fi_info -v` prints.
+impl fmt::Display for RawInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // As large as libfabric's own.
+        let mut out = [0; 8192];
+        // SAFETY: there is room for so much; the info is valid and only read.
+        let text = unsafe { sys::fi_tostr_r(out.as_mut_ptr(), out.len(), self.as_ptr().cast(), sys::FI_TYPE_INFO) };
+        // SAFETY: null, or `out`, which ends with a zero byte and lives until the end of this function.
+        f.write_str(unsafe { text::read(text) }.unwrap_or("").trim_end())
+    }
+}
+
 impl fmt::Debug for RawInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawInfo")

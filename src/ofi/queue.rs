@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
 
 use core::alloc::Layout;
-use core::ffi::{c_char, c_void};
+use core::ffi::c_char;
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::Event;
@@ -26,16 +26,7 @@ pub struct Cq<L> {
     fid: Handle<sys::fid_cq, L>,
     /// In the memory that `open` was given; used by the thread that polls only.
     batch: NonNull<Batch>,
-    read: Read,
-}
-
-/// How events are read.
-#[derive(Clone, Copy, Debug)]
-enum Read {
-    /// `fi_cq_read`
-    Plain(unsafe extern "C" fn(*mut sys::fid_cq, *mut c_void, usize) -> isize),
-    /// `fi_cq_readfrom`
-    WithSource(unsafe extern "C" fn(*mut sys::fid_cq, *mut c_void, usize, *mut sys::fi_addr_t) -> isize),
+    with_source: bool,
 }
 
 /// Entries that `fi_cq_read` wrote. `next <= end <= BATCH`; those from `next` to `end` are still to be reported.
@@ -124,21 +115,7 @@ pub(super) unsafe fn open<L>(
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    let raw = opened(code, raw)?;
-    let fid = Handle::new(raw);
-    let read = if with_source {
-        entry!(raw, ops => readfrom).map(Read::WithSource)
-    } else {
-        entry!(raw, ops => read).map(Read::Plain)
-    };
-    match read {
-        Some(read) => Ok(Cq { fid, batch, read }),
-        None => {
-            // SAFETY: open, and not used after this. If it stays open, its domain will not close, and says so.
-            let _ = unsafe { close(fid.fid()) };
-            Err(Errno::ENOSYS)
-        }
-    }
+    Ok(Cq { fid: Handle::new(opened(code, raw)?), batch, with_source })
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
@@ -155,12 +132,19 @@ pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     if batch.next == batch.end {
         // SAFETY: the contract of callers.
         let code = unsafe { fill(cq, batch) };
-        if !(1..=BATCH.cast_signed()).contains(&code) {
-            return if code == 0 || code == AGAIN { Ok(None) } else { Err(errno(code)) };
+        match entries_read(code) {
+            Some(count) => batch.was_read(count),
+            None if code == 0 || code == AGAIN => return Ok(None),
+            None => return Err(errno(code)),
         }
-        batch.was_read(code.cast_unsigned());
     }
     Ok(batch.report())
+}
+
+/// How many entries a read has written, if it says that it has: no more than there is room for.
+#[inline(always)]
+fn entries_read(code: isize) -> Option<usize> {
+    (1..=BATCH.cast_signed()).contains(&code).then_some(code.cast_unsigned())
 }
 
 /// Nothing to read.
@@ -169,13 +153,18 @@ const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
 /// `fi_cq_read` or `fi_cq_readfrom` into the batch, which is empty.
 #[inline(always)]
 unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
-    let raw = cq.fid.raw().as_ptr();
+    // Looked up each time: there are providers which set the table when an endpoint is enabled (opx), or change it later.
+    const NOSYS: isize = -(Errno::ENOSYS.as_raw() as isize);
+    let raw = cq.fid.raw();
     let entries = batch.entries.as_mut_ptr().cast();
-    match cq.read {
+    if cq.with_source {
+        let Some(read) = entry!(raw, ops => readfrom) else { return NOSYS };
         // SAFETY: the queue is open (contract of callers), its format is that of `entries`, and both arrays have room.
-        Read::WithSource(read) => unsafe { read(raw, entries, BATCH, batch.sources.as_mut_ptr()) },
+        unsafe { read(raw.as_ptr(), entries, BATCH, batch.sources.as_mut_ptr()) }
+    } else {
+        let Some(read) = entry!(raw, ops => read) else { return NOSYS };
         // SAFETY: as above.
-        Read::Plain(read) => unsafe { read(raw, entries, BATCH) },
+        unsafe { read(raw.as_ptr(), entries, BATCH) }
     }
 }
 
@@ -247,6 +236,14 @@ mod tests {
             assert_eq!((event.errno, event.overflow, event.provider_errno), (errno, 7, -3));
             assert_eq!(event.tag, Tag(9));
         }
+    }
+
+    #[test]
+    fn a_count_is_believed_as_far_as_there_is_room() {
+        let most = BATCH.cast_signed();
+        assert_eq!([1, most].map(entries_read), [Some(1), Some(BATCH)]);
+        assert_eq!([0, -1, most + 1, isize::MAX, isize::MIN].map(entries_read), [None; 5]);
+        assert_eq!(errno(most + 1), Errno::EOTHER, "an error of the queue, then");
     }
 
     #[test]

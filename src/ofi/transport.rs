@@ -7,6 +7,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use loom_core::buffer::Lent;
+use loom_core::objects::info::Nic;
 use loom_core::transport::{
     Bindings, Closing, Context, EndpointError, Event, InFlight, Name, Refusal, RmaTarget, Transport,
 };
@@ -18,6 +19,7 @@ use super::control::{self, Av, Domain, Fabric, Mr};
 use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
 use super::level::Level;
+use super::nic;
 use super::post;
 use super::queue::{self, Cq};
 
@@ -64,6 +66,10 @@ unsafe impl<L: Level> Transport for Ofi<L> {
 
     fn destination_address(info: &RawInfo) -> Option<EndpointAddr> {
         info.destination_address()
+    }
+
+    fn nic(info: &RawInfo) -> Option<Nic<'_>> {
+        nic::nic(info)
     }
 
     fn serves_threading(attributes: &Attributes) -> bool {

@@ -128,7 +128,7 @@ fn soft(tally: &mut Tally) {
 #[cfg(feature = "libfabric")]
 mod libfabric {
     use loom_core::objects::info::Hints;
-    use loom_core::vocabulary::{Caps, EndpointType};
+    use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
     use loom_fabric::ofi::{Local, Ofi, library_version};
 
     use super::{Facts, Seal, Tally, c_heap, scaled};
@@ -143,7 +143,7 @@ mod libfabric {
             let hints = Hints {
                 caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::SOURCE | Caps::DIRECTED_RECV,
                 provider: Some(name),
-                endpoint: EndpointType::RDM,
+                endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
                 node,
                 listen: node.is_some(),
                 ..Hints::default()

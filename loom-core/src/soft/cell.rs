@@ -79,8 +79,8 @@ pub(super) struct MessageCell {
 const _: () = assert!(size_of::<MessageCell>() == 64, "a cell's head is one cache line");
 
 // SAFETY: `link` and `state` are atomic, `number` never changes. The other fields are used by one side at a time: the
-// sender while the cell is at home, the receiver from taking it out of its inbox until it returns it; lists and marks order
-// the two.
+// sender while the cell is at home, the receiver from taking it out of its inbox until it returns it; lists and the state
+// order the two.
 unsafe impl Sync for MessageCell {}
 
 impl MessageCell {
@@ -101,7 +101,7 @@ impl MessageCell {
         }
     }
 
-    /// The state, for a sender that has its cell back or looks whether it has.
+    /// Whether the cell is in this state.
     ///
     /// Acquire: pairs with `come_home` and `finish`, so that the receiver is done with the cell, and with the buffer.
     #[inline]

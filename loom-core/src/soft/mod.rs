@@ -13,6 +13,8 @@
 //! - The receiver matches messages with posted receives (`soft/receive.rs`). A message that no receive was posted for stays in
 //!   its cell: memory is linear in endpoints, and a sender whose cells are all away is told to try again. One that its
 //!   sender takes back, by a cancel or a close, leaves its cell when the receiver next moves on.
+//! - A poll moves messages on when its queue has no event at hand, as libfabric's software providers do: who polls once for
+//!   each send and never finds the queue empty receives nothing.
 //! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message.
 //! - Closing an endpoint revokes what it has offered, and waits for a copy that is under way; closing a region waits for
 //!   operations that are using it. No other function waits for another thread, except that opening and closing
@@ -58,6 +60,7 @@ mod list;
 mod model;
 mod network;
 mod port;
+mod query;
 mod queue;
 mod receive;
 mod region;

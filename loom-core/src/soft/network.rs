@@ -127,9 +127,9 @@ pub(super) struct Net {
     sendings: NonNull<Cell<Option<Sending>>>,
     cells: NonNull<u8>,
     cell_stride: usize,
-    /// How many cells each port has is a power of two: this one, and
+    /// How many cells each port has, as the exponent of a power of two.
     tx_shift: u32,
-    /// one less than it.
+    /// One less than how many those are.
     cell_mask: u32,
 }
 
@@ -312,7 +312,7 @@ impl<A: Allocator> Network<A> {
     #[doc(alias = "fi_getinfo")]
     pub fn query(&self, hints: &Hints<'_>) -> Option<Info<Soft<'_>>> {
         let info = self.info();
-        super::transport::satisfies(&info, hints).then_some(info)
+        super::query::satisfies(&info, hints).then_some(info)
     }
 
     /// The attributes that it was made with.

@@ -90,6 +90,7 @@ impl Queue {
     /// Gives a place up, because the operation will have no event.
     #[inline]
     pub(super) fn release(&self) {
+        debug_assert!(self.reserved.get() > 0, "an event without a reserved place");
         self.reserved.set(self.reserved.get() - 1);
     }
 
@@ -117,7 +118,7 @@ impl Queue {
     pub(super) fn push(&self, event: Event) {
         let place = self.tail.get();
         let next = self.after(place);
-        debug_assert!(next != self.head.get(), "an event without a reserved place");
+        debug_assert!(next != self.head.get(), "more events than reserved places");
         // SAFETY: a place of the ring, and free: events in the ring never exceed the reserved places.
         unsafe { place.write(Place(event)) };
         self.tail.set(next);

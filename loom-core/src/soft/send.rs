@@ -57,15 +57,23 @@ impl Net {
         Some(head)
     }
 
+    /// Looks on where the next cell in turn is away, but not at all of them at once: a sender that is refused is going to ask
+    /// again soon, and each look takes a cache line from the receiver.
     #[cold]
     fn search_cell(&self, port: &Port) -> Option<&MessageCell> {
+        const LOOKS: u32 = 64;
         self.harvest(port);
         let own = port.own();
-        let turn = own.turn.get();
-        let mut turns = (0..self.cells_each()).map(|step| turn.wrapping_add(step));
-        let turn = turns.find(|turn| self.cell_in_turn(own, *turn).is(State::Home))?;
-        own.turn.set(turn.wrapping_add(1));
-        Some(self.cell_in_turn(own, turn))
+        let looks = LOOKS.min(self.cells_each());
+        for _ in 0..looks {
+            let turn = own.turn.get();
+            own.turn.set(turn.wrapping_add(1));
+            let head = self.cell_in_turn(own, turn);
+            if head.is(State::Home) {
+                return Some(head);
+            }
+        }
+        None
     }
 
     /// Takes back the cells whose offers have ended, and reports them.
@@ -111,7 +119,7 @@ impl Net {
     }
 
     /// Gives a cell back to the port that it belongs to. Nobody awaits the end of an eager message, so that its cell
-    /// only has to be marked.
+    /// is home at once.
     #[inline]
     pub(super) fn return_cell(&self, head: &MessageCell) {
         if head.is(State::Eager) {

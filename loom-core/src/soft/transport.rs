@@ -16,7 +16,7 @@ use super::send::Outgoing;
 use super::sync::Ordering;
 use super::{addr_parts, fabric_addr};
 use crate::buffer::Lent;
-use crate::objects::info::{Hints, Info};
+use crate::objects::info::Nic;
 use crate::transport::{
     Bindings, Closing, Context, EndpointError, Event, InFlight, Name, Refusal, RmaTarget, Transport,
 };
@@ -118,25 +118,6 @@ macro_rules! opaque_debug {
     )*};
 }
 opaque_debug!(SoftInfo, SoftFabric, SoftDomain, SoftAv, SoftCq, SoftMr, SoftEndpoint);
-
-/// Whether a network's info satisfies what somebody asks for.
-pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> bool {
-    let granted = info.attributes();
-    let named = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name));
-    let progress = |wanted: Progress| wanted == Progress::UNSPEC || wanted == Progress::MANUAL;
-    granted.caps.contains(hints.caps)
-        && named(hints.provider, info.provider())
-        && named(hints.fabric, info.fabric())
-        && named(hints.domain, info.domain())
-        && (hints.endpoint == EndpointType::UNSPEC || hints.endpoint == granted.endpoint.kind)
-        && (hints.addr_format == AddressFormat::UNSPEC || hints.addr_format == granted.addr_format)
-        && granted.tx.msg_order.contains(hints.msg_order)
-        && progress(hints.control_progress)
-        && progress(hints.data_progress)
-        && (hints.resource_mgmt == ResourceMgmt::UNSPEC || hints.resource_mgmt == granted.domain.resource_mgmt)
-        && hints.node.is_none()
-        && hints.service.is_none()
-}
 
 /// The text of an address: `soft://network/place.generation`.
 struct AddressText {
@@ -267,6 +248,10 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     fn destination_address(_: &Self::Info) -> Option<EndpointAddr> {
+        None
+    }
+
+    fn nic(_: &Self::Info) -> Option<Nic<'_>> {
         None
     }
 

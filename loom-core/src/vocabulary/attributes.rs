@@ -75,6 +75,14 @@ pub struct EndpointAttributes {
     pub rx_ctx_cnt: usize,
 }
 
+impl EndpointAttributes {
+    /// For hints: this kind of endpoint, and no demand beyond.
+    #[must_use]
+    pub fn of(kind: EndpointType) -> Self {
+        EndpointAttributes { kind, ..Self::default() }
+    }
+}
+
 /// Attributes of the transmit side of an endpoint.
 ///
 /// # References

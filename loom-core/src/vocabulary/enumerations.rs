@@ -363,6 +363,57 @@ impl TrafficClass {
     }
 }
 
+enumeration! {
+    /// The kind of bus that a network card sits on.
+    ///
+    /// # References
+    ///
+    /// - `fi_nic(3)`
+    #[doc(alias = "fi_bus_type")]
+    BusType {
+        /// Not known.
+        UNSPEC = 0, "FI_BUS_UNSPEC";
+        /// PCI.
+        PCI = 1, "FI_BUS_PCI";
+    }
+}
+
+enumeration! {
+    /// Whether the link of a network card is up.
+    ///
+    /// # References
+    ///
+    /// - `fi_nic(3)`
+    #[doc(alias = "fi_link_state")]
+    LinkState {
+        /// Not known.
+        UNKNOWN = 0, "FI_LINK_UNKNOWN";
+        /// Down.
+        DOWN = 1, "FI_LINK_DOWN";
+        /// Up.
+        UP = 2, "FI_LINK_UP";
+    }
+}
+
+enumeration! {
+    /// What the value of an environment parameter is.
+    ///
+    /// # References
+    ///
+    /// - `fi_getparams(3)`
+    #[doc(alias = "fi_param_type")]
+    ParamType {
+        /// Text.
+        STRING = 0, "FI_PARAM_STRING";
+        /// A number.
+        INT = 1, "FI_PARAM_INT";
+        /// Yes or no.
+        BOOL = 2, "FI_PARAM_BOOL";
+        /// A size, in bytes, with or without a unit.
+        SIZE_T = 3, "FI_PARAM_SIZE_T";
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

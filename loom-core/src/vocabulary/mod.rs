@@ -30,7 +30,8 @@ mod version;
 pub use attributes::{Attributes, DomainAttributes, EndpointAttributes, RxAttributes, TxAttributes};
 pub use endpoint_addr::{AddressError, EndpointAddr};
 pub use enumerations::{
-    AddressFormat, AvType, EndpointType, HmemIface, Progress, Protocol, ResourceMgmt, Threading, TrafficClass,
+    AddressFormat, AvType, BusType, EndpointType, HmemIface, LinkState, ParamType, Progress, Protocol, ResourceMgmt,
+    Threading, TrafficClass,
 };
 pub use errno::Errno;
 pub use flags::{Access, Caps, CompOrder, CompletionFlags, Mode, MrFlags, MrMode, MsgOrder, OpFlags};

@@ -310,10 +310,12 @@ impl<B> OpTable<B> {
             return None;
         }
         let (key, slot) = self.posted_by(event.context)?;
-        let lent = slot.lent.get();
-        let len = if slot.kind.get() == Kind::Receive { event.len } else { lent };
-        if len > lent {
-            return None;
+        let mut len = slot.lent.get();
+        if slot.kind.get() == Kind::Receive {
+            if event.len > len {
+                return None;
+            }
+            len = event.len;
         }
         self.count_event();
         let success = Event {

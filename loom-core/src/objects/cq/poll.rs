@@ -17,7 +17,7 @@ const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFla
 
 /// What the slower ways of a poll return. Not what `poll` itself does: the compiler would build the completions of the fast
 /// way in memory, where these are.
-type Polled<B> = Option<Result<Completion<B>, CqError>>;
+type Next<B> = Option<Result<Completion<B>, CqError>>;
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// The next completion of either direction; `None` if there is none for now. Drives progress.
@@ -58,7 +58,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// [`poll`](Self::poll) where something may be kept, or there are two provider queues.
     #[inline(never)]
-    fn poll_detour(&self) -> Polled<B> {
+    fn poll_detour(&self) -> Next<B> {
         if let Some(completion) = self.take_any_kept() {
             return Some(Ok(completion));
         }
@@ -71,13 +71,13 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// [`poll`](Self::poll) from an event on which is not that of a success.
     #[inline(never)]
-    fn poll_on(&self, event: &Event) -> Polled<B> {
+    fn poll_on(&self, event: &Event) -> Next<B> {
         self.resolve(event).map(Ok).or_else(|| self.poll_last(&self.tx))
     }
 
     /// [`poll`](Self::poll) after an error of the provider's queue.
     #[cold]
-    fn poll_failed(&self, errno: Errno) -> Polled<B> {
+    fn poll_failed(&self, errno: Errno) -> Next<B> {
         match self.failed(&self.tx, errno).transpose()? {
             Ok(event) => self.poll_on(&event),
             Err(error) => Some(Err(error)),
@@ -85,7 +85,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// The next completion of the last raw queue to look at.
-    fn poll_last(&self, queue: &T::Cq) -> Polled<B> {
+    fn poll_last(&self, queue: &T::Cq) -> Next<B> {
         let polled = self.poll_queue(queue);
         if polled.is_none() {
             self.ops.drained();
@@ -94,7 +94,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// The next completion of a raw queue.
-    fn poll_queue(&self, queue: &T::Cq) -> Polled<B> {
+    fn poll_queue(&self, queue: &T::Cq) -> Next<B> {
         // Bounded: stray events are no more than the queue holds and peers go on adding.
         loop {
             // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.

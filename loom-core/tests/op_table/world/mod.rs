@@ -134,10 +134,12 @@ pub(crate) const fn kind(direction: Direction) -> Kind {
     }
 }
 
-/// Shows an event to a table, as a queue does.
+/// Shows an event to a table, in one of the two ways of a queue: successes by themselves first, or all events alike. The
+/// context's generation chooses, so that each operation of a slot goes another way than the one before.
 pub(crate) fn complete<B>(table: &OpTable<B>, event: &Event) -> Resolution<B> {
+    let by_itself = event.context >> 33 & 1 == 0;
     // SAFETY: nothing is lent to anybody in these tests, so that any event is true.
-    match unsafe { table.succeed(event) } {
+    match unsafe { by_itself.then(|| table.succeed(event)).flatten() } {
         Some(done) => Resolution::Done(done),
         // SAFETY: as above.
         None => unsafe { table.complete(event) },

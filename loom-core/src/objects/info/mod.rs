@@ -1,53 +1,15 @@
 //! What a transport can open, and what to ask for: [`Info`] and [`Hints`].
 
+mod hints;
+mod nic;
+
 use core::fmt;
 
-use crate::transport::{Name, Transport};
-use crate::vocabulary::{
-    AddressFormat, Attributes, Caps, EndpointAddr, EndpointType, Mode, MrMode, MsgOrder, Progress, ResourceMgmt,
-};
+pub use self::hints::Hints;
+pub use self::nic::{Nic, NicBus, NicDevice, NicLink};
 
-/// What the caller needs from a transport; the hints of `fi_getinfo`.
-///
-/// Every field that is left at its default means "no preference". Capabilities are requirements: only what grants
-/// all of them is returned.
-///
-/// # References
-/// - `man fi_getinfo`
-#[derive(Clone, Debug, Default)]
-#[doc(alias = "fi_getinfo")]
-#[doc(alias = "fi_allocinfo")]
-pub struct Hints<'a> {
-    /// Capabilities which must be granted. Empty: whatever there is.
-    pub caps: Caps,
-    /// Provider by name, as `fi_info` prints it: `shm`, `tcp;ofi_rxm`.
-    pub provider: Option<&'a str>,
-    /// Fabric by name.
-    pub fabric: Option<&'a str>,
-    /// Domain by name.
-    pub domain: Option<&'a str>,
-    /// Kind of endpoint; unspecified means any.
-    pub endpoint: EndpointType,
-    /// Format of addresses; unspecified means any.
-    pub addr_format: AddressFormat,
-    /// Order that messages and RMA operations must keep.
-    pub msg_order: MsgOrder,
-    /// Who drives control operations.
-    pub control_progress: Progress,
-    /// Who drives data transfers.
-    pub data_progress: Progress,
-    /// Whether the provider must guard its queues against overrun.
-    pub resource_mgmt: ResourceMgmt,
-    /// Memory registration modes that the caller is ready for, beyond those that loom serves by itself.
-    pub mr_mode: MrMode,
-    /// Host name or address: of this side with [`Hints::listen`], else of the peer.
-    pub node: Option<&'a str>,
-    /// Port number or service name.
-    pub service: Option<&'a str>,
-    /// `node` and `service` name this side's own address (`FI_SOURCE`).
-    #[doc(alias = "FI_SOURCE")]
-    pub listen: bool,
-}
+use crate::transport::{Name, Transport};
+use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 
 /// Something that can be opened: a provider's offer of one fabric, domain and kind of endpoint.
 ///
@@ -113,6 +75,13 @@ impl<T: Transport> Info<T> {
     #[must_use]
     pub fn destination_address(&self) -> Option<EndpointAddr> {
         T::destination_address(&self.raw)
+    }
+
+    /// The network card behind it, where the provider knows one.
+    #[doc(alias = "fid_nic")]
+    #[must_use]
+    pub fn nic(&self) -> Option<Nic<'_>> {
+        T::nic(&self.raw)
     }
 
     /// Whether both infos are of one provider and fabric.

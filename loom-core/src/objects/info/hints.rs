@@ -1,0 +1,94 @@
+//! [`Hints`]: what to ask for.
+
+use crate::vocabulary::{
+    AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, MsgOrder, RxAttributes, TxAttributes,
+    Version,
+};
+
+/// What the caller needs from a transport; the hints of `fi_getinfo`.
+///
+/// Every field that is left at its default means "no preference", and so does zero in the attributes. Numbers are the
+/// least that is needed; orders and capabilities are requirements: only what grants all of them is returned. The names are
+/// those of the fields of `fi_info`.
+///
+/// Not looked at, because they are not the caller's to choose:
+/// - `threading`, which the transport's type says;
+/// - `mode` in all attributes: loom says what it serves.
+///
+/// ```
+/// use loom_core::objects::info::Hints;
+/// use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType, MsgOrder, TxAttributes};
+///
+/// let hints = Hints {
+///     caps: Caps::MSG | Caps::TAGGED,
+///     endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+///     tx_attr: TxAttributes { inject_size: 64, ..Default::default() },
+///     ..Default::default()
+/// };
+/// let ordered = hints.with_msg_order(MsgOrder::SAS);
+/// assert_eq!((ordered.tx_attr.msg_order, ordered.rx_attr.msg_order), (MsgOrder::SAS, MsgOrder::SAS));
+/// ```
+///
+/// # References
+/// - `man fi_getinfo`
+#[derive(Clone, Debug, Default)]
+#[doc(alias = "fi_getinfo")]
+#[doc(alias = "fi_allocinfo")]
+pub struct Hints<'a> {
+    /// Capabilities which must be granted. Empty: whatever there is.
+    pub caps: Caps,
+    /// Format of addresses; unspecified means any.
+    pub addr_format: AddressFormat,
+    /// Provider by name, as `fi_info` prints it: `shm`, `tcp;ofi_rxm`.
+    #[doc(alias = "prov_name")]
+    pub provider: Option<&'a str>,
+    /// Fabric by name.
+    pub fabric: Option<&'a str>,
+    /// Domain by name.
+    pub domain: Option<&'a str>,
+    /// The endpoint: its kind, protocol and sizes.
+    #[doc(alias = "ep_attr")]
+    pub endpoint_attr: EndpointAttributes,
+    /// The transmit side: orders, sizes, default flags of operations.
+    pub tx_attr: TxAttributes,
+    /// The receive side.
+    pub rx_attr: RxAttributes,
+    /// The domain: progress, resource management, counts. The modes of `mr_mode` are those that the caller is ready for
+    /// beyond what loom serves by itself.
+    pub domain_attr: DomainAttributes,
+    /// Authorization key of the domain, by which a fabric keeps jobs apart; its form is the provider's.
+    pub domain_auth_key: Option<&'a [u8]>,
+    /// Authorization key of the endpoint, where it is not the domain's.
+    pub endpoint_auth_key: Option<&'a [u8]>,
+    /// This side's address, in the form of `addr_format`, where there is no `node` and no `service`.
+    #[doc(alias = "src_addr")]
+    pub source: Option<&'a EndpointAddr>,
+    /// The peer's address, where there is no `node` and no `service`.
+    #[doc(alias = "dest_addr")]
+    pub destination: Option<&'a EndpointAddr>,
+    /// Host name or address: of this side with [`Hints::listen`], else of the peer.
+    pub node: Option<&'a str>,
+    /// Port number or service name.
+    pub service: Option<&'a str>,
+    /// `node` and `service` name this side's own address (`FI_SOURCE`).
+    #[doc(alias = "FI_SOURCE")]
+    pub listen: bool,
+    /// `node` is a number, so that no name need be looked up (`FI_NUMERICHOST`; the providers of libfabric 1.17 do it all the
+    /// same if it is not).
+    #[doc(alias = "FI_NUMERICHOST")]
+    pub numeric_host: bool,
+    /// The version of the interface to ask for: providers may behave as they did then. Without one it is that of the headers
+    /// that loom was built with.
+    #[doc(alias = "FI_VERSION")]
+    pub api_version: Option<Version>,
+}
+
+impl Hints<'_> {
+    /// With an order that messages and RMA operations must keep, on both sides.
+    #[must_use]
+    pub const fn with_msg_order(mut self, order: MsgOrder) -> Self {
+        self.tx_attr.msg_order = order;
+        self.rx_attr.msg_order = order;
+        self
+    }
+}

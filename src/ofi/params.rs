@@ -1,0 +1,89 @@
+//! The environment variables that libfabric and its providers read: `fi_getparams`.
+
+#![allow(unsafe_code, reason = "calls `fi_getparams` and owns the list that it returns")]
+
+use core::fmt;
+use core::ptr::{self, NonNull};
+
+use loom_core::vocabulary::{Errno, ParamType};
+
+use super::call::done;
+use super::{sys, text};
+
+/// The environment variables that libfabric and its providers read, with what they are set to. Providers are loaded for it.
+///
+/// # Errors
+/// What libfabric reports.
+///
+/// # References
+/// - `man fi_getparams`
+#[doc(alias = "fi_getparams")]
+pub fn params() -> Result<Params, Errno> {
+    let (mut raw, mut count) = (ptr::null_mut(), 0);
+    // SAFETY: both are places for what comes back, which is ours to free.
+    done(unsafe { sys::fi_getparams(&raw mut raw, &raw mut count) })?;
+    let count = usize::try_from(count).unwrap_or(0);
+    Ok(Params { raw: NonNull::new(raw), count })
+}
+
+/// Environment variables, see [`params`].
+pub struct Params {
+    /// An array of `count`, allocated by libfabric and owned.
+    raw: Option<NonNull<sys::fi_param>>,
+    count: usize,
+}
+
+// SAFETY: plain memory of the C allocator, which nobody writes.
+unsafe impl Send for Params {}
+// SAFETY: as above.
+unsafe impl Sync for Params {}
+
+/// One environment variable.
+#[doc(alias = "fi_param")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param<'p> {
+    /// Its name, as libfabric knows it: with `FI_` before it in the environment, and in capitals there.
+    pub name: &'p str,
+    /// What its value is.
+    pub kind: ParamType,
+    /// What it is for.
+    pub help: &'p str,
+    /// What it is set to, if it is.
+    pub value: Option<&'p str>,
+}
+
+impl Params {
+    /// All of them.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Param<'_>> {
+        let raw = match self.raw {
+            // SAFETY: an array of so many, owned, and not written.
+            Some(raw) => unsafe { core::slice::from_raw_parts(raw.as_ptr(), self.count) },
+            None => &[],
+        };
+        raw.iter().map(|param| {
+            // SAFETY: null or strings that belong to the array.
+            let string = |text| unsafe { text::read(text) };
+            Param {
+                name: string(param.name).unwrap_or(""),
+                kind: ParamType::from_raw(param.type_),
+                help: string(param.help_string).unwrap_or(""),
+                value: string(param.value),
+            }
+        })
+    }
+}
+
+impl Drop for Params {
+    fn drop(&mut self) {
+        if let Some(raw) = self.raw {
+            // SAFETY: owned, and freed here only.
+            unsafe { sys::fi_freeparams(raw.as_ptr()) };
+        }
+    }
+}
+
+impl fmt::Debug for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -1,0 +1,71 @@
+//! Which providers this libfabric has: `fi_getinfo` with `FI_PROV_ATTR_ONLY`.
+
+#![allow(unsafe_code, reason = "calls `fi_getinfo`")]
+
+use core::fmt;
+use core::iter::FusedIterator;
+use core::ptr;
+
+use loom_core::transport::Name;
+use loom_core::vocabulary::Version;
+
+use super::info::RawInfo;
+use super::list::RawList;
+use super::query::{HEADERS, QueryError, check_library, found};
+use super::sys;
+
+/// The providers that this libfabric has, usable on this machine or not.
+///
+/// # Errors
+/// [`QueryError::NoMatch`] if there is none, [`QueryError::LibraryTooOld`], or what libfabric reports.
+///
+/// # References
+/// - `man fi_getinfo`, `FI_PROV_ATTR_ONLY`
+#[doc(alias = "FI_PROV_ATTR_ONLY")]
+pub fn providers() -> Result<Providers, QueryError> {
+    check_library()?;
+    let mut raw = ptr::null_mut();
+    // SAFETY: no strings and no hints; `raw` receives a list that is ours to free.
+    let code = unsafe {
+        sys::fi_getinfo(HEADERS.as_raw(), ptr::null(), ptr::null(), sys::FI_PROV_ATTR_ONLY, ptr::null(), &raw mut raw)
+    };
+    Ok(Providers(found(code, raw)?))
+}
+
+/// Providers, see [`providers`].
+#[must_use]
+#[derive(Debug)]
+pub struct Providers(RawList);
+
+/// A provider.
+pub struct Provider(RawInfo);
+
+impl Provider {
+    /// Its name, or an empty string.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.name(Name::Provider).unwrap_or("")
+    }
+
+    /// Its version.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.0.attributes().provider_version
+    }
+}
+
+impl Iterator for Providers {
+    type Item = Provider;
+
+    fn next(&mut self) -> Option<Provider> {
+        self.0.pop().map(Provider)
+    }
+}
+
+impl FusedIterator for Providers {}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider").field("name", &self.name()).field("version", &self.version()).finish()
+    }
+}

@@ -1,0 +1,112 @@
+//! [`Request`]: hints in C's form.
+
+#![allow(unsafe_code, reason = "fills an `fi_info`, and lends it what it points to")]
+
+use core::ffi::c_char;
+use core::marker::PhantomData;
+use core::ptr;
+
+use loom_core::objects::info::Hints;
+use loom_core::vocabulary::{AddressFormat, Threading};
+
+use super::info::RawInfo;
+use super::text::CText;
+use super::{encode, sys};
+
+/// Hints in C's form.
+///
+/// The names, keys and addresses in it are lent for the call of `fi_getinfo` only and taken out before libfabric frees the
+/// rest, so that nothing of ours is handed to C's `free`, and nothing needs `malloc`.
+pub(super) struct Request<'a> {
+    info: RawInfo,
+    lent: PhantomData<&'a CText>,
+}
+
+/// The names of a request.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    pub(super) provider: Option<&'a CText>,
+    pub(super) fabric: Option<&'a CText>,
+    pub(super) domain: Option<&'a CText>,
+}
+
+/// What C takes as a string.
+pub(super) fn pointer(text: Option<&CText>) -> *const c_char {
+    text.map_or(ptr::null(), CText::as_ptr)
+}
+
+impl<'a> Request<'a> {
+    /// `None` without memory.
+    pub(super) fn new(hints: &Hints<'a>, names: Names<'a>, threading: Threading) -> Option<Self> {
+        let mut request = Request { info: RawInfo::empty()?, lent: PhantomData };
+        let info = request.fields();
+        encode::info(info, hints);
+        if let (Some(address), AddressFormat::UNSPEC) = (hints.source.or(hints.destination), hints.addr_format) {
+            info.addr_format = address.format().as_raw();
+        }
+        if let Some(address) = hints.source {
+            info.src_addr = address.bytes().as_ptr().cast_mut().cast();
+            info.src_addrlen = address.bytes().len();
+        }
+        if let Some(address) = hints.destination {
+            info.dest_addr = address.bytes().as_ptr().cast_mut().cast();
+            info.dest_addrlen = address.bytes().len();
+        }
+        let (endpoint, tx, rx) = (info.ep_attr, info.tx_attr, info.rx_attr);
+        let (fabric, domain) = (info.fabric_attr, info.domain_attr);
+        // SAFETY: an empty info has all its parts, or none for lack of memory; they belong to it alone.
+        encode::tx(unsafe { tx.as_mut() }?, &hints.tx_attr);
+        // SAFETY: as above.
+        encode::rx(unsafe { rx.as_mut() }?, &hints.rx_attr);
+        // SAFETY: as above.
+        let endpoint = unsafe { endpoint.as_mut() }?;
+        encode::endpoint(endpoint, &hints.endpoint_attr);
+        if let Some(key) = hints.endpoint_auth_key {
+            endpoint.auth_key = key.as_ptr().cast_mut();
+            endpoint.auth_key_size = key.len();
+        }
+        // SAFETY: as above.
+        let domain = unsafe { domain.as_mut() }?;
+        encode::domain(domain, &hints.domain_attr, threading);
+        if let Some(key) = hints.domain_auth_key {
+            domain.auth_key = key.as_ptr().cast_mut();
+            domain.auth_key_size = key.len();
+        }
+        domain.name = pointer(names.domain).cast_mut();
+        // SAFETY: as above.
+        let fabric = unsafe { fabric.as_mut() }?;
+        fabric.prov_name = pointer(names.provider).cast_mut();
+        fabric.name = pointer(names.fabric).cast_mut();
+        Some(request)
+    }
+
+    /// For `fi_getinfo`, which reads it.
+    pub(super) const fn as_ptr(&self) -> *mut sys::fi_info {
+        self.info.as_ptr()
+    }
+
+    fn fields(&mut self) -> &mut sys::fi_info {
+        // SAFETY: the info is owned, and borrowed exclusively.
+        unsafe { &mut *self.info.as_ptr() }
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        let info = self.fields();
+        (info.src_addr, info.dest_addr) = (ptr::null_mut(), ptr::null_mut());
+        let (endpoint, fabric, domain) = (info.ep_attr, info.fabric_attr, info.domain_attr);
+        // SAFETY: null, or a part of the info, which is borrowed exclusively.
+        if let Some(attr) = unsafe { endpoint.as_mut() } {
+            attr.auth_key = ptr::null_mut();
+        }
+        // SAFETY: as above.
+        if let Some(attr) = unsafe { fabric.as_mut() } {
+            (attr.prov_name, attr.name) = (ptr::null_mut(), ptr::null_mut());
+        }
+        // SAFETY: as above.
+        if let Some(attr) = unsafe { domain.as_mut() } {
+            (attr.name, attr.auth_key) = (ptr::null_mut(), ptr::null_mut());
+        }
+    }
+}
