@@ -1,0 +1,127 @@
+//! libfabric's `fi_pingpong`, written with loom: it plays with the original as its server or its client, over every
+//! connectionless provider.
+//!
+//! ```text
+//! fi_pingpong -p 'tcp;ofi_rxm' -e rdm -c
+//! cargo run --release --example fi_pingpong --features libfabric -- -p 'tcp;ofi_rxm' -e rdm -c localhost
+//! ```
+
+#![allow(clippy::print_stdout, reason = "a program that prints")]
+
+mod control;
+mod options;
+mod play;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use control::{Control, LIMIT};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::info::{Hints, Info};
+use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, EndpointAttributes, EndpointType};
+use loom_fabric::ofi::{Local, Ofi};
+use options::{HELP, LONGEST, Options};
+use play::{Outcome, Player, Rules};
+
+/// The first offer, as the original takes it; a client asks for one that reaches the server.
+fn find(options: &Options, server: Option<&EndpointAddr>) -> Outcome<Info<Ofi<Local>>> {
+    let hints = Hints {
+        caps: if options.tagged { Caps::TAGGED } else { Caps::MSG },
+        provider: options.provider.as_deref(),
+        domain: options.domain.as_deref(),
+        endpoint_attr: EndpointAttributes::of(options.kind),
+        addr_format: server.map_or(AddressFormat::UNSPEC, EndpointAddr::format),
+        destination: server,
+        ..Hints::default()
+    };
+    Ok(Ofi::query(&hints)?.next().ok_or("nothing fits")?)
+}
+
+fn run(options: &Options) -> Outcome<()> {
+    let is_client = options.server.is_some();
+    let mut control = match &options.server {
+        Some(server) => Control::connect(server, options.server_port)?,
+        None => Control::accept(options.listen_port())?,
+    };
+    let server = if is_client { Some(control.receive_name()?) } else { None };
+    let info = find(options, server.as_ref())?;
+    eprintln!("{info}");
+    let attributes = info.attributes();
+    let longest = LONGEST.min(attributes.endpoint.max_msg_size);
+    let inject_size = attributes.tx.inject_size;
+    let rules = Rules { is_client, tagged: options.tagged, check: options.check, inject_size };
+    let domain = Domain::open(&info)?;
+    let av = Av::open(&domain, 2)?;
+    cq::scope(&domain, CqAttr::<16>::new(), |cq| -> Outcome<()> {
+        let endpoint = cq.endpoint(&av).enable()?;
+        let name = endpoint.address()?;
+        let peer = match server {
+            Some(server) => {
+                control.send_name(&name)?;
+                server
+            }
+            None => {
+                control.send_name(&name)?;
+                control.receive_name()?
+            }
+        };
+        let peer = av.insert(&peer)?;
+        let mut player = Player::new(cq, endpoint, peer, rules, Vec::with_capacity(LONGEST));
+        player.receive(vec![0; longest])?;
+        if options.kind == EndpointType::DGRAM {
+            // So that the last message never finds no buffer.
+            player.receive(vec![0; longest])?;
+        }
+        println!("{:<10} {:>8} {:>8} {:>12} {:>12} {:>14}", "bytes", "sent", "ack", "time", "MB/s", "us per xfer");
+        for size in options.sizes.iter().copied().filter(|size| *size <= longest) {
+            let first = player.received();
+            control.meet(is_client)?;
+            let took = player.exchange(size, options.iterations)?;
+            let acknowledged = control.settle(is_client, player.received() - first)?;
+            report(size, options.iterations, acknowledged, took);
+        }
+        player.finish()?;
+        // What this side has sent last may still be under way, and the other side may wait for its receipt.
+        control.finish()?;
+        let deadline = Instant::now() + LIMIT;
+        while !control.is_over() && Instant::now() < deadline {
+            player.progress()?;
+        }
+        Ok(())
+    })?
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn report(size: usize, iterations: u64, acknowledged: u64, took: Duration) {
+    let seconds = took.as_secs_f64();
+    let (messages, bytes) = (2.0 * iterations as f64, 2.0 * iterations as f64 * size as f64);
+    println!(
+        "{size:<10} {iterations:>8} {acknowledged:>8} {:>11.2}s {:>12.2} {:>14.2}",
+        seconds,
+        bytes / seconds / 1e6,
+        seconds / messages * 1e6
+    );
+}
+
+fn main() -> ExitCode {
+    let options = match options::read(lexopt::Parser::from_env()) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("fi_pingpong: {error}; --help tells what there is");
+            return ExitCode::from(2);
+        }
+    };
+    if options.help {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("fi_pingpong: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The messages: who sends when, and what is in them.
+
+use std::time::{Duration, Instant};
+
+use loom_core::completion::Completion;
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::cq::Cq;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::Tag;
+
+use crate::control::LIMIT;
+
+/// The tag of all messages, if they are tagged.
+const TAG: Tag = Tag(1234);
+
+const UNDER_WAY: &str = "a message is still under way";
+
+const ALPHABET: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/// Byte `at` of the message of this number.
+fn byte(message: u64, at: usize) -> u8 {
+    let start = usize::try_from(message * 7 % 62).unwrap_or(0);
+    ALPHABET[(start + at) % ALPHABET.len()]
+}
+
+pub(crate) type Outcome<V> = Result<V, Box<dyn std::error::Error>>;
+
+/// How messages are exchanged.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
+    pub(crate) is_client: bool,
+    pub(crate) tagged: bool,
+    pub(crate) check: bool,
+    /// Shorter messages are injected, as the other side does.
+    pub(crate) inject_size: usize,
+}
+
+/// An endpoint and its peer.
+pub(crate) struct Player<'q, 'd, T: Transport> {
+    cq: &'q Cq<'d, T, Vec<u8>>,
+    endpoint: Endpoint<'q, 'd, T, Vec<u8>>,
+    peer: Peer,
+    rules: Rules,
+    /// While it is not under way.
+    outbox: Option<Vec<u8>>,
+    sending: Option<OpKey>,
+    /// Messages of all sizes; the pattern goes on from one size to the next.
+    sent: u64,
+    received: u64,
+    /// What arrives is part of this size; else it is the end.
+    size: Option<usize>,
+    over: bool,
+}
+
+impl<'q, 'd, T: Transport> Player<'q, 'd, T> {
+    pub(crate) fn new(
+        cq: &'q Cq<'d, T, Vec<u8>>,
+        endpoint: Endpoint<'q, 'd, T, Vec<u8>>,
+        peer: Peer,
+        rules: Rules,
+        outbox: Vec<u8>,
+    ) -> Self {
+        let outbox = Some(outbox);
+        Player { cq, endpoint, peer, rules, outbox, sending: None, sent: 0, received: 0, size: None, over: false }
+    }
+
+    /// All messages of a size; how long they took.
+    pub(crate) fn exchange(&mut self, size: usize, iterations: u64) -> Outcome<Duration> {
+        self.size = Some(size);
+        let first = self.received;
+        let begin = Instant::now();
+        for round in 0..iterations {
+            if self.rules.is_client {
+                self.send(size)?;
+            }
+            self.until("a message", |player| player.received > first + round)?;
+            if !self.rules.is_client {
+                self.send(size)?;
+            }
+        }
+        let took = begin.elapsed();
+        self.size = None;
+        Ok(took)
+    }
+
+    /// How many messages have come.
+    pub(crate) fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Says good-bye, and waits for the other side's.
+    pub(crate) fn finish(&mut self) -> Outcome<()> {
+        let outbox = self.outbox.as_mut().ok_or(UNDER_WAY)?;
+        outbox.clear();
+        outbox.extend_from_slice(b"fin\0");
+        self.post_send()?;
+        self.until("the end of the last message", |player| player.sending.is_none())?;
+        self.until("the other side's end", |player| player.over)
+    }
+
+    /// Moves on, so that what the other side still needs reaches it.
+    pub(crate) fn progress(&mut self) -> Outcome<()> {
+        self.step()
+    }
+
+    fn send(&mut self, size: usize) -> Outcome<()> {
+        let outbox = self.outbox.as_mut().ok_or(UNDER_WAY)?;
+        // Within its capacity: the bytes that are lent are those of this size.
+        outbox.resize(size, 0);
+        if self.rules.check {
+            for (at, place) in outbox.iter_mut().enumerate() {
+                *place = byte(self.sent, at);
+            }
+        }
+        self.sent += 1;
+        if size >= self.rules.inject_size {
+            self.post_send()?;
+            return self.until("the end of a message", |player| player.sending.is_none());
+        }
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let bytes = self.outbox.as_deref().ok_or(UNDER_WAY)?;
+            let injected = if self.rules.tagged {
+                self.endpoint.tagged_inject(self.peer, TAG, bytes)
+            } else {
+                self.endpoint.inject(self.peer, bytes)
+            };
+            match injected {
+                Ok(()) => return Ok(()),
+                Err(error) => self.wait_for_room(error, deadline)?,
+            }
+        }
+    }
+
+    fn post_send(&mut self) -> Outcome<()> {
+        let deadline = Instant::now() + LIMIT;
+        let mut outbox = self.outbox.take().ok_or(UNDER_WAY)?;
+        loop {
+            let sent = if self.rules.tagged {
+                self.endpoint.tagged_send(self.peer, TAG, outbox)
+            } else {
+                self.endpoint.send(self.peer, outbox)
+            };
+            match sent {
+                Ok(key) => {
+                    self.sending = Some(key);
+                    return Ok(());
+                }
+                Err(Rejected { buf, error }) => {
+                    outbox = buf;
+                    self.wait_for_room(error, deadline)?;
+                }
+            }
+        }
+    }
+
+    /// Lets the provider move on after it has refused a post for the moment.
+    fn wait_for_room(&mut self, error: PostError, deadline: Instant) -> Outcome<()> {
+        if !error.is_transient() || Instant::now() > deadline {
+            return Err(error.into());
+        }
+        self.step()
+    }
+
+    /// Posts a buffer for the next message.
+    pub(crate) fn receive(&mut self, mut inbox: Vec<u8>) -> Outcome<()> {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let posted = if self.rules.tagged {
+                self.endpoint.tagged_recv(Source::Any, TAG, inbox)
+            } else {
+                self.endpoint.recv(Source::Any, inbox)
+            };
+            match posted {
+                Ok(_) => return Ok(()),
+                Err(Rejected { buf, error }) => {
+                    inbox = buf;
+                    self.wait_for_room(error, deadline)?;
+                }
+            }
+        }
+    }
+
+    fn until(&mut self, what: &str, is_there: impl Fn(&Self) -> bool) -> Outcome<()> {
+        let deadline = Instant::now() + LIMIT;
+        while !is_there(self) {
+            if Instant::now() > deadline {
+                return Err(format!("{what} did not come within {} s", LIMIT.as_secs()).into());
+            }
+            self.step()?;
+        }
+        Ok(())
+    }
+
+    /// Takes one completion.
+    fn step(&mut self) -> Outcome<()> {
+        let Some(completion) = self.cq.poll()? else { return Ok(()) };
+        let Completion::Op(done) = completion else { return Err(format!("not expected: {completion:?}").into()) };
+        let key = done.key();
+        let (buf, result) = done.into_parts();
+        let transfer = result?;
+        if self.sending == Some(key) {
+            (self.sending, self.outbox) = (None, Some(buf));
+            return Ok(());
+        }
+        let message = &buf[..transfer.len()];
+        let Some(size) = self.size else {
+            if message != b"fin\0" {
+                return Err(format!("{} bytes where the end was due", message.len()).into());
+            }
+            self.over = true;
+            return Ok(());
+        };
+        if message.len() != size {
+            return Err(format!("{} bytes arrived, and not {size}", message.len()).into());
+        }
+        if self.rules.check
+            && let Some(at) = (0..size).find(|at| message[*at] != byte(self.received, *at))
+        {
+            return Err(format!("byte {at} of message {} is wrong", self.received).into());
+        }
+        self.received += 1;
+        self.receive(buf)
+    }
+}
