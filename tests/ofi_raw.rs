@@ -16,7 +16,7 @@ use loom_core::objects::info::{Hints, Info};
 use loom_core::transport::{Bindings, Closing, Context, Event, InFlight, Refusal, RmaTarget, Transport};
 use loom_core::vocabulary::{
     Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, FabricAddr, ImmediateData,
-    MemoryKey, MrMode, RemoteAddr, Tag, TagMatch,
+    MemoryKey, MrMode, RemoteAddr, Tag, TagMatch, WaitObj,
 };
 use loom_fabric::ofi::{Level, Local, Ofi, QueryError, Shared, TextField, library_version};
 
@@ -68,7 +68,7 @@ impl<L: Level> Side<L> {
         // SAFETY: the layout is not empty.
         let memory = NonNull::new(unsafe { std::alloc::alloc(layout::<L>()) }).unwrap();
         // SAFETY: an open domain; memory of the right layout.
-        let cq = unsafe { Raw::<L>::cq_open(domain, DEPTH, with_source, memory) }.unwrap();
+        let cq = unsafe { Raw::<L>::cq_open(domain, DEPTH, with_source, WaitObj::NONE, memory) }.unwrap();
         let bind = Bindings { tx: &cq, rx: &cq, av };
         // SAFETY: everything is open and of one domain.
         let endpoint = unsafe { Raw::<L>::endpoint_open(domain, info.raw(), bind) }.unwrap();

@@ -9,7 +9,7 @@ use bitflags::Flags;
 use loom_core::vocabulary::{
     Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, EndpointType, Errno, FabricAddr,
     HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType, Progress, Protocol,
-    ResourceMgmt, Threading, TrafficClass,
+    ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
 
 /// The bindings that `build.rs` generated from the headers.
@@ -177,6 +177,7 @@ fn every_constant_has_the_headers_value() {
     enumeration!(all, AvType, "FI_AV_TABLE");
     // The second name of zero.
     enumeration!(all, BusType, "FI_BUS_PCI", except "FI_BUS_UNKNOWN");
+    enumeration!(all, WaitObj, "FI_WAIT_NONE");
     enumeration!(all, LinkState, "FI_LINK_UP");
     enumeration!(all, ParamType, "FI_PARAM_SIZE_T");
     enumeration!(all, EndpointType, "FI_EP_RDM");

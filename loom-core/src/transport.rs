@@ -7,13 +7,14 @@
 
 use core::alloc::Layout;
 use core::borrow::Borrow;
+use core::ffi::c_int;
 use core::ptr::NonNull;
 
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::vocabulary::{
     Access, Attributes, CompletionFlags, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, RemoteAddr, Tag,
-    TagMatch,
+    TagMatch, WaitObj,
 };
 
 /// The word that travels with a posted operation and names it in its completion; libfabric's `void *context`.
@@ -348,7 +349,8 @@ pub unsafe trait Transport: Sized {
 
     /// What memory a queue for `depth` events needs from the caller.
     fn cq_layout(depth: usize) -> Layout;
-    /// `fi_cq_open` for `depth` events; `with_source` asks for sender addresses (`fi_cq_readfrom`).
+    /// `fi_cq_open` for `depth` events; `with_source` asks for sender addresses (`fi_cq_readfrom`), and `wait` for something
+    /// that `cq_sleep` and `cq_wait_fd` can use, or for nothing.
     ///
     /// # Safety
     /// The contract of callers.
@@ -356,6 +358,7 @@ pub unsafe trait Transport: Sized {
         domain: &Self::Domain,
         depth: usize,
         with_source: bool,
+        wait: WaitObj,
         memory: NonNull<u8>,
     ) -> Result<Self::Cq, Errno>;
     /// `fi_close` of a completion queue.
@@ -375,6 +378,31 @@ pub unsafe trait Transport: Sized {
     /// # Safety
     /// The contract of callers; the event is looked at before the transport is called again.
     unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<Self::Polled<'_>>, Errno>;
+    /// Sleeps until the queue may have an event for [`cq_poll`](Self::cq_poll), for so many milliseconds at most; may wake up
+    /// for nothing. `fi_cq_sread`.
+    ///
+    /// # Errors
+    /// One of the queue itself; `ENOSYS` if it was opened with nothing to sleep on.
+    ///
+    /// # Safety
+    /// The contract of callers; `cq_poll` has just found the queue empty.
+    unsafe fn cq_sleep(cq: &Self::Cq, milliseconds: i32) -> Result<(), Errno>;
+    /// The file descriptor that is readable when the queue may have an event; `fi_control` with `FI_GETWAIT`.
+    ///
+    /// # Errors
+    /// `ENOSYS` if it was opened without one.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn cq_wait_fd(cq: &Self::Cq) -> Result<c_int, Errno>;
+    /// Whether nothing is lost by sleeping on the file descriptor now; `fi_trywait`.
+    ///
+    /// # Errors
+    /// One of the queue itself; `ENOSYS` if it was opened without a file descriptor.
+    ///
+    /// # Safety
+    /// The contract of callers; the domain of the queue is `domain`.
+    unsafe fn cq_may_sleep(domain: &Self::Domain, cq: &Self::Cq) -> Result<bool, Errno>;
     /// `fi_cq_readerr`: the event of an operation that failed, after [`cq_poll`](Self::cq_poll) said so.
     ///
     /// # Errors

@@ -27,6 +27,8 @@ pub struct Fabric<L>(Handle<sys::fid_fabric, L>);
 #[derive(Debug)]
 pub struct Domain<L> {
     fid: Handle<sys::fid_domain, L>,
+    /// Its parent, which is closed after it.
+    fabric: Handle<sys::fid_fabric, L>,
     /// The format of addresses in the info that it was opened with.
     addr_format: AddressFormat,
     /// Set if its endpoints reach into each other's memory.
@@ -59,6 +61,11 @@ impl<L> Domain<L> {
     #[inline]
     pub(super) const fn raw(&self) -> NonNull<sys::fid_domain> {
         self.fid.raw()
+    }
+
+    #[inline]
+    pub(super) const fn fabric(&self) -> NonNull<sys::fid_fabric> {
+        self.fabric.raw()
     }
 
     #[inline]
@@ -130,7 +137,7 @@ pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Resul
     let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let addr_format = AddressFormat::from_raw(info.fields().addr_format);
     let fid = Handle::new(opened(code, raw)?);
-    Ok(Domain { fid, addr_format, group: quirks::shares_memory(info).then(Group::new) })
+    Ok(Domain { fid, fabric: Handle::new(fabric), addr_format, group: quirks::shares_memory(info).then(Group::new) })
 }
 
 pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {

@@ -8,6 +8,7 @@ use core::ptr::{self, NonNull};
 use loom_core::transport::Name;
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, MsgOrder};
 
+use super::query::{headers_version, library_version};
 use super::{decode, sys, text};
 
 /// One `fi_info`, with everything that it points to.
@@ -168,9 +169,14 @@ impl Drop for RawInfo {
     }
 }
 
-/// Everything in it, in libfabric's words (`fi_tostr`): what `fi_info -v` prints.
+/// Everything in it, in libfabric's words (`fi_tostr`): what `fi_info -v` prints. With a library that is newer than the
+/// headers at build time in loom's, because that function knows the newer structures only, and reads beyond the end of older
+/// ones.
 impl fmt::Display for RawInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if library_version() != headers_version() {
+            return write!(f, "{self:?}\n{:#?}", self.attributes());
+        }
         // As large as libfabric's own.
         let mut out = [0; 8192];
         // SAFETY: there is room for so much; the info is valid and only read.

@@ -56,6 +56,6 @@ pub use level::{Level, Local, Shared};
 pub use list::InfoList;
 pub use params::{Param, Params, params};
 pub use providers::{Provider, Providers, providers};
-pub use query::{QueryError, TextField, library_version};
+pub use query::{QueryError, TextField, headers_version, library_version};
 pub use queue::Cq;
 pub use transport::Ofi;

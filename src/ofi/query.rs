@@ -42,6 +42,12 @@ pub fn library_version() -> Version {
     Version::from_raw(unsafe { sys::fi_version() })
 }
 
+/// The version of the headers that this program was built with.
+#[must_use]
+pub const fn headers_version() -> Version {
+    HEADERS
+}
+
 /// Which text of [`Hints`] an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

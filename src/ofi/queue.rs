@@ -5,16 +5,16 @@
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
 
 use core::alloc::Layout;
-use core::ffi::c_char;
+use core::ffi::{c_char, c_int};
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::Event;
-use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
+use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
 
-use super::call::{entry, errno};
+use super::call::{done, entry, errno};
 use super::control::{Domain, close, opened};
 use super::level::Handle;
-use super::{sys, text};
+use super::{quirks, sys, text};
 
 /// Events that one call of `fi_cq_read` takes at most.
 const BATCH: usize = 16;
@@ -27,6 +27,8 @@ pub struct Cq<L> {
     /// In the memory that `open` was given; used by the thread that polls only.
     batch: NonNull<Batch>,
     with_source: bool,
+    /// Whether there is something to sleep on. Providers of 1.17 do not survive being asked to sleep where there is not.
+    sleeps: bool,
 }
 
 /// Entries that `fi_cq_read` wrote. `next <= end <= BATCH`; those from `next` to `end` are still to be reported.
@@ -98,8 +100,12 @@ pub(super) unsafe fn open<L>(
     domain: &Domain<L>,
     depth: usize,
     with_source: bool,
+    wait: WaitObj,
     memory: NonNull<u8>,
 ) -> Result<Cq<L>, Errno> {
+    if !quirks::can_sleep(wait, domain.group()) {
+        return Err(Errno::ENOSYS);
+    }
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => cq_open) else { return Err(Errno::ENOSYS) };
     let batch = memory.cast::<Batch>();
@@ -108,14 +114,14 @@ pub(super) unsafe fn open<L>(
     let mut attributes = sys::fi_cq_attr {
         size: depth,
         format: sys::FI_CQ_FORMAT_TAGGED,
-        wait_obj: sys::FI_WAIT_NONE,
+        wait_obj: wait.as_raw(),
         ..Default::default()
     };
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    Ok(Cq { fid: Handle::new(opened(code, raw)?), batch, with_source })
+    Ok(Cq { fid: Handle::new(opened(code, raw)?), batch, with_source, sleeps: wait != WaitObj::NONE })
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
@@ -165,6 +171,68 @@ unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
         let Some(read) = entry!(raw, ops => read) else { return NOSYS };
         // SAFETY: as above.
         unsafe { read(raw.as_ptr(), entries, BATCH) }
+    }
+}
+
+/// `fi_cq_sread` or `fi_cq_sreadfrom` into the batch, which is empty.
+#[cold]
+pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno> {
+    const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
+    const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
+    if !cq.sleeps {
+        return Err(Errno::ENOSYS);
+    }
+    // SAFETY: as for `poll`.
+    let batch = unsafe { &mut *cq.batch.as_ptr() };
+    let raw = cq.fid.raw();
+    let entries = batch.entries.as_mut_ptr().cast();
+    let code = if cq.with_source {
+        let Some(read) = entry!(raw, ops => sreadfrom) else { return Err(Errno::ENOSYS) };
+        let sources = batch.sources.as_mut_ptr();
+        // SAFETY: the queue is open (contract of callers), its format is that of `entries`, and both arrays have room. There
+        // is no condition but that there is something.
+        unsafe { read(raw.as_ptr(), entries, BATCH, sources, ptr::null(), milliseconds) }
+    } else {
+        let Some(read) = entry!(raw, ops => sread) else { return Err(Errno::ENOSYS) };
+        // SAFETY: as above.
+        unsafe { read(raw.as_ptr(), entries, BATCH, ptr::null(), milliseconds) }
+    };
+    match entries_read(code) {
+        Some(count) => {
+            batch.was_read(count);
+            Ok(())
+        }
+        // What is to be had from `read_error` is found by the next poll.
+        None if [0, AGAIN, INTERRUPTED, AVAILABLE].contains(&code) => Ok(()),
+        None => Err(errno(code)),
+    }
+}
+
+/// `fi_control` with `FI_GETWAIT`, of a queue with a file descriptor.
+pub(super) unsafe fn wait_fd<L>(cq: &Cq<L>) -> Result<c_int, Errno> {
+    let fid = cq.fid();
+    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
+    let mut fd: c_int = -1;
+    // SAFETY: the queue is open (contract of callers) and was opened with a file descriptor, which is one number.
+    done(unsafe { control(fid.as_ptr(), sys::FI_GETWAIT.cast_signed(), (&raw mut fd).cast()) })?;
+    if fd < 0 { Err(Errno::ENOSYS) } else { Ok(fd) }
+}
+
+/// `fi_trywait`
+pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
+    // SAFETY: the caller's contract: batch and queue are as for `poll`.
+    let batch = unsafe { &*cq.batch.as_ptr() };
+    if batch.next != batch.end {
+        return Ok(false);
+    }
+    let fabric = domain.fabric();
+    let Some(try_wait) = entry!(fabric, ops => trywait) else { return Err(Errno::ENOSYS) };
+    let mut fid = cq.fid().as_ptr();
+    // SAFETY: the fabric and its queue are open (contract of callers); there is one pointer.
+    match unsafe { try_wait(fabric.as_ptr(), &raw mut fid, 1) } {
+        0 => Ok(true),
+        code if code as isize == AGAIN => Ok(false),
+        code => Err(errno(code as isize)),
     }
 }
 

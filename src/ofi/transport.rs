@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "implements the unsafe trait `Transport`")]
 
 use core::alloc::Layout;
+use core::ffi::c_int;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -12,7 +13,7 @@ use loom_core::transport::{
     Bindings, Closing, Context, EndpointError, Event, InFlight, Name, Refusal, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
-    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch,
+    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch, WaitObj,
 };
 
 use super::control::{self, Av, Domain, Fabric, Mr};
@@ -144,16 +145,32 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         domain: &Domain<L>,
         depth: usize,
         with_source: bool,
+        wait: WaitObj,
         memory: NonNull<u8>,
     ) -> Result<Cq<L>, Errno> {
         // SAFETY: the contract of callers.
-        unsafe { queue::open(domain, depth, with_source, memory) }
+        unsafe { queue::open(domain, depth, with_source, wait, memory) }
     }
 
     #[inline]
     unsafe fn cq_close(cq: &Cq<L>) -> Result<(), Errno> {
         // SAFETY: the contract of callers.
         unsafe { queue::cq_close(cq) }
+    }
+
+    unsafe fn cq_sleep(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { queue::sleep(cq, milliseconds) }
+    }
+
+    unsafe fn cq_wait_fd(cq: &Cq<L>) -> Result<c_int, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { queue::wait_fd(cq) }
+    }
+
+    unsafe fn cq_may_sleep(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { queue::may_sleep(domain, cq) }
     }
 
     #[inline(always)]

@@ -11,6 +11,7 @@ mod rma;
 #[cfg(feature = "libfabric")]
 #[path = "../shared_memory/mod.rs"]
 mod shared_memory;
+mod sleeping;
 mod threads;
 mod waiting;
 
@@ -26,7 +27,7 @@ type Case<T> = fn(&Info<T>);
 
 /// Every behaviour that any transport has to show.
 fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
-    [messages::cases(), rma::cases(), waiting::cases(), lifecycle::cases()].concat()
+    [messages::cases(), rma::cases(), waiting::cases(), sleeping::cases(), lifecycle::cases()].concat()
 }
 
 /// Those that need a domain which threads share.

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "implements the unsafe trait `Transport`")]
 
 use core::alloc::Layout;
+use core::ffi::c_int;
 use core::fmt::{self, Write};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -23,7 +24,7 @@ use crate::transport::{
 use crate::vocabulary::{
     Access, AddressFormat, Attributes, AvType, Caps, CompOrder, CompletionFlags, DomainAttributes, EndpointAddr,
     EndpointAttributes, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, MrMode, MsgOrder, Progress,
-    ResourceMgmt, RxAttributes, Tag, TagMatch, Threading, TxAttributes, Version,
+    ResourceMgmt, RxAttributes, Tag, TagMatch, Threading, TxAttributes, Version, WaitObj,
 };
 
 /// The name of the software transport, where libfabric names a provider.
@@ -307,7 +308,17 @@ unsafe impl<'n> Transport for Soft<'n> {
         Queue::layout(depth)
     }
 
-    unsafe fn cq_open(domain: &Self::Domain, depth: usize, _: bool, memory: NonNull<u8>) -> Result<Self::Cq, Errno> {
+    unsafe fn cq_open(
+        domain: &Self::Domain,
+        depth: usize,
+        _: bool,
+        wait: WaitObj,
+        memory: NonNull<u8>,
+    ) -> Result<Self::Cq, Errno> {
+        if wait != WaitObj::NONE {
+            // There is nobody to wake one up: no operating system is needed.
+            return Err(Errno::ENOSYS);
+        }
         // SAFETY: the caller's contract: the memory has the layout of the depth.
         let queue = unsafe { Queue::build(memory, depth) }.ok_or(Errno::EINVAL)?;
         Ok(SoftCq { net: domain.net, queue })
@@ -326,6 +337,18 @@ unsafe impl<'n> Transport for Soft<'n> {
             cq.net.advance(queue);
         }
         Ok(queue.pop())
+    }
+
+    unsafe fn cq_sleep(_: &Self::Cq, _: i32) -> Result<(), Errno> {
+        Err(Errno::ENOSYS)
+    }
+
+    unsafe fn cq_wait_fd(_: &Self::Cq) -> Result<c_int, Errno> {
+        Err(Errno::ENOSYS)
+    }
+
+    unsafe fn cq_may_sleep(_: &Self::Domain, _: &Self::Cq) -> Result<bool, Errno> {
+        Err(Errno::ENOSYS)
     }
 
     /// Failed operations are events like all others.

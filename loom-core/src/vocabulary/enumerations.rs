@@ -364,6 +364,31 @@ impl TrafficClass {
 }
 
 enumeration! {
+    /// By what a queue wakes up those that sleep until it has something.
+    ///
+    /// # References
+    ///
+    /// - `fi_cq(3)`, attribute `wait_obj`
+    #[doc(alias = "fi_wait_obj")]
+    WaitObj {
+        /// Nothing: it is polled.
+        NONE = 0, "FI_WAIT_NONE";
+        /// Something that the provider chooses: its own calls sleep on it, nobody else can.
+        UNSPEC = 1, "FI_WAIT_UNSPEC";
+        /// A wait set; not in libfabric 2.
+        SET = 2, "FI_WAIT_SET";
+        /// A file descriptor.
+        FD = 3, "FI_WAIT_FD";
+        /// A mutex and a condition of POSIX threads.
+        MUTEX_COND = 4, "FI_WAIT_MUTEX_COND";
+        /// Yielding the processor between two looks.
+        YIELD = 5, "FI_WAIT_YIELD";
+        /// File descriptors for `poll`.
+        POLLFD = 6, "FI_WAIT_POLLFD";
+    }
+}
+
+enumeration! {
     /// The kind of bus that a network card sits on.
     ///
     /// # References

@@ -31,7 +31,7 @@ pub use attributes::{Attributes, DomainAttributes, EndpointAttributes, RxAttribu
 pub use endpoint_addr::{AddressError, EndpointAddr};
 pub use enumerations::{
     AddressFormat, AvType, BusType, EndpointType, HmemIface, LinkState, ParamType, Progress, Protocol, ResourceMgmt,
-    Threading, TrafficClass,
+    Threading, TrafficClass, WaitObj,
 };
 pub use errno::Errno;
 pub use flags::{Access, Caps, CompOrder, CompletionFlags, Mode, MrFlags, MrMode, MsgOrder, OpFlags};

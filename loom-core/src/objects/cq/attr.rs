@@ -9,6 +9,7 @@ use crate::error::OpenError;
 use crate::objects::endpoint::Record;
 use crate::storage::{array, extend};
 use crate::transport::Transport;
+use crate::vocabulary::WaitObj;
 
 /// How a queue is opened: for up to `N` operations in flight.
 #[derive(Clone, Copy, Debug)]
@@ -17,19 +18,31 @@ pub struct CqAttr<const N: usize> {
     pub endpoints: u16,
     /// One provider queue for transmits and another for receives, so that either can be polled alone.
     pub separate: bool,
+    /// What to sleep on until there is something. The software transport has nothing but [`WaitObj::NONE`], and neither
+    /// has `shm`.
+    #[doc(alias = "wait_obj")]
+    pub wait: WaitObj,
 }
 
 impl<const N: usize> CqAttr<N> {
     /// Up to 16 endpoints and one provider queue.
     #[must_use]
     pub const fn new() -> Self {
-        CqAttr { endpoints: 16, separate: false }
+        CqAttr { endpoints: 16, separate: false, wait: WaitObj::NONE }
     }
 
     /// With one provider queue for each direction.
     #[must_use]
     pub const fn separate(mut self) -> Self {
         self.separate = true;
+        self
+    }
+
+    /// With a file descriptor to sleep on: for [`Cq::poll_for`](super::CqBody::poll_for) and
+    /// [`Cq::wait_fd`](super::CqBody::wait_fd).
+    #[must_use]
+    pub const fn with_fd(mut self) -> Self {
+        self.wait = WaitObj::FD;
         self
     }
 

@@ -15,6 +15,7 @@ mod error;
 mod keep;
 mod owner;
 mod poll;
+mod sleep;
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -35,6 +36,7 @@ use crate::objects::av::Av;
 use crate::objects::domain::Domain;
 use crate::objects::endpoint::{EndpointBuilder, Record};
 use crate::transport::Transport;
+use crate::vocabulary::WaitObj;
 
 /// How many events of peers a queue has room for besides those of its own operations.
 ///
@@ -58,6 +60,8 @@ pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
     /// Whether a poll has to look elsewhere than into `tx`: something may be kept, among the bystanders or parked in the op
     /// table, or there is `rx`.
     detour: Cell<bool>,
+    /// What there is to sleep on.
+    wait: WaitObj,
     /// Which provider queue `poll` looks at first the next time.
     turn: Cell<bool>,
     /// Invariant in `'d`: what an endpoint is bound to lives as long as the queue's parent.

@@ -94,10 +94,10 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         };
 
         // SAFETY: the memory has the layout that the transport asked for, and stays until the queue is closed.
-        let tx = unsafe { T::cq_open(domain.raw(), events, with_source, at(places.tx)) }?;
+        let tx = unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(places.tx)) }?;
         let rx = if attr.separate {
             // SAFETY: as above, with memory of its own.
-            match unsafe { T::cq_open(domain.raw(), events, with_source, at(places.rx)) } {
+            match unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(places.rx)) } {
                 Ok(rx) => Some(rx),
                 Err(errno) => {
                     // SAFETY: opened above and not used.
@@ -135,6 +135,7 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         set!(records, NonNull::slice_from_raw_parts(records, attr.endpoints.into()));
         set!(bystanders, RefCell::new(Deque::new()));
         set!(turn, Cell::new(false));
+        set!(wait, attr.wait);
         set!(parent, PhantomData);
         // SAFETY: as above.
         let ops = unsafe { &raw mut (*this).ops };

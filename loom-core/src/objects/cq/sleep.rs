@@ -1,0 +1,69 @@
+//! Sleeping until a queue has something.
+
+#![allow(unsafe_code, reason = "asks the transport about an open queue")]
+
+use core::ffi::c_int;
+use core::time::Duration;
+
+use super::{Cq, CqError};
+use crate::buffer::Buffer;
+use crate::completion::Completion;
+use crate::transport::Transport;
+use crate::vocabulary::WaitObj;
+
+impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+    /// The next completion, for which it sleeps so long at most. `Ok(None)` says that the time is over, or that it was woken
+    /// up for nothing.
+    ///
+    /// For queues that were opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)). Milliseconds
+    /// count; what is left of one is rounded up.
+    ///
+    /// # Errors
+    /// As [`Cq::poll`](Self::poll), and [`CqError::CannotSleep`].
+    #[doc(alias = "fi_cq_sread")]
+    pub fn poll_for(&self, time: Duration) -> Result<Option<Completion<B>>, CqError> {
+        if self.wait == WaitObj::NONE || self.rx.is_some() {
+            return Err(CqError::CannotSleep);
+        }
+        if let Some(completion) = self.poll()? {
+            return Ok(Some(completion));
+        }
+        let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        // SAFETY: the queue is open until its owner is dropped, this thread is its only user, and the poll has just found it
+        // empty.
+        unsafe { T::cq_sleep(&self.tx, milliseconds) }.map_err(CqError::Queue)?;
+        self.poll()
+    }
+
+    /// The file descriptor that becomes readable when the queue may have something, for a program that sleeps on many.
+    /// Before sleeping on it, ask [`may_sleep`](Self::may_sleep).
+    ///
+    /// # Errors
+    /// [`CqError::CannotSleep`] if there is none.
+    #[doc(alias = "FI_GETWAIT")]
+    pub fn wait_fd(&self) -> Result<c_int, CqError> {
+        if self.wait != WaitObj::FD || self.rx.is_some() {
+            return Err(CqError::CannotSleep);
+        }
+        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+        unsafe { T::cq_wait_fd(&self.tx) }.map_err(|_| CqError::CannotSleep)
+    }
+
+    /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
+    /// ask again.
+    ///
+    /// # Errors
+    /// [`CqError::CannotSleep`] if there is none, [`CqError::Queue`] if the provider's queue failed.
+    #[doc(alias = "fi_trywait")]
+    pub fn may_sleep(&self) -> Result<bool, CqError> {
+        if self.wait != WaitObj::FD || self.rx.is_some() {
+            return Err(CqError::CannotSleep);
+        }
+        if self.detour.get() {
+            // Something may be kept, which no descriptor tells of.
+            return Ok(false);
+        }
+        // SAFETY: as above; the queue is one of this domain.
+        unsafe { T::cq_may_sleep(self.domain.raw(), &self.tx) }.map_err(CqError::Queue)
+    }
+}
