@@ -52,6 +52,7 @@
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
 
+mod address;
 mod cell;
 mod chain;
 mod copy;
