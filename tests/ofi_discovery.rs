@@ -160,6 +160,43 @@ fn an_address_that_is_asked_for_is_the_one_that_is_given() {
 
 /// No provider of 1.17 obeys the flag where the node is a name, so that this is all that can be seen of it.
 #[test]
+fn addresses_that_are_not_what_they_say_are_refused() {
+    let good = EndpointAddr::from(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let six = EndpointAddr::from(SocketAddr::from(([0u16; 8], 0)));
+    let short = EndpointAddr::new(AddressFormat::SOCKADDR_IN6, &[10, 0]).unwrap();
+    let endless = EndpointAddr::new(AddressFormat::ADDR_STR, b"aaa").unwrap();
+    let odd = EndpointAddr::new(AddressFormat::SOCKADDR_IN6, good.bytes()).unwrap();
+    let unknown = EndpointAddr::new(AddressFormat::ADDR_GNI, &[0; 8]).unwrap();
+    let refused = |source, destination, addr_format| {
+        let hints = Hints { source, destination, addr_format, ..Hints::default() };
+        Ofi::<Local>::query(&hints).unwrap_err() == QueryError::Address
+    };
+    let any = AddressFormat::UNSPEC;
+    for bad in [&short, &endless, &odd, &unknown] {
+        assert!(refused(Some(bad), None, any) && refused(None, Some(bad), any), "{bad:?}");
+        assert!(refused(Some(bad), None, bad.format()), "{bad:?}");
+    }
+    assert!(refused(Some(&six), Some(&good), any), "of two formats");
+    assert!(refused(Some(&good), None, AddressFormat::SOCKADDR_IN6), "of another format");
+}
+
+#[test]
+fn what_the_headers_have_no_field_for_is_not_offered() {
+    for change in [
+        |hints: &mut Hints<'_>| hints.domain_attr.max_ep_auth_key = 9,
+        |hints: &mut Hints<'_>| hints.domain_attr.max_group_id = 3,
+    ] {
+        let mut hints = Hints::default();
+        change(&mut hints);
+        for info in all(&hints) {
+            let granted = &info.attributes().domain;
+            assert!(granted.max_ep_auth_key >= hints.domain_attr.max_ep_auth_key, "{info}");
+            assert!(granted.max_group_id >= hints.domain_attr.max_group_id, "{info}");
+        }
+    }
+}
+
+#[test]
 fn a_number_needs_no_look_up() {
     for provider in ["tcp;ofi_rxm", "udp", "sockets"] {
         let by = |numeric_host| {
@@ -223,7 +260,7 @@ const CHILD: &str = "LOOM_TEST_PRINTS_PARAMS";
 fn parameters_say_what_they_are_for_and_what_they_are_set_to() {
     if std::env::var_os(CHILD).is_some() {
         let params = params().unwrap();
-        let logging = params.iter().find(|param| param.name.eq_ignore_ascii_case("fi_log_level"));
+        let logging = params.iter().find(|param| param.name == "FI_LOG_LEVEL");
         println!("value: {:?}", logging.map(|param| param.value));
         return;
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use loom_core::vocabulary::{AddressFormat, EndpointAddr};
 
-/// Every wait ends here at the latest.
+/// Every wait for the other side ends here at the latest, but a server's for its client.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// The longest name that either side takes, in bytes.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! fi_pingpong -p 'tcp;ofi_rxm' -e rdm -c
-//! cargo run --release --example fi_pingpong --features libfabric -- -p 'tcp;ofi_rxm' -e rdm -c localhost
+//! cargo run --release --example fi_pingpong --features libfabric,std -- -p 'tcp;ofi_rxm' -e rdm -c localhost
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a program that prints")]

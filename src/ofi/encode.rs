@@ -11,6 +11,13 @@ use super::sys;
 const MODE: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
 const MR_MODE: MrMode = MrMode::VIRT_ADDR.union(MrMode::ALLOCATED).union(MrMode::PROV_KEY);
 
+/// Whether the headers have a field for everything that is asked for.
+pub(super) const fn can_be_asked(hints: &Hints<'_>) -> bool {
+    (cfg!(libfabric_has_total_buffered_recv) || hints.rx_attr.total_buffered_recv == 0)
+        && (cfg!(libfabric_has_max_ep_auth_key) || hints.domain_attr.max_ep_auth_key == 0)
+        && (cfg!(libfabric_has_max_group_id) || hints.domain_attr.max_group_id == 0)
+}
+
 pub(super) fn info(raw: &mut sys::fi_info, hints: &Hints<'_>) {
     raw.caps = hints.caps.bits();
     raw.mode = MODE.bits();

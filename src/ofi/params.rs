@@ -42,13 +42,13 @@ unsafe impl Sync for Params {}
 #[doc(alias = "fi_param")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param<'p> {
-    /// Its name, as libfabric knows it: with `FI_` before it in the environment, and in capitals there.
+    /// The variable: `FI_LOG_LEVEL`.
     pub name: &'p str,
     /// What its value is.
     pub kind: ParamType,
     /// What it is for.
     pub help: &'p str,
-    /// What it is set to, if it is.
+    /// What it is set to, if it is and that is UTF-8.
     pub value: Option<&'p str>,
 }
 

@@ -12,10 +12,10 @@ use loom_core::vocabulary::{Errno, Version};
 use super::call::errno;
 use super::level::Level;
 use super::list::{InfoList, RawList};
-use super::request::{Names, Request, pointer};
-use super::sys;
+use super::request::{Names, Request, addresses_are_sound, pointer};
 use super::text::{CText, TextError};
 use super::transport::Ofi;
+use super::{encode, sys};
 
 /// The version of the headers that the bindings were made from; also the API version that is asked for.
 pub(super) const HEADERS: Version = {
@@ -98,6 +98,9 @@ pub enum QueryError {
         /// The newest.
         newest: Version,
     },
+    /// [`Hints::source`] or [`Hints::destination`] is not what its format says, or they and [`Hints::addr_format`] are of
+    /// different formats, or of one that is neither that of socket addresses nor that of strings.
+    Address,
     /// A text has a zero byte in it.
     InteriorNul(TextField),
     /// A text is too long.
@@ -122,6 +125,9 @@ impl fmt::Display for QueryError {
             }
             QueryError::ApiVersion { asked, oldest, newest } => {
                 write!(f, "version {asked} of the interface cannot be asked for, but {oldest} to {newest} can")
+            }
+            QueryError::Address => {
+                f.write_str("an address is not what its format says, or of another format than the rest")
             }
             QueryError::InteriorNul(field) => write!(f, "the {field} has a zero byte in it"),
             QueryError::TooLong { field, max } => write!(f, "the {field} is longer than {max} bytes"),
@@ -156,6 +162,12 @@ impl<L: Level> Ofi<L> {
         check_library()?;
         if hints.listen && hints.node.is_none() && hints.service.is_none() {
             return Err(QueryError::NothingToListenOn);
+        }
+        if !addresses_are_sound(hints) {
+            return Err(QueryError::Address);
+        }
+        if !encode::can_be_asked(hints) {
+            return Err(QueryError::NoMatch);
         }
         let provider = c_text(hints.provider, TextField::Provider)?;
         let fabric = c_text(hints.fabric, TextField::Fabric)?;

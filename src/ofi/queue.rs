@@ -178,12 +178,16 @@ unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
 #[cold]
 pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno> {
     const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
+    const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
     const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
     if !cq.sleeps {
         return Err(Errno::ENOSYS);
     }
     // SAFETY: as for `poll`.
     let batch = unsafe { &mut *cq.batch.as_ptr() };
+    if batch.next != batch.end {
+        return Ok(());
+    }
     let raw = cq.fid.raw();
     let entries = batch.entries.as_mut_ptr().cast();
     let code = if cq.with_source {
@@ -203,7 +207,7 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
             Ok(())
         }
         // What is to be had from `read_error` is found by the next poll.
-        None if [0, AGAIN, INTERRUPTED, AVAILABLE].contains(&code) => Ok(()),
+        None if [0, AGAIN, OVER, INTERRUPTED, AVAILABLE].contains(&code) => Ok(()),
         None => Err(errno(code)),
     }
 }

@@ -4,6 +4,7 @@
 
 use core::ffi::c_char;
 use core::marker::PhantomData;
+use core::net::SocketAddr;
 use core::ptr;
 
 use loom_core::objects::info::Hints;
@@ -35,8 +36,26 @@ pub(super) fn pointer(text: Option<&CText>) -> *const c_char {
     text.map_or(ptr::null(), CText::as_ptr)
 }
 
+/// Whether the addresses of hints can be handed to libfabric, which is told their lengths and then reads as much as their
+/// format has: socket addresses that are whole, and strings that end with a zero byte; all of one format.
+pub(super) fn addresses_are_sound(hints: &Hints<'_>) -> bool {
+    let mut formats = [hints.source, hints.destination].into_iter().flatten().map(|address| {
+        let whole = match address.format() {
+            AddressFormat::SOCKADDR_IN => SocketAddr::try_from(address).is_ok_and(|socket| socket.is_ipv4()),
+            AddressFormat::SOCKADDR_IN6 => SocketAddr::try_from(address).is_ok_and(|socket| socket.is_ipv6()),
+            AddressFormat::ADDR_STR => address.bytes().last() == Some(&0),
+            _ => false,
+        };
+        (whole, address.format())
+    });
+    let asked = Some(hints.addr_format).filter(|format| *format != AddressFormat::UNSPEC);
+    let Some(first) = formats.next() else { return true };
+    let wanted = asked.unwrap_or(first.1);
+    core::iter::once(first).chain(formats).all(|(whole, format)| whole && format == wanted)
+}
+
 impl<'a> Request<'a> {
-    /// `None` without memory.
+    /// The addresses are sound. `None` without memory.
     pub(super) fn new(hints: &Hints<'a>, names: Names<'a>, threading: Threading) -> Option<Self> {
         let mut request = Request { info: RawInfo::empty()?, lent: PhantomData };
         let info = request.fields();

@@ -33,6 +33,8 @@ pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> bool {
 fn endpoint(granted: &EndpointAttributes, asked: &EndpointAttributes) -> bool {
     (asked.kind == EndpointType::UNSPEC || asked.kind == granted.kind)
         && asked.protocol == Protocol::UNSPEC
+        && asked.protocol_version <= granted.protocol_version
+        && asked.msg_prefix_size <= granted.msg_prefix_size
         && asked.max_msg_size <= granted.max_msg_size
         && asked.max_order_raw_size <= granted.max_order_raw_size
         && asked.max_order_war_size <= granted.max_order_war_size
@@ -72,6 +74,10 @@ fn domain(granted: &DomainAttributes, asked: &DomainAttributes) -> bool {
         && asked.mr_key_size <= granted.mr_key_size
         && asked.cq_data_size <= granted.cq_data_size
         && asked.ep_cnt <= granted.ep_cnt
+        && asked.cq_cnt <= granted.cq_cnt
+        && asked.cntr_cnt <= granted.cntr_cnt
+        && asked.tx_ctx_cnt <= granted.tx_ctx_cnt
+        && asked.rx_ctx_cnt <= granted.rx_ctx_cnt
         && asked.max_ep_tx_ctx <= granted.max_ep_tx_ctx
         && asked.max_ep_rx_ctx <= granted.max_ep_rx_ctx
         && asked.max_ep_stx_ctx <= granted.max_ep_stx_ctx
@@ -108,7 +114,10 @@ mod tests {
             ..Hints::default()
         };
         assert!(network.query(&all).is_some(), "what was granted can be asked for");
-        let beyond: [Change; 22] = [
+        let beyond: [Change; 25] = [
+            |hints| hints.domain_attr.cntr_cnt = 1,
+            |hints| hints.domain_attr.tx_ctx_cnt += 1,
+            |hints| hints.endpoint_attr.msg_prefix_size = 64,
             |hints| hints.caps |= Caps::ATOMIC,
             |hints| hints.provider = Some("shm"),
             |hints| hints.fabric = Some("elsewhere"),

@@ -189,7 +189,11 @@ unsafe impl<'n> Transport for Soft<'n> {
                 mr_mode: MrMode::PROV_KEY,
                 mr_key_size: size_of::<u64>(),
                 cq_data_size: size_of::<u64>(),
+                // A queue for each endpoint and direction is all that makes sense.
+                cq_cnt: usize::from(attr.endpoints) * 2,
                 ep_cnt: attr.endpoints.into(),
+                tx_ctx_cnt: attr.endpoints.into(),
+                rx_ctx_cnt: attr.endpoints.into(),
                 max_ep_tx_ctx: 1,
                 max_ep_rx_ctx: 1,
                 mr_iov_limit: 1,

@@ -38,7 +38,7 @@ impl<const N: usize> CqAttr<N> {
         self
     }
 
-    /// With a file descriptor to sleep on: for [`Cq::poll_for`](super::CqBody::poll_for) and
+    /// With a file descriptor to sleep on, and one provider queue: for [`Cq::poll_for`](super::CqBody::poll_for) and
     /// [`Cq::wait_fd`](super::CqBody::wait_fd).
     #[must_use]
     pub const fn with_fd(mut self) -> Self {

@@ -21,7 +21,7 @@ use crate::objects::domain::Domain;
 use crate::objects::endpoint::Record;
 use crate::storage::Block;
 use crate::transport::Transport;
-use crate::vocabulary::{Caps, Mode};
+use crate::vocabulary::{Caps, Errno, Mode, WaitObj};
 
 impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
     /// Opens a long-lived queue with memory of `alloc`.
@@ -75,6 +75,10 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         alloc: A,
         on_failed_close: OnFailedClose,
     ) -> Result<Self, OpenError> {
+        if attr.separate && attr.wait != WaitObj::NONE {
+            // Nobody can sleep on two provider queues.
+            return Err(Errno::EINVAL.into());
+        }
         let places = attr.places::<T, B>()?;
         let attributes = domain.attributes();
         let kind = if attributes.mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) {

@@ -36,17 +36,20 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// The file descriptor that becomes readable when the queue may have something, for a program that sleeps on many.
-    /// Before sleeping on it, ask [`may_sleep`](Self::may_sleep).
+    /// Before sleeping on it, ask [`may_sleep`](Self::may_sleep). It is the queue's, which closes it.
+    ///
+    /// Some providers have queues that can be slept on but no descriptor (`udp;ofi_rxd`), and one has a descriptor that is
+    /// readable nearly always (`net` 1.17).
     ///
     /// # Errors
-    /// [`CqError::CannotSleep`] if there is none.
+    /// [`CqError::CannotSleep`] if the queue was not opened with one, [`CqError::Queue`] if the provider has none.
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CqError> {
         if self.wait != WaitObj::FD || self.rx.is_some() {
             return Err(CqError::CannotSleep);
         }
         // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
-        unsafe { T::cq_wait_fd(&self.tx) }.map_err(|_| CqError::CannotSleep)
+        unsafe { T::cq_wait_fd(&self.tx) }.map_err(CqError::Queue)
     }
 
     /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
