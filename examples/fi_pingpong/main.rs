@@ -57,15 +57,10 @@ fn run(options: &Options) -> Outcome<()> {
     cq::scope(&domain, CqAttr::<16>::new(), |cq| -> Outcome<()> {
         let endpoint = cq.endpoint(&av).enable()?;
         let name = endpoint.address()?;
+        control.send_name(&name)?;
         let peer = match server {
-            Some(server) => {
-                control.send_name(&name)?;
-                server
-            }
-            None => {
-                control.send_name(&name)?;
-                control.receive_name()?
-            }
+            Some(server) => server,
+            None => control.receive_name()?,
         };
         let peer = av.insert(&peer)?;
         let mut player = Player::new(cq, endpoint, peer, rules, Vec::with_capacity(LONGEST));
@@ -86,7 +81,10 @@ fn run(options: &Options) -> Outcome<()> {
         // What this side has sent last may still be under way, and the other side may wait for its receipt.
         control.finish()?;
         let deadline = Instant::now() + LIMIT;
-        while !control.is_over() && Instant::now() < deadline {
+        while !control.is_over() {
+            if Instant::now() > deadline {
+                return Err("the other side does not end".into());
+            }
             player.progress()?;
         }
         Ok(())

@@ -35,7 +35,7 @@ fn threaded_cases<T: Transport>() -> Vec<(&'static str, Case<T>)>
 where
     Domain<T>: Sync,
 {
-    threads::cases()
+    [threads::cases(), sleeping::threaded_cases()].concat()
 }
 
 /// What the tests look at; a transport that lacks one says so.

@@ -1,9 +1,12 @@
 //! Queues on which a program sleeps until they have something, where the transport can wake it up.
 
+#![allow(unsafe_code, reason = "sleeps on a file descriptor by the system's own call")]
+
 use std::time::{Duration, Instant};
 
 use loom_core::completion::Completion;
 use loom_core::error::OpenError;
+use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, CqError};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
@@ -12,7 +15,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, WaitObj};
 
 use crate::Case;
-use crate::pair::{Bytes, LIMIT, Pair, limit, on_pair, on_pair_with, pattern, room};
+use crate::pair::{Bytes, LIMIT, Pair, limit, on_pair, on_pair_with, pattern, post_on, room};
 
 pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
     vec![
@@ -24,19 +27,44 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
     ]
 }
 
-/// Runs a test on a queue with a file descriptor; where there is none, opening one says so.
+/// Those that need a domain which threads share.
+pub(crate) fn threaded_cases<T: Transport>() -> Vec<(&'static str, Case<T>)>
+where
+    Domain<T>: Sync,
+{
+    vec![
+        ("a_sleeper_is_woken_by_another_thread", a_sleeper_is_woken_by_another_thread::<T> as Case<T>),
+        ("a_descriptor_tells_of_another_threads_message", a_descriptor_tells_of_another_threads_message),
+    ]
+}
+
+/// Whether there is something to sleep on; where there is not, opening a queue with it says so.
+fn sleeps<T: Transport>(domain: &Domain<T>) -> bool {
+    let Err(error) = Cq::<T, Bytes>::open(domain, CqAttr::<64>::new().with_fd()).map(drop) else { return true };
+    println!("{}: skipped, it has nothing to sleep on: {error}", domain.info().provider());
+    assert!(matches!(error, OpenError::Errno(Errno::ENOSYS)), "{error:?}");
+    assert_ne!(domain.info().provider(), "tcp;ofi_rxm");
+    false
+}
+
+/// Runs a test on a queue with a file descriptor, if there is one.
 fn on_sleepy_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let attr = CqAttr::<64>::new().with_fd();
     let domain = Domain::open(info).expect("domain");
-    let opened = Cq::<T, Bytes>::open(&domain, attr).map(drop);
-    match opened {
-        Ok(()) => on_pair_with(info, attr, test),
-        Err(error) => {
-            println!("{}: skipped, it has nothing to sleep on: {error}", info.provider());
-            assert!(matches!(error, OpenError::Errno(Errno::ENOSYS)), "{error:?}");
-            assert_ne!(info.provider(), "tcp;ofi_rxm");
-        }
+    if sleeps(&domain) {
+        on_pair_with(info, attr, test);
     }
+}
+
+/// Sleeps on the descriptor; whether that was to the end.
+fn sleeps_on<T: Transport>(cq: &Cq<'_, T, Bytes>, time: Duration) -> bool {
+    let fd = cq.wait_fd().expect("a descriptor");
+    let mut fds = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, and the descriptor is open as long as the queue is.
+    let woken = unsafe { libc::poll(&raw mut fds, 1, i32::try_from(time.as_millis()).unwrap()) };
+    assert!(woken >= 0, "poll takes the descriptor");
+    assert_eq!(fds.revents & libc::POLLNVAL, 0, "an open one");
+    woken == 0
 }
 
 fn sleeping_ends_when_the_time_is_over<T: Transport>(info: &Info<T>) {
@@ -74,10 +102,9 @@ fn sleeping_ends_with_a_completion<T: Transport>(info: &Info<T>) {
 fn a_program_may_sleep_on_an_idle_queue<T: Transport>(info: &Info<T>) {
     on_sleepy_pair(info, |pair| {
         pair.warm_up();
-        assert!(pair.cq.wait_fd().expect("a descriptor") >= 0);
         let deadline = limit();
         // What connections still have to say to each other is read on the way.
-        while !pair.cq.may_sleep().expect("the queue works") {
+        while !(pair.cq.may_sleep().expect("the queue works") && sleeps_on(pair.cq, Duration::from_millis(20))) {
             assert!(Instant::now() < deadline, "never idle");
             assert!(pair.cq.poll().expect("the queue works").is_none());
         }
@@ -118,4 +145,81 @@ fn objects_that_cannot_be_slept_on_are_refused<T: Transport>(info: &Info<T>) {
         assert!(opened.is_err() || !matches!(info.provider(), "soft" | "shm"), "{wait}");
     }
     open(WaitObj::NONE).expect("a queue that is polled");
+}
+
+/// Two threads answer each other, and sleep until the other's message is there. A sleeper that nobody wakes up sleeps for
+/// the whole `LIMIT`.
+fn on_two_sleepers<T: Transport>(info: &Info<T>, sleep: fn(&Cq<'_, T, Bytes>) -> Option<Completion<Bytes>>)
+where
+    Domain<T>: Sync,
+{
+    const ROUNDS: usize = 100;
+    let domain = &Domain::open(info).expect("domain");
+    if !sleeps(domain) {
+        return;
+    }
+    let (to_left, from_right) = std::sync::mpsc::channel();
+    let (to_right, from_left) = std::sync::mpsc::channel();
+    let side = |first: bool, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
+        let av = Av::open(domain, 4).expect("address vector");
+        let cq = Cq::open(domain, CqAttr::<16>::new().with_fd()).expect("queue");
+        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        tell.send(endpoint.address().expect("address")).expect("the other side is there");
+        let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
+        let end = |key| {
+            let deadline = limit();
+            loop {
+                assert!(Instant::now() < deadline, "it never ends");
+                let Some(Completion::Op(done)) = sleep(&cq) else { continue };
+                done.result().expect("the operation succeeds");
+                if done.key() == key {
+                    break done.into_buf();
+                }
+            }
+        };
+        let begin = Instant::now();
+        for round in 0..ROUNDS {
+            let received = post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
+            if first {
+                post_on(&cq, pattern(64, round), |buf| endpoint.send(peer, buf));
+            }
+            assert_eq!(end(received), pattern(64, round));
+            if !first {
+                post_on(&cq, pattern(64, round), |buf| endpoint.send(peer, buf));
+            }
+        }
+        assert!(begin.elapsed() < LIMIT / 2, "sleepers are not woken up");
+        // Nobody leaves while the other may still need it.
+        tell.send(endpoint.address().expect("address")).expect("the other side is there");
+        let deadline = limit();
+        while hear.try_recv().is_err() {
+            assert!(Instant::now() < deadline, "the other side finishes");
+            cq.progress().expect("the queue works");
+        }
+    };
+    std::thread::scope(|scope| {
+        let left = scope.spawn(move || side(true, to_right, from_right));
+        let right = scope.spawn(move || side(false, to_left, from_left));
+        left.join().expect("left");
+        right.join().expect("right");
+    });
+}
+
+fn a_sleeper_is_woken_by_another_thread<T: Transport>(info: &Info<T>)
+where
+    Domain<T>: Sync,
+{
+    on_two_sleepers(info, |cq| cq.poll_for(LIMIT).expect("the queue works"));
+}
+
+fn a_descriptor_tells_of_another_threads_message<T: Transport>(info: &Info<T>)
+where
+    Domain<T>: Sync,
+{
+    on_two_sleepers(info, |cq| {
+        if cq.may_sleep().expect("the queue works") {
+            sleeps_on(cq, LIMIT);
+        }
+        cq.poll().expect("the queue works")
+    });
 }

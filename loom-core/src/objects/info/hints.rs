@@ -60,10 +60,11 @@ pub struct Hints<'a> {
     pub domain_auth_key: Option<&'a [u8]>,
     /// Authorization key of the endpoint, where it is not the domain's.
     pub endpoint_auth_key: Option<&'a [u8]>,
-    /// This side's address, in the form of `addr_format`, where there is no `node` and no `service`.
+    /// This side's address, where there is no `node` and no `service`: a socket address, or a string with its zero byte, in the
+    /// form of `addr_format` if there is one. Others are refused: nobody could tell whether they are whole.
     #[doc(alias = "src_addr")]
     pub source: Option<&'a EndpointAddr>,
-    /// The peer's address, where there is no `node` and no `service`.
+    /// The peer's address, as [`Hints::source`].
     #[doc(alias = "dest_addr")]
     pub destination: Option<&'a EndpointAddr>,
     /// Host name or address: of this side with [`Hints::listen`], else of the peer.
