@@ -125,8 +125,8 @@ pub enum OpenError {
     MrMode(crate::vocabulary::MrMode),
     /// The info or address vector belongs to another provider, fabric or domain.
     OtherDomain,
-    /// The info describes an endpoint that has to be connected (`FI_EP_MSG`), or another kind that is not served.
-    Connected,
+    /// The info describes an endpoint of this kind, which is not the one that was to be opened.
+    EndpointType(crate::vocabulary::EndpointType),
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
     /// The memory may not be accessed as the region asks for.
@@ -153,7 +153,7 @@ impl fmt::Display for OpenError {
             OpenError::MrMode(mode) => write!(f, "the info asks for a registration mode that is not served: {mode}"),
             OpenError::OtherDomain => f.write_str("the info or address vector belongs to another domain"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
-            OpenError::Connected => f.write_str("the info does not describe a connectionless endpoint"),
+            OpenError::EndpointType(kind) => write!(f, "the info describes an endpoint of another kind: {kind}"),
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),
             OpenError::QueueOpen => f.write_str("a scope of borrowed memory has to be around the queues of its domain"),
             OpenError::Errno(errno) => write!(f, "the provider refused: {errno}"),

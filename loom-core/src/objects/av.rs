@@ -5,13 +5,13 @@
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use allocator_api2::alloc::Allocator;
 
 use crate::engine::peer_table::{Entry, Peer, PeerTable};
 use crate::error::OpenError;
 use crate::objects::domain::Domain;
+use crate::objects::users::Users;
 use crate::storage::{Block, array};
 use crate::transport::Transport;
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
@@ -48,8 +48,7 @@ pub struct Av<'d, T: Transport> {
     raw: T::Av,
     domain: &'d Domain<T>,
     table: PeerTable<'d>,
-    /// How many endpoints are bound.
-    users: AtomicU32,
+    users: Users,
     changing: spin::Mutex<()>,
 }
 
@@ -85,13 +84,8 @@ impl<'d, T: Transport> Av<'d, T> {
         // SAFETY: as above.
         let raw = unsafe { T::av_open(domain.raw(), capacity) }?;
         domain.child_opened();
-        let av = Av {
-            raw,
-            domain,
-            table: PeerTable::new(entries),
-            users: AtomicU32::new(0),
-            changing: spin::Mutex::new(()),
-        };
+        let av =
+            Av { raw, domain, table: PeerTable::new(entries), users: Users::none(), changing: spin::Mutex::new(()) };
         Ok(AvOwner { av, block: ManuallyDrop::new(block) })
     }
 
@@ -132,7 +126,7 @@ impl<'d, T: Transport> Av<'d, T> {
     pub fn remove(&self, peer: Peer) -> bool {
         let _changing = self.changing.lock();
         let Some(addr) = self.table.remove(peer) else { return false };
-        if self.users.load(Ordering::Acquire) == 0 {
+        if self.users.are_none() {
             // SAFETY: no endpoint is bound, and binding takes the same lock, so nothing in flight refers to it.
             let _ = unsafe { T::av_remove(&self.raw, addr) };
         }
@@ -178,19 +172,17 @@ impl<'d, T: Transport> Av<'d, T> {
         self.domain
     }
 
-    pub(crate) fn user_opened(&self) {
+    /// Counts an endpoint that is about to be opened, while nobody removes an address.
+    pub(crate) fn bind(&self) -> &Users {
         let _changing = self.changing.lock();
-        self.users.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn user_closed(&self) {
-        self.users.fetch_sub(1, Ordering::Release);
+        self.users.opened();
+        &self.users
     }
 }
 
 impl<T: Transport> fmt::Debug for Av<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Av").field("users", &self.users.load(Ordering::Relaxed)).finish_non_exhaustive()
+        f.debug_struct("Av").field("users", &self.users).finish_non_exhaustive()
     }
 }
 
@@ -219,7 +211,7 @@ impl<T: Transport, A: Allocator> fmt::Debug for AvOwner<'_, T, A> {
 
 impl<T: Transport, A: Allocator> Drop for AvOwner<'_, T, A> {
     fn drop(&mut self) {
-        if self.av.users.load(Ordering::Acquire) == 0 {
+        if self.av.users.are_none() {
             // SAFETY: no endpoint is bound and nobody borrows the vector. A failed close is not retried: the domain
             // then has a child for ever, and leaks itself.
             if unsafe { T::av_close(&self.av.raw) }.is_ok() {

@@ -8,3 +8,5 @@ pub mod endpoint;
 pub mod info;
 mod lingering;
 pub mod mr;
+mod port;
+mod users;

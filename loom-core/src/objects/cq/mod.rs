@@ -34,7 +34,8 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::{OpTable, Slot};
 use crate::objects::av::Av;
 use crate::objects::domain::Domain;
-use crate::objects::endpoint::{EndpointBuilder, Record};
+use crate::objects::endpoint::EndpointBuilder;
+use crate::objects::port::Record;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 

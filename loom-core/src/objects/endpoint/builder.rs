@@ -1,17 +1,17 @@
 //! [`EndpointBuilder`]: what an endpoint is bound to before it is enabled.
 
-#![allow(unsafe_code, reason = "opens a raw endpoint, and hands it to its record")]
+#![allow(unsafe_code, reason = "opens a raw endpoint")]
 
 use core::ptr;
 
 use super::Endpoint;
-use super::post::Limits;
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::objects::av::Av;
 use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
 use crate::objects::info::Info;
+use crate::objects::port::Port;
 use crate::transport::{Bindings, Transport};
 use crate::vocabulary::EndpointType;
 
@@ -39,7 +39,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info or the address vector belongs to another domain
-    /// - [`OpenError::Connected`] if the info describes an endpoint that has to be connected
+    /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_enable")]
@@ -53,32 +53,14 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         }
         Domain::check(info)?;
         if !matches!(info.attributes().endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
-            return Err(OpenError::Connected);
+            return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
-        let (index, record) =
-            (0u16..).zip(cq.records()).find(|(_, record)| record.is_closed()).ok_or(OpenError::TooManyEndpoints)?;
-        let (tx, rx) = cq.raw();
-        let bind = Bindings { tx, rx, av: av.raw() };
-        av.user_opened();
-        domain.lingering().endpoint_opened();
-        // SAFETY: queue and vector are open and of this domain; both outlive the endpoint: the queue closes it before
-        // itself, and the vector lives for 'd and stays open while it has users.
-        let raw = match unsafe { T::endpoint_open(domain.raw(), info.raw(), bind) } {
-            Ok(raw) => raw,
-            Err(error) => {
-                if error.left_open {
-                    // The vector keeps its user, and the queue finds out when it is dropped.
-                    record.fail(error.errno);
-                } else {
-                    av.user_closed();
-                    domain.lingering().endpoint_closed();
-                    domain.lingering().release();
-                }
-                return Err(error.errno.into());
-            }
-        };
-        // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to `av`.
-        unsafe { record.open(raw, av) };
-        Ok(Endpoint { cq, record, av, index, limits: Limits::of(info.attributes()) })
+        let port = Port::open(cq, info, av.bind(), |tx, rx| {
+            let bind = Bindings { tx, rx, av: av.raw() };
+            // SAFETY: queue and vector are open and of this domain; both outlive the endpoint: the queue closes it before
+            // itself, and the vector lives for 'd and stays open while it has users.
+            unsafe { T::endpoint_open(domain.raw(), info.raw(), bind) }
+        })?;
+        Ok(Endpoint { port, av })
     }
 }

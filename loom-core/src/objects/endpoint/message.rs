@@ -1,8 +1,5 @@
 //! Messages: what `man fi_msg` describes.
 
-#![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
-
-use super::post::needs;
 use super::{Endpoint, Source};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
@@ -22,7 +19,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     where
         B: SourceBuffer,
     {
-        self.send_with(to, None, buf)
+        self.port.send(|| self.peer(to), None, buf)
     }
 
     /// Sends a message with immediate data, which the receiver finds in its completion.
@@ -35,15 +32,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     where
         B: SourceBuffer,
     {
-        self.send_with(to, Some(data), buf)
-    }
-
-    #[inline]
-    fn send_with(&self, to: Peer, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.transmit(needs::SEND, to, data, buf, |raw, to, lent, context| {
-            // SAFETY: see `transmit`.
-            unsafe { T::send(raw, to, lent, data, context) }
-        })
+        self.port.send(|| self.peer(to), Some(data), buf)
     }
 
     /// Sends a copy of `bytes`, which can be reused at once. Nothing reports success.
@@ -53,9 +42,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     #[doc(alias = "fi_inject")]
     #[inline]
     pub fn inject(&self, to: Peer, bytes: &[u8]) -> Result<(), PostError> {
-        let to = self.injectable(needs::SEND, to, None, bytes)?;
-        // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
-        Ok(unsafe { T::inject(self.raw(), to, bytes, None) }?)
+        self.port.inject(|| self.peer(to), None, bytes)
     }
 
     /// Sends a copy of `bytes` with immediate data.
@@ -65,9 +52,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     #[doc(alias = "fi_injectdata")]
     #[inline]
     pub fn inject_data(&self, to: Peer, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
-        let to = self.injectable(needs::SEND, to, Some(data), bytes)?;
-        // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
-        Ok(unsafe { T::inject(self.raw(), to, bytes, Some(data)) }?)
+        self.port.inject(|| self.peer(to), Some(data), bytes)
     }
 
     /// Receives a message.
@@ -84,9 +69,6 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     where
         B: TargetBuffer,
     {
-        self.receive(needs::RECV, from, buf, |raw, from, lent, context| {
-            // SAFETY: see `receive`.
-            unsafe { T::recv(raw, from, lent, context) }
-        })
+        self.port.recv(|| self.source(from), buf)
     }
 }

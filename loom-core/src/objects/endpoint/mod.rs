@@ -1,26 +1,22 @@
 //! [`Endpoint`]: where messages, tagged messages and RMA operations are posted.
 
-#![allow(unsafe_code, reason = "uses and closes the raw handle in the endpoint's record")]
-
 mod builder;
 mod message;
-mod post;
-mod record;
 mod rma;
 mod tagged;
 
 use core::fmt;
 
 pub use self::builder::EndpointBuilder;
-use self::post::Limits;
-pub use self::record::Record;
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::engine::peer_table::Peer;
+use crate::error::PostError;
 use crate::objects::av::Av;
 use crate::objects::cq::Cq;
-use crate::transport::{Closing, Transport};
-use crate::vocabulary::{EndpointAddr, Errno};
+use crate::objects::port::Port;
+use crate::transport::Transport;
+use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr};
 
 /// Whose messages a receive takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +48,8 @@ impl From<Peer> for Source {
 /// - `man fi_endpoint`, `man fi_msg`, `man fi_tagged`, `man fi_rma`
 #[doc(alias = "fid_ep")]
 pub struct Endpoint<'q, 'd, T: Transport, B: Buffer> {
-    cq: &'q Cq<'d, T, B>,
-    record: &'q Record<'d, T>,
+    port: Port<'q, 'd, T, B>,
     av: &'d Av<'d, T>,
-    index: u16,
-    limits: Limits,
 }
 
 impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
@@ -67,9 +60,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     /// `ENOENT` if the operation is not in flight on this endpoint, or what the provider says.
     #[doc(alias = "fi_cancel")]
     pub fn cancel(&self, key: OpKey) -> Result<(), Errno> {
-        let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
-        // SAFETY: the endpoint is open and the context is one of its operations in flight.
-        unsafe { T::cancel(self.raw(), context) }
+        self.port.cancel(key)
     }
 
     /// The endpoint's address, for peers to insert into their address vectors.
@@ -78,20 +69,19 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     /// The provider's.
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open.
-        unsafe { T::endpoint_address(self.raw()) }
+        self.port.address()
     }
 
     /// The most bytes that the inject calls take.
     #[must_use]
     pub fn inject_size(&self) -> usize {
-        self.limits.inject_size
+        self.port.limits.inject_size
     }
 
     /// The queue that the endpoint completes into.
     #[must_use]
     pub fn cq(&self) -> &'q Cq<'d, T, B> {
-        self.cq
+        self.port.cq()
     }
 
     /// The address vector in which the endpoint finds its peers.
@@ -106,39 +96,28 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     #[inline]
     #[must_use]
     pub fn raw(&self) -> &T::Endpoint {
-        // SAFETY: the record is open from `enable` until this value is dropped.
-        unsafe { self.record.raw() }
+        self.port.raw()
     }
-}
 
-impl<T: Transport, B: Buffer> Drop for Endpoint<'_, '_, T, B> {
-    fn drop(&mut self) {
-        let (ops, domain) = (self.cq.ops(), self.cq.domain());
-        let close = || {
-            // SAFETY: the record belongs to this endpoint, which is used no more.
-            unsafe { self.record.close(domain, self.cq.in_flight_on(self.index)) }
-        };
-        let mut closed = close();
-        if let Ok(Closing::Retired) = closed {
-            self.record.cancel_all(ops.posted_on(self.index));
-            self.cq.settle(self.index);
-            closed = close();
-        }
-        // A retired endpoint is closed with its queue. If closing failed, the queue finds out when it is dropped, and
-        // does what has to be done.
-        if let Ok(Closing::Closed) = closed {
-            // What was over before the close is a completion like any other.
-            self.cq.collect();
-            // SAFETY: the endpoint is closed.
-            unsafe { ops.abandon(self.index) };
-            self.cq.note_kept();
-            domain.lingering().release();
+    #[inline]
+    fn peer(&self, peer: Peer) -> Result<FabricAddr, PostError> {
+        self.av.fabric_addr(peer).ok_or(PostError::UnknownPeer)
+    }
+
+    #[inline]
+    fn source(&self, from: Source) -> Result<FabricAddr, PostError> {
+        match from {
+            Source::Any => Ok(FabricAddr::UNSPEC),
+            Source::Peer(peer) => {
+                self.port.granted(Caps::DIRECTED_RECV)?;
+                self.peer(peer)
+            }
         }
     }
 }
 
 impl<T: Transport, B: Buffer> fmt::Debug for Endpoint<'_, '_, T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("index", &self.index).field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("port", &self.port).finish_non_exhaustive()
     }
 }

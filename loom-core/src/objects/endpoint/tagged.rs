@@ -1,8 +1,5 @@
 //! Tagged messages: what `man fi_tagged` describes.
 
-#![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
-
-use super::post::needs;
 use super::{Endpoint, Source};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
@@ -22,7 +19,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     where
         B: SourceBuffer,
     {
-        self.tagged_send_with(to, tag, None, buf)
+        self.port.tagged_send(|| self.peer(to), tag, None, buf)
     }
 
     /// Sends a tagged message with immediate data.
@@ -35,15 +32,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     where
         B: SourceBuffer,
     {
-        self.tagged_send_with(to, tag, Some(data), buf)
-    }
-
-    #[inline]
-    fn tagged_send_with(&self, to: Peer, tag: Tag, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.transmit(needs::TAGGED_SEND, to, data, buf, |raw, to, lent, context| {
-            // SAFETY: see `transmit`.
-            unsafe { T::tagged_send(raw, to, lent, data, tag, context) }
-        })
+        self.port.tagged_send(|| self.peer(to), tag, Some(data), buf)
     }
 
     /// Sends a tagged copy of `bytes`, which can be reused at once. Nothing reports success.
@@ -53,9 +42,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     #[doc(alias = "fi_tinject")]
     #[inline]
     pub fn tagged_inject(&self, to: Peer, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
-        let to = self.injectable(needs::TAGGED_SEND, to, None, bytes)?;
-        // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
-        Ok(unsafe { T::tagged_inject(self.raw(), to, bytes, None, tag) }?)
+        self.port.tagged_inject(|| self.peer(to), tag, None, bytes)
     }
 
     /// Sends a tagged copy of `bytes` with immediate data.
@@ -65,9 +52,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     #[doc(alias = "fi_tinjectdata")]
     #[inline]
     pub fn tagged_inject_data(&self, to: Peer, tag: Tag, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
-        let to = self.injectable(needs::TAGGED_SEND, to, Some(data), bytes)?;
-        // SAFETY: the endpoint is open, the peer in its vector, and the length checked.
-        Ok(unsafe { T::tagged_inject(self.raw(), to, bytes, Some(data), tag) }?)
+        self.port.tagged_inject(|| self.peer(to), tag, Some(data), bytes)
     }
 
     /// Receives a tagged message: the oldest one that `tag` accepts.
@@ -80,10 +65,6 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     where
         B: TargetBuffer,
     {
-        let tag = tag.into();
-        self.receive(needs::TAGGED_RECV, from, buf, |raw, from, lent, context| {
-            // SAFETY: see `receive`.
-            unsafe { T::tagged_recv(raw, from, lent, tag, context) }
-        })
+        self.port.tagged_recv(|| self.source(from), tag.into(), buf)
     }
 }

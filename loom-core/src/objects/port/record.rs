@@ -7,16 +7,17 @@ use core::fmt;
 use core::mem::MaybeUninit;
 
 use crate::engine::op_table::Posted;
-use crate::objects::av::Av;
 use crate::objects::domain::Domain;
+use crate::objects::users::Users;
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
 /// A place for one endpoint in the storage of its queue, so that a forgotten one is closed with the queue.
-pub struct Record<'d, T: Transport> {
+pub(crate) struct Record<'d, T: Transport> {
     state: Cell<RecordState>,
     raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
-    av: Cell<Option<&'d Av<'d, T>>>,
+    /// Those of what it is bound to.
+    users: Cell<Option<&'d Users>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl<'d, T: Transport> Record<'d, T> {
         Record {
             state: Cell::new(RecordState::Closed),
             raw: UnsafeCell::new(MaybeUninit::uninit()),
-            av: Cell::new(None),
+            users: Cell::new(None),
         }
     }
 
@@ -48,11 +49,12 @@ impl<'d, T: Transport> Record<'d, T> {
     /// Keeps an endpoint that has just been opened.
     ///
     /// # Safety
-    /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to `av`.
-    pub(super) unsafe fn open(&self, raw: T::Endpoint, av: &'d Av<'d, T>) {
+    /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to what `users`
+    /// belongs to, and counted there.
+    pub(super) unsafe fn open(&self, raw: T::Endpoint, users: &'d Users) {
         // SAFETY: the caller's promise.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
-        self.av.set(Some(av));
+        self.users.set(Some(users));
         self.state.set(RecordState::Open);
     }
 
@@ -94,11 +96,11 @@ impl<'d, T: Transport> Record<'d, T> {
             Ok(Closing::Left) => RecordState::Left,
             Err(errno) => RecordState::Failed(errno),
         });
-        // Left open, it is still bound to the vector, which then stays open too.
+        // Left open, it is still bound to the vector or event queue, which then stays open too.
         if let Ok(Closing::Closed) = closing
-            && let Some(av) = self.av.take()
+            && let Some(users) = self.users.take()
         {
-            av.user_closed();
+            users.closed();
         }
         if let Ok(Closing::Closed | Closing::Left) = closing {
             domain.lingering().endpoint_closed();

@@ -1,9 +1,8 @@
 //! What every post goes through: it is checked, and its buffer moves into the op table.
 
-use super::{Endpoint, Source};
+use super::Port;
 use crate::buffer::{Buffer, Lent};
 use crate::engine::op_table::{Kind, OpKey};
-use crate::engine::peer_table::Peer;
 use crate::error::{PostError, Rejected};
 use crate::objects::mr::RemoteRegion;
 use crate::transport::{Context, Refusal, RmaTarget, Transport};
@@ -13,19 +12,19 @@ use crate::vocabulary::{Attributes, Caps, FabricAddr, HmemIface, ImmediateData};
 pub(super) mod needs {
     use crate::vocabulary::Caps;
 
-    pub(in crate::objects::endpoint) const SEND: Caps = Caps::MSG.union(Caps::SEND);
-    pub(in crate::objects::endpoint) const RECV: Caps = Caps::MSG.union(Caps::RECV);
-    pub(in crate::objects::endpoint) const TAGGED_SEND: Caps = Caps::TAGGED.union(Caps::SEND);
-    pub(in crate::objects::endpoint) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
-    pub(in crate::objects::endpoint) const READ: Caps = Caps::RMA.union(Caps::READ);
-    pub(in crate::objects::endpoint) const WRITE: Caps = Caps::RMA.union(Caps::WRITE);
+    pub(in crate::objects::port) const SEND: Caps = Caps::MSG.union(Caps::SEND);
+    pub(in crate::objects::port) const RECV: Caps = Caps::MSG.union(Caps::RECV);
+    pub(in crate::objects::port) const TAGGED_SEND: Caps = Caps::TAGGED.union(Caps::SEND);
+    pub(in crate::objects::port) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
+    pub(in crate::objects::port) const READ: Caps = Caps::RMA.union(Caps::READ);
+    pub(in crate::objects::port) const WRITE: Caps = Caps::RMA.union(Caps::WRITE);
 }
 
 /// What a post is checked against.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     caps: Caps,
-    pub(super) inject_size: usize,
+    pub(crate) inject_size: usize,
     max_msg_size: usize,
     cq_data_size: usize,
 }
@@ -43,64 +42,49 @@ impl Limits {
 
 /// What an operation does with its buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+enum Use {
     Send,
     Receive,
 }
 
-impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
+impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
+    /// Whether something is granted.
     #[inline]
-    pub(super) fn granted(&self, caps: Caps) -> Result<(), PostError> {
+    pub(crate) fn granted(&self, caps: Caps) -> Result<(), PostError> {
         let missing = caps.difference(self.limits.caps);
         if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing)) }
     }
 
     #[inline]
-    pub(super) fn peer(&self, peer: Peer) -> Result<FabricAddr, PostError> {
-        self.av.fabric_addr(peer).ok_or(PostError::UnknownPeer)
-    }
-
-    /// Checks what can be checked before the buffer is in its slot.
-    #[inline]
-    pub(super) fn reachable(&self, caps: Caps, to: Peer, data: Option<ImmediateData>) -> Result<FabricAddr, PostError> {
-        self.granted(caps)?;
-        if let Some(data) = data
-            && !data.fits(self.limits.cq_data_size)
-        {
-            return Err(PostError::DataWidth { limit: self.limits.cq_data_size });
+    fn carries(&self, data: Option<ImmediateData>) -> Result<(), PostError> {
+        match data {
+            Some(data) if !data.fits(self.limits.cq_data_size) => {
+                Err(PostError::DataWidth { limit: self.limits.cq_data_size })
+            }
+            _ => Ok(()),
         }
-        self.peer(to)
     }
 
+    /// Checks what goes out as a copy.
     #[inline]
     pub(super) fn injectable(
         &self,
         caps: Caps,
-        to: Peer,
+        to: impl FnOnce() -> Result<FabricAddr, PostError>,
         data: Option<ImmediateData>,
         bytes: &[u8],
     ) -> Result<FabricAddr, PostError> {
         if bytes.len() > self.limits.inject_size {
             return Err(PostError::TooLong { limit: self.limits.inject_size });
         }
-        self.reachable(caps, to, data)
-    }
-
-    #[inline]
-    pub(super) fn remote(
-        &self,
-        to: FabricAddr,
-        region: &RemoteRegion,
-        offset: u64,
-        len: usize,
-    ) -> Result<RmaTarget, PostError> {
-        let addr = region.range(offset, len).ok_or(PostError::OutOfBounds)?;
-        Ok(RmaTarget { to, addr, key: region.key() })
+        self.granted(caps)?;
+        self.carries(data)?;
+        to()
     }
 
     /// Checks what a buffer has lent.
     #[inline]
-    pub(super) fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
+    fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
         let allowed = match purpose {
             Use::Send => lent.is_readable(),
             Use::Receive => lent.is_writable(),
@@ -122,51 +106,59 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
         Ok(())
     }
 
-    /// Posts something that goes out. `submit` may rely on this: the endpoint is open, the address is in its vector,
+    /// Posts something that goes out. `submit` may rely on this: the endpoint is open, the address is what `to` gave,
     /// and what is lent is readable and stays in the op table until its event or the endpoint's close.
     #[inline]
     pub(super) fn transmit(
         &self,
         caps: Caps,
-        to: Peer,
+        to: impl FnOnce() -> Result<FabricAddr, PostError>,
         data: Option<ImmediateData>,
         buf: B,
-        submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), Refusal>,
+        submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, Rejected<B>> {
-        let to = match self.reachable(caps, to, data) {
+        // What can be checked before the buffer is in its slot.
+        let to = match self.granted(caps).and_then(|()| self.carries(data)).and_then(|()| to()) {
             Ok(to) => to,
             Err(error) => return Err(Rejected { buf, error }),
         };
         self.cq.ops().post(self.index, Kind::Send, buf, |lent, context| {
             self.lendable(lent, Use::Send)?;
-            Ok(submit(self.raw(), to, lent, context)?)
+            submit(self.raw(), to, lent, context)
         })
     }
 
-    /// Posts something that comes in. `submit` may rely on this: the endpoint is open, the source is in its vector or
-    /// unspecified, and what is lent is writable and stays in the op table until its event or the endpoint's close.
+    /// Posts something that comes in. `submit` may rely on this: the endpoint is open, the address is what `from` gave,
+    /// and what is lent is writable and stays in the op table until its event or the endpoint's close.
     #[inline]
     pub(super) fn receive(
         &self,
         caps: Caps,
-        from: Source,
+        kind: Kind,
+        from: impl FnOnce() -> Result<FabricAddr, PostError>,
         buf: B,
-        submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), Refusal>,
+        submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, Rejected<B>> {
-        let from = self.granted(caps).and_then(|()| match from {
-            Source::Any => Ok(FabricAddr::UNSPEC),
-            Source::Peer(peer) => {
-                self.granted(Caps::DIRECTED_RECV)?;
-                self.peer(peer)
-            }
-        });
-        let from = match from {
+        let from = match self.granted(caps).and_then(|()| from()) {
             Ok(from) => from,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, Kind::Receive, buf, |lent, context| {
+        self.cq.ops().post(self.index, kind, buf, |lent, context| {
             self.lendable(lent, Use::Receive)?;
-            Ok(submit(self.raw(), from, lent, context)?)
+            submit(self.raw(), from, lent, context)
         })
     }
+}
+
+/// Where an RMA operation of `len` bytes goes.
+#[inline]
+pub(super) fn remote(to: FabricAddr, region: &RemoteRegion, offset: u64, len: usize) -> Result<RmaTarget, PostError> {
+    let addr = region.range(offset, len).ok_or(PostError::OutOfBounds)?;
+    Ok(RmaTarget { to, addr, key: region.key() })
+}
+
+/// The answer of a transport.
+#[inline]
+pub(super) fn taken(posted: Result<(), Refusal>) -> Result<(), PostError> {
+    Ok(posted?)
 }

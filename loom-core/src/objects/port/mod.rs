@@ -1,0 +1,127 @@
+//! [`Port`]: what endpoints of every kind have in common: a place in a queue, a raw handle, and posting through them.
+//!
+//! The kinds differ in how they say where a post goes: [`Endpoint`](super::endpoint::Endpoint) by a peer of its address
+//! vector, [`MsgEndpoint`](super::msg_endpoint::MsgEndpoint) not at all, because it is connected to one.
+
+#![allow(unsafe_code, reason = "opens, uses and closes the raw handle in the port's record")]
+
+mod message;
+mod post;
+mod record;
+mod rma;
+mod tagged;
+
+use core::fmt;
+
+pub(crate) use self::post::Limits;
+pub(crate) use self::record::Record;
+use crate::buffer::Buffer;
+use crate::engine::op_table::OpKey;
+use crate::error::OpenError;
+use crate::objects::cq::Cq;
+use crate::objects::info::Info;
+use crate::objects::users::Users;
+use crate::transport::{Closing, EndpointError, Transport};
+use crate::vocabulary::{EndpointAddr, Errno};
+
+/// An open endpoint of any kind. Dropping it closes the endpoint.
+pub(crate) struct Port<'q, 'd, T: Transport, B: Buffer> {
+    cq: &'q Cq<'d, T, B>,
+    record: &'q Record<'d, T>,
+    index: u16,
+    pub(crate) limits: Limits,
+}
+
+impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
+    /// Opens an endpoint in a free place of the queue. `open` opens it from `info` of the queue's domain, bound to the queues
+    /// that it is given and to what `users` belongs to, who count it already.
+    pub(crate) fn open(
+        cq: &'q Cq<'d, T, B>,
+        info: &Info<T>,
+        users: &'d Users,
+        open: impl FnOnce(&T::Cq, &T::Cq) -> Result<T::Endpoint, EndpointError>,
+    ) -> Result<Self, OpenError> {
+        let domain = cq.domain();
+        let place = (0u16..).zip(cq.records()).find(|(_, record)| record.is_closed());
+        let Some((index, record)) = place else {
+            users.closed();
+            return Err(OpenError::TooManyEndpoints);
+        };
+        let (tx, rx) = cq.raw();
+        domain.lingering().endpoint_opened();
+        match open(tx, rx) {
+            Ok(raw) => {
+                // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to what has the users.
+                unsafe { record.open(raw, users) };
+                Ok(Port { cq, record, index, limits: Limits::of(info.attributes()) })
+            }
+            Err(error) => {
+                if error.left_open {
+                    // What it is bound to keeps its user, and the queue finds out when it is dropped.
+                    record.fail(error.errno);
+                } else {
+                    users.closed();
+                    domain.lingering().endpoint_closed();
+                    domain.lingering().release();
+                }
+                Err(error.errno.into())
+            }
+        }
+    }
+
+    pub(crate) fn cq(&self) -> &'q Cq<'d, T, B> {
+        self.cq
+    }
+
+    /// The raw handle.
+    #[inline]
+    pub(crate) fn raw(&self) -> &T::Endpoint {
+        // SAFETY: the record is open from `open` until this value is dropped.
+        unsafe { self.record.raw() }
+    }
+
+    /// `fi_cancel`
+    pub(crate) fn cancel(&self, key: OpKey) -> Result<(), Errno> {
+        let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
+        // SAFETY: the endpoint is open and the context is one of its operations in flight.
+        unsafe { T::cancel(self.raw(), context) }
+    }
+
+    /// `fi_getname`
+    pub(crate) fn address(&self) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the endpoint is open.
+        unsafe { T::endpoint_address(self.raw()) }
+    }
+}
+
+impl<T: Transport, B: Buffer> Drop for Port<'_, '_, T, B> {
+    fn drop(&mut self) {
+        let (ops, domain) = (self.cq.ops(), self.cq.domain());
+        let close = || {
+            // SAFETY: the record belongs to this endpoint, which is used no more.
+            unsafe { self.record.close(domain, self.cq.in_flight_on(self.index)) }
+        };
+        let mut closed = close();
+        if let Ok(Closing::Retired) = closed {
+            self.record.cancel_all(ops.posted_on(self.index));
+            self.cq.settle(self.index);
+            closed = close();
+        }
+        // A retired endpoint is closed with its queue. If closing failed, the queue finds out when it is dropped, and
+        // does what has to be done.
+        if let Ok(Closing::Closed) = closed {
+            // What was over before the close is a completion like any other.
+            self.cq.collect();
+            // SAFETY: the endpoint is closed.
+            unsafe { ops.abandon(self.index) };
+            self.cq.note_kept();
+            domain.lingering().release();
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer> fmt::Debug for Port<'_, '_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Port").field("index", &self.index).field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
