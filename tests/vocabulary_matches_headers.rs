@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bitflags::Flags;
 use loom_core::vocabulary::{
-    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, EndpointType, Errno, FabricAddr,
-    HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType, Progress, Protocol,
-    ResourceMgmt, Threading, TrafficClass, WaitObj,
+    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, EndpointType, Errno, EventKind,
+    FabricAddr, HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType, Progress,
+    Protocol, ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
 
 /// The bindings that `build.rs` generated from the headers.
@@ -181,6 +181,7 @@ fn every_constant_has_the_headers_value() {
     enumeration!(all, LinkState, "FI_LINK_UP");
     enumeration!(all, ParamType, "FI_PARAM_SIZE_T");
     enumeration!(all, EndpointType, "FI_EP_RDM");
+    enumeration!(all, EventKind, "FI_CONNREQ");
     enumeration!(all, AddressFormat, "FI_FORMAT_UNSPEC");
     enumeration!(all, Protocol, "FI_PROTO_UNSPEC");
     enumeration!(all, HmemIface, "FI_HMEM_SYSTEM");

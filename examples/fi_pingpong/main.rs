@@ -1,5 +1,5 @@
 //! libfabric's `fi_pingpong`, written with loom: it plays with the original as its server or its client, over every
-//! connectionless provider.
+//! provider and kind of endpoint.
 //!
 //! ```text
 //! fi_pingpong -p 'tcp;ofi_rxm' -e rdm -c
@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout, reason = "a program that prints")]
 
 mod control;
+mod line;
 mod options;
 mod play;
 
@@ -19,6 +20,7 @@ use control::{Control, LIMIT};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{self, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::{Local, Ofi};
@@ -40,7 +42,7 @@ fn find(options: &Options, server: Option<&EndpointAddr>) -> Outcome<Info<Ofi<Lo
 }
 
 fn run(options: &Options) -> Outcome<()> {
-    let is_client = options.server.is_some();
+    let (is_client, connected) = (options.server.is_some(), options.kind == EndpointType::MSG);
     let mut control = match &options.server {
         Some(server) => Control::connect(server, options.server_port)?,
         None => Control::accept(options.listen_port())?,
@@ -53,21 +55,24 @@ fn run(options: &Options) -> Outcome<()> {
     let inject_size = attributes.tx.inject_size;
     let rules = Rules { is_client, tagged: options.tagged, check: options.check, inject_size };
     let domain = Domain::open(&info)?;
-    let av = Av::open(&domain, 2)?;
+    // One of them finds the other side.
+    let eq = connected.then(|| Eq::open(&domain, EqAttr::default())).transpose()?;
+    let av = (!connected).then(|| Av::open(&domain, 2)).transpose()?;
     cq::scope(&domain, CqAttr::<16>::new(), |cq| -> Outcome<()> {
-        let endpoint = cq.endpoint(&av).enable()?;
-        let name = endpoint.address()?;
-        control.send_name(&name)?;
-        let peer = match server {
-            Some(server) => server,
-            None => control.receive_name()?,
+        let inbox = || vec![0; longest];
+        let line = match (&eq, &av, server) {
+            (Some(eq), _, Some(server)) => line::connect(cq, eq, &info, &server, (options.tagged, inbox()))?,
+            (Some(eq), _, None) => line::accept(cq, eq, &info, &mut control, (options.tagged, inbox()))?,
+            (None, Some(av), server) => line::introduce(cq, av, server, &mut control)?,
+            (None, None, _) => unreachable!("one of them was opened"),
         };
-        let peer = av.insert(&peer)?;
-        let mut player = Player::new(cq, endpoint, peer, rules, Vec::with_capacity(LONGEST));
-        player.receive(vec![0; longest])?;
+        let mut player = Player::new(cq, line, rules, Vec::with_capacity(LONGEST));
+        if !connected {
+            player.receive(inbox())?;
+        }
         if options.kind == EndpointType::DGRAM {
             // So that the last message never finds no buffer.
-            player.receive(vec![0; longest])?;
+            player.receive(inbox())?;
         }
         println!("{:<10} {:>8} {:>8} {:>12} {:>12} {:>14}", "bytes", "sent", "ack", "time", "MB/s", "us per xfer");
         for size in options.sizes.iter().copied().filter(|size| *size <= longest) {

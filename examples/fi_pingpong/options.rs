@@ -12,7 +12,7 @@ Usage: fi_pingpong [OPTIONS]            server
 
   -p PROVIDER   libfabric's provider by its full name: shm, net, 'tcp;ofi_rxm' [libfabric's first]
   -d DOMAIN     domain by name, as lo
-  -e TYPE       endpoints: rdm or dgram [dgram]
+  -e TYPE       endpoints: rdm, dgram or msg [dgram]
   -m MODE       messages: msg or tagged [msg]
   -I NUMBER     messages each way of each size [10]
   -S SIZE       this size alone, in bytes [64,256,1024,4096,65536,1048576]
@@ -90,8 +90,8 @@ fn kind(text: &str) -> Result<EndpointType, &'static str> {
     match text {
         "rdm" => Ok(EndpointType::RDM),
         "dgram" => Ok(EndpointType::DGRAM),
-        "msg" => Err("connected endpoints are not in loom yet: rdm or dgram"),
-        _ => Err("rdm or dgram"),
+        "msg" => Ok(EndpointType::MSG),
+        _ => Err("rdm, dgram or msg"),
     }
 }
 

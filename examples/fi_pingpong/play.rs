@@ -4,17 +4,12 @@ use std::time::{Duration, Instant};
 
 use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
-use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::transport::Transport;
-use loom_core::vocabulary::Tag;
+use loom_core::transport::Connected;
 
 use crate::control::LIMIT;
-
-/// The tag of all messages, if they are tagged.
-const TAG: Tag = Tag(1234);
+use crate::line::Line;
 
 const UNDER_WAY: &str = "a message is still under way";
 
@@ -38,11 +33,10 @@ pub(crate) struct Rules {
     pub(crate) inject_size: usize,
 }
 
-/// An endpoint and its peer.
-pub(crate) struct Player<'q, 'd, T: Transport> {
+/// One side.
+pub(crate) struct Player<'q, 'd, T: Connected> {
     cq: &'q Cq<'d, T, Vec<u8>>,
-    endpoint: Endpoint<'q, 'd, T, Vec<u8>>,
-    peer: Peer,
+    line: Line<'q, 'd, T>,
     rules: Rules,
     /// While it is not under way.
     outbox: Option<Vec<u8>>,
@@ -55,16 +49,10 @@ pub(crate) struct Player<'q, 'd, T: Transport> {
     over: bool,
 }
 
-impl<'q, 'd, T: Transport> Player<'q, 'd, T> {
-    pub(crate) fn new(
-        cq: &'q Cq<'d, T, Vec<u8>>,
-        endpoint: Endpoint<'q, 'd, T, Vec<u8>>,
-        peer: Peer,
-        rules: Rules,
-        outbox: Vec<u8>,
-    ) -> Self {
+impl<'q, 'd, T: Connected> Player<'q, 'd, T> {
+    pub(crate) fn new(cq: &'q Cq<'d, T, Vec<u8>>, line: Line<'q, 'd, T>, rules: Rules, outbox: Vec<u8>) -> Self {
         let outbox = Some(outbox);
-        Player { cq, endpoint, peer, rules, outbox, sending: None, sent: 0, received: 0, size: None, over: false }
+        Player { cq, line, rules, outbox, sending: None, sent: 0, received: 0, size: None, over: false }
     }
 
     /// All messages of a size; how long they took.
@@ -123,12 +111,7 @@ impl<'q, 'd, T: Transport> Player<'q, 'd, T> {
         let deadline = Instant::now() + LIMIT;
         loop {
             let bytes = self.outbox.as_deref().ok_or(UNDER_WAY)?;
-            let injected = if self.rules.tagged {
-                self.endpoint.tagged_inject(self.peer, TAG, bytes)
-            } else {
-                self.endpoint.inject(self.peer, bytes)
-            };
-            match injected {
+            match self.line.inject(self.rules.tagged, bytes) {
                 Ok(()) => return Ok(()),
                 Err(error) => self.wait_for_room(error, deadline)?,
             }
@@ -139,12 +122,7 @@ impl<'q, 'd, T: Transport> Player<'q, 'd, T> {
         let deadline = Instant::now() + LIMIT;
         let mut outbox = self.outbox.take().ok_or(UNDER_WAY)?;
         loop {
-            let sent = if self.rules.tagged {
-                self.endpoint.tagged_send(self.peer, TAG, outbox)
-            } else {
-                self.endpoint.send(self.peer, outbox)
-            };
-            match sent {
+            match self.line.send(self.rules.tagged, outbox) {
                 Ok(key) => {
                     self.sending = Some(key);
                     return Ok(());
@@ -169,12 +147,7 @@ impl<'q, 'd, T: Transport> Player<'q, 'd, T> {
     pub(crate) fn receive(&mut self, mut inbox: Vec<u8>) -> Outcome<()> {
         let deadline = Instant::now() + LIMIT;
         loop {
-            let posted = if self.rules.tagged {
-                self.endpoint.tagged_recv(Source::Any, TAG, inbox)
-            } else {
-                self.endpoint.recv(Source::Any, inbox)
-            };
-            match posted {
+            match self.line.recv(self.rules.tagged, inbox) {
                 Ok(_) => return Ok(()),
                 Err(Rejected { buf, error }) => {
                     inbox = buf;

@@ -16,7 +16,8 @@
 //! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place.
 //! - [`objects`]: the safe API, written once: [`Info`](objects::info::Info), [`Domain`](objects::domain::Domain),
 //!   [`Av`](objects::av::Av), [`Mr`](objects::mr::Mr), [`Cq`](objects::cq::Cq),
-//!   [`Endpoint`](objects::endpoint::Endpoint). No object names a transport.
+//!   [`Endpoint`](objects::endpoint::Endpoint), and for connections [`Eq`](objects::eq::Eq) and
+//!   [`MsgEndpoint`](objects::msg_endpoint::MsgEndpoint). No object names a transport.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
 //!
 //! # What it promises
@@ -55,6 +56,9 @@
 //!   otherwise, and a promise of memory safety that holds except over them is none.
 //! - The memory of a region has a block of its own from the caller's allocator, so that it can outlive the region: libfabric
 //!   does not say when peers have stopped using a region that was closed ([`MrOwner`](objects::mr::MrOwner)).
+//! - Connections are a trait of their own ([`Connected`](transport::Connected)): the software transport has none. An event
+//!   queue takes no memory of the caller's, because it keeps nothing but a few passive endpoints; it closes these with
+//!   itself and not before, because `tcp` uses one after its close.
 //! - Only 64-bit targets: the context of an operation is one word that holds a generation and an index.
 //!
 //! # Features

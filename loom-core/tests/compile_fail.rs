@@ -18,9 +18,12 @@ use loom_core::objects::cq::{self, Cq, CqAttr, CqOwner};
 use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{self, Mr, RemoteRegion};
+use loom_core::objects::msg_endpoint::{Established, MsgEndpoint};
 use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::transport::Connected;
 use loom_core::vocabulary::{Access, EndpointAddr};
 
 /// The compiler whose messages are pinned.
@@ -30,7 +33,7 @@ const PINNED: &str = "1.95.";
 fn cases_are_refused() {
     let cases = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compile_fail")).unwrap();
     let count = cases.filter(|case| case.as_ref().unwrap().path().extension().is_some_and(|end| end == "rs")).count();
-    assert_eq!(count, CASES, "each case has a twin below, and the other way round");
+    assert_eq!(count, CASES + connections::CASES, "each case has a twin below, and the other way round");
     let version = std::process::Command::new(env!("CARGO")).arg("--version").output().unwrap();
     let version = String::from_utf8(version.stdout).unwrap();
     if !version.starts_with(&format!("cargo {PINNED}")) {
@@ -49,6 +52,38 @@ macro_rules! twins {
             $($(#[$doc])* #[test] fn $name() $body)*
         }
     };
+}
+
+/// Twins of what needs a transport with connections: they are compiled, over any such transport, and tested over libfabric
+/// (`tests/connected`).
+#[allow(dead_code, reason = "what matters is that they compile")]
+mod connections {
+    use super::*;
+
+    fn connecting_endpoint_sends<T: Connected>(endpoint: MsgEndpoint<'_, '_, T, &'static [u8], Established>) {
+        endpoint.send(b"in time").unwrap();
+    }
+
+    fn request_used_twice<T: Connected>(request: ConnectionRequest<'_, '_, T>) {
+        request.reject(b"no").unwrap();
+    }
+
+    fn request_outlives_event_queue<T: Connected>(domain: &Domain<T>) {
+        let eq = Eq::open(domain, EqAttr::default()).unwrap();
+        if let Some(EqEvent::Request(request)) = eq.poll().unwrap() {
+            request.reject(b"no").unwrap();
+        }
+        drop(eq);
+    }
+
+    fn event_queue_dropped_while_bound<T: Connected>(domain: &Domain<T>) {
+        let eq = Eq::open(domain, EqAttr::default()).unwrap();
+        let owner = Cq::<T, Box<[u8]>>::open(domain, CqAttr::<4>::new()).unwrap();
+        let endpoint = owner.msg_endpoint(&eq, domain.info()).unwrap();
+        assert!(endpoint.address().is_ok());
+    }
+
+    pub(super) const CASES: usize = 4;
 }
 
 twins! {

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use loom_core::buffer::Lent;
@@ -107,6 +107,44 @@ pub(super) unsafe fn close(fid: NonNull<sys::fid>) -> Result<(), Errno> {
     done(unsafe { close(fid.as_ptr()) })
 }
 
+/// `fi_ep_bind`, `fi_pep_bind`
+///
+/// # Safety
+/// The contract of callers: both objects are open.
+pub(super) unsafe fn bind(fid: NonNull<sys::fid>, object: NonNull<sys::fid>, flags: u64) -> Result<(), Errno> {
+    let Some(bind) = entry!(fid, ops => bind) else { return Err(Errno::ENOSYS) };
+    // SAFETY: the caller's promise.
+    done(unsafe { bind(fid.as_ptr(), object.as_ptr(), flags) })
+}
+
+/// `fi_control` with `FI_GETWAIT`.
+///
+/// # Safety
+/// The contract of callers; the object was opened with a file descriptor.
+pub(super) unsafe fn wait_fd(fid: NonNull<sys::fid>) -> Result<c_int, Errno> {
+    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
+    let mut fd: c_int = -1;
+    // SAFETY: the object is open and has a file descriptor, which is one number (the caller's promise).
+    done(unsafe { control(fid.as_ptr(), sys::FI_GETWAIT.cast_signed(), (&raw mut fd).cast()) })?;
+    if fd < 0 { Err(Errno::ENOSYS) } else { Ok(fd) }
+}
+
+/// `fi_trywait` of one object.
+///
+/// # Safety
+/// The contract of callers; the object is one of this domain or its fabric.
+pub(super) unsafe fn try_wait<L>(domain: &Domain<L>, fid: NonNull<sys::fid>) -> Result<bool, Errno> {
+    let fabric = domain.fabric();
+    let Some(try_wait) = entry!(fabric, ops => trywait) else { return Err(Errno::ENOSYS) };
+    let mut fid = fid.as_ptr();
+    // SAFETY: the fabric and the object are open (contract of callers); there is one pointer.
+    match done(unsafe { try_wait(fabric.as_ptr(), &raw mut fid, 1) }) {
+        Ok(()) => Ok(true),
+        Err(Errno::EAGAIN) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// What an opening function wrote, if it says that it succeeded.
 pub(super) fn opened<F>(code: i32, raw: *mut F) -> Result<NonNull<F>, Errno> {
     done(code)?;
@@ -161,20 +199,27 @@ pub(super) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
     unsafe { close(av.fid()) }
 }
 
-/// An address as `fi_av_insert` reads it: that function is told no length, and reads as much as the format has.
+/// An address as `fi_av_insert` and `fi_connect` read it: they are told no length, and read as much as the format has.
 ///
 /// Zeros follow, so that an address which is too short, or a string without its zero byte, is read within this array.
 #[repr(C, align(16))]
-struct Padded([u8; EndpointAddr::MAX_LEN + 64]);
+pub(super) struct Padded([u8; EndpointAddr::MAX_LEN + 64]);
+
+impl Padded {
+    pub(super) fn new(address: &EndpointAddr) -> Self {
+        let mut padded = Padded([0; _]);
+        for (to, from) in padded.0.iter_mut().zip(address.bytes()) {
+            *to = *from;
+        }
+        padded
+    }
+}
 
 pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
     if !takes(av.addr_format, address) {
         return Err(Errno::EINVAL);
     }
-    let mut padded = Padded([0; _]);
-    for (to, from) in padded.0.iter_mut().zip(address.bytes()) {
-        *to = *from;
-    }
+    let padded = Padded::new(address);
     let raw = av.fid.raw();
     let Some(insert) = entry!(raw, ops => insert) else { return Err(Errno::ENOSYS) };
     let mut peer = FabricAddr::NOTAVAIL.0;
@@ -194,11 +239,11 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     }
 }
 
-/// Whether an address may be handed to a vector that reads this format.
+/// Whether an address may be handed to an object that reads this format.
 ///
 /// What says less than the other is taken: formats that are unspecified, and `FI_SOCKADDR` and `FI_SOCKADDR_IP`, whose
 /// first bytes tell which socket address follows.
-fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
+pub(super) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     const ANY_SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP];
     const SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];
     let given = address.format();

@@ -10,7 +10,8 @@ use loom_core::transport::{Closing, Context, EndpointError, InFlight};
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
 
 use super::call::{done, entry, errno};
-use super::control::{Av, Domain, close, opened, read_address};
+use super::control::{Av, Domain, bind, close, opened, read_address};
+use super::event_queue::{Eq, Request};
 use super::info::RawInfo;
 use super::level::Handle;
 use super::queue::Cq;
@@ -31,6 +32,10 @@ impl<L> Endpoint<L> {
     pub(super) const fn raw(&self) -> NonNull<sys::fid_ep> {
         self.fid.raw()
     }
+
+    pub(super) const fn addr_format(&self) -> AddressFormat {
+        self.addr_format
+    }
 }
 
 pub(super) unsafe fn open<L>(
@@ -40,22 +45,9 @@ pub(super) unsafe fn open<L>(
     tx: &Cq<L>,
     rx: &Cq<L>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    let raw_domain = domain.raw();
-    let Some(open) = entry!(raw_domain, ops => endpoint) else { return Err(Errno::ENOSYS.into()) };
     let opened = || {
-        let mut raw = ptr::null_mut();
-        // SAFETY: the domain is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
-        let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
-        let endpoint = Endpoint {
-            fid: Handle::new(opened(code, raw)?),
-            addr_format: domain.addr_format(),
-            closable: Closable::rule(info, domain.group()),
-        };
-        // SAFETY: just opened; the others are open (contract of callers).
-        match unsafe { bind_and_enable(&endpoint, av, tx, rx) } {
-            Ok(()) => Ok(endpoint),
-            Err(errno) => Err(undone(&endpoint, errno)),
-        }
+        // SAFETY: the contract of callers.
+        unsafe { open_bound(domain, info, || {}, av.fid(), tx, rx) }
     };
     match domain.group() {
         None => opened(),
@@ -73,6 +65,53 @@ pub(super) unsafe fn open<L>(
     }
 }
 
+/// An endpoint that is to be connected: by asking for it, or by accepting a request.
+pub(super) unsafe fn open_msg<L>(
+    domain: &Domain<L>,
+    info: &RawInfo,
+    request: &mut Option<Request>,
+    eq: &Eq<L>,
+    tx: &Cq<L>,
+    rx: &Cq<L>,
+) -> Result<Endpoint<L>, EndpointError> {
+    let Some(handle) = request.as_ref().map(|request| request.0) else {
+        // SAFETY: the contract of callers.
+        return unsafe { open_bound(domain, info, || {}, eq.fid(), tx, rx) };
+    };
+    let info = info.referring_to(handle).ok_or(Errno::ENOMEM)?;
+    // Opened, the endpoint has taken over what the handle names, whatever becomes of it.
+    let taken = || *request = None;
+    // SAFETY: the contract of callers: the handle is that of a request which was not used up.
+    unsafe { open_bound(domain, &info, taken, eq.fid(), tx, rx) }
+}
+
+/// Opens an endpoint, calls `opened_it`, binds the endpoint and enables it.
+unsafe fn open_bound<L>(
+    domain: &Domain<L>,
+    info: &RawInfo,
+    opened_it: impl FnOnce(),
+    bound: NonNull<sys::fid>,
+    tx: &Cq<L>,
+    rx: &Cq<L>,
+) -> Result<Endpoint<L>, EndpointError> {
+    let raw_domain = domain.raw();
+    let Some(open) = entry!(raw_domain, ops => endpoint) else { return Err(Errno::ENOSYS.into()) };
+    let mut raw = ptr::null_mut();
+    // SAFETY: the domain is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
+    let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
+    let endpoint = Endpoint {
+        fid: Handle::new(opened(code, raw)?),
+        addr_format: domain.addr_format(),
+        closable: Closable::rule(info, domain.group()),
+    };
+    opened_it();
+    // SAFETY: just opened; the others are open (contract of callers).
+    match unsafe { bind_and_enable(&endpoint, bound, tx, rx) } {
+        Ok(()) => Ok(endpoint),
+        Err(errno) => Err(undone(&endpoint, errno)),
+    }
+}
+
 /// Closes what was just opened, because of an error.
 fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
     // SAFETY: open, without children, unknown to anybody, and not used again. A failed close is not retried.
@@ -81,31 +120,29 @@ fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
 }
 
 /// Binds without `FI_SELECTIVE_COMPLETION`: every post except inject is answered by an event.
-unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, av: &Av<L>, tx: &Cq<L>, rx: &Cq<L>) -> Result<(), Errno> {
+unsafe fn bind_and_enable<L>(
+    endpoint: &Endpoint<L>,
+    bound: NonNull<sys::fid>,
+    tx: &Cq<L>,
+    rx: &Cq<L>,
+) -> Result<(), Errno> {
+    let fid = endpoint.fid.fid();
     let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));
     let bind = |object, flags| {
         // SAFETY: all these objects are open (contract of callers).
-        unsafe { bind(endpoint, object, flags) }
+        unsafe { bind(fid, object, flags) }
     };
-    bind(av.fid(), 0)?;
+    bind(bound, 0)?;
     if tx.fid() == rx.fid() {
         bind(tx.fid(), transmit | receive)?;
     } else {
         bind(tx.fid(), transmit)?;
         bind(rx.fid(), receive)?;
     }
-    let fid = endpoint.fid.fid();
     let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
     let enable = i32::try_from(sys::FI_ENABLE).map_err(|_| Errno::EOTHER)?;
     // SAFETY: the endpoint is open and has what it needs; the command takes no argument.
     done(unsafe { control(fid.as_ptr(), enable, ptr::null_mut()) })
-}
-
-unsafe fn bind<L>(endpoint: &Endpoint<L>, object: NonNull<sys::fid>, flags: u64) -> Result<(), Errno> {
-    let fid = endpoint.fid.fid();
-    let Some(bind) = entry!(fid, ops => bind) else { return Err(Errno::ENOSYS) };
-    // SAFETY: both objects are open (contract of callers).
-    done(unsafe { bind(fid.as_ptr(), object.as_ptr(), flags) })
 }
 
 pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {

@@ -60,6 +60,18 @@ impl RawInfo {
         Some(unsafe { Self::adopt(raw) })
     }
 
+    /// A copy for opening an endpoint that accepts a request: it refers to the request, and is not to be kept. `None`
+    /// without memory.
+    pub(super) fn referring_to(&self, request: NonNull<sys::fid>) -> Option<Self> {
+        // SAFETY: valid, and only read.
+        let copy = NonNull::new(unsafe { sys::fi_dupinfo(self.as_ptr()) })?;
+        // SAFETY: just allocated for us.
+        let mut copy = unsafe { Self::adopt(copy) };
+        // SAFETY: owned, and borrowed exclusively.
+        unsafe { copy.raw.as_mut() }.handle = request.as_ptr();
+        Some(copy)
+    }
+
     /// The `fi_info`, for a call which reads it. Nothing may be written through the pointer, except by the owner of an
     /// `&mut RawInfo`.
     #[inline]

@@ -3,6 +3,68 @@
 //! [`Ofi<Local>`] and [`Ofi<Shared>`] implement [`Transport`](loom_core::transport::Transport) over every libfabric
 //! provider. Start with [`Ofi::query`]; everything else is done with the safe objects of `loom_core`.
 //!
+//! # Connections
+//!
+//! A server and a client in one thread, over `tcp`:
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//!
+//! use loom_fabric::loom_core::error::PostError;
+//! use loom_fabric::loom_core::objects::{cq, cq::CqAttr, domain::Domain, eq::{Eq, EqAttr, EqEvent}, info::Hints, msg_endpoint::CmError};
+//! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+//! use loom_fabric::ofi::{Local, Ofi};
+//!
+//! let hints = Hints {
+//!     caps: Caps::MSG,
+//!     endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+//!     provider: Some("tcp"),
+//!     node: Some("127.0.0.1"),
+//!     listen: true,
+//!     ..Hints::default()
+//! };
+//! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no connections over tcp here")?;
+//! let domain = Domain::open(&info)?;
+//! let eq = Eq::open(&domain, EqAttr::default())?;
+//! let address = eq.listen(&info)?.address()?;
+//! let hints = Hints { node: None, listen: false, destination: Some(&address), ..hints };
+//! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no way to the server")?;
+//!
+//! cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+//!     let mut connecting = Some(cq.msg_endpoint(&eq, &info)?.connect(&address, b"let me in").map_err(CmError::from)?);
+//!     let (mut accepting, mut client, mut server) = (None, None, None);
+//!     let deadline = Instant::now() + Duration::from_secs(10);
+//!     while client.is_none() || server.is_none() {
+//!         match eq.poll_for(deadline.duration_since(Instant::now()))? {
+//!             Some(EqEvent::Request(request)) => {
+//!                 assert_eq!(request.data(), b"let me in");
+//!                 accepting = Some(request.endpoint(cq, &eq)?.accept(b"welcome").map_err(CmError::from)?);
+//!             }
+//!             Some(EqEvent::Connected(event)) => {
+//!                 // Which of the two it is, the event says.
+//!                 match connecting.take().map(|endpoint| endpoint.established(&event)) {
+//!                     Some(Ok(connected)) => client = Some(connected),
+//!                     other => {
+//!                         connecting = other.and_then(Result::err);
+//!                         server = accepting.take().and_then(|endpoint| endpoint.established(&event).ok());
+//!                     }
+//!                 }
+//!             }
+//!             Some(other) => return Err(format!("not expected: {other:?}").into()),
+//!             None if Instant::now() > deadline => return Err("no connection in time".into()),
+//!             None => {}
+//!         }
+//!     }
+//!     let (client, server) = (client.ok_or("no client")?, server.ok_or("no server")?);
+//!     let received = server.recv(vec![0; 64]).map_err(PostError::from)?;
+//!     client.send(b"hello".to_vec()).map_err(PostError::from)?;
+//!     let (bytes, result) = cq.wait(received, deadline)?.ok_or("nothing came")?.into_parts();
+//!     assert_eq!(&bytes[..result?.len()], b"hello");
+//!     Ok::<_, Box<dyn std::error::Error>>(())
+//! })??;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # How it calls libfabric
 //!
 //! Most of libfabric's API is static inline C, which calls through an object's operation tables
@@ -25,14 +87,18 @@
 //! | `control` | fabric, domain, address vector, memory region |
 //! | `queue` | completion queues |
 //! | `endpoint`, `post` | endpoints; posting operations |
+//! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
-//! | `transport` | the implementation of the trait, which names all of the above |
+//! | `transport`, `connected` | the implementations of the traits, which name all of the above |
 
 mod call;
+mod connected;
+mod connection;
 mod control;
 mod decode;
 mod encode;
 mod endpoint;
+mod event_queue;
 mod info;
 mod level;
 mod list;
@@ -49,8 +115,10 @@ pub mod sys;
 mod text;
 mod transport;
 
+pub use connection::PassiveEndpoint;
 pub use control::{Av, Domain, Fabric, Mr};
 pub use endpoint::Endpoint;
+pub use event_queue::{Eq, Request};
 pub use info::RawInfo;
 pub use level::{Level, Local, Shared};
 pub use list::InfoList;

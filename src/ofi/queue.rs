@@ -5,14 +5,14 @@
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
 
 use core::alloc::Layout;
-use core::ffi::{c_char, c_int};
+use core::ffi::c_char;
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
 
-use super::call::{done, entry, errno};
-use super::control::{Domain, close, opened};
+use super::call::{entry, errno};
+use super::control::{Domain, close, opened, try_wait};
 use super::level::Handle;
 use super::{quirks, sys, text};
 
@@ -212,16 +212,6 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     }
 }
 
-/// `fi_control` with `FI_GETWAIT`, of a queue with a file descriptor.
-pub(super) unsafe fn wait_fd<L>(cq: &Cq<L>) -> Result<c_int, Errno> {
-    let fid = cq.fid();
-    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
-    let mut fd: c_int = -1;
-    // SAFETY: the queue is open (contract of callers) and was opened with a file descriptor, which is one number.
-    done(unsafe { control(fid.as_ptr(), sys::FI_GETWAIT.cast_signed(), (&raw mut fd).cast()) })?;
-    if fd < 0 { Err(Errno::ENOSYS) } else { Ok(fd) }
-}
-
 /// `fi_trywait`
 pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
     // SAFETY: the caller's contract: batch and queue are as for `poll`.
@@ -229,15 +219,8 @@ pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool
     if batch.next != batch.end {
         return Ok(false);
     }
-    let fabric = domain.fabric();
-    let Some(try_wait) = entry!(fabric, ops => trywait) else { return Err(Errno::ENOSYS) };
-    let mut fid = cq.fid().as_ptr();
-    // SAFETY: the fabric and its queue are open (contract of callers); there is one pointer.
-    match unsafe { try_wait(fabric.as_ptr(), &raw mut fid, 1) } {
-        0 => Ok(true),
-        code if code as isize == AGAIN => Ok(false),
-        code => Err(errno(code as isize)),
-    }
+    // SAFETY: the contract of callers.
+    unsafe { try_wait(domain, cq.fid()) }
 }
 
 /// `fi_cq_err_entry` with room behind it, in case that a newer library writes fields which the headers do not have.

@@ -165,7 +165,7 @@ unsafe impl<L: Level> Transport for Ofi<L> {
 
     unsafe fn cq_wait_fd(cq: &Cq<L>) -> Result<c_int, Errno> {
         // SAFETY: the contract of callers.
-        unsafe { queue::wait_fd(cq) }
+        unsafe { control::wait_fd(cq.fid()) }
     }
 
     unsafe fn cq_may_sleep(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {

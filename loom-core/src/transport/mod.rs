@@ -5,6 +5,7 @@
 
 #![allow(unsafe_code, reason = "the unsafe trait `Transport` and its contract")]
 
+pub mod connected;
 mod event;
 
 use core::alloc::Layout;
@@ -12,6 +13,7 @@ use core::borrow::Borrow;
 use core::ffi::c_int;
 use core::ptr::NonNull;
 
+pub use self::connected::Connected;
 pub use self::event::{Context, Event};
 use crate::buffer::Lent;
 use crate::objects::info::Nic;

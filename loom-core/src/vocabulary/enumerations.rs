@@ -439,6 +439,29 @@ enumeration! {
     }
 }
 
+enumeration! {
+    /// What an event queue reports.
+    ///
+    /// # References
+    /// - `man fi_eq`
+    EventKind {
+        /// Something that the application wrote itself.
+        NOTIFY = 0, "FI_NOTIFY";
+        /// A peer wants to connect to a passive endpoint.
+        CONNREQ = 1, "FI_CONNREQ";
+        /// An endpoint is connected.
+        CONNECTED = 2, "FI_CONNECTED";
+        /// An endpoint is not connected any more.
+        SHUTDOWN = 3, "FI_SHUTDOWN";
+        /// A memory region is registered.
+        MR_COMPLETE = 4, "FI_MR_COMPLETE";
+        /// Addresses were inserted into an address vector.
+        AV_COMPLETE = 5, "FI_AV_COMPLETE";
+        /// A multicast group or a collective's group was joined.
+        JOIN_COMPLETE = 6, "FI_JOIN_COMPLETE";
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

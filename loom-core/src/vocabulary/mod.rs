@@ -20,6 +20,7 @@
 )]
 
 mod attributes;
+mod cm_data;
 mod endpoint_addr;
 mod enumerations;
 mod errno;
@@ -28,10 +29,11 @@ mod values;
 mod version;
 
 pub use attributes::{Attributes, DomainAttributes, EndpointAttributes, RxAttributes, TxAttributes};
+pub use cm_data::CmData;
 pub use endpoint_addr::{AddressError, EndpointAddr};
 pub use enumerations::{
-    AddressFormat, AvType, BusType, EndpointType, HmemIface, LinkState, ParamType, Progress, Protocol, ResourceMgmt,
-    Threading, TrafficClass, WaitObj,
+    AddressFormat, AvType, BusType, EndpointType, EventKind, HmemIface, LinkState, ParamType, Progress, Protocol,
+    ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
 pub use errno::Errno;
 pub use flags::{Access, Caps, CompOrder, CompletionFlags, Mode, MrFlags, MrMode, MsgOrder, OpFlags};

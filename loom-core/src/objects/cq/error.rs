@@ -47,6 +47,13 @@ pub struct ErrorText {
 }
 
 impl ErrorText {
+    /// What `write` wrote, which says how many bytes that were.
+    pub(crate) fn written_by(write: impl FnOnce(&mut [u8]) -> usize) -> Self {
+        let mut text = ErrorText { bytes: [0; ErrorText::MAX_LEN], len: 0 };
+        text.len = write(&mut text.bytes);
+        text
+    }
+
     /// The most bytes that are kept of a text.
     pub const MAX_LEN: usize = 128;
 
@@ -78,10 +85,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     #[doc(alias = "fi_cq_strerror")]
     #[must_use]
     pub fn error_text(&self, error: &OpError) -> ErrorText {
-        let mut text = ErrorText { bytes: [0; ErrorText::MAX_LEN], len: 0 };
         let queue = self.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.tx);
-        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
-        text.len = unsafe { T::cq_error_text(queue, error.provider_errno, &mut text.bytes) };
-        text
+        ErrorText::written_by(|out| {
+            // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+            unsafe { T::cq_error_text(queue, error.provider_errno, out) }
+        })
     }
 }

@@ -91,8 +91,18 @@ impl<T: Transport> Info<T> {
 
     /// Whether both infos are of one provider, fabric and domain, and want contexts of one kind.
     pub(crate) fn same_domain(&self, other: &Self) -> bool {
+        self.same_fabric(other) && self.domain() == other.domain() && self.same_contexts(other)
+    }
+
+    /// Whether this info, which came with a request to the other's fabric, is of the other's domain. Not every provider
+    /// names itself and its fabric there.
+    pub(crate) fn requests(&self, other: &Self) -> bool {
+        self.domain() == other.domain() && self.same_contexts(other)
+    }
+
+    fn same_contexts(&self, other: &Self) -> bool {
         let contexts = |info: &Self| info.attributes.mode.intersection(Mode::CONTEXT | Mode::CONTEXT2);
-        self.same_fabric(other) && self.domain() == other.domain() && contexts(self) == contexts(other)
+        contexts(self) == contexts(other)
     }
 }
 

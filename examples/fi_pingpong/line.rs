@@ -1,0 +1,144 @@
+//! [`Line`]: what messages go over, an endpoint that knows its peer or one that is connected to it.
+
+use std::time::Instant;
+
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::Cq;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::eq::{ConnectedEvent, ConnectionRequest, Eq, EqEvent};
+use loom_core::objects::info::Info;
+use loom_core::objects::msg_endpoint::MsgEndpoint;
+use loom_core::transport::Connected;
+use loom_core::vocabulary::{EndpointAddr, Tag};
+
+use crate::control::{Control, LIMIT};
+use crate::play::Outcome;
+
+/// The tag of all messages, if they are tagged.
+const TAG: Tag = Tag(1234);
+
+/// A way to the other side.
+pub(crate) enum Line<'q, 'd, T: Connected> {
+    ToPeer(Endpoint<'q, 'd, T, Vec<u8>>, Peer),
+    Connected(MsgEndpoint<'q, 'd, T, Vec<u8>>),
+}
+
+impl<T: Connected> Line<'_, '_, T> {
+    pub(crate) fn send(&self, tagged: bool, buf: Vec<u8>) -> Result<OpKey, Rejected<Vec<u8>>> {
+        match (self, tagged) {
+            (Line::ToPeer(endpoint, peer), false) => endpoint.send(*peer, buf),
+            (Line::ToPeer(endpoint, peer), true) => endpoint.tagged_send(*peer, TAG, buf),
+            (Line::Connected(endpoint), false) => endpoint.send(buf),
+            (Line::Connected(endpoint), true) => endpoint.tagged_send(TAG, buf),
+        }
+    }
+
+    pub(crate) fn inject(&self, tagged: bool, bytes: &[u8]) -> Result<(), PostError> {
+        match (self, tagged) {
+            (Line::ToPeer(endpoint, peer), false) => endpoint.inject(*peer, bytes),
+            (Line::ToPeer(endpoint, peer), true) => endpoint.tagged_inject(*peer, TAG, bytes),
+            (Line::Connected(endpoint), false) => endpoint.inject(bytes),
+            (Line::Connected(endpoint), true) => endpoint.tagged_inject(TAG, bytes),
+        }
+    }
+
+    pub(crate) fn recv(&self, tagged: bool, buf: Vec<u8>) -> Result<OpKey, Rejected<Vec<u8>>> {
+        match self {
+            Line::ToPeer(endpoint, _) if tagged => endpoint.tagged_recv(Source::Any, TAG, buf),
+            Line::ToPeer(endpoint, _) => endpoint.recv(Source::Any, buf),
+            Line::Connected(endpoint) => recv(endpoint, tagged, buf),
+        }
+    }
+}
+
+fn recv<T: Connected, S>(
+    endpoint: &MsgEndpoint<'_, '_, T, Vec<u8>, S>,
+    tagged: bool,
+    buf: Vec<u8>,
+) -> Result<OpKey, Rejected<Vec<u8>>> {
+    if tagged { endpoint.tagged_recv(TAG, buf) } else { endpoint.recv(buf) }
+}
+
+/// The next event that `wanted` takes; everything that fails is an error.
+fn event<'e, 'd, T: Connected, V>(
+    eq: &'e Eq<'d, T>,
+    what: &str,
+    mut wanted: impl FnMut(EqEvent<'e, 'd, T>) -> Option<V>,
+) -> Outcome<V> {
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        match eq.poll()? {
+            Some(EqEvent::Failed(failure)) => return Err(format!("{what}: {}", failure.errno()).into()),
+            Some(event) => {
+                if let Some(value) = wanted(event) {
+                    return Ok(value);
+                }
+            }
+            None => {}
+        }
+    }
+    Err(format!("{what} did not come within {} s", LIMIT.as_secs()).into())
+}
+
+fn connected<T: Connected>(eq: &Eq<'_, T>) -> Outcome<ConnectedEvent> {
+    event(eq, "the connection", |event| match event {
+        EqEvent::Connected(event) => Some(event),
+        _ => None,
+    })
+}
+
+const OTHER: &str = "another endpoint was connected";
+
+/// Listens, tells the other side where, and accepts its request. A buffer is posted before, for the first message.
+pub(crate) fn accept<'q, 'd, T: Connected>(
+    cq: &'q Cq<'d, T, Vec<u8>>,
+    eq: &'d Eq<'d, T>,
+    info: &Info<T>,
+    control: &mut Control,
+    (tagged, inbox): (bool, Vec<u8>),
+) -> Outcome<Line<'q, 'd, T>> {
+    let listener = eq.listen(info)?;
+    control.send_name(&listener.address()?)?;
+    let request: ConnectionRequest<'_, '_, T> = event(eq, "the client's request", |event| match event {
+        EqEvent::Request(request) => Some(request),
+        _ => None,
+    })?;
+    let endpoint = request.endpoint(cq, eq)?;
+    recv(&endpoint, tagged, inbox).map_err(PostError::from)?;
+    let accepting = endpoint.accept(&[]).map_err(|refused| refused.error)?;
+    Ok(Line::Connected(accepting.established(&connected(eq)?).map_err(|_| OTHER)?))
+}
+
+/// Connects to the other side. A buffer is posted before, for the first message.
+pub(crate) fn connect<'q, 'd, T: Connected>(
+    cq: &'q Cq<'d, T, Vec<u8>>,
+    eq: &'d Eq<'d, T>,
+    info: &Info<T>,
+    server: &EndpointAddr,
+    (tagged, inbox): (bool, Vec<u8>),
+) -> Outcome<Line<'q, 'd, T>> {
+    let endpoint = cq.msg_endpoint(eq, info)?;
+    recv(&endpoint, tagged, inbox).map_err(PostError::from)?;
+    let connecting = endpoint.connect(server, &[]).map_err(|refused| refused.error)?;
+    Ok(Line::Connected(connecting.established(&connected(eq)?).map_err(|_| OTHER)?))
+}
+
+/// Exchanges names, and puts the other side into the address vector.
+pub(crate) fn introduce<'q, 'd, T: Connected>(
+    cq: &'q Cq<'d, T, Vec<u8>>,
+    av: &'d Av<'d, T>,
+    server: Option<EndpointAddr>,
+    control: &mut Control,
+) -> Outcome<Line<'q, 'd, T>> {
+    let endpoint = cq.endpoint(av).enable()?;
+    control.send_name(&endpoint.address()?)?;
+    let peer = match server {
+        Some(server) => server,
+        None => control.receive_name()?,
+    };
+    let peer = av.insert(&peer)?;
+    Ok(Line::ToPeer(endpoint, peer))
+}

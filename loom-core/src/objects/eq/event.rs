@@ -1,0 +1,101 @@
+//! [`EqEvent`]: what an event queue tells.
+
+use core::fmt;
+
+use super::{ConnectionRequest, Entry, Fid};
+use crate::transport::Connected;
+use crate::transport::connected::Fault;
+use crate::vocabulary::{CmData, Errno, EventKind};
+
+/// An event.
+#[derive(Debug)]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "there is no allocator to box a request with")]
+pub enum EqEvent<'e, 'd, T: Connected> {
+    /// A peer wants to connect to a passive endpoint of this queue. Dropping the request rejects it.
+    #[doc(alias = "FI_CONNREQ")]
+    Request(ConnectionRequest<'e, 'd, T>),
+    /// An endpoint is connected: see
+    /// [`MsgEndpoint::established`](crate::objects::msg_endpoint::MsgEndpoint::established).
+    #[doc(alias = "FI_CONNECTED")]
+    Connected(ConnectedEvent),
+    /// An endpoint is not connected any more, because the peer has shut the connection down, or closed its endpoint, or is
+    /// gone. Some providers tell of one's own shutdown too.
+    #[doc(alias = "FI_SHUTDOWN")]
+    Shutdown(Fid),
+    /// Something failed: an attempt to connect, for example, that the peer has rejected.
+    #[doc(alias = "fi_eq_err_entry")]
+    Failed(Failure),
+    /// The end of an operation which reports through event queues, or something that the application wrote.
+    #[doc(alias = "fi_eq_entry")]
+    Entry(Entry),
+    /// An event of a kind that loom does not know, or of a form that its kind does not have.
+    Other {
+        /// The kind.
+        kind: EventKind,
+        /// Its bytes, as far as they fit.
+        data: CmData,
+    },
+}
+
+/// An endpoint is connected.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectedEvent {
+    pub(super) endpoint: Fid,
+    pub(super) data: CmData,
+}
+
+impl ConnectedEvent {
+    /// Which endpoint.
+    #[must_use]
+    pub const fn endpoint(&self) -> Fid {
+        self.endpoint
+    }
+
+    /// What the peer gave to accept, on the side that has connected.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+/// What failed.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    pub(super) fault: Fault,
+    pub(super) data: CmData,
+}
+
+impl Failure {
+    /// The object that it was about: an endpoint, if a connection failed.
+    #[must_use]
+    pub const fn object(&self) -> Fid {
+        self.fault.object
+    }
+
+    /// The reason: `ECONNREFUSED` if the peer has rejected, or nobody listens.
+    #[must_use]
+    pub const fn errno(&self) -> Errno {
+        self.fault.errno
+    }
+
+    /// The provider's own data: what the peer gave to reject.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// The provider's whole entry.
+    #[must_use]
+    pub const fn fault(&self) -> &Fault {
+        &self.fault
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an operation on an object failed: {}", self.fault.errno)
+    }
+}
+
+impl core::error::Error for Failure {}

@@ -1,0 +1,238 @@
+//! [`Eq`]: the event queue, which tells of connections.
+//!
+//! A server listens on the queue's [`PassiveEndpoint`] and gets a [`ConnectionRequest`] for each peer; a client connects a
+//! [`MsgEndpoint`](super::msg_endpoint::MsgEndpoint) that is bound to the queue. Both are told by the queue when their
+//! endpoints are connected, and when they are not any more.
+
+#![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
+
+mod event;
+mod passive;
+mod request;
+
+use core::cell::RefCell;
+use core::ffi::c_int;
+use core::fmt;
+use core::time::Duration;
+
+use heapless::Vec;
+
+pub use self::event::{ConnectedEvent, EqEvent, Failure};
+pub use self::passive::PassiveEndpoint;
+pub use self::request::ConnectionRequest;
+use crate::error::OpenError;
+use crate::objects::cq::ErrorText;
+use crate::objects::domain::Domain;
+use crate::objects::users::Users;
+use crate::transport::Connected;
+pub use crate::transport::connected::EqAttr;
+use crate::transport::connected::{Entry, Fid, Notice};
+use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
+
+/// How many passive endpoints an event queue has room for.
+pub const LISTENERS: usize = 8;
+
+/// An event queue.
+///
+/// It stays on the thread that opened it, with everything that is bound to it. Dropping it closes its passive endpoints and
+/// then the queue. If an endpoint that was forgotten is still bound to it, it stays open, and so does its domain.
+///
+/// # References
+/// - `man fi_eq`, `man fi_cm`
+#[doc(alias = "fid_eq")]
+pub struct Eq<'d, T: Connected> {
+    raw: T::Eq,
+    domain: &'d Domain<T>,
+    attr: EqAttr,
+    users: Users,
+    /// Closed with the queue and not before: `tcp` goes on using a passive endpoint for peers which have not sent their
+    /// request yet.
+    listeners: RefCell<Vec<T::PassiveEndpoint, LISTENERS>>,
+}
+
+impl Default for EqAttr {
+    /// As many events as the provider likes, to be slept on, and none of the application's own.
+    fn default() -> Self {
+        EqAttr { size: 0, wait: WaitObj::UNSPEC, write: false }
+    }
+}
+
+/// Why an event queue cannot go on, or not with this call.
+#[derive(Clone, Copy, Debug, PartialEq, core::cmp::Eq)]
+#[non_exhaustive]
+pub enum EqError {
+    /// The provider's queue itself failed.
+    Queue(Errno),
+    /// The queue was not opened for this: with nothing to sleep on, or not for writing.
+    NotOpenedFor,
+}
+
+impl fmt::Display for EqError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EqError::Queue(errno) => write!(f, "the event queue failed: {errno}"),
+            EqError::NotOpenedFor => f.write_str("the event queue was not opened for this"),
+        }
+    }
+}
+
+impl core::error::Error for EqError {}
+
+impl<'d, T: Connected> Eq<'d, T> {
+    /// Opens an event queue on the domain's fabric.
+    ///
+    /// # Errors
+    /// [`OpenError::Errno`] if the provider refuses.
+    #[doc(alias = "fi_eq_open")]
+    pub fn open(domain: &'d Domain<T>, attr: EqAttr) -> Result<Self, OpenError> {
+        // SAFETY: the domain is open and stays so: the queue is its child.
+        let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
+        domain.child_opened();
+        Ok(Eq { raw, domain, attr, users: Users::none(), listeners: RefCell::new(Vec::new()) })
+    }
+
+    /// The next event; `Ok(None)` says that there is none.
+    ///
+    /// Connections make progress in this call, and in polls of completion queues.
+    ///
+    /// # Errors
+    /// [`EqError::Queue`]
+    #[doc(alias = "fi_eq_read")]
+    pub fn poll(&self) -> Result<Option<EqEvent<'_, 'd, T>>, EqError> {
+        self.next(None)
+    }
+
+    /// The next event, for which it sleeps so long at most. `Ok(None)` says that the time is over, or that it was woken up
+    /// for nothing. Milliseconds count; what is left of one is rounded up.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll), and [`EqError::NotOpenedFor`] if there is nothing to sleep on.
+    #[doc(alias = "fi_eq_sread")]
+    pub fn poll_for(&self, time: Duration) -> Result<Option<EqEvent<'_, 'd, T>>, EqError> {
+        if self.attr.wait == WaitObj::NONE {
+            return Err(EqError::NotOpenedFor);
+        }
+        self.next(Some(i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)))
+    }
+
+    fn next(&self, sleep: Option<i32>) -> Result<Option<EqEvent<'_, 'd, T>>, EqError> {
+        let mut data = CmData::EMPTY;
+        // SAFETY: the queue is open, and this thread is its only user.
+        let notice = match unsafe { T::eq_read(&self.raw, sleep, &mut data) } {
+            Ok(notice) => notice,
+            Err(Errno::EAVAIL) => {
+                // SAFETY: as above.
+                let fault = unsafe { T::eq_read_error(&self.raw, &mut data) }.map_err(EqError::Queue)?;
+                return Ok(fault.map(|fault| EqEvent::Failed(Failure { fault, data })));
+            }
+            Err(errno) => return Err(EqError::Queue(errno)),
+        };
+        Ok(notice.map(|notice| match notice {
+            Notice::Request { listener, info, request } => match self.listener(listener) {
+                Some(place) => EqEvent::Request(ConnectionRequest::new(self, (place, listener), info, request, data)),
+                // A passive endpoint which somebody opened past this queue.
+                None => EqEvent::Other { kind: EventKind::CONNREQ, data },
+            },
+            Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, data }),
+            Notice::Shutdown(endpoint) => EqEvent::Shutdown(endpoint),
+            Notice::Entry(entry) => EqEvent::Entry(entry),
+            Notice::Other(kind) => EqEvent::Other { kind, data },
+        }))
+    }
+
+    fn listener(&self, fid: Fid) -> Option<usize> {
+        self.listeners.borrow().iter().position(|passive| T::passive_fid(passive) == fid)
+    }
+
+    /// Writes an event, which this queue then reports as an [`EqEvent::Entry`] of kind [`EventKind::NOTIFY`].
+    ///
+    /// # Errors
+    /// [`EqError::NotOpenedFor`] unless the queue was opened for writing, or [`EqError::Queue`].
+    #[doc(alias = "fi_eq_write")]
+    pub fn notify(&self, context: u64, data: u64) -> Result<(), EqError> {
+        if !self.attr.write {
+            return Err(EqError::NotOpenedFor);
+        }
+        // SAFETY: the queue is open, and this thread is its only user.
+        unsafe { T::eq_notify(&self.raw, context, data) }.map_err(EqError::Queue)
+    }
+
+    /// The provider's text for a failure.
+    #[doc(alias = "fi_eq_strerror")]
+    #[must_use]
+    pub fn error_text(&self, failure: &Failure) -> ErrorText {
+        ErrorText::written_by(|out| {
+            // SAFETY: the queue is open, and this thread is its only user.
+            unsafe { T::eq_error_text(&self.raw, failure.fault.provider_errno, &failure.data, out) }
+        })
+    }
+
+    /// The file descriptor that becomes readable when the queue may have something, for a program that sleeps on many.
+    /// Before sleeping on it, ask [`may_sleep`](Self::may_sleep). It is the queue's, which closes it.
+    ///
+    /// # Errors
+    /// [`EqError::NotOpenedFor`] if the queue was not opened with [`WaitObj::FD`], or [`EqError::Queue`].
+    #[doc(alias = "FI_GETWAIT")]
+    pub fn wait_fd(&self) -> Result<c_int, EqError> {
+        if self.attr.wait != WaitObj::FD {
+            return Err(EqError::NotOpenedFor);
+        }
+        // SAFETY: the queue is open, has a descriptor, and this thread is its only user.
+        unsafe { T::eq_wait_fd(&self.raw) }.map_err(EqError::Queue)
+    }
+
+    /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
+    /// ask again.
+    ///
+    /// # Errors
+    /// As [`wait_fd`](Self::wait_fd).
+    #[doc(alias = "fi_trywait")]
+    pub fn may_sleep(&self) -> Result<bool, EqError> {
+        if self.attr.wait != WaitObj::FD {
+            return Err(EqError::NotOpenedFor);
+        }
+        // SAFETY: as above; the queue was opened on this domain.
+        unsafe { T::eq_may_sleep(self.domain.raw(), &self.raw) }.map_err(EqError::Queue)
+    }
+
+    /// The queue's parent.
+    #[must_use]
+    pub fn domain(&self) -> &'d Domain<T> {
+        self.domain
+    }
+
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::Eq {
+        &self.raw
+    }
+
+    /// Counts an endpoint that is about to be opened.
+    pub(crate) fn bind(&self) -> &Users {
+        self.users.opened();
+        &self.users
+    }
+}
+
+impl<T: Connected> Drop for Eq<'_, T> {
+    fn drop(&mut self) {
+        if !self.users.are_none() {
+            return;
+        }
+        let closed = self.listeners.get_mut().iter().all(|passive| {
+            // SAFETY: closed once, here; requests borrow the queue, and so are gone.
+            unsafe { T::passive_close(passive) }.is_ok()
+        });
+        // SAFETY: nothing is bound to the queue any more. A failed close is not retried: the domain then has a child for
+        // ever, and leaks itself.
+        if closed && unsafe { T::eq_close(&self.raw) }.is_ok() {
+            self.domain.child_closed();
+        }
+    }
+}
+
+impl<T: Connected> fmt::Debug for Eq<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Eq").field("attr", &self.attr).field("users", &self.users).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! [`ConnectionRequest`]: a peer that wants to connect.
+
+#![allow(unsafe_code, reason = "rejects through a raw handle")]
+
+use core::fmt;
+
+use super::{Eq, Fid};
+use crate::buffer::Buffer;
+use crate::error::OpenError;
+use crate::objects::cq::Cq;
+use crate::objects::info::Info;
+use crate::objects::msg_endpoint::{CmError, MsgEndpoint, Refused, Requested};
+use crate::transport::Connected;
+use crate::vocabulary::{CmData, EndpointAddr};
+
+/// A peer's request for a connection, to be accepted with an endpoint or rejected. Dropping it rejects it.
+///
+/// # References
+/// - `man fi_cm`
+#[doc(alias = "FI_CONNREQ")]
+pub struct ConnectionRequest<'e, 'd, T: Connected> {
+    eq: &'e Eq<'d, T>,
+    /// Which of the queue's passive endpoints it was made to.
+    listener: (usize, Fid),
+    info: Info<T>,
+    /// Until an endpoint has taken it.
+    request: Option<T::Request>,
+    data: CmData,
+}
+
+impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
+    pub(super) fn new(
+        eq: &'e Eq<'d, T>,
+        listener: (usize, Fid),
+        info: T::Info,
+        request: T::Request,
+        data: CmData,
+    ) -> Self {
+        ConnectionRequest { eq, listener, info: Info::from_raw(info), request: Some(request), data }
+    }
+
+    /// What the peer gave to connect.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// What the endpoint is opened from.
+    #[must_use]
+    pub fn info(&self) -> &Info<T> {
+        &self.info
+    }
+
+    /// The peer's address, where the provider tells.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<EndpointAddr> {
+        self.info.destination_address()
+    }
+
+    /// The passive endpoint that it was made to.
+    #[must_use]
+    pub const fn listener(&self) -> Fid {
+        self.listener.1
+    }
+
+    /// Opens an endpoint for the connection, which completes into `cq` and has its events in `eq`: this queue, or another of
+    /// the same domain. Receives can be posted on it before it accepts.
+    ///
+    /// # Errors
+    /// Those of [`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint); the request is rejected then.
+    #[doc(alias = "fi_endpoint")]
+    pub fn endpoint<'q, 'c, B: Buffer>(
+        mut self,
+        cq: &'q Cq<'c, T, B>,
+        eq: &'c Eq<'c, T>,
+    ) -> Result<MsgEndpoint<'q, 'c, T, B, Requested>, OpenError> {
+        if !core::ptr::eq(self.eq.domain, cq.domain()) {
+            return Err(OpenError::OtherDomain);
+        }
+        let endpoint = MsgEndpoint::for_request(cq, eq, &self.info, &mut self.request)?;
+        self.request = None;
+        Ok(endpoint)
+    }
+
+    /// Rejects the request. The peer finds `data` in its [`Failure`](super::Failure), if its provider carries it there.
+    ///
+    /// # Errors
+    /// [`CmError`]; the request comes back.
+    #[doc(alias = "fi_reject")]
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the request with")]
+    pub fn reject(mut self, data: &[u8]) -> Result<(), Refused<Self>> {
+        match self.try_reject(data) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Refused { what: self, error }),
+        }
+    }
+
+    fn try_reject(&mut self, data: &[u8]) -> Result<(), CmError> {
+        if !data.is_empty() {
+            let limit = self.eq.with_listener(self.listener.0, |passive| {
+                // SAFETY: the passive endpoint is open as long as the queue.
+                unsafe { T::passive_cm_data_size(passive) }
+            });
+            CmError::check(data, limit)?;
+        }
+        self.eq.with_listener(self.listener.0, |passive| {
+            let Some(request) = self.request.take() else { return Ok(()) };
+            // SAFETY: as above; the request was made to it and is used up here, and the data is not too long.
+            unsafe { T::reject(passive, request, data) }
+        })?;
+        Ok(())
+    }
+}
+
+impl<T: Connected> Drop for ConnectionRequest<'_, '_, T> {
+    fn drop(&mut self) {
+        // If that fails, nothing is left that could be done: the peer's attempt ends when it gives up.
+        let _ = self.try_reject(&[]);
+    }
+}
+
+impl<T: Connected> fmt::Debug for ConnectionRequest<'_, '_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionRequest")
+            .field("listener", &self.listener.1)
+            .field("peer_address", &self.peer_address())
+            .field("data", &self.data)
+            .finish_non_exhaustive()
+    }
+}

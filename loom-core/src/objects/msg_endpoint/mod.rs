@@ -1,0 +1,283 @@
+//! [`MsgEndpoint`]: an endpoint that is connected to one other.
+//!
+//! A client opens one ([`Cq::msg_endpoint`](super::cq::CqBody::msg_endpoint)) and connects it; a server opens one for a
+//! peer's request ([`ConnectionRequest::endpoint`](super::eq::ConnectionRequest::endpoint)) and accepts. Both are connected
+//! when the event queue says so. The state is a type: what an endpoint cannot do yet, it has no method for.
+//!
+//! | state | how it is left |
+//! |---|---|
+//! | [`Idle`] | [`connect`](MsgEndpoint::connect) |
+//! | [`Requested`] | [`accept`](MsgEndpoint::accept) |
+//! | [`Connecting`] | [`established`](MsgEndpoint::established), with the event that says so |
+//! | [`Established`] | dropping it |
+//!
+//! Receives can be posted in every state, so that there is room for what the peer sends first.
+
+#![allow(unsafe_code, reason = "opens and uses raw handles")]
+
+mod error;
+mod message;
+mod rma;
+mod tagged;
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr;
+
+pub use self::error::{CmError, Refused};
+use crate::buffer::Buffer;
+use crate::engine::op_table::OpKey;
+use crate::error::{OpenError, PostError};
+use crate::objects::cq::Cq;
+use crate::objects::domain::Domain;
+use crate::objects::eq::{ConnectedEvent, Eq};
+use crate::objects::info::Info;
+use crate::objects::port::Port;
+use crate::transport::Connected;
+use crate::transport::connected::{Fid, MsgBindings};
+use crate::vocabulary::{EndpointAddr, EndpointType, Errno, FabricAddr};
+
+/// Not connected yet.
+#[derive(Debug)]
+pub enum Idle {}
+
+/// Opened for a peer's request, which it has not accepted yet.
+#[derive(Debug)]
+pub enum Requested {}
+
+/// Between connecting or accepting and the event that says how it went.
+#[derive(Debug)]
+pub enum Connecting {}
+
+/// Connected.
+#[derive(Debug)]
+pub enum Established {}
+
+/// A connection-oriented endpoint (`FI_EP_MSG`), in one of four states.
+///
+/// Posts are those of a connectionless [`Endpoint`](super::endpoint::Endpoint), but without an address. When the connection
+/// ends, by [`shutdown`](Self::shutdown), by the peer, or because the network fails, operations in flight complete with an
+/// error, or come back when the endpoint is dropped; posts from then on are refused, or complete with an error (but
+/// `sockets` reports what fits into its buffers as sent).
+///
+/// # References
+/// - `man fi_endpoint`, `man fi_cm`
+#[doc(alias = "FI_EP_MSG")]
+#[doc(alias = "fid_ep")]
+pub struct MsgEndpoint<'q, 'd, T: Connected, B: Buffer, S = Established> {
+    port: Port<'q, 'd, T, B>,
+    fid: Fid,
+    /// How many bytes connecting and accepting carry.
+    cm_data_size: Result<usize, Errno>,
+    state: PhantomData<S>,
+}
+
+/// A connected endpoint has one peer, and no address for it.
+#[expect(clippy::unnecessary_wraps, reason = "what posts ask for the address")]
+const fn the_peer() -> Result<FabricAddr, PostError> {
+    Ok(FabricAddr::UNSPEC)
+}
+
+impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
+    /// Opens an endpoint that is to be connected, completes into this queue, and has its events in `eq`.
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the info or the event queue belongs to another domain
+    /// - [`OpenError::EndpointType`] if the info describes an endpoint without connections
+    /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
+    /// - [`OpenError::Errno`] if the provider refuses
+    #[doc(alias = "fi_endpoint")]
+    pub fn msg_endpoint<'q>(
+        &'q self,
+        eq: &'d Eq<'d, T>,
+        info: &Info<T>,
+    ) -> Result<MsgEndpoint<'q, 'd, T, B, Idle>, OpenError> {
+        if !info.same_domain(self.domain().info()) {
+            return Err(OpenError::OtherDomain);
+        }
+        MsgEndpoint::open(self, eq, info, &mut None)
+    }
+}
+
+impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
+    /// Opens an endpoint from an info of the queue's domain, for a request if there is one.
+    fn open(
+        cq: &'q Cq<'d, T, B>,
+        eq: &'d Eq<'d, T>,
+        info: &Info<T>,
+        request: &mut Option<T::Request>,
+    ) -> Result<Self, OpenError> {
+        let domain = cq.domain();
+        if !ptr::eq(eq.domain(), domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        Domain::check(info)?;
+        if info.attributes().endpoint.kind != EndpointType::MSG {
+            return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
+        }
+        let port = Port::open(cq, info, eq.bind(), |tx, rx| {
+            let bind = MsgBindings { tx, rx, eq: eq.raw() };
+            // SAFETY: the queues are open and of this domain, and outlive the endpoint: the completion queue closes it before
+            // itself, and the event queue lives for 'd and stays open while it has users. The request is one of an event
+            // queue that is open (`ConnectionRequest` borrows it).
+            unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
+        })?;
+        // SAFETY: the endpoint is open.
+        let cm_data_size = unsafe { T::cm_data_size(port.raw()) };
+        Ok(MsgEndpoint { fid: T::endpoint_fid(port.raw()), port, cm_data_size, state: PhantomData })
+    }
+
+    fn into_state<N>(self) -> MsgEndpoint<'q, 'd, T, B, N> {
+        let MsgEndpoint { port, fid, cm_data_size, state: _ } = self;
+        MsgEndpoint { port, fid, cm_data_size, state: PhantomData }
+    }
+
+    /// What events name this endpoint by, as long as it is open.
+    #[must_use]
+    pub fn fid(&self) -> Fid {
+        self.fid
+    }
+
+    /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
+    /// happened if it was too late, or if the provider cannot cancel this kind of operation.
+    ///
+    /// # Errors
+    /// `ENOENT` if the operation is not in flight on this endpoint, or what the provider says.
+    #[doc(alias = "fi_cancel")]
+    pub fn cancel(&self, key: OpKey) -> Result<(), Errno> {
+        self.port.cancel(key)
+    }
+
+    /// The endpoint's own address.
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_getname")]
+    pub fn address(&self) -> Result<EndpointAddr, Errno> {
+        self.port.address()
+    }
+
+    /// The most bytes that the inject calls take.
+    #[must_use]
+    pub fn inject_size(&self) -> usize {
+        self.port.limits.inject_size
+    }
+
+    /// The most bytes that [`connect`](MsgEndpoint::connect) and [`accept`](MsgEndpoint::accept) take along.
+    ///
+    /// # Errors
+    /// The provider's, if it does not tell.
+    #[doc(alias = "FI_OPT_CM_DATA_SIZE")]
+    pub fn cm_data_size(&self) -> Result<usize, Errno> {
+        self.cm_data_size
+    }
+
+    /// The queue that the endpoint completes into.
+    #[must_use]
+    pub fn cq(&self) -> &'q Cq<'d, T, B> {
+        self.port.cq()
+    }
+
+    /// The raw handle, for posting what loom does not wrap.
+    ///
+    /// Events of contexts that the op table did not give out are counted as strays and otherwise ignored.
+    #[inline]
+    #[must_use]
+    pub fn raw(&self) -> &T::Endpoint {
+        self.port.raw()
+    }
+}
+
+impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
+    /// Asks for a connection to a passive endpoint. `data` goes along, for the peer's
+    /// [`ConnectionRequest::data`](super::eq::ConnectionRequest::data).
+    ///
+    /// # Errors
+    /// [`CmError`]; the endpoint comes back. A peer that rejects, or cannot be reached, is an event.
+    #[doc(alias = "fi_connect")]
+    pub fn connect(
+        self,
+        to: &EndpointAddr,
+        data: &[u8],
+    ) -> Result<MsgEndpoint<'q, 'd, T, B, Connecting>, Refused<Self>> {
+        let connected = CmError::check(data, self.cm_data_size).and_then(|()| {
+            // SAFETY: the endpoint is open, and the data is not too long.
+            Ok(unsafe { T::connect(self.raw(), to, data) }?)
+        });
+        match connected {
+            Ok(()) => Ok(self.into_state()),
+            Err(error) => Err(Refused { what: self, error }),
+        }
+    }
+}
+
+impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
+    /// Opens an endpoint for a request to the fabric of the queue's domain.
+    pub(crate) fn for_request(
+        cq: &'q Cq<'d, T, B>,
+        eq: &'d Eq<'d, T>,
+        info: &Info<T>,
+        request: &mut Option<T::Request>,
+    ) -> Result<Self, OpenError> {
+        if !info.requests(cq.domain().info()) {
+            return Err(OpenError::OtherDomain);
+        }
+        MsgEndpoint::open(cq, eq, info, request)
+    }
+
+    /// Accepts the request. `data` goes along, for the peer's
+    /// [`ConnectedEvent::data`](super::eq::ConnectedEvent::data).
+    ///
+    /// # Errors
+    /// [`CmError`]; the endpoint comes back.
+    #[doc(alias = "fi_accept")]
+    pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'q, 'd, T, B, Connecting>, Refused<Self>> {
+        let accepted = CmError::check(data, self.cm_data_size).and_then(|()| {
+            // SAFETY: the endpoint is open, was opened for a request, and the data is not too long.
+            Ok(unsafe { T::accept(self.raw(), data) }?)
+        });
+        match accepted {
+            Ok(()) => Ok(self.into_state()),
+            Err(error) => Err(Refused { what: self, error }),
+        }
+    }
+}
+
+impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Connecting> {
+    /// The connected endpoint, if the event is about this one.
+    ///
+    /// # Errors
+    /// The endpoint as it was, if the event is about another.
+    pub fn established(self, event: &ConnectedEvent) -> Result<MsgEndpoint<'q, 'd, T, B, Established>, Self> {
+        if event.endpoint() == self.fid { Ok(self.into_state()) } else { Err(self) }
+    }
+}
+
+impl<T: Connected, B: Buffer> MsgEndpoint<'_, '_, T, B, Established> {
+    /// Ends the connection: the peer's event queue reports it. Operations in flight complete with an error, or come back
+    /// when the endpoint is dropped; what was sent before arrives, if the provider says so.
+    ///
+    /// # Errors
+    /// The provider's: `ENOTCONN`, for example, if the connection has ended already.
+    #[doc(alias = "fi_shutdown")]
+    pub fn shutdown(&self) -> Result<(), Errno> {
+        // SAFETY: the endpoint is open and was connected.
+        unsafe { T::shutdown(self.raw()) }
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// The provider's: `ENOTCONN`, for example, if the connection has ended.
+    #[doc(alias = "fi_getpeer")]
+    pub fn peer_address(&self) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the endpoint is open and was connected.
+        unsafe { T::peer_address(self.raw()) }
+    }
+}
+
+impl<T: Connected, B: Buffer, S> fmt::Debug for MsgEndpoint<'_, '_, T, B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MsgEndpoint").field("fid", &self.fid).field("port", &self.port).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,247 @@
+//! [`Connected`]: transports with endpoints that have to be connected, and the event queues that tell of it.
+
+use core::ffi::c_int;
+
+use super::{EndpointError, Transport};
+use crate::vocabulary::{CmData, EndpointAddr, Errno, EventKind, WaitObj};
+
+/// Tells an open object from every other one that is open: what an event is about. The address of its `struct fid`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "fid_t")]
+pub struct Fid(u64);
+
+impl Fid {
+    /// The object with this address; nothing is done with the number but comparing it.
+    #[must_use]
+    pub const fn from_addr(addr: u64) -> Self {
+        Fid(addr)
+    }
+
+    /// The object's address.
+    #[must_use]
+    pub const fn addr(self) -> u64 {
+        self.0
+    }
+}
+
+/// How an event queue is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_eq_attr")]
+pub struct EqAttr {
+    /// For how many events there has to be room at least; zero leaves it to the provider.
+    pub size: usize,
+    /// What to sleep on until there is something.
+    pub wait: WaitObj,
+    /// Whether the application writes events of its own; not every provider lets it.
+    #[doc(alias = "FI_WRITE")]
+    pub write: bool,
+}
+
+/// One event, as a transport reports it. Data that came with it goes elsewhere.
+#[derive(Debug)]
+pub enum Notice<T: Connected> {
+    /// [`EventKind::CONNREQ`]: accepted with an endpoint, or rejected.
+    Request {
+        /// The passive endpoint.
+        listener: Fid,
+        /// What the endpoint is to be opened from.
+        info: T::Info,
+        /// What names the request to the provider.
+        request: T::Request,
+    },
+    /// [`EventKind::CONNECTED`]
+    Connected(Fid),
+    /// [`EventKind::SHUTDOWN`]
+    Shutdown(Fid),
+    /// The end of an operation on an object, or something that the application wrote.
+    Entry(Entry),
+    /// An event of another kind, or in another form than its kind has; its bytes are data.
+    Other(EventKind),
+}
+
+/// `fi_eq_entry`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_eq_entry")]
+pub struct Entry {
+    /// What has ended.
+    pub kind: EventKind,
+    /// The object it was about.
+    pub object: Fid,
+    /// What was given to the operation.
+    pub context: u64,
+    /// What the kind says: how many addresses were inserted, for example.
+    pub data: u64,
+}
+
+/// An operation on an object that failed; the provider's own data goes elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_eq_err_entry")]
+pub struct Fault {
+    /// The object.
+    pub object: Fid,
+    /// What was given to the operation.
+    pub context: u64,
+    /// What the operation says: the index of an address, for example.
+    pub data: u64,
+    /// The reason; never zero.
+    pub errno: Errno,
+    /// The provider's own number.
+    pub provider_errno: i32,
+}
+
+/// A transport with connection-oriented endpoints (`FI_EP_MSG`).
+///
+/// # Contract of callers
+///
+/// That of [`Transport`], and:
+///
+/// - event queues are children of their domain, passive endpoints of their event queue, endpoints of the event queue that
+///   they are bound to;
+/// - an event queue, the passive endpoints and the endpoints bound to it are used by one thread at a time;
+/// - a request is used with the event queue open that reported it, and used up once.
+///
+/// # Safety
+///
+/// Implementations promise what [`Transport`] does, and:
+///
+/// - a notice of a request, or of an endpoint that is connected, is reported for what has happened and never invented;
+/// - posts on an endpoint that is not connected, or not any more, fail or are cancelled, and touch nothing afterwards.
+pub unsafe trait Connected: Transport {
+    /// `fid_eq`
+    type Eq;
+    /// `fid_pep`
+    type PassiveEndpoint;
+    /// A peer's wish to connect (`fi_info.handle`), until it was accepted or rejected.
+    type Request;
+
+    /// `fi_eq_open` on the fabric of a domain.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn eq_open(domain: &Self::Domain, attr: EqAttr) -> Result<Self::Eq, Errno>;
+    /// `fi_close` of an event queue.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn eq_close(eq: &Self::Eq) -> Result<(), Errno>;
+    /// `fi_eq_read`; with a number of milliseconds `fi_eq_sread`, which sleeps so long at most. What came with the event is
+    /// written to `data`.
+    ///
+    /// # Errors
+    /// `EAVAIL` if the next event is to be had from [`eq_read_error`](Self::eq_read_error); anything else is an error of the
+    /// queue itself.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn eq_read(eq: &Self::Eq, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Notice<Self>>, Errno>;
+    /// `fi_eq_readerr`; the provider's own data is written to `data`.
+    ///
+    /// # Errors
+    /// One of the queue itself.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn eq_read_error(eq: &Self::Eq, data: &mut CmData) -> Result<Option<Fault>, Errno>;
+    /// `fi_eq_strerror`: writes the provider's text for its own error number, and returns how many bytes it wrote.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn eq_error_text(eq: &Self::Eq, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize;
+    /// `fi_eq_write` of an [`EventKind::NOTIFY`].
+    ///
+    /// # Safety
+    /// The contract of callers; the queue was opened for writing.
+    unsafe fn eq_notify(eq: &Self::Eq, context: u64, data: u64) -> Result<(), Errno>;
+    /// The file descriptor that is readable when the queue may have an event; `fi_control` with `FI_GETWAIT`.
+    ///
+    /// # Safety
+    /// The contract of callers; the queue was opened with one.
+    unsafe fn eq_wait_fd(eq: &Self::Eq) -> Result<c_int, Errno>;
+    /// Whether nothing is lost by sleeping on the file descriptor now; `fi_trywait`.
+    ///
+    /// # Safety
+    /// The contract of callers; the queue was opened with one, on `domain`.
+    unsafe fn eq_may_sleep(domain: &Self::Domain, eq: &Self::Eq) -> Result<bool, Errno>;
+
+    /// `fi_passive_ep`, `fi_pep_bind` and `fi_listen`. On error nothing is left open, or the error says so.
+    ///
+    /// # Safety
+    /// The contract of callers; the queue is one of `domain`.
+    unsafe fn passive_open(
+        domain: &Self::Domain,
+        info: &Self::Info,
+        eq: &Self::Eq,
+    ) -> Result<Self::PassiveEndpoint, EndpointError>;
+    /// `fi_close` of a passive endpoint.
+    ///
+    /// # Safety
+    /// The contract of callers; requests to it are not used any more.
+    unsafe fn passive_close(passive: &Self::PassiveEndpoint) -> Result<(), Errno>;
+    /// What its events name.
+    fn passive_fid(passive: &Self::PassiveEndpoint) -> Fid;
+    /// `fi_getname`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn passive_address(passive: &Self::PassiveEndpoint) -> Result<EndpointAddr, Errno>;
+    /// How many bytes a rejection carries (`FI_OPT_CM_DATA_SIZE`).
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn passive_cm_data_size(passive: &Self::PassiveEndpoint) -> Result<usize, Errno>;
+    /// `fi_reject`
+    ///
+    /// # Safety
+    /// The contract of callers; the request was made to this endpoint, and `data` is not longer than what is carried.
+    unsafe fn reject(passive: &Self::PassiveEndpoint, request: Self::Request, data: &[u8]) -> Result<(), Errno>;
+
+    /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` of an endpoint that is to be connected, or that accepts a request, which it
+    /// then takes. On error nothing is left open, or the error says so.
+    ///
+    /// # Safety
+    /// The contract of callers; the queues belong to `domain`.
+    unsafe fn msg_endpoint_open(
+        domain: &Self::Domain,
+        info: &Self::Info,
+        request: &mut Option<Self::Request>,
+        bind: MsgBindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError>;
+    /// What its events name.
+    fn endpoint_fid(endpoint: &Self::Endpoint) -> Fid;
+    /// How many bytes connecting and accepting carry (`FI_OPT_CM_DATA_SIZE`).
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn cm_data_size(endpoint: &Self::Endpoint) -> Result<usize, Errno>;
+    /// `fi_connect`
+    ///
+    /// # Safety
+    /// The contract of callers; `data` is not longer than what is carried.
+    unsafe fn connect(endpoint: &Self::Endpoint, to: &EndpointAddr, data: &[u8]) -> Result<(), Errno>;
+    /// `fi_accept`
+    ///
+    /// # Safety
+    /// The contract of callers; the endpoint was opened for a request, and `data` is not longer than what is carried.
+    unsafe fn accept(endpoint: &Self::Endpoint, data: &[u8]) -> Result<(), Errno>;
+    /// `fi_shutdown`
+    ///
+    /// # Safety
+    /// The contract of callers; the endpoint was connected.
+    unsafe fn shutdown(endpoint: &Self::Endpoint) -> Result<(), Errno>;
+    /// `fi_getpeer`
+    ///
+    /// # Safety
+    /// The contract of callers; the endpoint was connected.
+    unsafe fn peer_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno>;
+}
+
+/// What a connection-oriented endpoint is bound to before it is enabled.
+#[derive(Debug)]
+pub struct MsgBindings<'a, T: Connected> {
+    /// Where transmit completions go.
+    pub tx: &'a T::Cq,
+    /// Where receive completions and peers' events go; the same queue as `tx`, or another.
+    pub rx: &'a T::Cq,
+    /// Where events of the connection go.
+    pub eq: &'a T::Eq,
+}

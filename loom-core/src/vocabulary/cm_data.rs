@@ -1,0 +1,65 @@
+//! [`CmData`]: what an application sends along when it connects, accepts or rejects.
+
+use core::fmt;
+use core::ops::Deref;
+
+/// Bytes that came with an event of a connection: what the peer gave to connect, accept or reject.
+///
+/// An underlying protocol may pad them with zeros.
+#[derive(Clone, Copy)]
+pub struct CmData {
+    bytes: [u8; CmData::MAX_LEN],
+    len: usize,
+}
+
+impl CmData {
+    /// The most bytes that can be here. Providers carry less: `tcp` and `sockets` 256, the others fewer.
+    pub const MAX_LEN: usize = 512;
+
+    /// No bytes.
+    pub const EMPTY: Self = CmData { bytes: [0; CmData::MAX_LEN], len: 0 };
+
+    /// A copy of `bytes`, if they are not more than [`CmData::MAX_LEN`].
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Option<Self> {
+        let mut data = CmData::EMPTY;
+        data.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        data.len = bytes.len();
+        Some(data)
+    }
+}
+
+impl Deref for CmData {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl PartialEq for CmData {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for CmData {}
+
+impl fmt::Debug for CmData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_kept_as_far_as_there_is_room() {
+        assert!(CmData::EMPTY.is_empty());
+        assert_eq!(CmData::new(b"hello").as_deref(), Some(&b"hello"[..]));
+        assert_eq!(CmData::new(&[7; CmData::MAX_LEN]).map(|data| data.len()), Some(CmData::MAX_LEN));
+        assert_eq!(CmData::new(&[7; CmData::MAX_LEN + 1]), None);
+    }
+}

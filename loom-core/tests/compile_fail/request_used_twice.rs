@@ -1,0 +1,11 @@
+//! A connection request that is rejected twice.
+
+use loom_core::objects::eq::ConnectionRequest;
+use loom_core::transport::Connected;
+
+fn twice<T: Connected>(request: ConnectionRequest<'_, '_, T>) {
+    request.reject(b"no").unwrap();
+    request.reject(b"no").unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,145 @@
+//! The implementation of [`Connected`]: which function of this module serves which of the trait.
+
+#![allow(unsafe_code, reason = "implements the unsafe trait `Connected`")]
+
+use core::ffi::c_int;
+
+use loom_core::transport::connected::{EqAttr, Fault, Fid, MsgBindings, Notice};
+use loom_core::transport::{Connected, EndpointError};
+use loom_core::vocabulary::{CmData, EndpointAddr, Errno};
+
+use super::connection::{self, PassiveEndpoint};
+use super::control::Domain;
+use super::endpoint::{self, Endpoint};
+use super::event_queue::{self, Eq, Read, Request};
+use super::info::RawInfo;
+use super::level::Level;
+use super::transport::Ofi;
+
+// SAFETY: the promises are libfabric's, which this implementation passes on: events are the provider's, and are told apart
+// by their kind and length before anything in them is believed; an endpoint without a connection refuses posts or cancels
+// them (man fi_cm).
+unsafe impl<L: Level> Connected for Ofi<L> {
+    type Eq = Eq<L>;
+    type PassiveEndpoint = PassiveEndpoint<L>;
+    type Request = Request;
+
+    unsafe fn eq_open(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { event_queue::open(domain, attr) }
+    }
+
+    unsafe fn eq_close(eq: &Eq<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { event_queue::eq_close(eq) }
+    }
+
+    unsafe fn eq_read(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Notice<Self>>, Errno> {
+        // SAFETY: the contract of callers.
+        let read = unsafe { event_queue::read(eq, sleep, data) }?;
+        Ok(read.map(|read| match read {
+            Read::Request { listener, info, request } => Notice::Request { listener, info, request },
+            Read::Connected(endpoint) => Notice::Connected(endpoint),
+            Read::Shutdown(endpoint) => Notice::Shutdown(endpoint),
+            Read::Entry(entry) => Notice::Entry(entry),
+            Read::Other(kind) => Notice::Other(kind),
+        }))
+    }
+
+    unsafe fn eq_read_error(eq: &Eq<L>, data: &mut CmData) -> Result<Option<Fault>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { event_queue::read_error(eq, data) }
+    }
+
+    unsafe fn eq_error_text(eq: &Eq<L>, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize {
+        // SAFETY: the contract of callers.
+        unsafe { event_queue::error_text(eq, provider_errno, data, out) }
+    }
+
+    unsafe fn eq_notify(eq: &Eq<L>, context: u64, data: u64) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { event_queue::notify(eq, context, data) }
+    }
+
+    unsafe fn eq_wait_fd(eq: &Eq<L>) -> Result<c_int, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { event_queue::eq_wait_fd(eq) }
+    }
+
+    unsafe fn eq_may_sleep(domain: &Domain<L>, eq: &Eq<L>) -> Result<bool, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { event_queue::eq_may_sleep(domain, eq) }
+    }
+
+    unsafe fn passive_open(
+        domain: &Domain<L>,
+        info: &RawInfo,
+        eq: &Eq<L>,
+    ) -> Result<PassiveEndpoint<L>, EndpointError> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::listen(domain, info, eq) }
+    }
+
+    unsafe fn passive_close(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::passive_close(passive) }
+    }
+
+    fn passive_fid(passive: &PassiveEndpoint<L>) -> Fid {
+        connection::passive_fid(passive)
+    }
+
+    unsafe fn passive_address(passive: &PassiveEndpoint<L>) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::passive_address(passive) }
+    }
+
+    unsafe fn passive_cm_data_size(passive: &PassiveEndpoint<L>) -> Result<usize, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::passive_cm_data_size(passive) }
+    }
+
+    unsafe fn reject(passive: &PassiveEndpoint<L>, request: Request, data: &[u8]) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::reject(passive, &request, data) }
+    }
+
+    unsafe fn msg_endpoint_open(
+        domain: &Domain<L>,
+        info: &RawInfo,
+        request: &mut Option<Request>,
+        bind: MsgBindings<'_, Self>,
+    ) -> Result<Endpoint<L>, EndpointError> {
+        // SAFETY: the contract of callers.
+        unsafe { endpoint::open_msg(domain, info, request, bind.eq, bind.tx, bind.rx) }
+    }
+
+    fn endpoint_fid(endpoint: &Endpoint<L>) -> Fid {
+        event_queue::named(endpoint.raw().as_ptr().cast())
+    }
+
+    unsafe fn cm_data_size(endpoint: &Endpoint<L>) -> Result<usize, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::cm_data_size(endpoint) }
+    }
+
+    unsafe fn connect(endpoint: &Endpoint<L>, to: &EndpointAddr, data: &[u8]) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::connect(endpoint, to, data) }
+    }
+
+    unsafe fn accept(endpoint: &Endpoint<L>, data: &[u8]) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::accept(endpoint, data) }
+    }
+
+    unsafe fn shutdown(endpoint: &Endpoint<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::shutdown(endpoint) }
+    }
+
+    unsafe fn peer_address(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { connection::peer_address(endpoint) }
+    }
+}

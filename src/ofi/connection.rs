@@ -1,0 +1,146 @@
+//! Connections: passive endpoints, connecting, accepting, rejecting, shutting down.
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Connected`](loom_core::transport::Connected).
+
+#![allow(unsafe_code, reason = "calls libfabric")]
+
+use core::ffi::{c_int, c_void};
+use core::ptr::{self, NonNull};
+
+use loom_core::transport::EndpointError;
+use loom_core::transport::connected::Fid;
+use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
+
+use super::call::{done, entry};
+use super::control::{Domain, Padded, bind, close, opened, read_address, takes};
+use super::endpoint::Endpoint;
+use super::event_queue::{Eq, Request, named};
+use super::info::RawInfo;
+use super::level::Handle;
+use super::sys;
+
+/// A passive endpoint, raw.
+#[doc(alias = "fid_pep")]
+#[derive(Debug)]
+pub struct PassiveEndpoint<L> {
+    fid: Handle<sys::fid_pep, L>,
+    addr_format: AddressFormat,
+}
+
+pub(super) unsafe fn listen<L>(
+    domain: &Domain<L>,
+    info: &RawInfo,
+    eq: &Eq<L>,
+) -> Result<PassiveEndpoint<L>, EndpointError> {
+    let fabric = domain.fabric();
+    let Some(open) = entry!(fabric, ops => passive_ep) else { return Err(Errno::ENOSYS.into()) };
+    let mut raw = ptr::null_mut();
+    // SAFETY: the fabric is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
+    let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
+    let passive = PassiveEndpoint { fid: Handle::new(opened(code, raw)?), addr_format: domain.addr_format() };
+    // SAFETY: just opened; the queue is open (contract of callers).
+    let listening = unsafe { bind(passive.fid.fid(), eq.fid(), 0) }.and_then(|()| {
+        let raw = passive.fid.raw();
+        let Some(listen) = entry!(raw, cm => listen) else { return Err(Errno::ENOSYS) };
+        // SAFETY: as above.
+        done(unsafe { listen(raw.as_ptr()) })
+    });
+    match listening {
+        Ok(()) => Ok(passive),
+        Err(errno) => {
+            // SAFETY: open, unknown to anybody, and not used again. A failed close is not retried.
+            let left_open = unsafe { close(passive.fid.fid()) }.is_err();
+            Err(EndpointError { errno, left_open })
+        }
+    }
+}
+
+pub(super) unsafe fn passive_close<L>(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(passive.fid.fid()) }
+}
+
+pub(super) fn passive_fid<L>(passive: &PassiveEndpoint<L>) -> Fid {
+    named(passive.fid.fid().as_ptr())
+}
+
+pub(super) unsafe fn passive_address<L>(passive: &PassiveEndpoint<L>) -> Result<EndpointAddr, Errno> {
+    let raw = passive.fid.raw();
+    let Some(getname) = entry!(raw, cm => getname) else { return Err(Errno::ENOSYS) };
+    let fid = passive.fid.fid().as_ptr();
+    // SAFETY: the endpoint is open (contract of callers); there is as much room as the length says.
+    read_address(passive.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
+}
+
+pub(super) unsafe fn passive_cm_data_size<L>(passive: &PassiveEndpoint<L>) -> Result<usize, Errno> {
+    let raw = passive.fid.raw();
+    let getopt = entry!(raw, ops => getopt);
+    // SAFETY: the contract of callers.
+    unsafe { option_size(passive.fid.fid(), getopt) }
+}
+
+pub(super) unsafe fn cm_data_size<L>(endpoint: &Endpoint<L>) -> Result<usize, Errno> {
+    let raw = endpoint.raw();
+    let getopt = entry!(raw, ops => getopt);
+    // SAFETY: the contract of callers.
+    unsafe { option_size(raw.cast(), getopt) }
+}
+
+type GetOpt = unsafe extern "C" fn(sys::fid_t, c_int, c_int, *mut c_void, *mut usize) -> c_int;
+
+/// `fi_getopt` of `FI_OPT_CM_DATA_SIZE`, which is a `size_t`.
+unsafe fn option_size(fid: NonNull<sys::fid>, getopt: Option<GetOpt>) -> Result<usize, Errno> {
+    let Some(getopt) = getopt else { return Err(Errno::ENOSYS) };
+    let (mut size, mut len) = (0_usize, size_of::<usize>());
+    let (level, option) = (sys::FI_OPT_ENDPOINT.cast_signed(), sys::FI_OPT_CM_DATA_SIZE.cast_signed());
+    // SAFETY: the object is open (contract of callers); there is room for the option's type.
+    done(unsafe { getopt(fid.as_ptr(), level, option, (&raw mut size).cast(), &raw mut len) })?;
+    if len == size_of::<usize>() { Ok(size) } else { Err(Errno::EOTHER) }
+}
+
+/// What libfabric takes for data that goes along: it is only read.
+fn lent(data: &[u8]) -> (*const c_void, usize) {
+    if data.is_empty() { (ptr::null(), 0) } else { (data.as_ptr().cast(), data.len()) }
+}
+
+pub(super) unsafe fn reject<L>(passive: &PassiveEndpoint<L>, request: &Request, data: &[u8]) -> Result<(), Errno> {
+    let raw = passive.fid.raw();
+    let Some(reject) = entry!(raw, cm => reject) else { return Err(Errno::ENOSYS) };
+    let (data, len) = lent(data);
+    // SAFETY: the endpoint is open, the request was made to it and not used up (contract of callers).
+    done(unsafe { reject(raw.as_ptr(), request.0.as_ptr(), data, len) })
+}
+
+pub(super) unsafe fn connect<L>(endpoint: &Endpoint<L>, to: &EndpointAddr, data: &[u8]) -> Result<(), Errno> {
+    if !takes(endpoint.addr_format(), to) {
+        return Err(Errno::EINVAL);
+    }
+    let padded = Padded::new(to);
+    let raw = endpoint.raw();
+    let Some(connect) = entry!(raw, cm => connect) else { return Err(Errno::ENOSYS) };
+    let (data, len) = lent(data);
+    // SAFETY: the endpoint is open (contract of callers); the address is in memory larger than addresses are, and copied.
+    done(unsafe { connect(raw.as_ptr(), (&raw const padded).cast(), data, len) })
+}
+
+pub(super) unsafe fn accept<L>(endpoint: &Endpoint<L>, data: &[u8]) -> Result<(), Errno> {
+    let raw = endpoint.raw();
+    let Some(accept) = entry!(raw, cm => accept) else { return Err(Errno::ENOSYS) };
+    let (data, len) = lent(data);
+    // SAFETY: the endpoint is open and was opened for a request (contract of callers).
+    done(unsafe { accept(raw.as_ptr(), data, len) })
+}
+
+pub(super) unsafe fn shutdown<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
+    let raw = endpoint.raw();
+    let Some(shutdown) = entry!(raw, cm => shutdown) else { return Err(Errno::ENOSYS) };
+    // SAFETY: the endpoint is open and was connected (contract of callers); no flags are defined.
+    done(unsafe { shutdown(raw.as_ptr(), 0) })
+}
+
+pub(super) unsafe fn peer_address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
+    let raw = endpoint.raw();
+    let Some(getpeer) = entry!(raw, cm => getpeer) else { return Err(Errno::ENOSYS) };
+    // SAFETY: the endpoint is open (contract of callers); there is as much room as the length says.
+    read_address(endpoint.addr_format(), |bytes, len| unsafe { getpeer(raw.as_ptr(), bytes, len) })
+}

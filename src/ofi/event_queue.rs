@@ -1,0 +1,284 @@
+//! Event queues.
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Connected`](loom_core::transport::Connected).
+
+#![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
+
+use core::ffi::{c_char, c_int};
+use core::ptr::{self, NonNull};
+use core::slice;
+
+use loom_core::transport::connected::{Entry, EqAttr, Fault, Fid};
+use loom_core::vocabulary::{CmData, Errno, EventKind};
+
+use super::call::{entry, errno};
+use super::control::{Domain, close, opened, try_wait, wait_fd};
+use super::info::RawInfo;
+use super::level::Handle;
+use super::{quirks, sys, text};
+
+/// An event queue, raw.
+#[doc(alias = "fid_eq")]
+#[derive(Debug)]
+pub struct Eq<L>(Handle<sys::fid_eq, L>);
+
+/// A peer's wish to connect, raw: what `fi_info.handle` names.
+#[derive(Debug)]
+pub struct Request(pub(super) NonNull<sys::fid>);
+
+/// What a queue has reported.
+#[derive(Debug)]
+pub(super) enum Read {
+    Request { listener: Fid, info: RawInfo, request: Request },
+    Connected(Fid),
+    Shutdown(Fid),
+    Entry(Entry),
+    Other(EventKind),
+}
+
+impl<L> Eq<L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.0.fid()
+    }
+}
+
+/// An object as events name it.
+pub(super) fn named(fid: *const sys::fid) -> Fid {
+    Fid::from_addr(fid.addr() as u64)
+}
+
+pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, Errno> {
+    if !quirks::can_sleep(attr.wait, None) {
+        return Err(Errno::ENOSYS);
+    }
+    let fabric = domain.fabric();
+    let Some(open) = entry!(fabric, ops => eq_open) else { return Err(Errno::ENOSYS) };
+    let mut attributes = sys::fi_eq_attr {
+        size: attr.size,
+        flags: if attr.write { u64::from(sys::FI_WRITE) } else { 0 },
+        wait_obj: attr.wait.as_raw(),
+        ..Default::default()
+    };
+    let mut raw = ptr::null_mut();
+    // SAFETY: the fabric is open (contract of callers); the attributes are read and not kept; `raw` is where the queue goes.
+    let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
+    Ok(Eq(Handle::new(opened(code, raw)?)))
+}
+
+pub(super) unsafe fn eq_close<L>(eq: &Eq<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(eq.fid()) }
+}
+
+const CM_ENTRY: usize = size_of::<sys::fi_eq_cm_entry>();
+
+/// Room for an entry of a connection with its data, which is the longest.
+#[repr(C, align(8))]
+struct Room([u8; CM_ENTRY + CmData::MAX_LEN]);
+
+/// The kind that a provider has not written.
+const NO_KIND: u32 = u32::MAX;
+
+pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read>, Errno> {
+    const NOTHING: [Errno; 3] = [Errno::EAGAIN, Errno::ETIMEDOUT, Errno::EINTR];
+    let raw = eq.0.raw();
+    let mut room = Room([0; _]);
+    let (mut kind, buffer, len) = (NO_KIND, (&raw mut room).cast(), size_of::<Room>());
+    let code = if let Some(milliseconds) = sleep {
+        let Some(read) = entry!(raw, ops => sread) else { return Err(Errno::ENOSYS) };
+        // SAFETY: the queue is open (contract of callers); there is room for `len` bytes and the kind.
+        unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, milliseconds, 0) }
+    } else {
+        let Some(read) = entry!(raw, ops => read) else { return Err(Errno::ENOSYS) };
+        // SAFETY: as above.
+        unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, 0) }
+    };
+    match usize::try_from(code) {
+        Ok(0) if kind == NO_KIND => Ok(None),
+        Ok(written) => {
+            let bytes = room.0.get(..written).ok_or(Errno::EOTHER)?;
+            // SAFETY: the provider has just reported it.
+            let (read, rest) = unsafe { decode(EventKind::from_raw(kind), bytes) };
+            *data = rest;
+            Ok(Some(read))
+        }
+        Err(_) => match errno(code) {
+            errno if NOTHING.contains(&errno) => Ok(None),
+            errno => Err(errno),
+        },
+    }
+}
+
+/// An event, and the data that came with it.
+///
+/// # Safety
+/// A provider has written the bytes for an event of this kind, and nobody else owns what they refer to.
+unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
+    let other =
+        || (Read::Other(kind), CmData::new(bytes.get(..CmData::MAX_LEN).unwrap_or(bytes)).unwrap_or(CmData::EMPTY));
+    match kind {
+        EventKind::CONNREQ | EventKind::CONNECTED | EventKind::SHUTDOWN => {
+            // SAFETY: any bytes are such an entry; its pointers are not followed yet.
+            let Some(entry) = (unsafe { prefix::<sys::fi_eq_cm_entry>(bytes) }) else { return other() };
+            let object = named(entry.fid);
+            let read = match kind {
+                EventKind::CONNECTED => Read::Connected(object),
+                EventKind::SHUTDOWN => Read::Shutdown(object),
+                _ => {
+                    let Some(info) = NonNull::new(entry.info) else { return other() };
+                    // SAFETY: the provider has made the info for this event, and its reader owns it.
+                    let handle = NonNull::new(unsafe { info.as_ref() }.handle);
+                    // SAFETY: as above.
+                    let info = unsafe { RawInfo::adopt(info) };
+                    let Some(handle) = handle else { return other() };
+                    Read::Request { listener: object, info, request: Request(handle) }
+                }
+            };
+            (read, bytes.get(CM_ENTRY..).and_then(CmData::new).unwrap_or(CmData::EMPTY))
+        }
+        EventKind::NOTIFY | EventKind::MR_COMPLETE | EventKind::AV_COMPLETE | EventKind::JOIN_COMPLETE => {
+            // SAFETY: any bytes are such an entry, whose pointers are not followed.
+            let Some(entry) = (unsafe { prefix::<sys::fi_eq_entry>(bytes) }) else { return other() };
+            let (object, context) = (named(entry.fid), entry.context.addr() as u64);
+            (Read::Entry(Entry { kind, object, context, data: entry.data }), CmData::EMPTY)
+        }
+        _ => other(),
+    }
+}
+
+/// The structure that the bytes begin with.
+///
+/// # Safety
+/// Any bytes are a `T`.
+unsafe fn prefix<T>(bytes: &[u8]) -> Option<T> {
+    let bytes = bytes.get(..size_of::<T>())?;
+    // SAFETY: there are as many bytes; the rest is promised by the caller.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// `fi_eq_err_entry` with room behind it, in case that a newer library writes fields which the headers do not have.
+#[repr(C)]
+#[derive(Default)]
+struct ErrorEntry {
+    entry: sys::fi_eq_err_entry,
+    room: [u64; 8],
+}
+
+pub(super) unsafe fn read_error<L>(eq: &Eq<L>, data: &mut CmData) -> Result<Option<Fault>, Errno> {
+    let raw = eq.0.raw();
+    let Some(read) = entry!(raw, ops => readerr) else { return Err(Errno::ENOSYS) };
+    let mut own = [0_u8; CmData::MAX_LEN];
+    let mut error = ErrorEntry::default();
+    error.entry.err_data = own.as_mut_ptr().cast();
+    error.entry.err_data_size = own.len();
+    // SAFETY: the queue is open (contract of callers); there is room for an entry, and for as much data as it says.
+    let code = unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) };
+    match code {
+        1.. => {}
+        0 => return Ok(None),
+        _ if errno(code) == Errno::EAGAIN => return Ok(None),
+        _ => return Err(errno(code)),
+    }
+    let entry = &error.entry;
+    let (bytes, len) = (entry.err_data.cast_const().cast::<u8>(), entry.err_data_size.min(CmData::MAX_LEN));
+    // A provider which does not copy leaves the room's own size, with zeros in it.
+    let untouched = bytes == own.as_ptr() && entry.err_data_size == own.len() && own.iter().all(|byte| *byte == 0);
+    if !bytes.is_null() && len > 0 && !untouched {
+        // SAFETY: our own memory, or the provider's, which is valid until the next read (man fi_eq); of this length.
+        let bytes = unsafe { slice::from_raw_parts(bytes, len) };
+        *data = CmData::new(bytes).unwrap_or(CmData::EMPTY);
+    }
+    let errno = match entry.err.checked_abs() {
+        None | Some(0) => Errno::EOTHER,
+        Some(number) => Errno::from_raw(number),
+    };
+    Ok(Some(Fault {
+        object: named(entry.fid),
+        context: entry.context.addr() as u64,
+        data: entry.data,
+        errno,
+        provider_errno: entry.prov_errno,
+    }))
+}
+
+pub(super) unsafe fn error_text<L>(eq: &Eq<L>, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize {
+    let raw = eq.0.raw();
+    let Some(strerror) = entry!(raw, ops => strerror) else { return 0 };
+    // A provider writes here, or returns a string of its own. The last byte stays zero.
+    let mut own = [0 as c_char; 256];
+    let data = if data.is_empty() { ptr::null() } else { data.as_ptr() };
+    // SAFETY: the queue is open (contract of callers); the data is what it reported with the error, and there is one byte
+    // less room than there is.
+    let text = unsafe { strerror(raw.as_ptr(), provider_errno, data.cast(), own.as_mut_ptr(), own.len() - 1) };
+    // SAFETY: null, or a string that ends with a zero byte: in `own`, or one of the provider's.
+    unsafe { text::copy(text, out) }
+}
+
+pub(super) unsafe fn notify<L>(eq: &Eq<L>, context: u64, data: u64) -> Result<(), Errno> {
+    let raw = eq.0.raw();
+    let Some(write) = entry!(raw, ops => write) else { return Err(Errno::ENOSYS) };
+    let context = usize::try_from(context).map_err(|_| Errno::EINVAL)?;
+    let entry = sys::fi_eq_entry { fid: ptr::null_mut(), context: ptr::without_provenance_mut(context), data };
+    // SAFETY: the queue is open for writing (contract of callers); the entry is copied, and nobody follows its pointers.
+    let code =
+        unsafe { write(raw.as_ptr(), EventKind::NOTIFY.as_raw(), (&raw const entry).cast(), size_of_val(&entry), 0) };
+    if code < 0 { Err(errno(code)) } else { Ok(()) }
+}
+
+pub(super) unsafe fn eq_wait_fd<L>(eq: &Eq<L>) -> Result<c_int, Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { wait_fd(eq.fid()) }
+}
+
+pub(super) unsafe fn eq_may_sleep<L>(domain: &Domain<L>, eq: &Eq<L>) -> Result<bool, Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { try_wait(domain, eq.fid()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of<T>(value: &T) -> &[u8] {
+        // SAFETY: the entries below have no padding.
+        unsafe { slice::from_raw_parts(ptr::from_ref(value).cast(), size_of::<T>()) }
+    }
+
+    #[test]
+    fn entries_of_every_kind_are_told_apart() {
+        let fid = ptr::without_provenance_mut(64);
+        let entry = sys::fi_eq_entry { fid, context: ptr::without_provenance_mut(5), data: 6 };
+        for kind in [EventKind::NOTIFY, EventKind::MR_COMPLETE, EventKind::AV_COMPLETE, EventKind::JOIN_COMPLETE] {
+            // SAFETY: such an entry.
+            let (read, data) = unsafe { decode(kind, bytes_of(&entry)) };
+            let expected = Entry { kind, object: Fid::from_addr(64), context: 5, data: 6 };
+            assert!(matches!(read, Read::Entry(entry) if entry == expected), "{read:?}");
+            assert!(data.is_empty());
+        }
+        let mut connection = [0; CM_ENTRY + 5];
+        connection[..8].copy_from_slice(&64_u64.to_ne_bytes());
+        connection[CM_ENTRY..].copy_from_slice(b"hello");
+        // SAFETY: such an entry, without an info.
+        let (read, data) = unsafe { decode(EventKind::CONNECTED, &connection) };
+        assert!(matches!(read, Read::Connected(object) if object == Fid::from_addr(64)), "{read:?}");
+        assert_eq!(&*data, b"hello");
+    }
+
+    #[test]
+    fn what_is_not_understood_is_kept() {
+        let short = [1, 2, 3];
+        let without_info = [0; CM_ENTRY];
+        for (kind, bytes) in [
+            (EventKind::from_raw(77), &short[..]),
+            (EventKind::CONNECTED, &short[..]),
+            (EventKind::NOTIFY, &short[..]),
+            (EventKind::SHUTDOWN, &[][..]),
+            (EventKind::CONNREQ, &without_info[..]),
+        ] {
+            // SAFETY: too short, or without an info.
+            let (read, data) = unsafe { decode(kind, bytes) };
+            assert!(matches!(read, Read::Other(other) if other == kind), "{read:?}");
+            assert_eq!(&*data, bytes);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Connecting, accepting, rejecting.
+
+use loom_core::error::OpenError;
+use loom_core::objects::eq::{Eq, EqAttr, EqEvent, LISTENERS};
+use loom_core::objects::info::{Hints, Info};
+use loom_core::objects::msg_endpoint::CmError;
+use loom_core::vocabulary::{Caps, EndpointType, Errno};
+use loom_fabric::ofi::{Local, Ofi};
+
+use super::Case;
+use super::sides::{T, with_sides};
+
+pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+    vec![
+        ("data_goes_along_both_ways", data_goes_along_both_ways),
+        ("both_sides_know_their_addresses", both_sides_know_their_addresses),
+        ("a_rejected_request_fails_at_the_client", a_rejected_request_fails_at_the_client),
+        ("a_dropped_request_is_rejected", a_dropped_request_is_rejected),
+        ("nobody_listening_is_a_failure", nobody_listening_is_a_failure),
+        ("data_that_is_too_long_is_refused", data_that_is_too_long_is_refused),
+        ("an_endpoint_that_does_not_accept_fails_the_client", an_endpoint_that_does_not_accept_fails_the_client),
+        ("an_info_of_another_kind_is_refused", an_info_of_another_kind_is_refused),
+        ("a_queue_has_room_for_so_many_listeners", a_queue_has_room_for_so_many_listeners),
+        ("two_listeners_tell_their_requests_apart", two_listeners_tell_their_requests_apart),
+        ("an_address_that_is_taken_is_refused", an_address_that_is_taken_is_refused),
+    ]
+}
+
+fn data_goes_along_both_ways(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let idle = sides.idle();
+        let limit = idle.cm_data_size().expect("the provider tells");
+        for len in [0, 1, 5, limit] {
+            let (there, back) = (super::sides::pattern(len, 1), super::sides::pattern(len, 2));
+            let connecting = sides.connect(&there);
+            let request = sides.request();
+            assert_eq!(request.data(), &*there);
+            assert_eq!(request.listener(), sides.listener.fid());
+            let accepting = request.endpoint(sides.cq, sides.server).expect("an endpoint");
+            let accepting = accepting.accept(&back).expect("accepts");
+            let server = sides.established(sides.server, accepting);
+            match sides.event(sides.client, false) {
+                EqEvent::Connected(event) => {
+                    assert_eq!(event.data(), &*back);
+                    let client = connecting.established(&event).expect("about this one");
+                    assert_ne!(client.fid(), server.fid());
+                }
+                other => panic!("connected, not {other:?}"),
+            }
+        }
+    });
+}
+
+fn both_sides_know_their_addresses(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        let address = client.address().expect("the client's address");
+        assert_eq!(client.peer_address().expect("the server's address, as the client sees it"), sides.address);
+        assert_eq!(server.peer_address().expect("the client's address, as the server sees it"), address);
+    });
+}
+
+fn a_rejected_request_fails_at_the_client(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let connecting = sides.connect(b"please");
+        let request = sides.request();
+        assert_eq!(request.data(), b"please");
+        request.reject(b"no").expect("rejects");
+        let failure = sides.failure(sides.client);
+        assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
+        println!("data of the rejection: {:?}; {}", failure.data(), sides.client.error_text(&failure));
+        assert!(failure.data().is_empty() || failure.data().starts_with(b"no"), "{:?}", failure.data());
+        drop(connecting);
+        // The listener is as good as before.
+        sides.pair();
+    });
+}
+
+fn a_dropped_request_is_rejected(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let connecting = sides.connect(&[]);
+        drop(sides.request());
+        let failure = sides.failure(sides.client);
+        assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
+        sides.pair();
+    });
+}
+
+fn nobody_listening_is_a_failure(info: &Info<T>) {
+    with_sides(info, |sides| {
+        // An address that was free a moment ago.
+        let nobody = {
+            let eq = Eq::open(sides.domain, EqAttr::default()).expect("event queue");
+            eq.listen(info).expect("listens").address().expect("its address")
+        };
+        match sides.idle().connect(&nobody, &[]) {
+            Err(refused) => assert_eq!(refused.error, CmError::Errno(Errno::ECONNREFUSED)),
+            Ok(connecting) => {
+                let failure = sides.failure(sides.client);
+                assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
+            }
+        }
+        sides.pair();
+    });
+}
+
+fn data_that_is_too_long_is_refused(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let idle = sides.idle();
+        let limit = idle.cm_data_size().expect("the provider tells");
+        let long = vec![1; limit + 1];
+        let too_long = CmError::DataTooLong { limit };
+        let refused = idle.connect(&sides.address, &long).expect_err("more than is carried");
+        assert_eq!(refused.error, too_long);
+        let connecting = refused.what.connect(&sides.address, &[]).expect("the endpoint came back");
+        let request = sides.request();
+        let request = match request.reject(&long) {
+            Err(refused) => {
+                assert_eq!(refused.error, too_long);
+                refused.what
+            }
+            Ok(()) => panic!("rejected with more than is carried"),
+        };
+        let refused = request
+            .endpoint(sides.cq, sides.server)
+            .expect("an endpoint")
+            .accept(&long)
+            .expect_err("more than is carried");
+        assert_eq!(refused.error, too_long);
+        let accepting = refused.what.accept(&[]).expect("the endpoint came back");
+        sides.established(sides.server, accepting);
+        sides.established(sides.client, connecting);
+    });
+}
+
+fn an_endpoint_that_does_not_accept_fails_the_client(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let connecting = sides.connect(&[]);
+        drop(sides.request().endpoint(sides.cq, sides.server).expect("an endpoint"));
+        let failure = sides.failure(sides.client);
+        assert_eq!(failure.object(), connecting.fid());
+        sides.pair();
+    });
+}
+
+fn an_info_of_another_kind_is_refused(info: &Info<T>) {
+    let hints = Hints { caps: Caps::MSG, provider: Some("shm"), ..Hints::default() };
+    let other = Ofi::<Local>::query(&hints).expect("shm").next().expect("shm");
+    with_sides(info, |sides| {
+        assert_eq!(sides.server.listen(&other).unwrap_err(), OpenError::OtherDomain);
+        assert_eq!(sides.cq.msg_endpoint(sides.client, &other).unwrap_err(), OpenError::OtherDomain);
+        let av = loom_core::objects::av::Av::open(sides.domain, 1);
+        if let Ok(av) = av {
+            let cq = loom_core::objects::cq::Cq::<T, Vec<u8>>::open(
+                sides.domain,
+                loom_core::objects::cq::CqAttr::<4>::new(),
+            )
+            .expect("queue");
+            let refused = cq.endpoint(&av).enable().unwrap_err();
+            assert_eq!(refused, OpenError::EndpointType(EndpointType::MSG));
+        }
+    });
+}
+
+fn a_queue_has_room_for_so_many_listeners(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let more: Vec<_> = (1..LISTENERS).map(|_| sides.server.listen(info).expect("listens")).collect();
+        assert_eq!(sides.server.listen(info).unwrap_err(), OpenError::TooManyEndpoints);
+        let mut fids: Vec<_> = more.iter().map(|listener| listener.fid()).collect();
+        fids.push(sides.listener.fid());
+        fids.sort();
+        fids.dedup();
+        assert_eq!(fids.len(), LISTENERS);
+        sides.pair();
+    });
+}
+
+fn two_listeners_tell_their_requests_apart(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let second = sides.server.listen(info).expect("listens");
+        let address = second.address().expect("its address");
+        let connecting = sides.idle().connect(&address, b"second").expect("asks");
+        let request = sides.request();
+        assert_eq!((request.listener(), request.data()), (second.fid(), &b"second"[..]));
+        let accepting = request.endpoint(sides.cq, sides.server).expect("an endpoint").accept(&[]).expect("accepts");
+        sides.established(sides.server, accepting);
+        sides.established(sides.client, connecting);
+    });
+}
+
+fn an_address_that_is_taken_is_refused(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let hints = Hints {
+            caps: super::NEEDED,
+            endpoint_attr: loom_core::vocabulary::EndpointAttributes::of(EndpointType::MSG),
+            provider: Some(info.provider()),
+            source: Some(&sides.address),
+            ..Hints::default()
+        };
+        let taken = Ofi::<Local>::query(&hints).expect("a query by address").next().expect("an info");
+        let refused = sides.server.listen(&taken).unwrap_err();
+        let errno = if info.provider() == "sockets" { Errno::EINVAL } else { Errno::EADDRINUSE };
+        assert_eq!(refused, OpenError::Errno(errno));
+        sides.pair();
+    });
+}

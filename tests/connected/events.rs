@@ -1,0 +1,173 @@
+//! Event queues apart from connections: sleeping, descriptors, events of one's own.
+
+use std::time::{Duration, Instant};
+
+use loom_core::objects::domain::Domain;
+use loom_core::objects::eq::{Eq, EqAttr, EqError, EqEvent};
+use loom_core::objects::info::Info;
+use loom_core::transport::connected::{Entry, Fid};
+use loom_core::vocabulary::{EventKind, WaitObj};
+
+use super::Case;
+use super::sides::{LIMIT, T, with_sides};
+
+pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+    vec![
+        ("an_idle_queue_has_nothing_and_sleeps_its_time", an_idle_queue_has_nothing_and_sleeps_its_time),
+        ("ones_own_events_come_back", ones_own_events_come_back),
+        ("a_queue_without_a_wait_object_cannot_be_slept_on", a_queue_without_a_wait_object_cannot_be_slept_on),
+        ("a_descriptor_tells_of_a_request", a_descriptor_tells_of_a_request),
+        ("a_sleeper_is_woken_by_a_request", a_sleeper_is_woken_by_a_request),
+    ]
+}
+
+fn an_idle_queue_has_nothing_and_sleeps_its_time(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    assert!(eq.poll().expect("works").is_none());
+    let (before, time) = (Instant::now(), Duration::from_millis(20));
+    // It may be woken for nothing, but not always.
+    while before.elapsed() < time {
+        assert!(eq.poll_for(time).expect("works").is_none());
+        assert!(before.elapsed() < LIMIT);
+    }
+}
+
+fn ones_own_events_come_back(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    assert_eq!(eq.notify(1, 2), Err(EqError::NotOpenedFor));
+    let eq = Eq::open(&domain, EqAttr { write: true, ..EqAttr::default() }).expect("event queue");
+    for (context, data) in [(1, 2), (3, u64::MAX)] {
+        eq.notify(context, data).expect("writes");
+    }
+    for (context, data) in [(1, 2), (3, u64::MAX)] {
+        let expected = Entry { kind: EventKind::NOTIFY, object: Fid::from_addr(0), context, data };
+        match eq.poll_for(LIMIT).expect("works") {
+            Some(EqEvent::Entry(entry)) => assert_eq!(entry, expected),
+            other => panic!("what was written, not {other:?}"),
+        }
+    }
+    assert!(eq.poll().expect("works").is_none());
+    // Those that nobody reads go with the queue.
+    eq.notify(5, 6).expect("writes");
+}
+
+fn a_queue_without_a_wait_object_cannot_be_slept_on(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let eq = Eq::open(&domain, EqAttr { wait: WaitObj::NONE, ..EqAttr::default() }).expect("event queue");
+    assert_eq!(eq.poll_for(Duration::ZERO).map(|_| ()), Err(EqError::NotOpenedFor));
+    assert_eq!(eq.wait_fd(), Err(EqError::NotOpenedFor));
+    assert_eq!(eq.may_sleep(), Err(EqError::NotOpenedFor));
+    assert!(eq.poll().expect("works").is_none());
+    // It serves connections all the same.
+    let address = eq.listen(info).expect("listens").address().expect("its address");
+    let info = super::sides::client_info(info, &address);
+    let cq = loom_core::objects::cq::Cq::<T, Vec<u8>>::open(&domain, loom_core::objects::cq::CqAttr::<4>::new())
+        .expect("queue");
+    let _connecting = cq.msg_endpoint(&eq, &info).expect("endpoint").connect(&address, b"x").expect("asks");
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        assert!(Instant::now() < deadline, "no request within {LIMIT:?}");
+        match eq.poll().expect("works") {
+            Some(EqEvent::Request(request)) => break assert_eq!(request.data(), b"x"),
+            Some(other) => panic!("a request, not {other:?}"),
+            None => {}
+        }
+    }
+}
+
+/// Whether the descriptor is readable within this time.
+fn readable(fd: i32, time: Duration) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, time.as_millis().try_into().expect("a short time")) };
+    assert!(ready >= 0, "{}", std::io::Error::last_os_error());
+    ready == 1
+}
+
+fn a_descriptor_tells_of_a_request(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let eq = Eq::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() }).expect("event queue");
+    let fd = eq.wait_fd().expect("a descriptor");
+    let address = eq.listen(info).expect("listens").address().expect("its address");
+    assert!(eq.poll().expect("works").is_none());
+    if eq.may_sleep().expect("works") {
+        assert!(!readable(fd, Duration::from_millis(20)), "nothing has come");
+    }
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            with_client(info, &address, |eq| {
+                let deadline = Instant::now() + LIMIT;
+                loop {
+                    assert!(Instant::now() < deadline, "no answer within {LIMIT:?}");
+                    match eq.poll_for(LIMIT).expect("works") {
+                        Some(EqEvent::Failed(failure)) => break failure.errno(),
+                        Some(other) => panic!("rejected, not {other:?}"),
+                        None => {}
+                    }
+                }
+            })
+        });
+        let deadline = Instant::now() + LIMIT;
+        let request = loop {
+            assert!(Instant::now() < deadline, "no request within {LIMIT:?}");
+            match eq.poll().expect("works") {
+                Some(EqEvent::Request(request)) => break request,
+                Some(other) => panic!("a request, not {other:?}"),
+                None if eq.may_sleep().expect("works") => assert!(readable(fd, LIMIT), "the descriptor tells"),
+                None => {}
+            }
+        };
+        assert_eq!(request.data(), b"hello");
+        request.reject(&[]).expect("rejects");
+        assert_eq!(client.join().expect("the client"), loom_core::vocabulary::Errno::ECONNREFUSED);
+    });
+}
+
+/// A client in a domain of its own, which has asked for a connection.
+fn with_client<R>(
+    info: &Info<T>,
+    address: &loom_core::vocabulary::EndpointAddr,
+    client: impl FnOnce(&Eq<'_, T>) -> R,
+) -> R {
+    let info = super::sides::client_info(info, address);
+    let domain = Domain::open(&info).expect("domain");
+    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let cq = loom_core::objects::cq::Cq::<T, Vec<u8>>::open(&domain, loom_core::objects::cq::CqAttr::<4>::new())
+        .expect("queue");
+    let connecting = cq.msg_endpoint(&eq, &info).expect("endpoint").connect(address, b"hello").expect("asks");
+    let result = client(&eq);
+    drop(connecting);
+    result
+}
+
+fn a_sleeper_is_woken_by_a_request(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let address = &sides.address;
+        std::thread::scope(|scope| {
+            let client = scope.spawn(move || {
+                with_client(info, address, |eq| {
+                    let deadline = Instant::now() + LIMIT;
+                    while Instant::now() < deadline {
+                        if let Some(event) = eq.poll_for(LIMIT).expect("works") {
+                            return matches!(event, EqEvent::Failed(_));
+                        }
+                    }
+                    false
+                })
+            });
+            let before = Instant::now();
+            let request = loop {
+                match sides.server.poll_for(LIMIT).expect("works") {
+                    Some(EqEvent::Request(request)) => break request,
+                    Some(other) => panic!("a request, not {other:?}"),
+                    None => assert!(before.elapsed() < LIMIT / 2, "woken by the request, not by the time"),
+                }
+            };
+            assert!(before.elapsed() < LIMIT / 2);
+            drop(request);
+            assert!(client.join().expect("the client"));
+        });
+    });
+}

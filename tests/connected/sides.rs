@@ -1,0 +1,184 @@
+//! A server and a client in one thread, and what tests do with them.
+
+use std::time::{Duration, Instant};
+
+use loom_core::completion::{OpError, Transfer};
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::Rejected;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint};
+use loom_core::objects::info::{Hints, Info};
+use loom_core::objects::msg_endpoint::{Connecting, Established, Idle, MsgEndpoint};
+use loom_core::transport::connected::Fid;
+use loom_core::vocabulary::{EndpointAddr, EndpointAttributes, EndpointType};
+use loom_fabric::ofi::{Local, Ofi};
+
+/// Every wait ends here at the latest.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) type T = Ofi<Local>;
+pub(crate) type Bytes = Box<[u8]>;
+pub(crate) type Endpoint<'q, 'd, S = Established> = MsgEndpoint<'q, 'd, T, Bytes, S>;
+
+/// Bytes that tell where they belong.
+pub(crate) fn pattern(len: usize, seed: usize) -> Bytes {
+    (0..len).map(|at| u8::try_from((at * 31 + at / 251 + seed * 17 + 1) % 251).unwrap()).collect()
+}
+
+/// An empty buffer to receive into.
+pub(crate) fn room(len: usize) -> Bytes {
+    vec![0xee; len].into()
+}
+
+/// Both sides, and what they are opened on. The sides have an event queue each.
+pub(crate) struct Sides<'q, 'd> {
+    pub(crate) domain: &'d Domain<T>,
+    pub(crate) cq: &'q Cq<'d, T, Bytes>,
+    pub(crate) server: &'d Eq<'d, T>,
+    pub(crate) client: &'d Eq<'d, T>,
+    pub(crate) listener: PassiveEndpoint<'d, 'd, T>,
+    /// Where the server listens.
+    pub(crate) address: EndpointAddr,
+    /// What clients open their endpoints from.
+    pub(crate) info: Info<T>,
+}
+
+/// What a client opens its endpoints from: by the address that a server has told it.
+pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
+    let hints = Hints {
+        caps: super::NEEDED,
+        endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+        provider: Some(info.provider()),
+        domain: Some(info.domain()),
+        destination: Some(server),
+        ..Hints::default()
+    };
+    Ofi::<Local>::query(&hints).expect("a query by address").next().expect("an info for the server's address")
+}
+
+/// Opens both sides, and listens.
+pub(crate) fn with_sides(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
+    let domain = Domain::open(info).expect("domain");
+    let server = Eq::open(&domain, EqAttr::default()).expect("the server's event queue");
+    let client = Eq::open(&domain, EqAttr::default()).expect("the client's event queue");
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<256>::new().endpoints(32)).expect("completion queue");
+    let listener = server.listen(info).expect("listens");
+    let address = listener.address().expect("the listener's address");
+    let info = client_info(info, &address);
+    test(&Sides { domain: &domain, cq: &cq, server: &server, client: &client, listener, address, info });
+}
+
+impl<'q, 'd> Sides<'q, 'd> {
+    /// A client's endpoint, not connected yet.
+    pub(crate) fn idle(&self) -> Endpoint<'q, 'd, Idle> {
+        self.cq.msg_endpoint(self.client, &self.info).expect("a client's endpoint")
+    }
+
+    /// Asks for a connection.
+    pub(crate) fn connect(&self, data: &[u8]) -> Endpoint<'q, 'd, Connecting> {
+        self.idle().connect(&self.address, data).expect("asks for a connection")
+    }
+
+    /// The next request.
+    pub(crate) fn request(&self) -> ConnectionRequest<'d, 'd, T> {
+        // The client's side sends its request when its queue is read.
+        match self.event(self.server, true) {
+            EqEvent::Request(request) => request,
+            other => panic!("a request, not {other:?}"),
+        }
+    }
+
+    /// The next event of one queue, while connections of both make progress. With `alone`, the other queue must have none.
+    pub(crate) fn event(&self, of: &'d Eq<'d, T>, alone: bool) -> EqEvent<'d, 'd, T> {
+        let other = if std::ptr::eq(of, self.server) { self.client } else { self.server };
+        let deadline = Instant::now() + LIMIT;
+        while Instant::now() < deadline {
+            if let Some(event) = of.poll().expect("the event queue works") {
+                return event;
+            }
+            self.cq.progress().expect("the completion queue works");
+            if alone && let Some(event) = other.poll().expect("the other event queue works") {
+                panic!("the other side has {event:?}");
+            }
+        }
+        panic!("no event within {LIMIT:?}");
+    }
+
+    /// Waits until an endpoint is connected.
+    pub(crate) fn established(&self, of: &'d Eq<'d, T>, endpoint: Endpoint<'q, 'd, Connecting>) -> Endpoint<'q, 'd> {
+        match self.event(of, false) {
+            EqEvent::Connected(event) => endpoint.established(&event).expect("the event is about this endpoint"),
+            other => panic!("connected, not {other:?}"),
+        }
+    }
+
+    /// Waits for the event that an endpoint is not connected any more.
+    pub(crate) fn ended(&self, of: &'d Eq<'d, T>) -> Fid {
+        match self.event(of, false) {
+            EqEvent::Shutdown(endpoint) => endpoint,
+            other => panic!("the end of a connection, not {other:?}"),
+        }
+    }
+
+    /// Waits for something that failed.
+    pub(crate) fn failure(&self, of: &'d Eq<'d, T>) -> Failure {
+        match self.event(of, true) {
+            EqEvent::Failed(failure) => failure,
+            other => panic!("a failure, not {other:?}"),
+        }
+    }
+
+    /// A connection: the server's endpoint and the client's.
+    pub(crate) fn pair(&self) -> (Endpoint<'q, 'd>, Endpoint<'q, 'd>) {
+        let connecting = self.connect(b"pair");
+        let mut request = self.request();
+        // A stranger's bytes can look like a request.
+        while request.data() != b"pair" {
+            request = self.request();
+        }
+        let accepting = request.endpoint(self.cq, self.server).expect("an endpoint for the request");
+        let accepting = accepting.accept(&[]).expect("accepts");
+        let server = self.established(self.server, accepting);
+        let client = self.established(self.client, connecting);
+        (server, client)
+    }
+
+    /// Posts until it is taken.
+    pub(crate) fn post(&self, mut buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            match post(buf) {
+                Ok(key) => return key,
+                Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
+                    buf = rejected.buf;
+                    self.cq.progress().expect("the queue works");
+                }
+                Err(rejected) => panic!("not posted: {}", rejected.error),
+            }
+        }
+    }
+
+    /// Waits for an operation.
+    pub(crate) fn end(&self, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
+        let done = self.cq.wait(key, Instant::now() + LIMIT).expect("the queue works").expect("it ends in time");
+        assert_eq!(done.key(), key);
+        done.into_parts()
+    }
+
+    /// Waits for an operation that must succeed.
+    pub(crate) fn finish(&self, key: OpKey) -> (Bytes, Transfer) {
+        let (buf, result) = self.end(key);
+        (buf, result.expect("the operation succeeds"))
+    }
+
+    /// A message from one to another, checked.
+    pub(crate) fn message(&self, from: &Endpoint<'_, '_>, to: &Endpoint<'_, '_>, len: usize, seed: usize) {
+        let received = self.post(room(len), |buf| to.recv(buf));
+        let sent = self.post(pattern(len, seed), |buf| from.send(buf));
+        let (bytes, transfer) = self.finish(received);
+        assert_eq!(transfer.len(), len);
+        assert!(bytes == pattern(len, seed), "a message of {len} bytes");
+        assert!(self.finish(sent).0 == pattern(len, seed), "what was sent comes back as it was");
+    }
+}

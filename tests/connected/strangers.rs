@@ -1,0 +1,58 @@
+//! Programs that speak something else on a listener's port: they do not stop the others.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+
+use loom_core::objects::info::Info;
+
+use super::Case;
+use super::sides::{T, with_sides};
+
+pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+    vec![
+        ("garbage_does_not_stop_the_others", garbage_does_not_stop_the_others),
+        ("silence_does_not_stop_the_others", silence_does_not_stop_the_others),
+        ("a_stranger_may_outlive_the_listener", a_stranger_may_outlive_the_listener),
+    ]
+}
+
+fn garbage_does_not_stop_the_others(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        let address = SocketAddr::try_from(&sides.address).expect("a socket address");
+        for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 4096], &[0xff; 33], b"x"] {
+            let mut stream = TcpStream::connect(address).expect("connects");
+            stream.write_all(garbage).expect("writes");
+            sides.message(&client, &server, 100, garbage.len());
+            // `sockets` accepts nobody while it waits for the rest of what a stranger has begun.
+            if info.provider() != "sockets" {
+                sides.pair();
+            }
+            drop(stream);
+            sides.message(&server, &client, 100, garbage.len());
+            sides.pair();
+        }
+    });
+}
+
+fn silence_does_not_stop_the_others(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let address = SocketAddr::try_from(&sides.address).expect("a socket address");
+        let silent: Vec<_> = (0..10).map(|_| TcpStream::connect(address).expect("connects")).collect();
+        let (server, client) = sides.pair();
+        sides.message(&client, &server, 100, 1);
+        drop(silent);
+        sides.pair();
+    });
+}
+
+fn a_stranger_may_outlive_the_listener(info: &Info<T>) {
+    let mut stranger = None;
+    with_sides(info, |sides| {
+        let address = SocketAddr::try_from(&sides.address).expect("a socket address");
+        stranger = Some(TcpStream::connect(address).expect("connects"));
+        sides.pair();
+    });
+    // Whether anybody listens to it any more is the system's affair.
+    let _ = stranger.expect("a stream").write_all(b"still there");
+}

@@ -1,0 +1,194 @@
+//! Moving data over connections.
+
+use std::time::Instant;
+
+use loom_core::completion::Completion;
+use loom_core::error::PostError;
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::Mr;
+use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Tag};
+
+use super::Case;
+use super::sides::{LIMIT, Sides, T, pattern, room, with_sides};
+
+pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+    vec![
+        ("messages_arrive_both_ways", messages_arrive_both_ways),
+        ("a_receive_may_be_posted_before_the_connection", a_receive_may_be_posted_before_the_connection),
+        ("immediate_data_and_injected_messages_arrive", immediate_data_and_injected_messages_arrive),
+        ("tagged_messages_match_or_are_refused", tagged_messages_match_or_are_refused),
+        ("reads_and_writes_reach_the_region", reads_and_writes_reach_the_region),
+        ("a_message_that_is_too_long_is_cut_and_told", a_message_that_is_too_long_is_cut_and_told),
+        ("a_receive_is_cancelled", a_receive_is_cancelled),
+        ("one_listener_serves_many_while_others_come_and_go", one_listener_serves_many_while_others_come_and_go),
+    ]
+}
+
+fn messages_arrive_both_ways(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        for (seed, len) in [0, 1, 64, 4096, 1 << 20].into_iter().enumerate() {
+            sides.message(&client, &server, len, seed);
+            sides.message(&server, &client, len, seed + 100);
+        }
+    });
+}
+
+fn a_receive_may_be_posted_before_the_connection(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let connecting = sides.connect(&[]);
+        let accepting = sides.request().endpoint(sides.cq, sides.server).expect("an endpoint");
+        let received = sides.post(room(64), |buf| accepting.recv(buf));
+        let accepting = accepting.accept(&[]).expect("accepts");
+        let _server = sides.established(sides.server, accepting);
+        let client = sides.established(sides.client, connecting);
+        let sent = sides.post(pattern(64, 3), |buf| client.send(buf));
+        assert_eq!(sides.finish(received).0, pattern(64, 3));
+        sides.finish(sent);
+    });
+}
+
+fn immediate_data_and_injected_messages_arrive(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        let data = ImmediateData(0x1234_5678_9abc_def0);
+        let expect = |len: usize, seed: usize, data: Option<ImmediateData>, send: &dyn Fn()| {
+            let received = sides.post(room(len), |buf| server.recv(buf));
+            send();
+            let (bytes, transfer) = sides.finish(received);
+            assert_eq!((&*bytes, transfer.data()), (&*pattern(len, seed), data));
+        };
+        expect(16, 1, Some(data), &|| {
+            let sent = sides.post(pattern(16, 1), |buf| client.send_data(data, buf));
+            sides.finish(sent);
+        });
+        let len = client.inject_size().min(64);
+        assert!(len > 0);
+        expect(len, 2, None, &|| client.inject(&pattern(len, 2)).expect("injects"));
+        expect(len, 3, Some(data), &|| client.inject_data(data, &pattern(len, 3)).expect("injects"));
+        let limit = client.inject_size();
+        assert_eq!(client.inject(&vec![0; limit + 1]), Err(PostError::TooLong { limit }));
+    });
+}
+
+fn tagged_messages_match_or_are_refused(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        if !info.caps().contains(Caps::TAGGED) {
+            let refused = client.tagged_send(Tag(1), pattern(8, 1)).unwrap_err();
+            assert_eq!(refused.buf, pattern(8, 1));
+            assert!(matches!(refused.error, PostError::NotGranted(caps) if caps.contains(Caps::TAGGED)));
+            let refused = server.tagged_recv(Tag(1), room(8)).unwrap_err();
+            assert!(matches!(refused.error, PostError::NotGranted(caps) if caps.contains(Caps::TAGGED)));
+            return;
+        }
+        let second = sides.post(room(8), |buf| server.tagged_recv(Tag(2), buf));
+        let first = sides.post(room(8), |buf| server.tagged_recv(Tag(1), buf));
+        for tag in [1, 2] {
+            let sent = sides.post(pattern(8, tag), |buf| client.tagged_send(Tag(tag as u64), buf));
+            sides.finish(sent);
+        }
+        assert_eq!(sides.finish(first).0, pattern(8, 1));
+        assert_eq!(sides.finish(second).0, pattern(8, 2));
+    });
+}
+
+fn reads_and_writes_reach_the_region(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        let len = 1 << 16;
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let region = Mr::open(sides.domain, pattern(len, 7), access).expect("a region");
+        let remote = region.remote();
+
+        let read = sides.post(room(1000), |buf| client.read(&remote, 24, buf));
+        assert_eq!(&*sides.finish(read).0, &pattern(len, 7)[24..1024]);
+        let written = sides.post(pattern(500, 8), |buf| client.write(&remote, 100, buf));
+        sides.finish(written);
+        client.inject_write(&remote, 2000, &pattern(32, 9)).expect("injects");
+        let data = ImmediateData(77);
+        let written = sides.post(pattern(500, 10), |buf| client.write_data(&remote, 3000, data, buf));
+        sides.finish(written);
+        assert_eq!(remote_event(sides), Some(data));
+        client.inject_write_data(&remote, 4000, data, &pattern(32, 11)).expect("injects");
+        assert_eq!(remote_event(sides), Some(data));
+
+        // Read back over the connection, which keeps the order.
+        let read = sides.post(room(len), |buf| client.read(&remote, 0, buf));
+        let mut expected = pattern(len, 7);
+        for (at, bytes) in
+            [(100, pattern(500, 8)), (2000, pattern(32, 9)), (3000, pattern(500, 10)), (4000, pattern(32, 11))]
+        {
+            expected[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        assert!(sides.finish(read).0 == expected);
+        let outside = client.read(&remote, len as u64 - 1, room(2)).unwrap_err();
+        assert_eq!(outside.error, PostError::OutOfBounds);
+        // Both endpoints complete into one queue, and are closed before the region.
+        drop((server, client));
+    });
+}
+
+fn remote_event(sides: &Sides<'_, '_>) -> Option<ImmediateData> {
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        match sides.cq.poll().expect("the queue works") {
+            Some(Completion::Remote(event)) => return event.data(),
+            Some(other) => panic!("a peer's event, not {other:?}"),
+            None => {}
+        }
+    }
+    panic!("no event of a peer within {LIMIT:?}");
+}
+
+fn a_message_that_is_too_long_is_cut_and_told(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        let received = sides.post(room(16), |buf| server.recv(buf));
+        let sent = sides.post(pattern(64, 5), |buf| client.send(buf));
+        let (bytes, result) = sides.end(received);
+        let error = result.expect_err("does not fit");
+        println!("{error:?}");
+        // Providers which end the connection over it say so.
+        assert!([Errno::ETRUNC, Errno::ECANCELED].contains(&error.errno), "{error:?}");
+        assert_eq!(bytes.len(), 16);
+        let _ = sides.end(sent);
+    });
+}
+
+fn a_receive_is_cancelled(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        let cancelled = sides.post(room(16), |buf| server.recv(buf));
+        let kept = sides.post(room(16), |buf| server.recv(buf));
+        server.cancel(cancelled).expect("cancels");
+        let (bytes, result) = sides.end(cancelled);
+        assert_eq!((bytes, result.expect_err("cancelled").errno), (room(16), Errno::ECANCELED));
+        let sent = sides.post(pattern(16, 6), |buf| client.send(buf));
+        assert_eq!(sides.finish(kept).0, pattern(16, 6));
+        sides.finish(sent);
+    });
+}
+
+fn one_listener_serves_many_while_others_come_and_go(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let lasting: Vec<_> = (0..8).map(|_| sides.pair()).collect();
+        for round in 0..10 {
+            let (server, client) = sides.pair();
+            for (seed, (server, client)) in lasting.iter().enumerate() {
+                sides.message(client, server, 100, seed + round);
+            }
+            sides.message(&server, &client, 5000, round);
+            // The client's end first, then the server's, in turns.
+            let (gone, left, told) =
+                if round % 2 == 0 { (client, server, sides.server) } else { (server, client, sides.client) };
+            drop(gone);
+            assert_eq!(sides.ended(told), left.fid());
+            for (seed, (server, client)) in lasting.iter().enumerate() {
+                sides.message(server, client, 100, seed + round);
+            }
+            drop(left);
+        }
+        assert_eq!(sides.cq.in_flight(), 0);
+    });
+}
