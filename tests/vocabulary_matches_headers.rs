@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bitflags::Flags;
 use loom_core::vocabulary::{
-    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, EndpointType, Errno, EventKind,
+    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, Counted, EndpointType, Errno, EventKind,
     FabricAddr, HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType, Progress,
     Protocol, ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
@@ -197,6 +197,7 @@ fn every_constant_has_the_headers_value() {
     assert_eq!(all.header.get("FI_ORDER_NONE").map(|none| none.value), Some(MsgOrder::NONE.bits()));
     all.flags::<Caps>("Caps", &["FI_"]);
     all.flags::<Mode>("Mode", &["FI_"]);
+    all.flags::<Counted>("Counted", &["FI_"]);
     all.flags::<Access>("Access", &["FI_"]);
     all.flags::<OpFlags>("OpFlags", &["FI_"]);
     all.flags::<CompletionFlags>("CompletionFlags", &["FI_"]);

@@ -127,6 +127,8 @@ pub enum OpenError {
     OtherDomain,
     /// The info describes an endpoint of this kind, which is not the one that was to be opened.
     EndpointType(crate::vocabulary::EndpointType),
+    /// Two counters of an endpoint count the same, or one counts nothing.
+    CountedTwice,
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
     /// The memory may not be accessed as the region asks for.
@@ -152,6 +154,7 @@ impl fmt::Display for OpenError {
             OpenError::Mode(mode) => write!(f, "the info asks for a mode that is not served: {mode}"),
             OpenError::MrMode(mode) => write!(f, "the info asks for a registration mode that is not served: {mode}"),
             OpenError::OtherDomain => f.write_str("the info or address vector belongs to another domain"),
+            OpenError::CountedTwice => f.write_str("each kind of operation is counted by one counter of an endpoint"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
             OpenError::EndpointType(kind) => write!(f, "the info describes an endpoint of another kind: {kind}"),
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),

@@ -16,7 +16,7 @@
 //! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place.
 //! - [`objects`]: the safe API, written once: [`Info`](objects::info::Info), [`Domain`](objects::domain::Domain),
 //!   [`Av`](objects::av::Av), [`Mr`](objects::mr::Mr), [`Cq`](objects::cq::Cq),
-//!   [`Endpoint`](objects::endpoint::Endpoint), and for connections [`Eq`](objects::eq::Eq) and
+//!   [`Endpoint`](objects::endpoint::Endpoint), [`Counter`](objects::counter::Counter), and for connections [`Eq`](objects::eq::Eq) and
 //!   [`MsgEndpoint`](objects::msg_endpoint::MsgEndpoint). No object names a transport.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
 //!

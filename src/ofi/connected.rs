@@ -111,7 +111,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         bind: MsgBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         // SAFETY: the contract of callers.
-        unsafe { endpoint::open_msg(domain, info, request, bind.eq, bind.tx, bind.rx) }
+        unsafe { endpoint::open_msg(domain, info, request, bind.eq, (bind.tx, bind.rx), bind.counters) }
     }
 
     fn endpoint_fid(endpoint: &Endpoint<L>) -> Fid {

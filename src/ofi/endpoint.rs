@@ -7,10 +7,11 @@
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::{Closing, Context, EndpointError, InFlight};
-use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
+use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno};
 
 use super::call::{done, entry, errno};
 use super::control::{Av, Domain, bind, close, opened, read_address};
+use super::counter::Counter;
 use super::event_queue::{Eq, Request};
 use super::info::RawInfo;
 use super::level::Handle;
@@ -42,12 +43,12 @@ pub(super) unsafe fn open<L>(
     domain: &Domain<L>,
     info: &RawInfo,
     av: &Av<L>,
-    tx: &Cq<L>,
-    rx: &Cq<L>,
+    (tx, rx): (&Cq<L>, &Cq<L>),
+    counters: &[(Counted, &Counter<L>)],
 ) -> Result<Endpoint<L>, EndpointError> {
     let opened = || {
         // SAFETY: the contract of callers.
-        unsafe { open_bound(domain, info, || {}, av.fid(), tx, rx) }
+        unsafe { open_bound(domain, info, || {}, av.fid(), (tx, rx), counters) }
     };
     match domain.group() {
         None => opened(),
@@ -71,18 +72,18 @@ pub(super) unsafe fn open_msg<L>(
     info: &RawInfo,
     request: &mut Option<Request>,
     eq: &Eq<L>,
-    tx: &Cq<L>,
-    rx: &Cq<L>,
+    (tx, rx): (&Cq<L>, &Cq<L>),
+    counters: &[(Counted, &Counter<L>)],
 ) -> Result<Endpoint<L>, EndpointError> {
     let Some(handle) = request.as_ref().map(|request| request.0) else {
         // SAFETY: the contract of callers.
-        return unsafe { open_bound(domain, info, || {}, eq.fid(), tx, rx) };
+        return unsafe { open_bound(domain, info, || {}, eq.fid(), (tx, rx), counters) };
     };
     let info = info.referring_to(handle).ok_or(Errno::ENOMEM)?;
     // Opened, the endpoint has taken over what the handle names, whatever becomes of it.
     let taken = || *request = None;
     // SAFETY: the contract of callers: the handle is that of a request which was not used up.
-    unsafe { open_bound(domain, &info, taken, eq.fid(), tx, rx) }
+    unsafe { open_bound(domain, &info, taken, eq.fid(), (tx, rx), counters) }
 }
 
 /// Opens an endpoint, calls `opened_it`, binds the endpoint and enables it.
@@ -91,8 +92,8 @@ unsafe fn open_bound<L>(
     info: &RawInfo,
     opened_it: impl FnOnce(),
     bound: NonNull<sys::fid>,
-    tx: &Cq<L>,
-    rx: &Cq<L>,
+    (tx, rx): (&Cq<L>, &Cq<L>),
+    counters: &[(Counted, &Counter<L>)],
 ) -> Result<Endpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => endpoint) else { return Err(Errno::ENOSYS.into()) };
@@ -106,7 +107,7 @@ unsafe fn open_bound<L>(
     };
     opened_it();
     // SAFETY: just opened; the others are open (contract of callers).
-    match unsafe { bind_and_enable(&endpoint, bound, tx, rx) } {
+    match unsafe { bind_and_enable(&endpoint, bound, (tx, rx), counters) } {
         Ok(()) => Ok(endpoint),
         Err(errno) => Err(undone(&endpoint, errno)),
     }
@@ -123,8 +124,8 @@ fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
 unsafe fn bind_and_enable<L>(
     endpoint: &Endpoint<L>,
     bound: NonNull<sys::fid>,
-    tx: &Cq<L>,
-    rx: &Cq<L>,
+    (tx, rx): (&Cq<L>, &Cq<L>),
+    counters: &[(Counted, &Counter<L>)],
 ) -> Result<(), Errno> {
     let fid = endpoint.fid.fid();
     let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));
@@ -138,6 +139,9 @@ unsafe fn bind_and_enable<L>(
     } else {
         bind(tx.fid(), transmit)?;
         bind(rx.fid(), receive)?;
+    }
+    for (counted, counter) in counters {
+        bind(counter.fid(), counted.bits())?;
     }
     let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
     let enable = i32::try_from(sys::FI_ENABLE).map_err(|_| Errno::EOTHER)?;

@@ -85,7 +85,7 @@
 //! | `providers`, `params` | which providers there are; the environment variables that they read |
 //! | `text` | C strings without an allocator |
 //! | `control` | fabric, domain, address vector, memory region |
-//! | `queue` | completion queues |
+//! | `queue`, `counter` | completion queues; counters |
 //! | `endpoint`, `post` | endpoints; posting operations |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
@@ -95,6 +95,7 @@ mod call;
 mod connected;
 mod connection;
 mod control;
+mod counter;
 mod decode;
 mod encode;
 mod endpoint;
@@ -117,6 +118,7 @@ mod transport;
 
 pub use connection::PassiveEndpoint;
 pub use control::{Av, Domain, Fabric, Mr};
+pub use counter::Counter;
 pub use endpoint::Endpoint;
 pub use event_queue::{Eq, Request};
 pub use info::RawInfo;

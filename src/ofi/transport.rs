@@ -10,13 +10,15 @@ use core::ptr::NonNull;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::Nic;
 use loom_core::transport::{
-    Bindings, Closing, Context, EndpointError, Event, InFlight, Name, Refusal, RmaTarget, Transport,
+    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Name, Refusal, RmaTarget,
+    Transport,
 };
 use loom_core::vocabulary::{
     Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch, WaitObj,
 };
 
 use super::control::{self, Av, Domain, Fabric, Mr};
+use super::counter::{self, Counter};
 use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
 use super::level::Level;
@@ -45,6 +47,7 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     type Av = Av<L>;
     type Cq = Cq<L>;
     type Mr = Mr<L>;
+    type Counter = Counter<L>;
     type Endpoint = Endpoint<L>;
     type Polled<'q>
         = Event
@@ -210,6 +213,56 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         unsafe { control::mr_close(mr) }
     }
 
+    unsafe fn counter_open(domain: &Domain<L>, attr: CounterAttr) -> Result<Counter<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { counter::open(domain, attr) }
+    }
+
+    unsafe fn counter_close(counter: &Counter<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { counter::counter_close(counter) }
+    }
+
+    unsafe fn counter_read(counter: &Counter<L>) -> u64 {
+        // SAFETY: the contract of callers.
+        unsafe { counter::read(counter) }
+    }
+
+    unsafe fn counter_read_error(counter: &Counter<L>) -> u64 {
+        // SAFETY: the contract of callers.
+        unsafe { counter::read_error(counter) }
+    }
+
+    unsafe fn counter_add(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { counter::add(counter, value) }
+    }
+
+    unsafe fn counter_add_error(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { counter::adderr(counter, value) }
+    }
+
+    unsafe fn counter_set(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { counter::set(counter, value) }
+    }
+
+    unsafe fn counter_set_error(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { counter::seterr(counter, value) }
+    }
+
+    unsafe fn counter_wait(counter: &Counter<L>, threshold: u64, milliseconds: i32) -> Result<CounterWait, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { counter::wait(counter, threshold, milliseconds) }
+    }
+
+    unsafe fn counter_wait_fd(counter: &Counter<L>) -> Result<c_int, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { counter::counter_wait_fd(counter) }
+    }
+
     #[inline]
     unsafe fn endpoint_open(
         domain: &Domain<L>,
@@ -217,7 +270,7 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         bind: Bindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         // SAFETY: the contract of callers.
-        unsafe { endpoint::open(domain, info, bind.av, bind.tx, bind.rx) }
+        unsafe { endpoint::open(domain, info, bind.av, (bind.tx, bind.rx), bind.counters) }
     }
 
     #[inline]

@@ -4,12 +4,17 @@ use std::time::Instant;
 
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
+use loom_core::objects::counter::{Counter, CounterAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
-use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Tag};
+use loom_core::objects::msg_endpoint::Binding;
+use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
 
 use super::Case;
-use super::sides::{LIMIT, Sides, T, pattern, room, with_sides};
+use super::sides::{Bytes, LIMIT, Sides, T, client_info, pattern, room, with_sides};
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -20,6 +25,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("reads_and_writes_reach_the_region", reads_and_writes_reach_the_region),
         ("a_message_that_is_too_long_is_cut_and_told", a_message_that_is_too_long_is_cut_and_told),
         ("a_receive_is_cancelled", a_receive_is_cancelled),
+        ("counters_count_over_connections", counters_count_over_connections),
         ("one_listener_serves_many_while_others_come_and_go", one_listener_serves_many_while_others_come_and_go),
     ]
 }
@@ -168,6 +174,56 @@ fn a_receive_is_cancelled(info: &Info<T>) {
         assert_eq!(sides.finish(kept).0, pattern(16, 6));
         sides.finish(sent);
     });
+}
+
+fn counters_count_over_connections(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let (sent, received) = match [(); 2].map(|()| Counter::open(&domain, CounterAttr::default())) {
+        [Ok(sent), Ok(received)] => (sent, received),
+        [Err(error), _] | [_, Err(error)] => {
+            println!("{} has no counters for connections: {error}", info.provider());
+            assert_eq!(info.attributes().domain.cntr_cnt, 0, "as its info says");
+            return;
+        }
+    };
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let listener = eq.listen(info).expect("listens");
+    let address = listener.address().expect("its address");
+    let info = client_info(info, &address);
+    let client = cq.msg_endpoint(Binding::to(&eq).counter(Counted::SEND, &sent), &info).expect("an endpoint");
+    let mut client = Some(client.connect(&address, &[]).expect("asks"));
+    let (mut connected, mut accepting, mut server) = (None, None, None);
+    let deadline = Instant::now() + LIMIT;
+    while connected.is_none() || server.is_none() {
+        assert!(Instant::now() < deadline, "not connected within {LIMIT:?}");
+        match eq.poll().expect("works") {
+            Some(EqEvent::Request(request)) => {
+                let bind = Binding::to(&eq).counter(Counted::RECV, &received);
+                accepting = Some(request.endpoint(&cq, bind).expect("an endpoint").accept(&[]).expect("accepts"));
+            }
+            Some(EqEvent::Connected(event))
+                if client.as_ref().is_some_and(|client| client.fid() == event.endpoint()) =>
+            {
+                connected = client.take().and_then(|client| client.established(&event).ok());
+            }
+            Some(EqEvent::Connected(event)) => {
+                server = accepting.take().and_then(|accepting| accepting.established(&event).ok());
+            }
+            Some(other) => panic!("not expected: {other:?}"),
+            None => {}
+        }
+    }
+    let (client, server) = (connected.expect("a client"), server.expect("a server"));
+    for round in 1..=5 {
+        let receive = server.recv(room(64)).expect("posts");
+        client.send(pattern(64, 1)).expect("posts");
+        cq.wait(receive, deadline).expect("works").expect("in time").result().expect("succeeds");
+        while (sent.read(), received.read()) != (round, round) {
+            assert!(Instant::now() < deadline, "{} sent, {} received", sent.read(), received.read());
+            cq.progress().expect("works");
+        }
+    }
 }
 
 fn one_listener_serves_many_while_others_come_and_go(info: &Info<T>) {

@@ -4,6 +4,7 @@
 //! A capability that a transport does not grant is printed, and the cases that need it check instead that asking for it
 //! is refused.
 
+mod counters;
 mod lifecycle;
 mod messages;
 mod pair;
@@ -27,7 +28,8 @@ type Case<T> = fn(&Info<T>);
 
 /// Every behaviour that any transport has to show.
 fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
-    [messages::cases(), rma::cases(), waiting::cases(), sleeping::cases(), lifecycle::cases()].concat()
+    [messages::cases(), rma::cases(), counters::cases(), waiting::cases(), sleeping::cases(), lifecycle::cases()]
+        .concat()
 }
 
 /// Those that need a domain which threads share.

@@ -53,9 +53,11 @@
 //! ```
 
 mod address;
+mod attributes;
 mod cell;
 mod chain;
 mod copy;
+mod counter;
 mod list;
 #[cfg(all(test, loom_model))]
 mod model;
@@ -69,6 +71,7 @@ mod send;
 mod sync;
 mod transport;
 
+pub use counter::SoftCounter;
 pub use network::{Network, NetworkAttr};
 pub use transport::{Soft, SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 

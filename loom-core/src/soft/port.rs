@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 
 use super::cell::{MessageCell, Revocations, State};
 use super::chain::Chain;
+use super::counter::{Counters, SoftCounter};
 use super::list::{Inbox, NIL, Returns};
 use super::network::Net;
 use super::queue::Queue;
@@ -14,7 +15,7 @@ use super::receive::{KINDS, Receive};
 use super::sync::{AtomicU32, Ordering};
 use super::{NO_PORT, addr_parts, fabric_addr};
 use crate::transport::Event;
-use crate::vocabulary::{CompletionFlags, Errno};
+use crate::vocabulary::{CompletionFlags, Counted, Errno};
 
 /// A place for one endpoint. What other endpoints touch comes first, each on cache lines of its own.
 #[derive(Debug)]
@@ -47,6 +48,7 @@ pub(super) struct Own {
     pub(super) addr: Cell<u64>,
     pub(super) tx: Cell<Option<NonNull<Queue>>>,
     pub(super) rx: Cell<Option<NonNull<Queue>>>,
+    pub(super) counters: Counters,
     /// The next port in the circle of the transmit queue and of the receive queue; if they are one, in the former.
     next_on_tx: Cell<u16>,
     next_on_rx: Cell<u16>,
@@ -85,6 +87,7 @@ impl Port {
                 addr: Cell::new(0),
                 tx: Cell::new(None),
                 rx: Cell::new(None),
+                counters: Counters::none(),
                 next_on_tx: Cell::new(NO_PORT),
                 next_on_rx: Cell::new(NO_PORT),
                 turn: Cell::new(0),
@@ -141,6 +144,19 @@ impl Own {
         unsafe { queue.as_ref() }
     }
 
+    /// Reports the end of an operation that goes out, for which a place was reserved. (It is counted where it lies: to have it
+    /// in memory twice costs as much as counting.)
+    #[inline]
+    pub(super) fn end_transmit(&self, event: Event) {
+        self.counters.count(self.tx().push(event));
+    }
+
+    /// Reports the end of a receive, for which a place was reserved.
+    #[inline]
+    pub(super) fn end_receive(&self, event: Event) {
+        self.counters.count(self.rx().push(event));
+    }
+
     /// The receive queue.
     #[inline]
     pub(super) fn rx(&self) -> &Queue {
@@ -155,8 +171,15 @@ impl Net {
     /// Opens an endpoint in a free place.
     ///
     /// # Safety
-    /// Both queues stay until the endpoint is closed, and are used by this thread.
-    pub(super) unsafe fn open_port(&self, domain: u32, tx: NonNull<Queue>, rx: NonNull<Queue>) -> Result<&Port, Errno> {
+    /// Both queues stay until the endpoint is closed, and are used by this thread; and so do the counters, or else nobody
+    /// uses the queues any more.
+    pub(super) unsafe fn open_port(
+        &self,
+        domain: u32,
+        tx: NonNull<Queue>,
+        rx: NonNull<Queue>,
+        counters: &[(Counted, &SoftCounter)],
+    ) -> Result<&Port, Errno> {
         let _opening = self.opening.lock();
         let port = self.ports().iter().find(|port| !port.own().taken.get()).ok_or(Errno::EMFILE)?;
         let own = port.own();
@@ -164,6 +187,7 @@ impl Net {
         own.taken.set(true);
         own.tx.set(Some(tx));
         own.rx.set(Some(rx));
+        own.counters.bind(counters);
         self.join_circle(port, own.tx());
         if tx != rx {
             self.join_circle(port, own.rx());
@@ -248,6 +272,7 @@ impl Net {
         }
         own.tx.set(None);
         own.rx.set(None);
+        own.counters.bind(&[]);
         let _opening = self.opening.lock();
         own.taken.set(false);
     }
@@ -367,7 +392,7 @@ impl Net {
                 if receive.want.get().context == context {
                     posted.remove(before, at, |at| &own.receive(at).next);
                     own.free_receive(at);
-                    own.rx().push(Event::failure(context, kind | CompletionFlags::RECV, Errno::ECANCELED));
+                    own.end_receive(Event::failure(context, kind | CompletionFlags::RECV, Errno::ECANCELED));
                     return;
                 }
                 (before, at) = (at, receive.next.get());
@@ -379,7 +404,7 @@ impl Net {
             {
                 if self.revoke(head) {
                     self.end_offer(own, head);
-                    own.tx().push(Event::failure(context, sending.flags, Errno::ECANCELED));
+                    own.end_transmit(Event::failure(context, sending.flags, Errno::ECANCELED));
                 }
                 return;
             }

@@ -113,15 +113,18 @@ impl Queue {
         if next == self.end { self.ring } else { next }
     }
 
-    /// Adds an event, in a place that was reserved for it.
+    /// Adds an event, in a place that was reserved for it; returns it there.
     #[inline]
-    pub(super) fn push(&self, event: Event) {
+    pub(super) fn push(&self, event: Event) -> &Event {
         let place = self.tail.get();
         let next = self.after(place);
         debug_assert!(next != self.head.get(), "more events than reserved places");
         // SAFETY: a place of the ring, and free: events in the ring never exceed the reserved places.
         unsafe { place.write(Place(event)) };
         self.tail.set(next);
+        // SAFETY: just written; it is written again after it was popped, and this thread is the only one here.
+        let Place(event) = unsafe { place.as_ref() };
+        event
     }
 
     /// Takes the oldest event, and gives its place up.

@@ -195,9 +195,9 @@ impl Net {
         event.data = ImmediateData(message.data.get());
         event.source = FabricAddr(message.from.get());
         if message.len.get() > want.len {
-            own.rx().push(truncated(event, message.len.get() - want.len));
+            own.end_receive(truncated(event, message.len.get() - want.len));
         } else {
-            own.rx().push(event);
+            own.end_receive(event);
         }
         if offered {
             head.finish();
@@ -219,7 +219,7 @@ impl Net {
         let mut event = Event::success(0, message.flags.get(), message.len.get());
         event.data = ImmediateData(message.data.get());
         event.source = FabricAddr(message.from.get());
-        queue.push(event);
+        let _ = queue.push(event);
         self.return_cell(head);
         true
     }

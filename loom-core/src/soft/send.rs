@@ -90,7 +90,7 @@ impl Net {
                 } else {
                     Event::failure(sending.context, sending.flags, Errno::ECONNRESET)
                 };
-                own.tx().push(event);
+                own.end_transmit(event);
             }
             head.come_home();
         }
@@ -147,9 +147,12 @@ impl Net {
         Self::write_message(head, port.own(), &outgoing, room);
         head.set(State::Eager);
         match (self.push(outgoing.to, head), outgoing.context) {
-            (Ok(()), None) => Ok(()),
+            (Ok(()), None) => {
+                port.own().counters.count(&Event::success(0, outgoing.sent(), outgoing.len));
+                Ok(())
+            }
             (Ok(()), Some(context)) => {
-                port.own().tx().push(Event::success(context, outgoing.sent(), outgoing.len));
+                port.own().end_transmit(Event::success(context, outgoing.sent(), outgoing.len));
                 Ok(())
             }
             (Err(errno), context) => self.unsent(port.own(), head, context, outgoing.sent(), errno),
@@ -215,7 +218,7 @@ impl Net {
         head.come_home();
         match context {
             Some(context) => {
-                own.tx().push(Event::failure(context, flags, errno));
+                own.end_transmit(Event::failure(context, flags, errno));
                 Ok(())
             }
             None => Err(Refusal::Errno(errno)),
@@ -328,14 +331,18 @@ impl Net {
     ) -> Result<(), Refusal> {
         match (context, result) {
             (Some(context), Ok(())) => {
-                own.tx().push(Event::success(context, flags, len));
+                own.end_transmit(Event::success(context, flags, len));
                 Ok(())
             }
             (Some(context), Err(errno)) => {
-                own.tx().push(Event::failure(context, flags, errno));
+                own.end_transmit(Event::failure(context, flags, errno));
                 Ok(())
             }
-            (None, result) => result.map_err(Refusal::Errno),
+            (None, Ok(())) => {
+                own.counters.count(&Event::success(0, flags, len));
+                Ok(())
+            }
+            (None, Err(errno)) => Err(Refusal::Errno(errno)),
         }
     }
 }

@@ -9,6 +9,8 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::address::{parse_address, write_address};
+use super::attributes::{PROVIDER, attributes};
+use super::counter::SoftCounter;
 use super::network::Net;
 use super::port::Port;
 use super::queue::Queue;
@@ -19,43 +21,13 @@ use super::sync::Ordering;
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::transport::{
-    Bindings, Closing, Context, EndpointError, Event, InFlight, Name, Refusal, RmaTarget, Transport,
+    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Name, Refusal, RmaTarget,
+    Transport,
 };
 use crate::vocabulary::{
-    Access, AddressFormat, Attributes, AvType, Caps, CompOrder, CompletionFlags, DomainAttributes, EndpointAddr,
-    EndpointAttributes, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, MrMode, MsgOrder, Progress,
-    ResourceMgmt, RxAttributes, Tag, TagMatch, Threading, TxAttributes, Version, WaitObj,
+    Access, Attributes, CompletionFlags, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch,
+    WaitObj,
 };
-
-/// The name of the software transport, where libfabric names a provider.
-const PROVIDER: &str = "soft";
-
-const CAPS: Caps = Caps::MSG
-    .union(Caps::TAGGED)
-    .union(Caps::RMA)
-    .union(Caps::SEND)
-    .union(Caps::RECV)
-    .union(Caps::READ)
-    .union(Caps::WRITE)
-    .union(Caps::REMOTE_READ)
-    .union(Caps::REMOTE_WRITE)
-    .union(Caps::DIRECTED_RECV)
-    .union(Caps::SOURCE)
-    .union(Caps::LOCAL_COMM);
-
-/// RMA is done when its post returns, and messages arrive in the order they were sent. An RMA operation does not wait
-/// for the messages before it to be received, so `RAS` and `WAS` are not here.
-const MSG_ORDER: MsgOrder = MsgOrder::RAR
-    .union(MsgOrder::RAW)
-    .union(MsgOrder::WAR)
-    .union(MsgOrder::WAW)
-    .union(MsgOrder::SAR)
-    .union(MsgOrder::SAW)
-    .union(MsgOrder::SAS)
-    .union(MsgOrder::RMA_RAR)
-    .union(MsgOrder::RMA_RAW)
-    .union(MsgOrder::RMA_WAR)
-    .union(MsgOrder::RMA_WAW);
 
 /// The software transport over a [`Network`](super::Network).
 ///
@@ -135,6 +107,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     type Av = SoftAv<'n>;
     type Cq = SoftCq<'n>;
     type Mr = SoftMr<'n>;
+    type Counter = SoftCounter;
     type Endpoint = SoftEndpoint<'n>;
     type Polled<'q>
         = &'q Event
@@ -144,65 +117,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     const MR_CLOSE_FENCES: bool = true;
 
     fn attributes(info: &Self::Info) -> Attributes {
-        let attr = &info.net.attr;
-        let inject_size = attr.eager_size as usize;
-        Attributes {
-            caps: CAPS,
-            addr_format: AddressFormat::ADDR_STR,
-            endpoint: EndpointAttributes {
-                kind: EndpointType::RDM,
-                protocol_version: 1,
-                max_msg_size: isize::MAX.unsigned_abs(),
-                max_order_raw_size: usize::MAX,
-                max_order_war_size: usize::MAX,
-                max_order_waw_size: usize::MAX,
-                mem_tag_format: 0xaaaa_aaaa_aaaa_aaaa,
-                tx_ctx_cnt: 1,
-                rx_ctx_cnt: 1,
-                ..EndpointAttributes::default()
-            },
-            tx: TxAttributes {
-                caps: CAPS,
-                msg_order: MSG_ORDER,
-                comp_order: CompOrder::NONE,
-                inject_size,
-                size: attr.tx_depth as usize,
-                iov_limit: 1,
-                rma_iov_limit: 1,
-                ..TxAttributes::default()
-            },
-            rx: RxAttributes {
-                caps: CAPS,
-                msg_order: MSG_ORDER,
-                comp_order: CompOrder::NONE,
-                size: attr.rx_depth as usize,
-                iov_limit: 1,
-                ..RxAttributes::default()
-            },
-            domain: DomainAttributes {
-                caps: Caps::LOCAL_COMM,
-                threading: Threading::COMPLETION,
-                control_progress: Progress::MANUAL,
-                data_progress: Progress::MANUAL,
-                resource_mgmt: ResourceMgmt::ENABLED,
-                av_type: AvType::TABLE,
-                mr_mode: MrMode::PROV_KEY,
-                mr_key_size: size_of::<u64>(),
-                cq_data_size: size_of::<u64>(),
-                // A queue for each endpoint and direction is all that makes sense.
-                cq_cnt: usize::from(attr.endpoints) * 2,
-                ep_cnt: attr.endpoints.into(),
-                tx_ctx_cnt: attr.endpoints.into(),
-                rx_ctx_cnt: attr.endpoints.into(),
-                max_ep_tx_ctx: 1,
-                max_ep_rx_ctx: 1,
-                mr_iov_limit: 1,
-                mr_cnt: attr.regions.into(),
-                ..DomainAttributes::default()
-            },
-            provider_version: Version::new(0, 1),
-            ..Attributes::default()
-        }
+        attributes(&info.net.attr)
     }
 
     fn name(_: &Self::Info, name: Name) -> Option<&str> {
@@ -350,6 +265,54 @@ unsafe impl<'n> Transport for Soft<'n> {
         Ok(())
     }
 
+    unsafe fn counter_open(_: &Self::Domain, attr: CounterAttr) -> Result<SoftCounter, Errno> {
+        if attr.wait != WaitObj::NONE {
+            // There is nobody to wake one up.
+            return Err(Errno::ENOSYS);
+        }
+        Ok(SoftCounter::new())
+    }
+
+    unsafe fn counter_close(_: &SoftCounter) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    unsafe fn counter_read(counter: &SoftCounter) -> u64 {
+        counter.value.get()
+    }
+
+    unsafe fn counter_read_error(counter: &SoftCounter) -> u64 {
+        counter.errors.get()
+    }
+
+    unsafe fn counter_add(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
+        counter.value.set(counter.value.get().wrapping_add(value));
+        Ok(())
+    }
+
+    unsafe fn counter_add_error(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
+        counter.errors.set(counter.errors.get().wrapping_add(value));
+        Ok(())
+    }
+
+    unsafe fn counter_set(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
+        counter.value.set(value);
+        Ok(())
+    }
+
+    unsafe fn counter_set_error(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
+        counter.errors.set(value);
+        Ok(())
+    }
+
+    unsafe fn counter_wait(_: &SoftCounter, _: u64, _: i32) -> Result<CounterWait, Errno> {
+        Err(Errno::ENOSYS)
+    }
+
+    unsafe fn counter_wait_fd(_: &SoftCounter) -> Result<c_int, Errno> {
+        Err(Errno::ENOSYS)
+    }
+
     unsafe fn endpoint_open(
         domain: &Self::Domain,
         info: &Self::Info,
@@ -359,8 +322,9 @@ unsafe impl<'n> Transport for Soft<'n> {
         if !core::ptr::eq(net, info.net) {
             return Err(Errno::EINVAL.into());
         }
-        // SAFETY: the caller's contract: queues are closed after their endpoints, and used by this thread.
-        let port = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue) }?;
+        // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
+        // thread uses all of them.
+        let port = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue, bind.counters) }?;
         Ok(SoftEndpoint { net, port })
     }
 

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use super::{EndpointError, Transport};
-use crate::vocabulary::{CmData, EndpointAddr, Errno, EventKind, WaitObj};
+use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, WaitObj};
 
 /// Tells an open object from every other one that is open: what an event is about. The address of its `struct fid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -244,4 +244,6 @@ pub struct MsgBindings<'a, T: Connected> {
     pub rx: &'a T::Cq,
     /// Where events of the connection go.
     pub eq: &'a T::Eq,
+    /// What counts its operations, each kind once.
+    pub counters: &'a [(Counted, &'a T::Counter)],
 }

@@ -7,6 +7,7 @@
 
 pub mod connected;
 mod event;
+mod terms;
 
 use core::alloc::Layout;
 use core::borrow::Borrow;
@@ -15,102 +16,12 @@ use core::ptr::NonNull;
 
 pub use self::connected::Connected;
 pub use self::event::{Context, Event};
+pub use self::terms::{Bindings, Closing, CounterAttr, CounterWait, EndpointError, InFlight, Name, Refusal, RmaTarget};
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::vocabulary::{
-    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, RemoteAddr, Tag, TagMatch, WaitObj,
+    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch, WaitObj,
 };
-
-/// Why a transport did not take a post.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// Something is full for the moment: poll the queue and post again. Not an error.
-    #[doc(alias = "FI_EAGAIN")]
-    Again,
-    /// It will not be taken as it is.
-    Errno(Errno),
-}
-
-/// Why an endpoint was not opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndpointError {
-    /// The reason.
-    pub errno: Errno,
-    /// The provider failed to close again what was opened before the failure: what the endpoint is bound to must stay
-    /// open for ever.
-    pub left_open: bool,
-}
-
-impl From<Errno> for EndpointError {
-    /// A failure which left nothing open.
-    fn from(errno: Errno) -> Self {
-        EndpointError { errno, left_open: false }
-    }
-}
-
-/// What became of an endpoint that was to be closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a retired endpoint still has what was lent through it"]
-pub enum Closing {
-    /// It is closed: nothing that was lent through it is touched any more.
-    Closed,
-    /// It is still open, because the provider cannot close it safely for now: receives or reads are under way, or other
-    /// endpoints would be hurt that have talked to it. Its operations go on and end like others; nothing new is posted on
-    /// it. Closing may be tried again.
-    Retired,
-    /// Its queues are not polled any more (`endpoint_leave`), and nothing that was lent through it is touched; but the
-    /// provider cannot close it, and so not what it is bound to.
-    Left,
-}
-
-/// What is in flight on an endpoint that is to be closed and that not every provider survives or can stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InFlight {
-    /// Receives: there are providers that do not survive closing in the middle of one.
-    pub receives: usize,
-    /// Bytes of the longest read: there are providers that let the peer write into its buffer whether the endpoint is open
-    /// or not.
-    pub longest_read: usize,
-}
-
-impl InFlight {
-    /// Neither.
-    pub const NOTHING: InFlight = InFlight { receives: 0, longest_read: 0 };
-}
-
-/// Where an RMA operation goes in the peer's memory; libfabric's `fi_rma_iov` without the length.
-#[derive(Clone, Copy, Debug)]
-#[doc(alias = "fi_rma_iov")]
-pub struct RmaTarget {
-    /// The peer.
-    pub to: FabricAddr,
-    /// Virtual address or offset in the region, as the peer's domain asks for.
-    pub addr: RemoteAddr,
-    /// The region's key.
-    pub key: MemoryKey,
-}
-
-/// What an endpoint is bound to before it is enabled.
-#[derive(Debug)]
-pub struct Bindings<'a, T: Transport> {
-    /// Where transmit completions go.
-    pub tx: &'a T::Cq,
-    /// Where receive completions and peers' events go; the same queue as `tx`, or another.
-    pub rx: &'a T::Cq,
-    /// Where peers' addresses are found.
-    pub av: &'a T::Av,
-}
-
-/// Which of a provider's names to read from an info.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
-    /// `fi_info.fabric_attr->prov_name`
-    Provider,
-    /// `fi_info.fabric_attr->name`
-    Fabric,
-    /// `fi_info.domain_attr->name`
-    Domain,
-}
 
 /// A network layer underneath the safe objects.
 ///
@@ -121,11 +32,13 @@ pub enum Name {
 /// Every `unsafe fn` here relies on the caller for the following, and names nothing else:
 ///
 /// - a handle is used only between the success of its `*_open` and the call of its `*_close`;
-/// - children are closed before parents: endpoints, queues, address vectors and regions before their domain,
-///   endpoints before the queues and vectors they are bound to, a domain before its fabric;
+/// - children are closed before parents: endpoints, queues, address vectors, counters and regions before their domain,
+///   endpoints before the queues, vectors and counters they are bound to, a domain before its fabric;
 /// - a close is called once, unless an endpoint's says [`Closing::Retired`]. Whatever it returns, the handle is never
 ///   used again; a retired endpoint's is used for cancelling and closing only;
-/// - one queue and the endpoints bound to it are used by one thread at a time;
+/// - one queue and the endpoints bound to it are used by one thread at a time, and so are counters and their endpoints;
+/// - a counter to which an endpoint is bound stays where it is until the endpoint is closed, or nobody uses its queues any
+///   more;
 /// - memory lent with a post ([`Lent`], with the access that the operation needs) stays valid until its event was
 ///   polled or `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`]; so does the scratch space of its [`Context`];
 /// - a [`FabricAddr`] given to a post was returned by `av_insert` of the endpoint's vector and not removed since,
@@ -162,6 +75,8 @@ pub unsafe trait Transport: Sized {
     type Cq;
     /// `fid_mr`
     type Mr;
+    /// `fid_cntr`
+    type Counter;
     /// `fid_ep`
     type Endpoint;
     /// What a poll shows: the event itself where it is put together from something else, or a reference to where it lies.
@@ -326,6 +241,60 @@ pub unsafe trait Transport: Sized {
     /// # Safety
     /// The contract of callers.
     unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno>;
+
+    /// `fi_cntr_open`, at zero.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_open(domain: &Self::Domain, attr: CounterAttr) -> Result<Self::Counter, Errno>;
+    /// `fi_close` of a counter.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_close(counter: &Self::Counter) -> Result<(), Errno>;
+    /// `fi_cntr_read`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_read(counter: &Self::Counter) -> u64;
+    /// `fi_cntr_readerr`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_read_error(counter: &Self::Counter) -> u64;
+    /// `fi_cntr_add`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_add(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
+    /// `fi_cntr_adderr`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_add_error(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
+    /// `fi_cntr_set`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_set(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
+    /// `fi_cntr_seterr`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_set_error(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
+    /// `fi_cntr_wait`, for so many milliseconds at most.
+    ///
+    /// # Errors
+    /// The provider's.
+    ///
+    /// # Safety
+    /// The contract of callers; the counter was opened with something to sleep on.
+    unsafe fn counter_wait(counter: &Self::Counter, threshold: u64, milliseconds: i32) -> Result<CounterWait, Errno>;
+    /// The file descriptor that is readable when the counter has changed; `fi_control` with `FI_GETWAIT`.
+    ///
+    /// # Safety
+    /// The contract of callers; the counter was opened with one.
+    unsafe fn counter_wait_fd(counter: &Self::Counter) -> Result<c_int, Errno>;
 
     /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` in the order that they need. On error nothing is left open, or the
     /// error says so.

@@ -36,6 +36,6 @@ pub use enumerations::{
     ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
 pub use errno::Errno;
-pub use flags::{Access, Caps, CompOrder, CompletionFlags, Mode, MrFlags, MrMode, MsgOrder, OpFlags};
+pub use flags::{Access, Caps, CompOrder, CompletionFlags, Counted, Mode, MrFlags, MrMode, MsgOrder, OpFlags};
 pub use values::{FabricAddr, ImmediateData, MemoryKey, RemoteAddr, Tag, TagMatch};
 pub use version::Version;

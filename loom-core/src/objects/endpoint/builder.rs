@@ -8,12 +8,13 @@ use super::Endpoint;
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::objects::av::Av;
+use crate::objects::counter::{Counter, Counters};
 use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
 use crate::objects::info::Info;
 use crate::objects::port::Port;
 use crate::transport::{Bindings, Transport};
-use crate::vocabulary::EndpointType;
+use crate::vocabulary::{Counted, EndpointType};
 
 /// Opens an endpoint: everything that it is bound to is named before it is enabled.
 #[derive(Debug)]
@@ -22,11 +23,12 @@ pub struct EndpointBuilder<'q, 'd, T: Transport, B: Buffer> {
     cq: &'q Cq<'d, T, B>,
     av: &'d Av<'d, T>,
     info: Option<&'q Info<T>>,
+    counters: Counters<'d, T>,
 }
 
 impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     pub(crate) fn new(cq: &'q Cq<'d, T, B>, av: &'d Av<'d, T>) -> Self {
-        EndpointBuilder { cq, av, info: None }
+        EndpointBuilder { cq, av, info: None, counters: Counters::none() }
     }
 
     /// Opens it from this info instead of the domain's: with another source address, for example.
@@ -35,17 +37,25 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         self
     }
 
+    /// Counts these operations of it. Several counters can be given, for different operations.
+    #[doc(alias = "fi_ep_bind")]
+    pub fn counter(mut self, counted: Counted, counter: &'d Counter<'d, T>) -> Self {
+        self.counters.add(counted, counter);
+        self
+    }
+
     /// Opens the endpoint, binds it to the queue and the address vector, and enables it.
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info or the address vector belongs to another domain
     /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
+    /// - [`OpenError::CountedTwice`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_enable")]
     #[doc(alias = "fi_ep_bind")]
     pub fn enable(self) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
-        let EndpointBuilder { cq, av, info } = self;
+        let EndpointBuilder { cq, av, info, counters } = self;
         let domain = cq.domain();
         let info = info.unwrap_or_else(|| domain.info());
         if !ptr::eq(av.domain(), domain) || !info.same_domain(domain.info()) {
@@ -55,10 +65,11 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         if !matches!(info.attributes().endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
-        let port = Port::open(cq, info, av.bind(), |tx, rx| {
-            let bind = Bindings { tx, rx, av: av.raw() };
-            // SAFETY: queue and vector are open and of this domain; both outlive the endpoint: the queue closes it before
-            // itself, and the vector lives for 'd and stays open while it has users.
+        counters.check(domain, info.caps())?;
+        let port = Port::open(cq, info, counters.bind(av.bind()), |tx, rx| {
+            let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw() };
+            // SAFETY: queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it
+            // before itself, and the others live for 'd and stay open while they have users.
             unsafe { T::endpoint_open(domain.raw(), info.raw(), bind) }
         })?;
         Ok(Endpoint { port, av })

@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::objects::cq::Cq;
 use crate::objects::info::Info;
-use crate::objects::msg_endpoint::{CmError, MsgEndpoint, Refused, Requested};
+use crate::objects::msg_endpoint::{Binding, CmError, MsgEndpoint, Refused, Requested};
 use crate::transport::Connected;
 use crate::vocabulary::{CmData, EndpointAddr};
 
@@ -63,8 +63,8 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
         self.listener.1
     }
 
-    /// Opens an endpoint for the connection, which completes into `cq` and has its events in `eq`: this queue, or another of
-    /// the same domain. Receives can be posted on it before it accepts.
+    /// Opens an endpoint for the connection, which completes into `cq` and is bound to an event queue: this one, or another of
+    /// the same domain (`&eq`, or a [`Binding`] with counters). Receives can be posted on it before it accepts.
     ///
     /// # Errors
     /// Those of [`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint); the request is rejected then.
@@ -72,12 +72,12 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
     pub fn endpoint<'q, 'c, B: Buffer>(
         mut self,
         cq: &'q Cq<'c, T, B>,
-        eq: &'c Eq<'c, T>,
+        bind: impl Into<Binding<'c, T>>,
     ) -> Result<MsgEndpoint<'q, 'c, T, B, Requested>, OpenError> {
         if !core::ptr::eq(self.eq.domain, cq.domain()) {
             return Err(OpenError::OtherDomain);
         }
-        let endpoint = MsgEndpoint::for_request(cq, eq, &self.info, &mut self.request)?;
+        let endpoint = MsgEndpoint::for_request(cq, bind.into(), &self.info, &mut self.request)?;
         self.request = None;
         Ok(endpoint)
     }

@@ -15,6 +15,7 @@
 
 #![allow(unsafe_code, reason = "opens and uses raw handles")]
 
+mod binding;
 mod error;
 mod message;
 mod rma;
@@ -24,13 +25,14 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 
+pub use self::binding::Binding;
 pub use self::error::{CmError, Refused};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
-use crate::objects::eq::{ConnectedEvent, Eq};
+use crate::objects::eq::ConnectedEvent;
 use crate::objects::info::Info;
 use crate::objects::port::Port;
 use crate::transport::Connected;
@@ -79,23 +81,25 @@ const fn the_peer() -> Result<FabricAddr, PostError> {
 }
 
 impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
-    /// Opens an endpoint that is to be connected, completes into this queue, and has its events in `eq`.
+    /// Opens an endpoint that is to be connected, completes into this queue, and is bound to an event queue (`&eq`, or a
+    /// [`Binding`] with counters).
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info or the event queue belongs to another domain
     /// - [`OpenError::EndpointType`] if the info describes an endpoint without connections
+    /// - [`OpenError::CountedTwice`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_endpoint")]
     pub fn msg_endpoint<'q>(
         &'q self,
-        eq: &'d Eq<'d, T>,
+        bind: impl Into<Binding<'d, T>>,
         info: &Info<T>,
     ) -> Result<MsgEndpoint<'q, 'd, T, B, Idle>, OpenError> {
         if !info.same_domain(self.domain().info()) {
             return Err(OpenError::OtherDomain);
         }
-        MsgEndpoint::open(self, eq, info, &mut None)
+        MsgEndpoint::open(self, bind.into(), info, &mut None)
     }
 }
 
@@ -103,7 +107,7 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
     /// Opens an endpoint from an info of the queue's domain, for a request if there is one.
     fn open(
         cq: &'q Cq<'d, T, B>,
-        eq: &'d Eq<'d, T>,
+        Binding { eq, counters }: Binding<'d, T>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
@@ -115,10 +119,11 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
         if info.attributes().endpoint.kind != EndpointType::MSG {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
-        let port = Port::open(cq, info, eq.bind(), |tx, rx| {
-            let bind = MsgBindings { tx, rx, eq: eq.raw() };
-            // SAFETY: the queues are open and of this domain, and outlive the endpoint: the completion queue closes it before
-            // itself, and the event queue lives for 'd and stays open while it has users. The request is one of an event
+        counters.check(domain, info.caps())?;
+        let port = Port::open(cq, info, counters.bind(eq.bind()), |tx, rx| {
+            let bind = MsgBindings { tx, rx, eq: eq.raw(), counters: &counters.raw() };
+            // SAFETY: queues and counters are open and of this domain, and outlive the endpoint: the completion queue closes
+            // it before itself, and the others live for 'd and stay open while they have users. The request is one of an event
             // queue that is open (`ConnectionRequest` borrows it).
             unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
         })?;
@@ -215,14 +220,14 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
     /// Opens an endpoint for a request to the fabric of the queue's domain.
     pub(crate) fn for_request(
         cq: &'q Cq<'d, T, B>,
-        eq: &'d Eq<'d, T>,
+        bind: Binding<'d, T>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
         if !info.requests(cq.domain().info()) {
             return Err(OpenError::OtherDomain);
         }
-        MsgEndpoint::open(cq, eq, info, request)
+        MsgEndpoint::open(cq, bind, info, request)
     }
 
     /// Accepts the request. `data` goes along, for the peer's

@@ -14,13 +14,12 @@ mod tagged;
 use core::fmt;
 
 pub(crate) use self::post::Limits;
-pub(crate) use self::record::Record;
+pub(crate) use self::record::{Bound, Record};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::OpenError;
 use crate::objects::cq::Cq;
 use crate::objects::info::Info;
-use crate::objects::users::Users;
 use crate::transport::{Closing, EndpointError, Transport};
 use crate::vocabulary::{EndpointAddr, Errno};
 
@@ -34,24 +33,24 @@ pub(crate) struct Port<'q, 'd, T: Transport, B: Buffer> {
 
 impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
     /// Opens an endpoint in a free place of the queue. `open` opens it from `info` of the queue's domain, bound to the queues
-    /// that it is given and to what `users` belongs to, who count it already.
+    /// that it is given and to what `users` belong to, who count it already.
     pub(crate) fn open(
         cq: &'q Cq<'d, T, B>,
         info: &Info<T>,
-        users: &'d Users,
+        users: Bound<'d>,
         open: impl FnOnce(&T::Cq, &T::Cq) -> Result<T::Endpoint, EndpointError>,
     ) -> Result<Self, OpenError> {
         let domain = cq.domain();
         let place = (0u16..).zip(cq.records()).find(|(_, record)| record.is_closed());
         let Some((index, record)) = place else {
-            users.closed();
+            users.iter().for_each(|users| users.closed());
             return Err(OpenError::TooManyEndpoints);
         };
         let (tx, rx) = cq.raw();
         domain.lingering().endpoint_opened();
         match open(tx, rx) {
             Ok(raw) => {
-                // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to what has the users.
+                // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to what has these users.
                 unsafe { record.open(raw, users) };
                 Ok(Port { cq, record, index, limits: Limits::of(info.attributes()) })
             }
@@ -60,7 +59,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
                     // What it is bound to keeps its user, and the queue finds out when it is dropped.
                     record.fail(error.errno);
                 } else {
-                    users.closed();
+                    users.iter().for_each(|users| users.closed());
                     domain.lingering().endpoint_closed();
                     domain.lingering().release();
                 }

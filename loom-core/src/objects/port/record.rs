@@ -2,9 +2,11 @@
 
 #![allow(unsafe_code, reason = "keeps and closes a raw handle that was written when the endpoint was opened")]
 
-use core::cell::{Cell, UnsafeCell};
+use core::cell::{Cell, RefCell, UnsafeCell};
 use core::fmt;
 use core::mem::MaybeUninit;
+
+use heapless::Vec;
 
 use crate::engine::op_table::Posted;
 use crate::objects::domain::Domain;
@@ -12,12 +14,15 @@ use crate::objects::users::Users;
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
+/// The users of everything that an endpoint is bound to: an address vector or event queue, and counters.
+pub(crate) type Bound<'d> = Vec<&'d Users, 7>;
+
 /// A place for one endpoint in the storage of its queue, so that a forgotten one is closed with the queue.
 pub(crate) struct Record<'d, T: Transport> {
     state: Cell<RecordState>,
     raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
-    /// Those of what it is bound to.
-    users: Cell<Option<&'d Users>>,
+    /// Of what it is bound to.
+    users: RefCell<Bound<'d>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +42,7 @@ impl<'d, T: Transport> Record<'d, T> {
         Record {
             state: Cell::new(RecordState::Closed),
             raw: UnsafeCell::new(MaybeUninit::uninit()),
-            users: Cell::new(None),
+            users: RefCell::new(Vec::new()),
         }
     }
 
@@ -50,11 +55,11 @@ impl<'d, T: Transport> Record<'d, T> {
     ///
     /// # Safety
     /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to what `users`
-    /// belongs to, and counted there.
-    pub(super) unsafe fn open(&self, raw: T::Endpoint, users: &'d Users) {
+    /// belong to, and counted there.
+    pub(super) unsafe fn open(&self, raw: T::Endpoint, users: Bound<'d>) {
         // SAFETY: the caller's promise.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
-        self.users.set(Some(users));
+        self.users.replace(users);
         self.state.set(RecordState::Open);
     }
 
@@ -96,11 +101,11 @@ impl<'d, T: Transport> Record<'d, T> {
             Ok(Closing::Left) => RecordState::Left,
             Err(errno) => RecordState::Failed(errno),
         });
-        // Left open, it is still bound to the vector or event queue, which then stays open too.
-        if let Ok(Closing::Closed) = closing
-            && let Some(users) = self.users.take()
-        {
-            users.closed();
+        // Left open, it is still bound to what it was bound to, which then stays open too.
+        if let Ok(Closing::Closed) = closing {
+            for users in &self.users.take() {
+                users.closed();
+            }
         }
         if let Ok(Closing::Closed | Closing::Left) = closing {
             domain.lingering().endpoint_closed();

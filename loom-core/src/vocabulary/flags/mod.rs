@@ -22,11 +22,13 @@ macro_rules! display_flags {
 }
 
 mod capability;
+mod counted;
 mod memory;
 mod operation;
 mod order;
 
 pub use capability::{Caps, Mode};
+pub use counted::Counted;
 pub use memory::{Access, MrFlags, MrMode};
 pub use operation::{CompletionFlags, OpFlags};
 pub use order::{CompOrder, MsgOrder};

@@ -1,0 +1,260 @@
+//! [`Counter`]: how many operations have ended.
+
+#![allow(unsafe_code, reason = "opens, uses and closes a raw handle")]
+
+use core::cell::Cell;
+use core::ffi::c_int;
+use core::fmt;
+use core::marker::PhantomData;
+use core::time::Duration;
+
+use heapless::Vec;
+
+use crate::error::OpenError;
+use crate::objects::domain::Domain;
+use crate::objects::port::Bound;
+use crate::objects::users::Users;
+pub use crate::transport::CounterAttr;
+use crate::transport::{CounterWait, Transport};
+use crate::vocabulary::{Caps, Counted, Errno, WaitObj};
+
+/// The most counters that an endpoint can have: one for each thing that is counted.
+const MOST: usize = 6;
+
+/// Two numbers: of operations that succeeded, and of operations that failed.
+///
+/// A counter counts for the endpoints that are opened with it
+/// ([`EndpointBuilder::counter`](super::endpoint::EndpointBuilder::counter)). Operations also complete into their queue, as
+/// without a counter. It stays on the thread that opened it, with its endpoints. Over the software transport it moves when
+/// the endpoints' queue is polled; libfabric's providers drive progress in [`read`](Self::read), too.
+///
+/// # References
+/// - `man fi_cntr`
+#[doc(alias = "fid_cntr")]
+pub struct Counter<'d, T: Transport> {
+    raw: T::Counter,
+    domain: &'d Domain<T>,
+    wait: WaitObj,
+    users: Users,
+    /// Threading models want a counter on the thread of its endpoints.
+    on_one_thread: PhantomData<Cell<()>>,
+}
+
+impl Default for CounterAttr {
+    /// With nothing to sleep on.
+    fn default() -> Self {
+        CounterAttr { wait: WaitObj::NONE }
+    }
+}
+
+/// Why waiting for a counter has ended early, or cannot begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CounterError {
+    /// An operation failed: [`Counter::read_error`] counts it, and its queue has the reason.
+    OperationFailed,
+    /// The counter was not opened for this: with nothing to sleep on, or no file descriptor.
+    NotOpenedFor,
+    /// The provider refused.
+    Errno(Errno),
+}
+
+impl fmt::Display for CounterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CounterError::OperationFailed => f.write_str("an operation that the counter counts has failed"),
+            CounterError::NotOpenedFor => f.write_str("the counter was not opened for this"),
+            CounterError::Errno(errno) => write!(f, "the provider refused: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for CounterError {}
+
+impl<'d, T: Transport> Counter<'d, T> {
+    /// Opens a counter, at zero.
+    ///
+    /// # Errors
+    /// [`OpenError::Errno`] if the provider refuses: it has no counters, or has nothing to sleep on.
+    #[doc(alias = "fi_cntr_open")]
+    pub fn open(domain: &'d Domain<T>, attr: CounterAttr) -> Result<Self, OpenError> {
+        // SAFETY: the domain is open and stays so: the counter is its child.
+        let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
+        domain.child_opened();
+        Ok(Counter { raw, domain, wait: attr.wait, users: Users::none(), on_one_thread: PhantomData })
+    }
+
+    /// How many operations have succeeded, plus what was added. Where progress is manual, it is
+    /// driven.
+    #[doc(alias = "fi_cntr_read")]
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        // SAFETY: the counter is open, and this thread is its only user.
+        unsafe { T::counter_read(&self.raw) }
+    }
+
+    /// How many operations have failed.
+    #[doc(alias = "fi_cntr_readerr")]
+    #[must_use]
+    pub fn read_error(&self) -> u64 {
+        // SAFETY: the counter is open, and this thread is its only user.
+        unsafe { T::counter_read_error(&self.raw) }
+    }
+
+    /// Adds to the number of those that have succeeded. A read may see it a little later.
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_cntr_add")]
+    pub fn add(&self, value: u64) -> Result<(), Errno> {
+        // SAFETY: the counter is open, and this thread is its only user.
+        unsafe { T::counter_add(&self.raw, value) }
+    }
+
+    /// Adds to the number of those that have failed.
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_cntr_adderr")]
+    pub fn add_error(&self, value: u64) -> Result<(), Errno> {
+        // SAFETY: the counter is open, and this thread is its only user.
+        unsafe { T::counter_add_error(&self.raw, value) }
+    }
+
+    /// Sets the number of those that have succeeded. What ends meanwhile may be lost.
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_cntr_set")]
+    pub fn set(&self, value: u64) -> Result<(), Errno> {
+        // SAFETY: the counter is open, and this thread is its only user.
+        unsafe { T::counter_set(&self.raw, value) }
+    }
+
+    /// Sets the number of those that have failed.
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_cntr_seterr")]
+    pub fn set_error(&self, value: u64) -> Result<(), Errno> {
+        // SAFETY: the counter is open, and this thread is its only user.
+        unsafe { T::counter_set_error(&self.raw, value) }
+    }
+
+    /// Sleeps until [`read`](Self::read) is at least `threshold`, for so long at most; `false` says that the time is over, or
+    /// that it was woken up for nothing.
+    /// Milliseconds count; what is left of one is rounded up.
+    ///
+    /// # Errors
+    /// - [`CounterError::OperationFailed`] if one does so meanwhile
+    /// - [`CounterError::NotOpenedFor`] if there is nothing to sleep on
+    /// - [`CounterError::Errno`]
+    #[doc(alias = "fi_cntr_wait")]
+    pub fn wait_for(&self, threshold: u64, time: Duration) -> Result<bool, CounterError> {
+        if self.wait == WaitObj::NONE {
+            return Err(CounterError::NotOpenedFor);
+        }
+        let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        // SAFETY: the counter is open, with something to sleep on, and this thread is its only user.
+        match unsafe { T::counter_wait(&self.raw, threshold, milliseconds) }.map_err(CounterError::Errno)? {
+            CounterWait::Reached => Ok(true),
+            CounterWait::TimeIsOver => Ok(false),
+            CounterWait::OperationFailed => Err(CounterError::OperationFailed),
+        }
+    }
+
+    /// The file descriptor that becomes readable when the counter changes. It is the counter's, which closes it.
+    ///
+    /// # Errors
+    /// [`CounterError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or [`CounterError::Errno`].
+    #[doc(alias = "FI_GETWAIT")]
+    pub fn wait_fd(&self) -> Result<c_int, CounterError> {
+        if self.wait != WaitObj::FD {
+            return Err(CounterError::NotOpenedFor);
+        }
+        // SAFETY: the counter is open, has a descriptor, and this thread is its only user.
+        unsafe { T::counter_wait_fd(&self.raw) }.map_err(CounterError::Errno)
+    }
+
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::Counter {
+        &self.raw
+    }
+}
+
+impl<T: Transport> Drop for Counter<'_, T> {
+    fn drop(&mut self) {
+        if !self.users.are_none() {
+            // An endpoint that was forgotten goes on counting.
+            return;
+        }
+        // SAFETY: no endpoint is bound, and nobody borrows the counter. A failed close is not retried: the domain then has a
+        // child for ever, and leaks itself.
+        if unsafe { T::counter_close(&self.raw) }.is_ok() {
+            self.domain.child_closed();
+        }
+    }
+}
+
+impl<T: Transport> fmt::Debug for Counter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counter").field("wait", &self.wait).field("users", &self.users).finish_non_exhaustive()
+    }
+}
+
+/// The counters that an endpoint is to be opened with.
+pub(crate) struct Counters<'d, T: Transport> {
+    list: Vec<(Counted, &'d Counter<'d, T>), MOST>,
+    /// There were more than there are things to count.
+    too_many: bool,
+}
+
+impl<'d, T: Transport> Counters<'d, T> {
+    pub(crate) const fn none() -> Self {
+        Counters { list: Vec::new(), too_many: false }
+    }
+
+    pub(crate) fn add(&mut self, counted: Counted, counter: &'d Counter<'d, T>) {
+        self.too_many |= self.list.push((counted, counter)).is_err();
+    }
+
+    /// Whether an endpoint of this domain, which grants so much, can have them.
+    pub(crate) fn check(&self, domain: &Domain<T>, granted: Caps) -> Result<(), OpenError> {
+        let mut before = Counted::empty();
+        for (counted, counter) in &self.list {
+            if !core::ptr::eq(counter.domain, domain) {
+                return Err(OpenError::OtherDomain);
+            }
+            let remote = counted.intersects(Counted::REMOTE_READ | Counted::REMOTE_WRITE);
+            if remote && !granted.contains(Caps::RMA_EVENT) {
+                return Err(OpenError::Errno(Errno::EOPNOTSUPP));
+            }
+            if counted.is_empty() || counted.intersects(before) {
+                return Err(OpenError::CountedTwice);
+            }
+            before |= *counted;
+        }
+        if self.too_many { Err(OpenError::CountedTwice) } else { Ok(()) }
+    }
+
+    /// For the transport.
+    pub(crate) fn raw(&self) -> Vec<(Counted, &'d T::Counter), MOST> {
+        self.list.iter().map(|(counted, counter)| (*counted, counter.raw())).collect()
+    }
+
+    /// Counts an endpoint that is about to be opened: what has to stay open with it, besides what `other` belongs to.
+    pub(crate) fn bind(&self, other: &'d Users) -> Bound<'d> {
+        let counters = self.list.iter().map(|(_, counter)| {
+            counter.users.opened();
+            &counter.users
+        });
+        core::iter::once(other).chain(counters).collect()
+    }
+}
+
+impl<T: Transport> fmt::Debug for Counters<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.list.iter().map(|(counted, _)| counted)).finish()
+    }
+}

@@ -1,0 +1,36 @@
+//! [`Binding`]: what a connection-oriented endpoint is bound to besides its completion queue.
+
+use crate::objects::counter::{Counter, Counters};
+use crate::objects::eq::Eq;
+use crate::transport::Connected;
+use crate::vocabulary::Counted;
+
+/// What an endpoint is bound to besides its completion queue: an event queue, and counters if it has any. Where there are
+/// none, a reference to the event queue is enough.
+#[derive(Debug)]
+pub struct Binding<'d, T: Connected> {
+    pub(super) eq: &'d Eq<'d, T>,
+    pub(super) counters: Counters<'d, T>,
+}
+
+impl<'d, T: Connected> Binding<'d, T> {
+    /// To an event queue, and no counter.
+    #[must_use]
+    pub const fn to(eq: &'d Eq<'d, T>) -> Self {
+        Binding { eq, counters: Counters::none() }
+    }
+
+    /// Counts these operations of the endpoint. Several counters can be given, for different operations.
+    #[doc(alias = "fi_ep_bind")]
+    #[must_use]
+    pub fn counter(mut self, counted: Counted, counter: &'d Counter<'d, T>) -> Self {
+        self.counters.add(counted, counter);
+        self
+    }
+}
+
+impl<'d, T: Connected> From<&'d Eq<'d, T>> for Binding<'d, T> {
+    fn from(eq: &'d Eq<'d, T>) -> Self {
+        Binding::to(eq)
+    }
+}

@@ -1,0 +1,99 @@
+//! What a network offers: the attributes of its infos.
+
+use super::network::NetworkAttr;
+use crate::vocabulary::{
+    AddressFormat, Attributes, AvType, Caps, CompOrder, DomainAttributes, EndpointAttributes, EndpointType, MrMode,
+    MsgOrder, Progress, ResourceMgmt, RxAttributes, Threading, TxAttributes, Version,
+};
+
+/// The name of the software transport, where libfabric names a provider.
+pub(super) const PROVIDER: &str = "soft";
+
+const CAPS: Caps = Caps::MSG
+    .union(Caps::TAGGED)
+    .union(Caps::RMA)
+    .union(Caps::SEND)
+    .union(Caps::RECV)
+    .union(Caps::READ)
+    .union(Caps::WRITE)
+    .union(Caps::REMOTE_READ)
+    .union(Caps::REMOTE_WRITE)
+    .union(Caps::DIRECTED_RECV)
+    .union(Caps::SOURCE)
+    .union(Caps::LOCAL_COMM);
+
+/// RMA is done when its post returns, and messages arrive in the order they were sent. An RMA operation does not wait
+/// for the messages before it to be received, so `RAS` and `WAS` are not here.
+const MSG_ORDER: MsgOrder = MsgOrder::RAR
+    .union(MsgOrder::RAW)
+    .union(MsgOrder::WAR)
+    .union(MsgOrder::WAW)
+    .union(MsgOrder::SAR)
+    .union(MsgOrder::SAW)
+    .union(MsgOrder::SAS)
+    .union(MsgOrder::RMA_RAR)
+    .union(MsgOrder::RMA_RAW)
+    .union(MsgOrder::RMA_WAR)
+    .union(MsgOrder::RMA_WAW);
+
+/// The attributes of a network that was made with `attr`.
+pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
+    let inject_size = attr.eager_size as usize;
+    Attributes {
+        caps: CAPS,
+        addr_format: AddressFormat::ADDR_STR,
+        endpoint: EndpointAttributes {
+            kind: EndpointType::RDM,
+            protocol_version: 1,
+            max_msg_size: isize::MAX.unsigned_abs(),
+            max_order_raw_size: usize::MAX,
+            max_order_war_size: usize::MAX,
+            max_order_waw_size: usize::MAX,
+            mem_tag_format: 0xaaaa_aaaa_aaaa_aaaa,
+            tx_ctx_cnt: 1,
+            rx_ctx_cnt: 1,
+            ..EndpointAttributes::default()
+        },
+        tx: TxAttributes {
+            caps: CAPS,
+            msg_order: MSG_ORDER,
+            comp_order: CompOrder::NONE,
+            inject_size,
+            size: attr.tx_depth as usize,
+            iov_limit: 1,
+            rma_iov_limit: 1,
+            ..TxAttributes::default()
+        },
+        rx: RxAttributes {
+            caps: CAPS,
+            msg_order: MSG_ORDER,
+            comp_order: CompOrder::NONE,
+            size: attr.rx_depth as usize,
+            iov_limit: 1,
+            ..RxAttributes::default()
+        },
+        domain: DomainAttributes {
+            caps: Caps::LOCAL_COMM,
+            threading: Threading::COMPLETION,
+            control_progress: Progress::MANUAL,
+            data_progress: Progress::MANUAL,
+            resource_mgmt: ResourceMgmt::ENABLED,
+            av_type: AvType::TABLE,
+            mr_mode: MrMode::PROV_KEY,
+            mr_key_size: size_of::<u64>(),
+            cq_data_size: size_of::<u64>(),
+            // A queue for each endpoint and direction is all that makes sense.
+            cq_cnt: usize::from(attr.endpoints) * 2,
+            ep_cnt: attr.endpoints.into(),
+            tx_ctx_cnt: attr.endpoints.into(),
+            rx_ctx_cnt: attr.endpoints.into(),
+            max_ep_tx_ctx: 1,
+            max_ep_rx_ctx: 1,
+            mr_iov_limit: 1,
+            mr_cnt: attr.regions.into(),
+            ..DomainAttributes::default()
+        },
+        provider_version: Version::new(0, 1),
+        ..Attributes::default()
+    }
+}

@@ -1,0 +1,117 @@
+//! What is said across the boundary: refusals, how closing went, what an endpoint is bound to.
+
+use super::Transport;
+use crate::vocabulary::{Counted, Errno, FabricAddr, MemoryKey, RemoteAddr, WaitObj};
+
+/// Why a transport did not take a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Something is full for the moment: poll the queue and post again. Not an error.
+    #[doc(alias = "FI_EAGAIN")]
+    Again,
+    /// It will not be taken as it is.
+    Errno(Errno),
+}
+
+/// Why an endpoint was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndpointError {
+    /// The reason.
+    pub errno: Errno,
+    /// The provider failed to close again what was opened before the failure: what the endpoint is bound to must stay
+    /// open for ever.
+    pub left_open: bool,
+}
+
+impl From<Errno> for EndpointError {
+    /// A failure which left nothing open.
+    fn from(errno: Errno) -> Self {
+        EndpointError { errno, left_open: false }
+    }
+}
+
+/// What became of an endpoint that was to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a retired endpoint still has what was lent through it"]
+pub enum Closing {
+    /// It is closed: nothing that was lent through it is touched any more.
+    Closed,
+    /// It is still open, because the provider cannot close it safely for now: receives or reads are under way, or other
+    /// endpoints would be hurt that have talked to it. Its operations go on and end like others; nothing new is posted on
+    /// it. Closing may be tried again.
+    Retired,
+    /// Its queues are not polled any more (`endpoint_leave`), and nothing that was lent through it is touched; but the
+    /// provider cannot close it, and so not what it is bound to.
+    Left,
+}
+
+/// What is in flight on an endpoint that is to be closed and that not every provider survives or can stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// Receives: there are providers that do not survive closing in the middle of one.
+    pub receives: usize,
+    /// Bytes of the longest read: there are providers that let the peer write into its buffer whether the endpoint is open
+    /// or not.
+    pub longest_read: usize,
+}
+
+impl InFlight {
+    /// Neither.
+    pub const NOTHING: InFlight = InFlight { receives: 0, longest_read: 0 };
+}
+
+/// Where an RMA operation goes in the peer's memory; libfabric's `fi_rma_iov` without the length.
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_rma_iov")]
+pub struct RmaTarget {
+    /// The peer.
+    pub to: FabricAddr,
+    /// Virtual address or offset in the region, as the peer's domain asks for.
+    pub addr: RemoteAddr,
+    /// The region's key.
+    pub key: MemoryKey,
+}
+
+/// What an endpoint is bound to before it is enabled.
+#[derive(Debug)]
+pub struct Bindings<'a, T: Transport> {
+    /// Where transmit completions go.
+    pub tx: &'a T::Cq,
+    /// Where receive completions and peers' events go; the same queue as `tx`, or another.
+    pub rx: &'a T::Cq,
+    /// Where peers' addresses are found.
+    pub av: &'a T::Av,
+    /// What counts its operations, each kind once.
+    pub counters: &'a [(Counted, &'a T::Counter)],
+}
+
+/// How a counter is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_cntr_attr")]
+pub struct CounterAttr {
+    /// What to sleep on until a number is reached.
+    #[doc(alias = "wait_obj")]
+    pub wait: WaitObj,
+}
+
+/// How waiting for a counter has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterWait {
+    /// The number is reached.
+    Reached,
+    /// The time is over.
+    TimeIsOver,
+    /// An operation has failed meanwhile.
+    OperationFailed,
+}
+
+/// Which of a provider's names to read from an info.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// `fi_info.fabric_attr->prov_name`
+    Provider,
+    /// `fi_info.fabric_attr->name`
+    Fabric,
+    /// `fi_info.domain_attr->name`
+    Domain,
+}

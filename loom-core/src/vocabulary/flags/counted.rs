@@ -1,0 +1,36 @@
+//! What a counter counts of an endpoint: [`Counted`].
+
+bitflags::bitflags! {
+    /// The operations of an endpoint that a counter counts: the flags of `fi_ep_bind`.
+    ///
+    /// # References
+    ///
+    /// - `fi_endpoint(3)`, section *fi_ep_bind*
+    #[repr(transparent)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct Counted: u64 {
+        /// Reads from peers' regions.
+        #[doc(alias = "FI_READ")]
+        const READ = 1 << 8;
+        /// Writes into peers' regions.
+        #[doc(alias = "FI_WRITE")]
+        const WRITE = 1 << 9;
+        /// Receives, tagged or not.
+        #[doc(alias = "FI_RECV")]
+        const RECV = 1 << 10;
+        /// Sends, tagged or not, injected ones too.
+        #[doc(alias = "FI_SEND")]
+        const SEND = 1 << 11;
+        /// Peers' reads from this side's regions; where `RMA_EVENT` is granted.
+        #[doc(alias = "FI_REMOTE_READ")]
+        const REMOTE_READ = 1 << 12;
+        /// Peers' writes into this side's regions; where `RMA_EVENT` is granted.
+        #[doc(alias = "FI_REMOTE_WRITE")]
+        const REMOTE_WRITE = 1 << 13;
+
+        // Bits that this crate does not know: retained.
+        const _ = !0;
+    }
+}
+
+display_flags!(Counted);

@@ -1,0 +1,99 @@
+//! Counters.
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+
+#![allow(unsafe_code, reason = "calls libfabric")]
+
+use core::ffi::c_int;
+use core::ptr::{self, NonNull};
+
+use loom_core::transport::{CounterAttr, CounterWait};
+use loom_core::vocabulary::Errno;
+
+use super::call::{done, entry};
+use super::control::{Domain, close, opened, wait_fd};
+use super::level::Handle;
+use super::{quirks, sys};
+
+/// A counter, raw.
+#[doc(alias = "fid_cntr")]
+#[derive(Debug)]
+pub struct Counter<L>(Handle<sys::fid_cntr, L>);
+
+impl<L> Counter<L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.0.fid()
+    }
+}
+
+pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Counter<L>, Errno> {
+    if !quirks::can_sleep(attr.wait, domain.group()) {
+        return Err(Errno::ENOSYS);
+    }
+    let raw_domain = domain.raw();
+    let Some(open) = entry!(raw_domain, ops => cntr_open) else { return Err(Errno::ENOSYS) };
+    // It counts operations. Providers that know nothing else take a wish for bytes too, and go on counting operations.
+    let mut attributes =
+        sys::fi_cntr_attr { events: sys::FI_CNTR_EVENTS_COMP, wait_obj: attr.wait.as_raw(), ..Default::default() };
+    let mut raw = ptr::null_mut();
+    // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the counter
+    // goes.
+    let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
+    Ok(Counter(Handle::new(opened(code, raw)?)))
+}
+
+pub(super) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(counter.fid()) }
+}
+
+/// `fi_cntr_read`; zero where a provider has none, which no provider lacks that opens counters.
+pub(super) unsafe fn read<L>(counter: &Counter<L>) -> u64 {
+    let raw = counter.0.raw();
+    // SAFETY: the counter is open (contract of callers).
+    entry!(raw, ops => read).map_or(0, |read| unsafe { read(raw.as_ptr()) })
+}
+
+/// `fi_cntr_readerr`
+pub(super) unsafe fn read_error<L>(counter: &Counter<L>) -> u64 {
+    let raw = counter.0.raw();
+    // SAFETY: the counter is open (contract of callers).
+    entry!(raw, ops => readerr).map_or(0, |read| unsafe { read(raw.as_ptr()) })
+}
+
+/// Calls an entry that changes a counter.
+macro_rules! change {
+    ($name:ident, $man:literal) => {
+        #[doc = concat!("`fi_cntr_", $man, "`")]
+        pub(super) unsafe fn $name<L>(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
+            let raw = counter.0.raw();
+            let Some(change) = entry!(raw, ops => $name) else { return Err(Errno::ENOSYS) };
+            // SAFETY: the counter is open (contract of callers).
+            done(unsafe { change(raw.as_ptr(), value) })
+        }
+    };
+}
+change!(add, "add");
+change!(adderr, "adderr");
+change!(set, "set");
+change!(seterr, "seterr");
+
+/// `fi_cntr_wait`
+pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
+    let raw = counter.0.raw();
+    let Some(wait) = entry!(raw, ops => wait) else { return Err(Errno::ENOSYS) };
+    // SAFETY: the counter is open, with something to wait on (contract of callers).
+    let code = unsafe { wait(raw.as_ptr(), threshold, milliseconds) };
+    // `sockets` 1.17 forgets the sign, and to wait.
+    match done(code.saturating_abs().saturating_neg()) {
+        Ok(()) => Ok(CounterWait::Reached),
+        Err(Errno::ETIMEDOUT | Errno::EAGAIN) => Ok(CounterWait::TimeIsOver),
+        Err(Errno::EAVAIL) => Ok(CounterWait::OperationFailed),
+        Err(errno) => Err(errno),
+    }
+}
+
+pub(super) unsafe fn counter_wait_fd<L>(counter: &Counter<L>) -> Result<c_int, Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { wait_fd(counter.fid()) }
+}

@@ -1,0 +1,152 @@
+//! Counters over libfabric's providers: sleeping on them, and what peers do to this side's memory.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
+
+mod shared_memory;
+
+use std::time::{Duration, Instant};
+
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::{OpenError, Rejected};
+use loom_core::objects::av::Av;
+use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::{Hints, Info};
+use loom_core::objects::mr::Mr;
+use loom_core::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
+use loom_fabric::loom_core;
+use loom_fabric::ofi::{Local, Ofi, library_version};
+
+type T = Ofi<Local>;
+
+/// Every wait ends here at the latest.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// An info of a provider, which every libfabric of a version has.
+fn info(provider: &str, more: Caps) -> Info<T> {
+    shared_memory::remove_at_exit();
+    let node = (provider != "shm").then_some("127.0.0.1");
+    let caps = Caps::MSG | Caps::RMA | more;
+    let hints = Hints { caps, provider: Some(provider), node, listen: node.is_some(), ..Hints::default() };
+    let mut infos = Ofi::<Local>::query(&hints).unwrap();
+    infos.next().unwrap_or_else(|| panic!("libfabric {} has no {provider} with {caps}", library_version()))
+}
+
+/// Posts until it is taken.
+fn post(
+    cq: &Cq<'_, T, Vec<u8>>,
+    mut buf: Vec<u8>,
+    post: impl Fn(Vec<u8>) -> Result<OpKey, Rejected<Vec<u8>>>,
+) -> OpKey {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match post(buf) {
+            Ok(key) => return key,
+            Err(rejected) => {
+                assert!(rejected.error.is_transient() && Instant::now() < deadline, "{}", rejected.error);
+                buf = rejected.buf;
+                cq.progress().unwrap();
+            }
+        }
+    }
+}
+
+fn sleeps_until_it_has_counted(provider: &str, wait: WaitObj, has_fd: bool) {
+    let domain = Domain::open(&info(provider, Caps::empty())).unwrap();
+    let counter = Counter::open(&domain, CounterAttr { wait }).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<16>::new()).unwrap();
+    let endpoint = cq.endpoint(&av).counter(Counted::RECV | Counted::SEND, &counter).enable().unwrap();
+    let own = av.insert(&endpoint.address().unwrap()).unwrap();
+    match counter.wait_fd() {
+        Ok(fd) => assert!(has_fd && fd >= 0),
+        Err(CounterError::NotOpenedFor) => assert_ne!(wait, WaitObj::FD),
+        Err(error) => assert_eq!((has_fd, error), (false, CounterError::Errno(Errno::ENOSYS))),
+    }
+    let (before, time) = (Instant::now(), Duration::from_millis(20));
+    assert_eq!(counter.wait_for(1, time), Ok(false), "nothing has ended");
+    let forgets_to_wait = provider == "sockets" && library_version().major < 2;
+    assert!(forgets_to_wait || before.elapsed() > time / 2, "{:?}", before.elapsed());
+
+    post(&cq, vec![0; 8], |buf| endpoint.recv(Source::Any, buf));
+    post(&cq, vec![1; 8], |buf| endpoint.send(own, buf));
+    let deadline = Instant::now() + LIMIT;
+    while !counter.wait_for(2, LIMIT).unwrap() {
+        assert!(Instant::now() < deadline, "{} counted within {LIMIT:?}", counter.read());
+    }
+    assert_eq!((counter.read(), counter.read_error()), (2, 0));
+}
+
+#[test]
+fn counters_of_tcp_can_be_slept_on() {
+    for wait in [WaitObj::UNSPEC, WaitObj::FD] {
+        sleeps_until_it_has_counted("tcp;ofi_rxm", wait, false);
+    }
+}
+
+#[test]
+fn counters_of_rxd_can_be_slept_on() {
+    for wait in [WaitObj::UNSPEC, WaitObj::FD] {
+        sleeps_until_it_has_counted("udp;ofi_rxd", wait, false);
+    }
+}
+
+#[test]
+fn counters_of_sockets_can_be_slept_on() {
+    for wait in [WaitObj::UNSPEC, WaitObj::FD, WaitObj::MUTEX_COND] {
+        sleeps_until_it_has_counted("sockets", wait, true);
+    }
+}
+
+#[test]
+fn counters_of_shm_cannot() {
+    let domain = Domain::open(&info("shm", Caps::empty())).unwrap();
+    for wait in [WaitObj::UNSPEC, WaitObj::FD, WaitObj::SET] {
+        let refused = Counter::open(&domain, CounterAttr { wait }).unwrap_err();
+        assert_eq!(refused, OpenError::Errno(Errno::ENOSYS));
+    }
+}
+
+fn counts_what_peers_do(provider: &str) {
+    let domain = Domain::open(&info(provider, Caps::RMA_EVENT)).unwrap();
+    let [reads, writes] = [(); 2].map(|()| Counter::open(&domain, CounterAttr::default()).unwrap());
+    let av = Av::open(&domain, 4).unwrap();
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<16>::new()).unwrap();
+    let region = Mr::open(&domain, vec![0_u8; 64], Access::REMOTE_WRITE | Access::REMOTE_READ).unwrap();
+    let remote = region.remote();
+    let a = cq.endpoint(&av).enable().unwrap();
+    let b = cq.endpoint(&av).counter(Counted::REMOTE_WRITE, &writes).counter(Counted::REMOTE_READ, &reads);
+    let b = b.enable().unwrap();
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let deadline = Instant::now() + LIMIT;
+    for round in 1..=3 {
+        let written = post(&cq, vec![round; 8], |buf| a.write(to_b, &remote, 0, buf));
+        cq.wait(written, deadline).unwrap().unwrap().result().unwrap();
+        let read = post(&cq, vec![0; 8], |buf| a.read(to_b, &remote, 0, buf));
+        let (bytes, result) = cq.wait(read, deadline).unwrap().unwrap().into_parts();
+        result.unwrap();
+        assert_eq!(bytes, [round; 8]);
+        while (writes.read(), reads.read()) != (round.into(), round.into()) {
+            assert!(Instant::now() < deadline, "{} writes, {} reads", writes.read(), reads.read());
+            cq.progress().unwrap();
+        }
+    }
+    assert_eq!((writes.read_error(), reads.read_error()), (0, 0));
+}
+
+#[test]
+fn shm_counts_what_peers_do() {
+    counts_what_peers_do("shm");
+}
+
+#[test]
+fn sockets_count_what_peers_do() {
+    counts_what_peers_do("sockets");
+}
+
+#[test]
+fn rxd_counts_what_peers_do() {
+    counts_what_peers_do("udp;ofi_rxd");
+}

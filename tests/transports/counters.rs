@@ -1,0 +1,204 @@
+//! Counters: what they count, and what is refused.
+
+use std::time::Instant;
+
+use loom_core::error::OpenError;
+use loom_core::objects::av::Av;
+use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::Mr;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Access, Caps, Counted, Errno, Tag};
+
+use super::Case;
+use super::pair::{Bytes, LIMIT, Pair, insist, limit, pattern, room};
+
+pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+    vec![
+        ("messages_are_counted_on_both_sides", messages_are_counted_on_both_sides),
+        ("reads_and_writes_are_counted", reads_and_writes_are_counted),
+        ("one_counter_counts_for_several_endpoints", one_counter_counts_for_several_endpoints),
+        ("a_failed_operation_is_counted_apart", a_failed_operation_is_counted_apart),
+        ("a_counter_is_set_and_added_to", a_counter_is_set_and_added_to),
+        ("what_cannot_be_counted_is_refused", what_cannot_be_counted_is_refused),
+    ]
+}
+
+/// Opens endpoints with counters, `a` and `b`, as a pair.
+fn with_counters<T: Transport>(
+    info: &Info<T>,
+    of_a: &[Counted],
+    of_b: &[Counted],
+    test: impl FnOnce(&Pair<'_, '_, T>, &[Counter<'_, T>], &[Counter<'_, T>]),
+) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 8).expect("address vector");
+    let open = |counted: &[Counted]| -> Vec<_> {
+        counted.iter().map(|_| Counter::open(&domain, CounterAttr::default()).expect("counter")).collect()
+    };
+    let (counters_of_a, counters_of_b) = (open(of_a), open(of_b));
+    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let a = endpoint(&cq, &av, of_a, &counters_of_a);
+    let b = endpoint(&cq, &av, of_b, &counters_of_b);
+    let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
+    let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+    test(&Pair { cq: &cq, av: &av, domain: &domain, a, b, to_a, to_b }, &counters_of_a, &counters_of_b);
+}
+
+fn endpoint<'q, 'd, T: Transport>(
+    cq: &'q Cq<'d, T, Bytes>,
+    av: &'d Av<'d, T>,
+    counted: &[Counted],
+    counters: &'d [Counter<'d, T>],
+) -> Endpoint<'q, 'd, T, Bytes> {
+    let bound = counted
+        .iter()
+        .zip(counters)
+        .fold(cq.endpoint(av), |bound, (counted, counter)| bound.counter(*counted, counter));
+    bound.enable().expect("an endpoint with counters")
+}
+
+/// Waits until a counter has a value, and no more.
+fn reaches<T: Transport>(cq: &Cq<'_, T, Bytes>, counter: &Counter<'_, T>, value: u64) {
+    let deadline = limit();
+    while counter.read() < value {
+        assert!(Instant::now() < deadline, "{} instead of {value} within {LIMIT:?}", counter.read());
+        cq.progress().expect("the queue works");
+    }
+    assert_eq!(counter.read(), value);
+}
+
+fn messages_are_counted_on_both_sides<T: Transport>(info: &Info<T>) {
+    with_counters(info, &[Counted::SEND, Counted::RECV], &[Counted::RECV], |pair, of_a, of_b| {
+        let mut sent = 0;
+        for len in [0, 64, 1 << 20] {
+            let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
+            let key = pair.post(pattern(len, 1), |buf| pair.a.send(pair.to_b, buf));
+            pair.finish(key);
+            pair.finish(received);
+            let received = pair.post(room(len), |buf| pair.b.tagged_recv(Source::Any, Tag(3), buf));
+            let key = pair.post(pattern(len, 2), |buf| pair.a.tagged_send(pair.to_b, Tag(3), buf));
+            pair.finish(key);
+            pair.finish(received);
+            sent += 2;
+        }
+        let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+        insist(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, 3)));
+        assert_eq!(pair.finish(received).0, pattern(8, 3));
+        sent += 1;
+        reaches(pair.cq, &of_a[0], sent);
+        reaches(pair.cq, &of_b[0], sent);
+        assert_eq!((of_a[1].read(), of_a[1].read_error()), (0, 0), "nothing was sent to a");
+        assert_eq!((of_a[0].read_error(), of_b[0].read_error()), (0, 0));
+    });
+}
+
+fn reads_and_writes_are_counted<T: Transport>(info: &Info<T>) {
+    with_counters(info, &[Counted::READ, Counted::WRITE], &[], |pair, of_a, _| {
+        pair.warm_up();
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let region = Mr::open(pair.domain, room(4096), access).expect("a region");
+        let remote = region.remote();
+        for round in 0..3 {
+            let written = pair.post(pattern(100, round), |buf| pair.a.write(pair.to_b, &remote, 8, buf));
+            pair.finish(written);
+        }
+        insist(pair.cq, || pair.a.inject_write(pair.to_b, &remote, 0, &pattern(8, 9)));
+        for _ in 0..2 {
+            let read = pair.post(room(100), |buf| pair.a.read(pair.to_b, &remote, 8, buf));
+            assert_eq!(pair.finish(read).0, pattern(100, 2));
+        }
+        reaches(pair.cq, &of_a[0], 2);
+        reaches(pair.cq, &of_a[1], 4);
+        assert_eq!((of_a[0].read_error(), of_a[1].read_error()), (0, 0));
+    });
+}
+
+fn one_counter_counts_for_several_endpoints<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 8).expect("address vector");
+    let all = [Counter::open(&domain, CounterAttr::default()).expect("counter")];
+    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let everything = [Counted::SEND | Counted::RECV | Counted::READ | Counted::WRITE];
+    let (a, b) = (endpoint(&cq, &av, &everything, &all), endpoint(&cq, &av, &everything, &all));
+    let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
+    let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+    let pair = Pair { cq: &cq, av: &av, domain: &domain, a, b, to_a, to_b };
+    for round in 1..=5 {
+        pair.warm_up();
+        reaches(&cq, &all[0], 2 * round);
+    }
+}
+
+fn a_failed_operation_is_counted_apart<T: Transport>(info: &Info<T>) {
+    with_counters(info, &[], &[Counted::RECV], |pair, _, of_b| {
+        let cancelled = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+        pair.b.cancel(cancelled).expect("cancels");
+        assert_eq!(pair.fail(cancelled).1.errno, Errno::ECANCELED);
+        let deadline = limit();
+        // Not every provider takes a receive that its user gave up for a failure.
+        let counts = info.provider() == "soft";
+        while counts && of_b[0].read_error() == 0 {
+            assert!(Instant::now() < deadline, "no failure counted within {LIMIT:?}");
+            pair.cq.progress().expect("works");
+        }
+        println!("{} failures", of_b[0].read_error());
+        assert_eq!(of_b[0].read(), 0);
+        pair.warm_up();
+        reaches(pair.cq, &of_b[0], 1);
+    });
+}
+
+fn a_counter_is_set_and_added_to<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
+    assert_eq!((counter.read(), counter.read_error()), (0, 0));
+    let eventually = |read: &dyn Fn() -> u64, value: u64| {
+        let deadline = limit();
+        while read() != value {
+            assert!(Instant::now() < deadline, "{} instead of {value}", read());
+        }
+    };
+    counter.add(5).expect("adds");
+    eventually(&|| counter.read(), 5);
+    counter.set(3).expect("sets");
+    eventually(&|| counter.read(), 3);
+    counter.add(u64::MAX).expect("adds");
+    eventually(&|| counter.read(), 2);
+    counter.add_error(7).expect("adds");
+    eventually(&|| counter.read_error(), 7);
+    counter.set_error(1).expect("sets");
+    eventually(&|| counter.read_error(), 1);
+    assert_eq!(counter.read(), 2);
+    assert_eq!(counter.wait_for(0, LIMIT), Err(CounterError::NotOpenedFor));
+    assert_eq!(counter.wait_fd(), Err(CounterError::NotOpenedFor));
+}
+
+fn what_cannot_be_counted_is_refused<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let other = Domain::open(info).expect("another domain");
+    let av = Av::open(&domain, 8).expect("address vector");
+    let counter = || Counter::open(&domain, CounterAttr::default()).expect("counter");
+    let (one, two, foreign) = (counter(), counter(), Counter::open(&other, CounterAttr::default()).expect("counter"));
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<4>::new()).expect("queue");
+    let twice = cq.endpoint(&av).counter(Counted::SEND | Counted::RECV, &one).counter(Counted::RECV, &two);
+    assert_eq!(twice.enable().unwrap_err(), OpenError::CountedTwice);
+    let nothing = cq.endpoint(&av).counter(Counted::empty(), &one);
+    assert_eq!(nothing.enable().unwrap_err(), OpenError::CountedTwice);
+    let elsewhere = cq.endpoint(&av).counter(Counted::SEND, &foreign);
+    assert_eq!(elsewhere.enable().unwrap_err(), OpenError::OtherDomain);
+    if !info.caps().contains(Caps::RMA_EVENT) {
+        let remote = cq.endpoint(&av).counter(Counted::REMOTE_WRITE, &one);
+        assert_eq!(remote.enable().unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
+    }
+    let many =
+        [Counted::READ, Counted::WRITE, Counted::SEND, Counted::RECV, Counted::SEND, Counted::RECV, Counted::READ]
+            .into_iter()
+            .fold(cq.endpoint(&av), |bound, counted| bound.counter(counted, &two));
+    assert_eq!(many.enable().unwrap_err(), OpenError::CountedTwice);
+    // What was refused left nothing behind.
+    drop(cq.endpoint(&av).counter(Counted::SEND, &one).counter(Counted::RECV, &two).enable().expect("an endpoint"));
+}
