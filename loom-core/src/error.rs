@@ -22,8 +22,13 @@ pub enum PostError {
         /// The most bytes that this kind of operation moves.
         limit: usize,
     },
-    /// The range does not lie within the remote region.
+    /// The range does not lie within the remote region, or the parts of it are not as long together as the buffer.
     OutOfBounds,
+    /// More ranges, in this side's or the peer's memory, than one operation takes; or none of the peer's.
+    TooManyPieces {
+        /// The most that it takes.
+        limit: usize,
+    },
     /// The buffer may not be read (a send or RMA write) or not be written (a receive or RMA read).
     Access,
     /// The buffer's descriptor belongs to a region of another domain.
@@ -66,6 +71,7 @@ impl fmt::Display for PostError {
             PostError::Again => f.write_str("the transport is full for the moment, poll and post again"),
             PostError::UnknownPeer => f.write_str("the peer is not in the endpoint's address vector"),
             PostError::TooLong { limit } => write!(f, "longer than the {limit} bytes that can be transferred"),
+            PostError::TooManyPieces { limit } => write!(f, "an operation takes one to {limit} ranges of memory"),
             PostError::OutOfBounds => f.write_str("the range does not lie within the remote region"),
             PostError::Access => f.write_str("the buffer does not allow the access that the operation needs"),
             PostError::ForeignDescriptor => f.write_str("the buffer is registered in another domain"),

@@ -86,7 +86,7 @@
 //! | `text` | C strings without an allocator |
 //! | `control` | fabric, domain, address vector, memory region |
 //! | `queue`, `counter` | completion queues; counters |
-//! | `endpoint`, `post` | endpoints; posting operations |
+//! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
 //! | `transport`, `connected` | the implementations of the traits, which name all of the above |
@@ -107,6 +107,7 @@ mod neighbours;
 mod nic;
 mod params;
 mod post;
+mod post_msg;
 mod providers;
 mod query;
 mod queue;

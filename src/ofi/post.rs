@@ -21,16 +21,16 @@ type Posted = Result<(), Refusal>;
 
 /// Lent memory in C's form.
 #[derive(Clone, Copy)]
-struct Memory {
-    start: *mut c_void,
-    len: usize,
-    descriptor: *mut c_void,
+pub(super) struct Memory {
+    pub(super) start: *mut c_void,
+    pub(super) len: usize,
+    pub(super) descriptor: *mut c_void,
 }
 
 impl Memory {
     /// Device memory is refused: this transport does not register any.
     #[inline]
-    fn new(lent: &Lent) -> Result<Self, Refusal> {
+    pub(super) fn new(lent: &Lent) -> Result<Self, Refusal> {
         if lent.kind() != HmemIface::SYSTEM {
             return Err(Refusal::Errno(Errno::EOPNOTSUPP));
         }

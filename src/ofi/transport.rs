@@ -10,8 +10,8 @@ use core::ptr::NonNull;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::Nic;
 use loom_core::transport::{
-    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Name, Refusal, RmaTarget,
-    Transport,
+    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
+    RemotePart, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
     Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch, WaitObj,
@@ -24,6 +24,7 @@ use super::info::RawInfo;
 use super::level::Level;
 use super::nic;
 use super::post;
+use super::post_msg;
 use super::queue::{self, Cq};
 
 /// The libfabric transport at a threading level: `Ofi<Local>` or `Ofi<Shared>`.
@@ -388,5 +389,35 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     ) -> Result<(), Refusal> {
         // SAFETY: the contract of callers.
         unsafe { post::inject_write(endpoint, to, bytes, data) }
+    }
+
+    unsafe fn sendmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::sendmsg(endpoint, msg) }
+    }
+
+    unsafe fn recvmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::recvmsg(endpoint, msg) }
+    }
+
+    unsafe fn tagged_sendmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::tagged_sendmsg(endpoint, msg, tag) }
+    }
+
+    unsafe fn tagged_recvmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::tagged_recvmsg(endpoint, msg, tag) }
+    }
+
+    unsafe fn readmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::readmsg(endpoint, msg, remote) }
+    }
+
+    unsafe fn writemsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::writemsg(endpoint, msg, remote) }
     }
 }

@@ -8,6 +8,7 @@ mod counters;
 mod lifecycle;
 mod messages;
 mod pair;
+mod pieces;
 mod rma;
 #[cfg(feature = "libfabric")]
 #[path = "../shared_memory/mod.rs"]
@@ -28,8 +29,16 @@ type Case<T> = fn(&Info<T>);
 
 /// Every behaviour that any transport has to show.
 fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
-    [messages::cases(), rma::cases(), counters::cases(), waiting::cases(), sleeping::cases(), lifecycle::cases()]
-        .concat()
+    [
+        messages::cases(),
+        rma::cases(),
+        pieces::cases(),
+        counters::cases(),
+        waiting::cases(),
+        sleeping::cases(),
+        lifecycle::cases(),
+    ]
+    .concat()
 }
 
 /// Those that need a domain which threads share.

@@ -11,5 +11,6 @@ pub mod info;
 mod lingering;
 pub mod mr;
 pub mod msg_endpoint;
+pub mod options;
 mod port;
 mod users;

@@ -13,7 +13,7 @@ use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::objects::domain::Domain;
 use crate::objects::lingering::Kept;
-use crate::transport::Transport;
+use crate::transport::{RemotePart, Transport};
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 
 /// What a peer needs to reach a region: plain data, to be sent to it.
@@ -64,6 +64,12 @@ impl RemoteRegion {
             return None;
         }
         self.base.checked_add(offset)
+    }
+
+    /// A part of the region, for operations that take several; `None` if it does not lie within.
+    #[must_use]
+    pub fn part(&self, offset: u64, len: usize) -> Option<RemotePart> {
+        Some(RemotePart { addr: self.range(offset, len)?, len, key: self.key })
     }
 
     /// Base, length and key, each as eight little-endian bytes.

@@ -61,6 +61,7 @@ mod counter;
 mod list;
 #[cfg(all(test, loom_model))]
 mod model;
+mod msg;
 mod network;
 mod port;
 mod query;

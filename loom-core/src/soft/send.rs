@@ -161,7 +161,7 @@ impl Net {
 
     /// Offers the bytes of a long message to the receiver.
     #[inline(never)]
-    fn offer(&self, port: &Port, outgoing: Outgoing) -> Result<(), Refusal> {
+    pub(super) fn offer(&self, port: &Port, outgoing: Outgoing) -> Result<(), Refusal> {
         // The bytes of an injected message are the caller's again when the call returns: never an offer.
         let context = outgoing.context.ok_or(Refusal::Errno(Errno::EMSGSIZE))?;
         let own = port.own();

@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 use super::address::{parse_address, write_address};
 use super::attributes::{PROVIDER, attributes};
 use super::counter::SoftCounter;
+use super::msg::{part, piece};
 use super::network::Net;
 use super::port::Port;
 use super::queue::Queue;
@@ -21,8 +22,8 @@ use super::sync::Ordering;
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::transport::{
-    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Name, Refusal, RmaTarget,
-    Transport,
+    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
+    RemotePart, RmaTarget, Transport,
 };
 use crate::vocabulary::{
     Access, Attributes, CompletionFlags, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch,
@@ -465,5 +466,36 @@ unsafe impl<'n> Transport for Soft<'n> {
     ) -> Result<(), Refusal> {
         // SAFETY: a borrow is readable.
         unsafe { endpoint.net.write(endpoint.port, &to, bytes.as_ptr(), bytes.len(), data, None) }
+    }
+
+    unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
+        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+        unsafe { endpoint.net.send_msg(endpoint.port, msg, None) }
+    }
+
+    unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::recv(endpoint, msg.address, piece(msg)?, msg.context) }
+    }
+
+    unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
+        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+        unsafe { endpoint.net.send_msg(endpoint.port, msg, Some(tag)) }
+    }
+
+    unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::tagged_recv(endpoint, msg.address, piece(msg)?, tag, msg.context) }
+    }
+
+    unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::read(endpoint, part(msg, remote)?, piece(msg)?, msg.context) }
+    }
+
+    /// It has arrived when this returns, which is as late as any level asks for.
+    unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
+        // SAFETY: the caller's contract.
+        unsafe { Self::write(endpoint, part(msg, remote)?, piece(msg)?, msg.data, msg.context) }
     }
 }

@@ -16,7 +16,9 @@ use core::ptr::NonNull;
 
 pub use self::connected::Connected;
 pub use self::event::{Context, Event};
-pub use self::terms::{Bindings, Closing, CounterAttr, CounterWait, EndpointError, InFlight, Name, Refusal, RmaTarget};
+pub use self::terms::{
+    Bindings, Closing, CounterAttr, CounterWait, EndpointError, InFlight, Msg, Name, Refusal, RemotePart, RmaTarget,
+};
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::vocabulary::{
@@ -416,4 +418,35 @@ pub unsafe trait Transport: Sized {
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal>;
+
+    /// `fi_sendmsg`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal>;
+    /// `fi_recvmsg`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal>;
+    /// `fi_tsendmsg`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal>;
+    /// `fi_trecvmsg`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal>;
+    /// `fi_readmsg`: the parts are as long together as the pieces.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal>;
+    /// `fi_writemsg`: the parts are as long together as the pieces.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal>;
 }

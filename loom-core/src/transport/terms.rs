@@ -1,7 +1,8 @@
 //! What is said across the boundary: refusals, how closing went, what an endpoint is bound to.
 
-use super::Transport;
-use crate::vocabulary::{Counted, Errno, FabricAddr, MemoryKey, RemoteAddr, WaitObj};
+use super::{Context, Transport};
+use crate::buffer::Lent;
+use crate::vocabulary::{Counted, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, RemoteAddr, WaitObj};
 
 /// Why a transport did not take a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,36 @@ pub struct RmaTarget {
     pub addr: RemoteAddr,
     /// The region's key.
     pub key: MemoryKey,
+}
+
+/// A part of a peer's memory: one of several that an RMA operation goes to.
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_rma_iov")]
+pub struct RemotePart {
+    /// Virtual address or offset in the region, as the peer's domain asks for.
+    pub addr: RemoteAddr,
+    /// Bytes.
+    pub len: usize,
+    /// The region's key.
+    pub key: MemoryKey,
+}
+
+/// An operation with several pieces and with flags.
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_msg")]
+#[doc(alias = "fi_msg_tagged")]
+#[doc(alias = "fi_msg_rma")]
+pub struct Msg<'a> {
+    /// Where it goes to, or from where it may come.
+    pub address: FabricAddr,
+    /// What was lent: one range at least, and no more than [`Pieces::MOST`](crate::buffer::Pieces::MOST).
+    pub pieces: &'a [Lent],
+    /// Immediate data.
+    pub data: Option<ImmediateData>,
+    /// What names it.
+    pub context: Context,
+    /// What is asked for beyond the default.
+    pub flags: OpFlags,
 }
 
 /// What an endpoint is bound to before it is enabled.

@@ -38,7 +38,7 @@ use self::list::{List, NONE};
 pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 use self::slot::Phase;
 pub use self::slot::Slot;
-use crate::buffer::{Buffer, Lent};
+use crate::buffer::{Buffer, Lent, Pieces};
 use crate::completion::Done;
 use crate::error::{PostError, Rejected};
 use crate::transport::{Context, Event};
@@ -179,15 +179,52 @@ impl<B> OpTable<B> {
     where
         B: Buffer,
     {
+        self.post_lent(endpoint, kind, buf, (Buffer::lend, Lent::len), submit)
+    }
+
+    /// [`post`](Self::post) of a buffer that may lend several ranges.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    pub fn post_pieces(
+        &self,
+        endpoint: u16,
+        kind: Kind,
+        buf: B,
+        submit: impl FnOnce(&Pieces, Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: Buffer,
+    {
+        let lend = |buf: &mut B| {
+            let mut pieces = Pieces::default();
+            buf.lend_pieces(&mut pieces);
+            pieces
+        };
+        // What is more than memory has is refused by `submit`.
+        let len = |pieces: &Pieces| pieces.total().unwrap_or(usize::MAX);
+        self.post_lent(endpoint, kind, buf, (lend, len), submit)
+    }
+
+    /// `lend` calls the buffer, and `len` tells how much it lent.
+    #[inline(always)]
+    fn post_lent<L>(
+        &self,
+        endpoint: u16,
+        kind: Kind,
+        buf: B,
+        (lend, len): (impl FnOnce(&mut B) -> L, impl FnOnce(&L) -> usize),
+        submit: impl FnOnce(&L, Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>> {
         let Some((key, slot)) = self.reserve() else {
             return Err(Rejected { buf, error: PostError::Full });
         };
         let held = Held { table: self, index: key.index() };
         // SAFETY: rule 2: `reserve` gave the slot to this call. `lend` is user code; `held` cleans up after it.
-        let lent = unsafe { slot.fill(buf) };
+        let lent = unsafe { slot.fill(buf, lend) };
         let _ = ManuallyDrop::new(held);
 
-        slot.lent.set(lent.len());
+        slot.lent.set(len(&lent));
         slot.endpoint.set(endpoint);
         slot.kind.set(kind);
         slot.phase.set(Phase::Posted);

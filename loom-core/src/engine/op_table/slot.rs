@@ -6,7 +6,6 @@ use core::mem::MaybeUninit;
 
 use super::list::NONE;
 use super::{Kind, OpKey};
-use crate::buffer::{Buffer, Lent};
 use crate::transport::Event;
 
 /// One operation: its buffer, and what is known of it.
@@ -102,14 +101,11 @@ impl<B> Slot<B> {
     /// # Safety
     /// Rule 2: the slot is `Held`, so nobody else refers to its buffer.
     #[inline]
-    pub(super) unsafe fn fill(&self, buf: B) -> Lent
-    where
-        B: Buffer,
-    {
+    pub(super) unsafe fn fill<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> L {
         // SAFETY: the caller's promise.
         let cell = unsafe { &mut *self.buffer.get() };
         // Rule 1: the pointer is taken from the buffer in its slot.
-        cell.write(buf).lend()
+        lend(cell.write(buf))
     }
 
     /// Moves the buffer out.

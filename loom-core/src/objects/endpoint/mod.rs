@@ -2,6 +2,7 @@
 
 mod builder;
 mod message;
+mod msg;
 mod rma;
 mod tagged;
 

@@ -1,4 +1,4 @@
-//! [`Eq`]: the event queue, which tells of connections.
+//! [`struct@Eq`]: the event queue, which tells of connections.
 //!
 //! A server listens on the queue's [`PassiveEndpoint`] and gets a [`ConnectionRequest`] for each peer; a client connects a
 //! [`MsgEndpoint`](super::msg_endpoint::MsgEndpoint) that is bound to the queue. Both are told by the queue when their

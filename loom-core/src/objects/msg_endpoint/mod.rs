@@ -18,6 +18,7 @@
 mod binding;
 mod error;
 mod message;
+mod msg;
 mod rma;
 mod tagged;
 
@@ -200,6 +201,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
     /// # Errors
     /// [`CmError`]; the endpoint comes back. A peer that rejects, or cannot be reached, is an event.
     #[doc(alias = "fi_connect")]
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn connect(
         self,
         to: &EndpointAddr,
@@ -236,6 +238,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
     /// # Errors
     /// [`CmError`]; the endpoint comes back.
     #[doc(alias = "fi_accept")]
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'q, 'd, T, B, Connecting>, Refused<Self>> {
         let accepted = CmError::check(data, self.cm_data_size).and_then(|()| {
             // SAFETY: the endpoint is open, was opened for a request, and the data is not too long.

@@ -6,6 +6,7 @@
 #![allow(unsafe_code, reason = "opens, uses and closes the raw handle in the port's record")]
 
 mod message;
+mod msg;
 mod post;
 mod record;
 mod rma;

@@ -5,8 +5,9 @@ use crate::buffer::{Buffer, Lent};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::mr::RemoteRegion;
+use crate::objects::options::CompletionLevel;
 use crate::transport::{Context, Refusal, RmaTarget, Transport};
-use crate::vocabulary::{Attributes, Caps, FabricAddr, HmemIface, ImmediateData};
+use crate::vocabulary::{Attributes, Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
 
 /// What a provider has to grant for each group of operations.
 pub(super) mod needs {
@@ -25,8 +26,13 @@ pub(super) mod needs {
 pub(crate) struct Limits {
     caps: Caps,
     pub(crate) inject_size: usize,
-    max_msg_size: usize,
+    pub(super) max_msg_size: usize,
     cq_data_size: usize,
+    pub(super) tx_iov_limit: usize,
+    pub(super) rx_iov_limit: usize,
+    pub(super) rma_iov_limit: usize,
+    /// When sends and writes count as over by default.
+    pub(super) level: OpFlags,
 }
 
 impl Limits {
@@ -36,13 +42,17 @@ impl Limits {
             inject_size: attributes.tx.inject_size,
             max_msg_size: attributes.endpoint.max_msg_size,
             cq_data_size: attributes.domain.cq_data_size,
+            tx_iov_limit: attributes.tx.iov_limit,
+            rx_iov_limit: attributes.rx.iov_limit,
+            rma_iov_limit: attributes.tx.rma_iov_limit,
+            level: attributes.tx.op_flags.intersection(CompletionLevel::ALL),
         }
     }
 }
 
 /// What an operation does with its buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
+pub(super) enum Use {
     Send,
     Receive,
 }
@@ -56,7 +66,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     }
 
     #[inline]
-    fn carries(&self, data: Option<ImmediateData>) -> Result<(), PostError> {
+    pub(super) fn carries(&self, data: Option<ImmediateData>) -> Result<(), PostError> {
         match data {
             Some(data) if !data.fits(self.limits.cq_data_size) => {
                 Err(PostError::DataWidth { limit: self.limits.cq_data_size })
@@ -84,7 +94,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
 
     /// Checks what a buffer has lent.
     #[inline]
-    fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
+    pub(super) fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
         let allowed = match purpose {
             Use::Send => lent.is_readable(),
             Use::Receive => lent.is_writable(),

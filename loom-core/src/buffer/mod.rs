@@ -6,9 +6,12 @@
 
 #![allow(unsafe_code, reason = "implementations of the unsafe trait `Buffer`")]
 
+mod pieces;
+
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
+pub use self::pieces::Pieces;
 use crate::vocabulary::HmemIface;
 
 /// A memory region's local descriptor together with the domain that made it.
@@ -123,6 +126,12 @@ impl Lent {
 pub unsafe trait Buffer {
     /// The range. Called once per post, after the value has reached the place where it stays while lent.
     fn lend(&mut self) -> Lent;
+
+    /// The same for a buffer that does not lie in one place: its ranges, in order, of which the rules above hold too. Called
+    /// instead of [`lend`](Buffer::lend) by operations which take several.
+    fn lend_pieces(&mut self, pieces: &mut Pieces) {
+        pieces.push(self.lend());
+    }
 }
 
 /// A buffer whose bytes are initialised, so that they may be sent.

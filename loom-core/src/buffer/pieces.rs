@@ -1,0 +1,95 @@
+//! [`Pieces`]: what a buffer lends that does not lie in one place; arrays of buffers.
+
+use core::ptr::NonNull;
+
+use heapless::Vec;
+
+use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
+
+/// The ranges of one operation, in order.
+#[derive(Debug, Default)]
+#[doc(alias = "iovec")]
+pub struct Pieces {
+    list: Vec<Lent, { Pieces::MOST }>,
+    /// There were more.
+    too_many: bool,
+}
+
+impl Pieces {
+    /// The most pieces that an operation can have here; providers' limits (`iov_limit`) are lower mostly.
+    pub const MOST: usize = 8;
+
+    /// Adds a range. Beyond [`Pieces::MOST`] the operation is refused.
+    pub fn push(&mut self, piece: Lent) {
+        self.too_many |= self.list.push(piece).is_err();
+    }
+
+    /// The ranges, if there were not too many.
+    pub(crate) fn get(&self) -> Option<&[Lent]> {
+        if self.too_many { None } else { Some(&self.list) }
+    }
+
+    /// Bytes of all of them; `None` if that is no number of bytes.
+    pub(crate) fn total(&self) -> Option<usize> {
+        self.list.iter().try_fold(0_usize, |total, piece| total.checked_add(piece.len()))
+    }
+}
+
+/// One message out of, or into, several buffers: for the calls whose names end in `msg`. The others refuse it, unless it is
+/// of one buffer.
+// SAFETY: as for the buffers, which stay in the array.
+unsafe impl<B: Buffer, const N: usize> Buffer for [B; N] {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        match self.as_mut_slice() {
+            [only] => only.lend(),
+            _ => Lent::nothing(),
+        }
+    }
+
+    fn lend_pieces(&mut self, pieces: &mut Pieces) {
+        for buffer in self {
+            buffer.lend_pieces(pieces);
+        }
+    }
+}
+impl<B: SourceBuffer, const N: usize> SourceBuffer for [B; N] {}
+impl<B: TargetBuffer, const N: usize> TargetBuffer for [B; N] {}
+
+impl Lent {
+    /// No bytes, which may neither be read nor written: every post of it is refused.
+    const fn nothing() -> Self {
+        let mut nothing = Lent::source(NonNull::dangling(), 0);
+        nothing.readable = false;
+        nothing
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_lends_its_buffers_in_order() {
+        let (one, two) = ([1_u8; 3], [2_u8; 5]);
+        let mut array = [&one[..], &two[..]];
+        let mut pieces = Pieces::default();
+        array.lend_pieces(&mut pieces);
+        let lent: std::vec::Vec<_> =
+            pieces.get().unwrap().iter().map(|piece| (piece.ptr().as_ptr(), piece.len())).collect();
+        assert_eq!(lent, [(one.as_ptr().cast_mut(), 3), (two.as_ptr().cast_mut(), 5)]);
+        assert_eq!(pieces.total(), Some(8));
+        assert!(!array.lend().is_readable(), "two buffers are not one range");
+        assert_eq!([&two[..]].lend().len(), 5);
+    }
+
+    #[test]
+    fn more_than_there_is_room_for_is_noticed() {
+        let mut pieces = Pieces::default();
+        [[(); 4]; 2].lend_pieces(&mut pieces);
+        assert_eq!(pieces.get().map(<[Lent]>::len), Some(Pieces::MOST));
+        ().lend_pieces(&mut pieces);
+        assert!(pieces.get().is_none());
+    }
+}

@@ -1,0 +1,97 @@
+//! Operations with several buffers and with options: the calls of libfabric that end in `msg`.
+//!
+//! As those of a connectionless [`Endpoint`](crate::objects::endpoint::Endpoint), without an address.
+
+use super::{Established, MsgEndpoint, the_peer};
+use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use crate::engine::op_table::OpKey;
+use crate::error::Rejected;
+use crate::objects::options::{ReadOptions, RecvOptions, SendOptions};
+use crate::transport::{Connected, RemotePart};
+use crate::vocabulary::{Tag, TagMatch};
+
+impl<T: Connected, B: Buffer> MsgEndpoint<'_, '_, T, B, Established> {
+    /// Sends a message out of one buffer or several.
+    ///
+    /// # Errors
+    /// As [`send_data`](Self::send_data); [`PostError::TooManyPieces`](crate::error::PostError::TooManyPieces), and
+    /// [`PostError::NotGranted`](crate::error::PostError::NotGranted) for a fence where the provider has none.
+    #[doc(alias = "fi_sendmsg")]
+    #[doc(alias = "fi_sendv")]
+    pub fn sendmsg(&self, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.port.sendmsg(the_peer, options, buf)
+    }
+
+    /// Sends a tagged message out of one buffer or several.
+    ///
+    /// # Errors
+    /// As [`sendmsg`](Self::sendmsg).
+    #[doc(alias = "fi_tsendmsg")]
+    #[doc(alias = "fi_tsendv")]
+    pub fn tagged_sendmsg(&self, tag: Tag, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.port.tagged_sendmsg(the_peer, tag, options, buf)
+    }
+
+    /// Reads parts of the peer's memory into one buffer or several. The parts
+    /// ([`RemoteRegion::part`](crate::objects::mr::RemoteRegion::part)) and the buffers are taken as one range each, of the
+    /// same length.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`PostError::TooManyPieces`](crate::error::PostError::TooManyPieces) of either side.
+    #[doc(alias = "fi_readmsg")]
+    #[doc(alias = "fi_readv")]
+    pub fn readmsg(&self, remote: &[RemotePart], options: ReadOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        self.port.readmsg(the_peer, remote, options, buf)
+    }
+
+    /// Writes one buffer or several into parts of the peer's memory, as [`readmsg`](Self::readmsg) reads.
+    ///
+    /// # Errors
+    /// As [`write_data`](Self::write_data), and [`PostError::TooManyPieces`](crate::error::PostError::TooManyPieces) of either
+    /// side.
+    #[doc(alias = "fi_writemsg")]
+    #[doc(alias = "fi_writev")]
+    pub fn writemsg(&self, remote: &[RemotePart], options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.port.writemsg(the_peer, remote, options, buf)
+    }
+}
+
+impl<T: Connected, B: Buffer, S> MsgEndpoint<'_, '_, T, B, S> {
+    /// Receives a message into one buffer or several, each filled before the next.
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), and [`PostError::TooManyPieces`](crate::error::PostError::TooManyPieces).
+    #[doc(alias = "fi_recvmsg")]
+    #[doc(alias = "fi_recvv")]
+    pub fn recvmsg(&self, options: RecvOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        self.port.recvmsg(the_peer, options, buf)
+    }
+
+    /// Receives a tagged message into one buffer or several: the oldest one that `tag` accepts.
+    ///
+    /// # Errors
+    /// As [`recvmsg`](Self::recvmsg).
+    #[doc(alias = "fi_trecvmsg")]
+    #[doc(alias = "fi_trecvv")]
+    pub fn tagged_recvmsg(&self, tag: impl Into<TagMatch>, options: RecvOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        self.port.tagged_recvmsg(the_peer, tag.into(), options, buf)
+    }
+}

@@ -1,0 +1,169 @@
+//! Operations with several pieces and with options: the calls of libfabric that end in `msg`.
+
+#![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
+
+use heapless::Vec;
+
+use super::Port;
+use super::post::{Use, needs, taken};
+use crate::buffer::{Buffer, Lent, Pieces};
+use crate::engine::op_table::{Kind, OpKey};
+use crate::error::{PostError, Rejected};
+use crate::objects::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
+use crate::transport::{Msg, RemotePart, Transport};
+use crate::vocabulary::{Caps, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
+
+/// The parts of peers' memory that one operation names.
+type Parts = Vec<RemotePart, { Pieces::MOST }>;
+
+impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
+    /// What a provider has to grant besides the operation itself.
+    const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
+        if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }
+    }
+
+    /// Posts an operation. `submit` may rely on what `transmit` and `receive` promise theirs, for each piece.
+    fn post_msg(
+        &self,
+        (caps, kind, iov_limit): (Caps, Kind, usize),
+        address: impl FnOnce() -> Result<FabricAddr, PostError>,
+        (data, flags): (Option<ImmediateData>, OpFlags),
+        buf: B,
+        submit: impl FnOnce(&T::Endpoint, &Msg<'_>, usize) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>> {
+        let caps = Self::with_fence(caps, flags);
+        let address = match self.granted(caps).and_then(|()| self.carries(data)).and_then(|()| address()) {
+            Ok(address) => address,
+            Err(error) => return Err(Rejected { buf, error }),
+        };
+        let purpose = if kind == Kind::Send { Use::Send } else { Use::Receive };
+        self.cq().ops().post_pieces(self.index, kind, buf, |pieces, context| {
+            let too_many = PostError::TooManyPieces { limit: iov_limit.min(Pieces::MOST) };
+            let pieces_of = pieces.get().ok_or(too_many)?;
+            let nothing = [().lend()];
+            let pieces_of: &[Lent] = if pieces_of.is_empty() { &nothing } else { pieces_of };
+            if pieces_of.len() > iov_limit {
+                return Err(too_many);
+            }
+            for piece in pieces_of {
+                self.lendable(piece, purpose)?;
+            }
+            let too_long = PostError::TooLong { limit: self.limits.max_msg_size };
+            let total = pieces.total().ok_or(too_long)?;
+            if purpose == Use::Send && total > self.limits.max_msg_size {
+                return Err(too_long);
+            }
+            submit(self.raw(), &Msg { address, pieces: pieces_of, data, context, flags }, total)
+        })
+    }
+
+    /// With the level of completion that the endpoint has by default, unless another is asked for.
+    fn with_level(&self, flags: OpFlags) -> OpFlags {
+        if flags.intersects(CompletionLevel::ALL) { flags } else { flags | self.limits.level }
+    }
+
+    /// `to` gives an address that the endpoint may send to: one in its vector.
+    pub(crate) fn sendmsg(
+        &self,
+        to: impl FnOnce() -> Result<FabricAddr, PostError>,
+        options: SendOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let how = (needs::SEND, Kind::Send, self.limits.tx_iov_limit);
+        self.post_msg(how, to, (options.data, self.with_level(options.flags)), buf, |raw, msg, _| {
+            // SAFETY: see `post_msg`.
+            taken(unsafe { T::sendmsg(raw, msg) })
+        })
+    }
+
+    /// As [`sendmsg`](Self::sendmsg).
+    pub(crate) fn tagged_sendmsg(
+        &self,
+        to: impl FnOnce() -> Result<FabricAddr, PostError>,
+        tag: Tag,
+        options: SendOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let how = (needs::TAGGED_SEND, Kind::Send, self.limits.tx_iov_limit);
+        self.post_msg(how, to, (options.data, self.with_level(options.flags)), buf, |raw, msg, _| {
+            // SAFETY: see `post_msg`.
+            taken(unsafe { T::tagged_sendmsg(raw, msg, tag) })
+        })
+    }
+
+    /// `from` gives an address in the endpoint's vector, or none in particular.
+    pub(crate) fn recvmsg(
+        &self,
+        from: impl FnOnce() -> Result<FabricAddr, PostError>,
+        options: RecvOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let how = (needs::RECV, Kind::Receive, self.limits.rx_iov_limit);
+        self.post_msg(how, from, (None, options.flags), buf, |raw, msg, _| {
+            // SAFETY: see `post_msg`.
+            taken(unsafe { T::recvmsg(raw, msg) })
+        })
+    }
+
+    /// As [`recvmsg`](Self::recvmsg).
+    pub(crate) fn tagged_recvmsg(
+        &self,
+        from: impl FnOnce() -> Result<FabricAddr, PostError>,
+        tag: TagMatch,
+        options: RecvOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let how = (needs::TAGGED_RECV, Kind::Receive, self.limits.rx_iov_limit);
+        self.post_msg(how, from, (None, options.flags), buf, |raw, msg, _| {
+            // SAFETY: see `post_msg`.
+            taken(unsafe { T::tagged_recvmsg(raw, msg, tag) })
+        })
+    }
+
+    /// Takes the parts, of which there may be so many.
+    fn parts(&self, remote: &[RemotePart]) -> Result<Parts, PostError> {
+        let limit = self.limits.rma_iov_limit.min(Pieces::MOST);
+        let parts = Parts::from_slice(remote).ok().filter(|parts| parts.len() <= limit && !parts.is_empty());
+        parts.ok_or(PostError::TooManyPieces { limit })
+    }
+
+    /// As [`sendmsg`](Self::sendmsg).
+    pub(crate) fn readmsg(
+        &self,
+        peer: impl FnOnce() -> Result<FabricAddr, PostError>,
+        remote: &[RemotePart],
+        options: ReadOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let how = (needs::READ, Kind::Read, self.limits.tx_iov_limit);
+        self.post_msg(how, peer, (None, options.flags), buf, |raw, msg, total| {
+            let parts = self.parts(remote)?;
+            as_long(&parts, total)?;
+            // SAFETY: see `post_msg`.
+            taken(unsafe { T::readmsg(raw, msg, &parts) })
+        })
+    }
+
+    /// As [`sendmsg`](Self::sendmsg).
+    pub(crate) fn writemsg(
+        &self,
+        peer: impl FnOnce() -> Result<FabricAddr, PostError>,
+        remote: &[RemotePart],
+        options: SendOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let how = (needs::WRITE, Kind::Send, self.limits.tx_iov_limit);
+        self.post_msg(how, peer, (options.data, self.with_level(options.flags)), buf, |raw, msg, total| {
+            let parts = self.parts(remote)?;
+            as_long(&parts, total)?;
+            // SAFETY: see `post_msg`.
+            taken(unsafe { T::writemsg(raw, msg, &parts) })
+        })
+    }
+}
+
+/// Whether the parts are as long together as the buffer.
+fn as_long(parts: &Parts, total: usize) -> Result<(), PostError> {
+    let sum = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.len));
+    if sum == Some(total) { Ok(()) } else { Err(PostError::OutOfBounds) }
+}

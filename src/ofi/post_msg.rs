@@ -1,0 +1,151 @@
+//! Posting operations with several pieces and with flags. As [`post`](super::post): every `unsafe fn` here relies on the
+//! contract of callers of [`Transport`](loom_core::transport::Transport).
+
+#![allow(unsafe_code, reason = "calls libfabric")]
+
+use core::ffi::c_void;
+use core::ptr;
+
+use loom_core::buffer::Pieces;
+use loom_core::transport::{Msg, Refusal, RemotePart};
+use loom_core::vocabulary::{Errno, OpFlags, Tag, TagMatch};
+
+use super::call::{MISSING, entry, posted};
+use super::endpoint::Endpoint;
+use super::post::Memory;
+use super::sys;
+
+type Posted = Result<(), Refusal>;
+
+/// The pieces of an operation in C's form. Providers copy what they need of it in the call: `FI_ASYNC_IOV` is not offered.
+struct Iov {
+    pieces: [sys::iovec; Pieces::MOST],
+    descriptors: [*mut c_void; Pieces::MOST],
+    count: usize,
+}
+
+impl Iov {
+    fn of(msg: &Msg<'_>) -> Result<Self, Refusal> {
+        let nothing = sys::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        let mut iov = Iov { pieces: [nothing; _], descriptors: [ptr::null_mut(); _], count: msg.pieces.len() };
+        if iov.count > Pieces::MOST {
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        for ((lent, piece), descriptor) in msg.pieces.iter().zip(&mut iov.pieces).zip(&mut iov.descriptors) {
+            let memory = Memory::new(lent)?;
+            *piece = sys::iovec { iov_base: memory.start, iov_len: memory.len };
+            *descriptor = memory.descriptor;
+        }
+        Ok(iov)
+    }
+}
+
+/// The flags for a call, and the immediate data.
+fn flags_and_data(msg: &Msg<'_>) -> (u64, u64) {
+    // On an endpoint that reports everything, as loom's, the flag changes nothing, but for providers which do not look how
+    // the endpoint is bound where flags are given.
+    let flags = msg.flags | OpFlags::COMPLETION;
+    match msg.data {
+        None => (flags.bits(), 0),
+        Some(data) => ((flags | OpFlags::REMOTE_CQ_DATA).bits(), data.0),
+    }
+}
+
+fn message(msg: &Msg<'_>, iov: &mut Iov, data: u64) -> sys::fi_msg {
+    sys::fi_msg {
+        msg_iov: iov.pieces.as_ptr(),
+        desc: iov.descriptors.as_mut_ptr(),
+        iov_count: iov.count,
+        addr: msg.address.0,
+        context: msg.context.as_ptr().cast(),
+        data,
+    }
+}
+
+fn tagged(msg: &Msg<'_>, iov: &mut Iov, data: u64, tag: TagMatch) -> sys::fi_msg_tagged {
+    sys::fi_msg_tagged {
+        msg_iov: iov.pieces.as_ptr(),
+        desc: iov.descriptors.as_mut_ptr(),
+        iov_count: iov.count,
+        addr: msg.address.0,
+        tag: tag.tag.0,
+        ignore: tag.ignore,
+        context: msg.context.as_ptr().cast(),
+        data,
+    }
+}
+
+pub(super) unsafe fn sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted {
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let Some(send) = entry!(raw, msg => sendmsg) else { return MISSING };
+    let message = message(msg, &mut iov, data);
+    // SAFETY: the contract of callers, see the module; the message and its arrays are read in the call.
+    posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
+}
+
+pub(super) unsafe fn recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted {
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let Some(recv) = entry!(raw, msg => recvmsg) else { return MISSING };
+    let message = message(msg, &mut iov, data);
+    // SAFETY: as above.
+    posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
+}
+
+pub(super) unsafe fn tagged_sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: Tag) -> Posted {
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let Some(send) = entry!(raw, tagged => sendmsg) else { return MISSING };
+    let message = tagged(msg, &mut iov, data, tag.into());
+    // SAFETY: as above.
+    posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
+}
+
+pub(super) unsafe fn tagged_recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: TagMatch) -> Posted {
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let Some(recv) = entry!(raw, tagged => recvmsg) else { return MISSING };
+    let message = tagged(msg, &mut iov, data, tag);
+    // SAFETY: as above.
+    posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
+}
+
+/// The parts of the peer's memory in C's form.
+fn remote_iov(remote: &[RemotePart]) -> Result<[sys::fi_rma_iov; Pieces::MOST], Refusal> {
+    let mut parts = [sys::fi_rma_iov { addr: 0, len: 0, key: 0 }; Pieces::MOST];
+    if remote.len() > parts.len() {
+        return Err(Refusal::Errno(Errno::EINVAL));
+    }
+    for (part, given) in parts.iter_mut().zip(remote) {
+        *part = sys::fi_rma_iov { addr: given.addr.0, len: given.len, key: given.key.0 };
+    }
+    Ok(parts)
+}
+
+fn rma(msg: &Msg<'_>, iov: &mut Iov, data: u64, parts: &[sys::fi_rma_iov], count: usize) -> sys::fi_msg_rma {
+    sys::fi_msg_rma {
+        msg_iov: iov.pieces.as_ptr(),
+        desc: iov.descriptors.as_mut_ptr(),
+        iov_count: iov.count,
+        addr: msg.address.0,
+        rma_iov: parts.as_ptr(),
+        rma_iov_count: count,
+        context: msg.context.as_ptr().cast(),
+        data,
+    }
+}
+
+pub(super) unsafe fn readmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Posted {
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let Some(read) = entry!(raw, rma => readmsg) else { return MISSING };
+    let parts = remote_iov(remote)?;
+    let message = rma(msg, &mut iov, data, &parts, remote.len());
+    // SAFETY: as above.
+    posted(unsafe { read(raw.as_ptr(), &raw const message, flags) })
+}
+
+pub(super) unsafe fn writemsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Posted {
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let Some(write) = entry!(raw, rma => writemsg) else { return MISSING };
+    let parts = remote_iov(remote)?;
+    let message = rma(msg, &mut iov, data, &parts, remote.len());
+    // SAFETY: as above.
+    posted(unsafe { write(raw.as_ptr(), &raw const message, flags) })
+}
