@@ -17,8 +17,8 @@ use super::level::Level;
 use super::transport::Ofi;
 
 // SAFETY: the promises are libfabric's, which this implementation passes on: events are the provider's, and are told apart
-// by their kind and length before anything in them is believed; an endpoint without a connection refuses posts or cancels
-// them (man fi_cm).
+// by their kind and length before anything in them is believed; an endpoint whose connection has ended refuses posts or
+// cancels them (man fi_cm).
 unsafe impl<L: Level> Connected for Ofi<L> {
     type Eq = Eq<L>;
     type PassiveEndpoint = PassiveEndpoint<L>;

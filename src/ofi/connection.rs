@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::{c_int, c_void};
+use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::EndpointError;
@@ -25,6 +26,9 @@ use super::sys;
 pub struct PassiveEndpoint<L> {
     fid: Handle<sys::fid_pep, L>,
     addr_format: AddressFormat,
+    /// A copy that lives as long as the endpoint: `sockets` keeps pointers into what it is opened from.
+    info: ManuallyDrop<RawInfo>,
+    closes: bool,
 }
 
 pub(super) unsafe fn listen<L>(
@@ -34,10 +38,16 @@ pub(super) unsafe fn listen<L>(
 ) -> Result<PassiveEndpoint<L>, EndpointError> {
     let fabric = domain.fabric();
     let Some(open) = entry!(fabric, ops => passive_ep) else { return Err(Errno::ENOSYS.into()) };
+    let info = info.try_clone().ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
     // SAFETY: the fabric is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
     let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
-    let passive = PassiveEndpoint { fid: Handle::new(opened(code, raw)?), addr_format: domain.addr_format() };
+    let passive = PassiveEndpoint {
+        fid: Handle::new(opened(code, raw)?),
+        addr_format: domain.addr_format(),
+        info: ManuallyDrop::new(info),
+        closes: domain.connections().closes_listeners,
+    };
     // SAFETY: just opened; the queue is open (contract of callers).
     let listening = unsafe { bind(passive.fid.fid(), eq.fid(), 0) }.and_then(|()| {
         let raw = passive.fid.raw();
@@ -48,16 +58,29 @@ pub(super) unsafe fn listen<L>(
     match listening {
         Ok(()) => Ok(passive),
         Err(errno) => {
-            // SAFETY: open, unknown to anybody, and not used again. A failed close is not retried.
-            let left_open = unsafe { close(passive.fid.fid()) }.is_err();
+            // SAFETY: open, unknown to anybody, and not used again; nobody has connected. A failed close is not retried.
+            let left_open = unsafe { close_and_free(&passive) }.is_err();
             Err(EndpointError { errno, left_open })
         }
     }
 }
 
 pub(super) unsafe fn passive_close<L>(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
+    if !passive.closes {
+        return Err(Errno::EBUSY);
+    }
     // SAFETY: the contract of callers.
-    unsafe { close(passive.fid.fid()) }
+    unsafe { close_and_free(passive) }
+}
+
+/// # Safety
+/// The contract of callers; the endpoint is not used again, whatever this returns.
+unsafe fn close_and_free<L>(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { close(passive.fid.fid()) }?;
+    // SAFETY: freed once, here: the endpoint is not used again.
+    drop(unsafe { ptr::read(&raw const *passive.info) });
+    Ok(())
 }
 
 pub(super) fn passive_fid<L>(passive: &PassiveEndpoint<L>) -> Fid {
@@ -132,6 +155,9 @@ pub(super) unsafe fn accept<L>(endpoint: &Endpoint<L>, data: &[u8]) -> Result<()
 }
 
 pub(super) unsafe fn shutdown<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
+    if !endpoint.shuts_down() {
+        return Err(Errno::EOPNOTSUPP);
+    }
     let raw = endpoint.raw();
     let Some(shutdown) = entry!(raw, cm => shutdown) else { return Err(Errno::ENOSYS) };
     // SAFETY: the endpoint is open and was connected (contract of callers); no flags are defined.

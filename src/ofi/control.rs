@@ -14,7 +14,7 @@ use super::call::{done, entry, errno};
 use super::info::RawInfo;
 use super::level::Handle;
 use super::neighbours::Group;
-use super::quirks;
+use super::quirks::{self, Connections};
 use super::sys;
 
 /// A fabric, raw.
@@ -33,6 +33,7 @@ pub struct Domain<L> {
     addr_format: AddressFormat,
     /// Set if its endpoints reach into each other's memory.
     group: Option<Group>,
+    connections: Connections,
 }
 
 /// An address vector, raw.
@@ -75,6 +76,10 @@ impl<L> Domain<L> {
 
     pub(super) const fn group(&self) -> Option<Group> {
         self.group
+    }
+
+    pub(super) const fn connections(&self) -> Connections {
+        self.connections
     }
 }
 
@@ -175,7 +180,9 @@ pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Resul
     let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let addr_format = AddressFormat::from_raw(info.fields().addr_format);
     let fid = Handle::new(opened(code, raw)?);
-    Ok(Domain { fid, fabric: Handle::new(fabric), addr_format, group: quirks::shares_memory(info).then(Group::new) })
+    let group = quirks::shares_memory(info).then(Group::new);
+    let connections = Connections::of(info);
+    Ok(Domain { fid, fabric: Handle::new(fabric), addr_format, group, connections })
 }
 
 pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {

@@ -26,6 +26,8 @@ pub struct Endpoint<L> {
     fid: Handle<sys::fid_ep, L>,
     addr_format: AddressFormat,
     closable: Closable,
+    /// Whether its connection can be shut down before it is closed.
+    shuts_down: bool,
 }
 
 impl<L> Endpoint<L> {
@@ -36,6 +38,10 @@ impl<L> Endpoint<L> {
 
     pub(super) const fn addr_format(&self) -> AddressFormat {
         self.addr_format
+    }
+
+    pub(super) const fn shuts_down(&self) -> bool {
+        self.shuts_down
     }
 }
 
@@ -104,6 +110,7 @@ unsafe fn open_bound<L>(
         fid: Handle::new(opened(code, raw)?),
         addr_format: domain.addr_format(),
         closable: Closable::rule(info, domain.group()),
+        shuts_down: domain.connections().shuts_down,
     };
     opened_it();
     // SAFETY: just opened; the others are open (contract of callers).

@@ -72,9 +72,9 @@ pub(super) unsafe fn eq_close<L>(eq: &Eq<L>) -> Result<(), Errno> {
 
 const CM_ENTRY: usize = size_of::<sys::fi_eq_cm_entry>();
 
-/// Room for an entry of a connection with its data, which is the longest.
+/// Room for an entry of a connection with its data, which is the longest; all of it fits where bytes are kept.
 #[repr(C, align(8))]
-struct Room([u8; CM_ENTRY + CmData::MAX_LEN]);
+struct Room([u8; CmData::MAX_LEN]);
 
 /// The kind that a provider has not written.
 const NO_KIND: u32 = u32::MAX;
@@ -114,8 +114,7 @@ pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) 
 /// # Safety
 /// A provider has written the bytes for an event of this kind, and nobody else owns what they refer to.
 unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
-    let other =
-        || (Read::Other(kind), CmData::new(bytes.get(..CmData::MAX_LEN).unwrap_or(bytes)).unwrap_or(CmData::EMPTY));
+    let other = || (Read::Other(kind), CmData::new(bytes).unwrap_or(CmData::EMPTY));
     match kind {
         EventKind::CONNREQ | EventKind::CONNECTED | EventKind::SHUTDOWN => {
             // SAFETY: any bytes are such an entry; its pointers are not followed yet.

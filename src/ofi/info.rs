@@ -60,13 +60,18 @@ impl RawInfo {
         Some(unsafe { Self::adopt(raw) })
     }
 
-    /// A copy for opening an endpoint that accepts a request: it refers to the request, and is not to be kept. `None`
-    /// without memory.
-    pub(super) fn referring_to(&self, request: NonNull<sys::fid>) -> Option<Self> {
+    /// `fi_dupinfo`; `None` without memory.
+    pub(super) fn try_clone(&self) -> Option<Self> {
         // SAFETY: valid, and only read.
         let copy = NonNull::new(unsafe { sys::fi_dupinfo(self.as_ptr()) })?;
         // SAFETY: just allocated for us.
-        let mut copy = unsafe { Self::adopt(copy) };
+        Some(unsafe { Self::adopt(copy) })
+    }
+
+    /// A copy for opening an endpoint that accepts a request: it refers to the request, and is not to be kept. `None`
+    /// without memory.
+    pub(super) fn referring_to(&self, request: NonNull<sys::fid>) -> Option<Self> {
+        let mut copy = self.try_clone()?;
         // SAFETY: owned, and borrowed exclusively.
         unsafe { copy.raw.as_mut() }.handle = request.as_ptr();
         Some(copy)
@@ -164,13 +169,10 @@ unsafe fn address(format: u32, bytes: *const u8, len: usize) -> Option<EndpointA
 /// The C allocator has no memory left.
 impl Clone for RawInfo {
     fn clone(&self) -> Self {
-        // SAFETY: valid, and only read.
-        let copy = unsafe { sys::fi_dupinfo(self.as_ptr()) };
-        let Some(copy) = NonNull::new(copy) else {
-            panic!("no memory for a copy of an fi_info");
-        };
-        // SAFETY: just allocated for us.
-        unsafe { Self::adopt(copy) }
+        match self.try_clone() {
+            Some(copy) => copy,
+            None => panic!("no memory for a copy of an fi_info"),
+        }
     }
 }
 

@@ -133,7 +133,7 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ofi::{Av, Cq, Domain, Endpoint, Fabric, Mr, RawInfo};
+    use crate::ofi::{Av, Counter, Cq, Domain, Endpoint, Eq, Fabric, Mr, PassiveEndpoint, RawInfo};
 
     /// Whether a type has an auto trait: the inherent constant, where it exists, hides the trait's.
     macro_rules! has {
@@ -167,6 +167,12 @@ mod tests {
         {
             assert!(!queue);
         }
+        for stays in
+            [has!(Eq<Shared>: Sync), has!(Eq<Shared>: Send), has!(Counter<Shared>: Sync), has!(Counter<Shared>: Send)]
+        {
+            assert!(!stays);
+        }
+        assert!(!has!(PassiveEndpoint<Shared>: Sync) && !has!(PassiveEndpoint<Shared>: Send));
         assert!(has!(RawInfo: Send));
         assert!(has!(RawInfo: Sync));
     }

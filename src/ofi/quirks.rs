@@ -40,6 +40,24 @@ pub(super) fn can_sleep(wait: WaitObj, group: Option<Group>) -> bool {
     }
 }
 
+/// What the connections of a domain do not survive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Connections {
+    /// Whether a passive endpoint can be closed. `net` goes on using it for a peer that has connected and not yet sent its
+    /// request, also when its event queue is closed, as long as there is another in the fabric.
+    pub(super) closes_listeners: bool,
+    /// Whether a connection can be shut down. `sockets` closes its file descriptor then, and again with the endpoint, when the
+    /// number may be somebody else's.
+    pub(super) shuts_down: bool,
+}
+
+impl Connections {
+    pub(super) fn of(info: &RawInfo) -> Self {
+        let is = |name| layers(info).any(|layer| layer == name);
+        Connections { closes_listeners: !is("net"), shuts_down: !is("sockets") }
+    }
+}
+
 /// When an endpoint can be closed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Closable {

@@ -53,7 +53,12 @@ fn a_shutdown_is_told_to_the_peer(info: &Info<T>) {
         let sent = sides.post(pattern(64, 1), |buf| client.send(buf));
         sides.finish(sent);
         assert_eq!(sides.finish(received).0, pattern(64, 1));
-        client.shutdown().expect("shuts down");
+        let shut_down = client.shutdown();
+        if info.provider() == "sockets" {
+            assert_eq!(shut_down, Err(Errno::EOPNOTSUPP), "it would close a foreign descriptor");
+            return sides.message(&client, &server, 64, 2);
+        }
+        shut_down.expect("shuts down");
         assert_eq!(sides.ended(sides.server), server.fid());
         posts_fail(sides, &client);
         posts_fail(sides, &server);
@@ -133,9 +138,9 @@ fn a_closed_endpoints_events_are_not_the_next_ones(info: &Info<T>) {
             // `pair` fails if the first events are others than those of the new connection.
             let (server, client) = sides.pair();
             sides.message(&client, &server, 8, round);
-            client.shutdown().expect("shuts down");
+            drop(client);
             assert_eq!(sides.ended(sides.server), server.fid());
-            drop((client, server));
+            drop(server);
             while sides.client.poll().expect("works").is_some() {}
         }
     });
@@ -177,20 +182,22 @@ fn an_attempt_can_be_given_up(info: &Info<T>) {
 fn requests_nobody_has_read_end_with_the_queue(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let client = Eq::open(&domain, EqAttr::default()).expect("event queue");
-    let server = Eq::open(&domain, EqAttr::default()).expect("event queue");
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
-    let address = server.listen(info).expect("listens").address().expect("its address");
-    let info = super::sides::client_info(info, &address);
-    let connecting = cq.msg_endpoint(&client, &info).expect("endpoint").connect(&address, &[]).expect("asks");
-    let deadline = Instant::now() + std::time::Duration::from_millis(50);
-    while Instant::now() < deadline {
-        assert!(client.poll().expect("works").is_none());
-        cq.progress().expect("works");
+    for round in 0..20 {
+        let server = Eq::open(&domain, EqAttr::default()).expect("event queue");
+        let address = server.listen(info).expect("listens").address().expect("its address");
+        let info = super::sides::client_info(info, &address);
+        let connecting = cq.msg_endpoint(&client, &info).expect("endpoint").connect(&address, &[]).expect("asks");
+        // The request may have come, or only the connection, or nothing.
+        let deadline = Instant::now() + std::time::Duration::from_millis(2 * round);
+        while Instant::now() < deadline {
+            assert!(client.poll().expect("works").is_none());
+            cq.progress().expect("works");
+        }
+        drop(server);
+        drop(connecting);
+        while client.poll().expect("works").is_some() {}
     }
-    drop(server);
-    // Whether the client is told depends on how far the provider had read; the attempt can be given up in any case.
-    println!("client: {:?}", client.poll());
-    drop(connecting);
 }
 
 fn forgotten_objects_leak_and_touch_nothing(info: &Info<T>) {

@@ -2,7 +2,10 @@
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
+use loom_core::objects::domain::Domain;
+use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
 
 use super::Case;
@@ -13,6 +16,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("garbage_does_not_stop_the_others", garbage_does_not_stop_the_others),
         ("silence_does_not_stop_the_others", silence_does_not_stop_the_others),
         ("a_stranger_may_outlive_the_listener", a_stranger_may_outlive_the_listener),
+        ("a_stranger_may_speak_when_the_listener_is_gone", a_stranger_may_speak_when_the_listener_is_gone),
     ]
 }
 
@@ -55,4 +59,29 @@ fn a_stranger_may_outlive_the_listener(info: &Info<T>) {
     });
     // Whether anybody listens to it any more is the system's affair.
     let _ = stranger.expect("a stream").write_all(b"still there");
+}
+
+/// A stranger that has connected, and begins to speak when the listener is closed and another queue of the domain is read.
+fn a_stranger_may_speak_when_the_listener_is_gone(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let other = Eq::open(&domain, EqAttr::default()).expect("another event queue");
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+        let address = eq.listen(info).expect("listens").address().expect("its address");
+        let stream = TcpStream::connect(SocketAddr::try_from(&address).expect("a socket address")).expect("connects");
+        let soon = Instant::now() + Duration::from_millis(5);
+        while Instant::now() < soon {
+            assert!(eq.poll().expect("works").is_none());
+        }
+        streams.push(stream);
+        drop(eq);
+    }
+    for stream in &mut streams {
+        let _ = stream.write_all(&[3; 64]);
+        let soon = Instant::now() + Duration::from_millis(5);
+        while Instant::now() < soon {
+            let _ = other.poll().expect("works");
+        }
+    }
 }

@@ -105,7 +105,8 @@ pub struct Fault {
 /// Implementations promise what [`Transport`] does, and:
 ///
 /// - a notice of a request, or of an endpoint that is connected, is reported for what has happened and never invented;
-/// - posts on an endpoint that is not connected, or not any more, fail or are cancelled, and touch nothing afterwards.
+/// - posts on an endpoint that was connected and is not any more fail, or are cancelled, and touch nothing afterwards; so do
+///   receives on an endpoint that never is.
 pub unsafe trait Connected: Transport {
     /// `fid_eq`
     type Eq;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{ConnectionRequest, Entry, Fid};
+use super::{ConnectionRequest, Entry, Fid, Moment};
 use crate::transport::Connected;
 use crate::transport::connected::Fault;
 use crate::vocabulary::{CmData, Errno, EventKind};
@@ -42,6 +42,7 @@ pub enum EqEvent<'e, 'd, T: Connected> {
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectedEvent {
     pub(super) endpoint: Fid,
+    pub(super) seen: Moment,
     pub(super) data: CmData,
 }
 
@@ -52,9 +53,13 @@ impl ConnectedEvent {
         self.endpoint
     }
 
-    /// What the peer gave to accept, on the side that has connected.
-    #[must_use]
-    pub fn data(&self) -> &[u8] {
+    /// When it was read.
+    pub(crate) const fn seen(&self) -> Moment {
+        self.seen
+    }
+
+    /// What came with it, which means something on the side that has connected only.
+    pub(crate) fn data(&self) -> &[u8] {
         &self.data
     }
 }

@@ -10,9 +10,10 @@ mod event;
 mod passive;
 mod request;
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use heapless::Vec;
@@ -32,6 +33,9 @@ use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
 /// How many passive endpoints an event queue has room for.
 pub const LISTENERS: usize = 8;
 
+/// How many events a queue throws away when it is closed.
+const UNREAD: u32 = 1 << 16;
+
 /// An event queue.
 ///
 /// It stays on the thread that opened it, with everything that is bound to it. Dropping it closes its passive endpoints and
@@ -45,9 +49,28 @@ pub struct Eq<'d, T: Connected> {
     domain: &'d Domain<T>,
     attr: EqAttr,
     users: Users,
+    /// Tells this queue from every other one of the program.
+    identity: u64,
+    /// How many endpoints have been bound to it.
+    bound: Cell<u64>,
     /// Closed with the queue and not before: `tcp` goes on using a passive endpoint for peers which have not sent their
     /// request yet.
     listeners: RefCell<Vec<T::PassiveEndpoint, LISTENERS>>,
+}
+
+/// A moment in the time of an event queue. Addresses of endpoints come again, so that an event is about an endpoint of its
+/// address only if it was read after that was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    queue: u64,
+    bound: u64,
+}
+
+impl Moment {
+    /// Whether this moment is one of the same queue, and not before the other.
+    pub(crate) const fn is_since(self, other: Moment) -> bool {
+        self.queue == other.queue && self.bound >= other.bound
+    }
 }
 
 impl Default for EqAttr {
@@ -85,10 +108,20 @@ impl<'d, T: Connected> Eq<'d, T> {
     /// [`OpenError::Errno`] if the provider refuses.
     #[doc(alias = "fi_eq_open")]
     pub fn open(domain: &'d Domain<T>, attr: EqAttr) -> Result<Self, OpenError> {
+        static IDENTITIES: AtomicU64 = AtomicU64::new(1);
+
         // SAFETY: the domain is open and stays so: the queue is its child.
         let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
         domain.child_opened();
-        Ok(Eq { raw, domain, attr, users: Users::none(), listeners: RefCell::new(Vec::new()) })
+        Ok(Eq {
+            raw,
+            domain,
+            attr,
+            users: Users::none(),
+            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
+            bound: Cell::new(0),
+            listeners: RefCell::new(Vec::new()),
+        })
     }
 
     /// The next event; `Ok(None)` says that there is none.
@@ -133,7 +166,7 @@ impl<'d, T: Connected> Eq<'d, T> {
                 // A passive endpoint which somebody opened past this queue.
                 None => EqEvent::Other { kind: EventKind::CONNREQ, data },
             },
-            Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, data }),
+            Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen: self.moment(), data }),
             Notice::Shutdown(endpoint) => EqEvent::Shutdown(endpoint),
             Notice::Entry(entry) => EqEvent::Entry(entry),
             Notice::Other(kind) => EqEvent::Other { kind, data },
@@ -210,19 +243,32 @@ impl<'d, T: Connected> Eq<'d, T> {
     /// Counts an endpoint that is about to be opened.
     pub(crate) fn bind(&self) -> &Users {
         self.users.opened();
+        self.bound.set(self.bound.get() + 1);
         &self.users
+    }
+
+    /// Now, in this queue's time, which goes on with every endpoint.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { queue: self.identity, bound: self.bound.get() }
     }
 }
 
 impl<T: Connected> Drop for Eq<'_, T> {
     fn drop(&mut self) {
+        // Requests that nobody has read are rejected, as those that were.
+        for _ in 0..UNREAD {
+            if !matches!(self.next(None), Ok(Some(_))) {
+                break;
+            }
+        }
         if !self.users.are_none() {
             return;
         }
-        let closed = self.listeners.get_mut().iter().all(|passive| {
+        let mut closed = true;
+        for passive in self.listeners.get_mut() {
             // SAFETY: closed once, here; requests borrow the queue, and so are gone.
-            unsafe { T::passive_close(passive) }.is_ok()
-        });
+            closed &= unsafe { T::passive_close(passive) }.is_ok();
+        }
         // SAFETY: nothing is bound to the queue any more. A failed close is not retried: the domain then has a child for
         // ever, and leaks itself.
         if closed && unsafe { T::eq_close(&self.raw) }.is_ok() {

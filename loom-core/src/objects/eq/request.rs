@@ -11,7 +11,7 @@ use crate::objects::cq::Cq;
 use crate::objects::info::Info;
 use crate::objects::msg_endpoint::{Binding, CmError, MsgEndpoint, Refused, Requested};
 use crate::transport::Connected;
-use crate::vocabulary::{CmData, EndpointAddr};
+use crate::vocabulary::{CmData, EndpointAddr, Errno};
 
 /// A peer's request for a connection, to be accepted with an endpoint or rejected. Dropping it rejects it.
 ///
@@ -77,6 +77,9 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
         if !core::ptr::eq(self.eq.domain, cq.domain()) {
             return Err(OpenError::OtherDomain);
         }
+        if self.request.is_none() {
+            return Err(OpenError::Errno(Errno::ENOENT));
+        }
         let endpoint = MsgEndpoint::for_request(cq, bind.into(), &self.info, &mut self.request)?;
         self.request = None;
         Ok(endpoint)
@@ -85,7 +88,8 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
     /// Rejects the request. The peer finds `data` in its [`Failure`](super::Failure), if its provider carries it there.
     ///
     /// # Errors
-    /// [`CmError`]; the request comes back.
+    /// [`CmError`]; the request comes back. If it was the provider that failed, the request has ended all the same, and can
+    /// only be dropped (`ENOENT`).
     #[doc(alias = "fi_reject")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the request with")]
     pub fn reject(mut self, data: &[u8]) -> Result<(), Refused<Self>> {
@@ -104,7 +108,7 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
             CmError::check(data, limit)?;
         }
         self.eq.with_listener(self.listener.0, |passive| {
-            let Some(request) = self.request.take() else { return Ok(()) };
+            let request = self.request.take().ok_or(Errno::ENOENT)?;
             // SAFETY: as above; the request was made to it and is used up here, and the data is not too long.
             unsafe { T::reject(passive, request, data) }
         })?;

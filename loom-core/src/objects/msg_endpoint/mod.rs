@@ -33,7 +33,7 @@ use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
-use crate::objects::eq::ConnectedEvent;
+use crate::objects::eq::{ConnectedEvent, Moment};
 use crate::objects::info::Info;
 use crate::objects::port::Port;
 use crate::transport::Connected;
@@ -70,6 +70,10 @@ pub enum Established {}
 pub struct MsgEndpoint<'q, 'd, T: Connected, B: Buffer, S = Established> {
     port: Port<'q, 'd, T, B>,
     fid: Fid,
+    /// When it was opened, in its event queue's time.
+    opened: Moment,
+    /// Whether it was opened for a request.
+    accepts: bool,
     /// How many bytes connecting and accepting carry.
     cm_data_size: Result<usize, Errno>,
     state: PhantomData<S>,
@@ -121,6 +125,7 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
         counters.check(domain, info.caps())?;
+        let accepts = request.is_some();
         let port = Port::open(cq, info, counters.bind(eq.bind()), |tx, rx| {
             let bind = MsgBindings { tx, rx, eq: eq.raw(), counters: &counters.raw() };
             // SAFETY: queues and counters are open and of this domain, and outlive the endpoint: the completion queue closes
@@ -130,12 +135,13 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
         })?;
         // SAFETY: the endpoint is open.
         let cm_data_size = unsafe { T::cm_data_size(port.raw()) };
-        Ok(MsgEndpoint { fid: T::endpoint_fid(port.raw()), port, cm_data_size, state: PhantomData })
+        let (fid, opened) = (T::endpoint_fid(port.raw()), eq.moment());
+        Ok(MsgEndpoint { port, fid, opened, accepts, cm_data_size, state: PhantomData })
     }
 
     fn into_state<N>(self) -> MsgEndpoint<'q, 'd, T, B, N> {
-        let MsgEndpoint { port, fid, cm_data_size, state: _ } = self;
-        MsgEndpoint { port, fid, cm_data_size, state: PhantomData }
+        let MsgEndpoint { port, fid, opened, accepts, cm_data_size, state: _ } = self;
+        MsgEndpoint { port, fid, opened, accepts, cm_data_size, state: PhantomData }
     }
 
     /// What events name this endpoint by, as long as it is open.
@@ -199,7 +205,8 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
     /// [`ConnectionRequest::data`](super::eq::ConnectionRequest::data).
     ///
     /// # Errors
-    /// [`CmError`]; the endpoint comes back. A peer that rejects, or cannot be reached, is an event.
+    /// [`CmError`]; the endpoint comes back, but not every provider lets it try again. A peer that rejects, or cannot be
+    /// reached, is an event.
     #[doc(alias = "fi_connect")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn connect(
@@ -233,7 +240,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
     }
 
     /// Accepts the request. `data` goes along, for the peer's
-    /// [`ConnectedEvent::data`](super::eq::ConnectedEvent::data).
+    /// [`answer`](MsgEndpoint::answer).
     ///
     /// # Errors
     /// [`CmError`]; the endpoint comes back.
@@ -252,12 +259,24 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
 }
 
 impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Connecting> {
+    /// What the peer gave to accept, if the event is about this endpoint. On the accepting side nothing comes along.
+    #[must_use]
+    pub fn answer<'a>(&self, event: &'a ConnectedEvent) -> &'a [u8] {
+        if self.is_meant(event) && !self.accepts { event.data() } else { &[] }
+    }
+
+    /// Whether an event is about this endpoint.
+    fn is_meant(&self, event: &ConnectedEvent) -> bool {
+        event.endpoint() == self.fid && event.seen().is_since(self.opened)
+    }
+
     /// The connected endpoint, if the event is about this one.
     ///
     /// # Errors
-    /// The endpoint as it was, if the event is about another.
+    /// The endpoint as it was, if the event is about another: an earlier one with the same [`fid`](Self::fid), for example.
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn established(self, event: &ConnectedEvent) -> Result<MsgEndpoint<'q, 'd, T, B, Established>, Self> {
-        if event.endpoint() == self.fid { Ok(self.into_state()) } else { Err(self) }
+        if self.is_meant(event) { Ok(self.into_state()) } else { Err(self) }
     }
 }
 
@@ -266,7 +285,8 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, '_, T, B, Established> {
     /// when the endpoint is dropped; what was sent before arrives, if the provider says so.
     ///
     /// # Errors
-    /// The provider's: `ENOTCONN`, for example, if the connection has ended already.
+    /// The provider's; `EOPNOTSUPP` over `sockets`, which would close a foreign file descriptor afterwards: dropping the
+    /// endpoint ends the connection there.
     #[doc(alias = "fi_shutdown")]
     pub fn shutdown(&self) -> Result<(), Errno> {
         // SAFETY: the endpoint is open and was connected.
