@@ -38,8 +38,9 @@ pub enum EqEvent<'e, 'd, T: Connected> {
     },
 }
 
-/// An endpoint is connected.
-#[derive(Clone, Copy, Debug)]
+/// An endpoint is connected. What the peer gave to accept is
+/// [`MsgEndpoint::answer`](crate::objects::msg_endpoint::MsgEndpoint::answer).
+#[derive(Clone, Copy)]
 pub struct ConnectedEvent {
     pub(super) endpoint: Fid,
     pub(super) seen: Moment,
@@ -61,6 +62,13 @@ impl ConnectedEvent {
     /// What came with it, which means something on the side that has connected only.
     pub(crate) fn data(&self) -> &[u8] {
         &self.data
+    }
+}
+
+/// Without the data, which is anything at all on the side that has accepted.
+impl fmt::Debug for ConnectedEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectedEvent").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
