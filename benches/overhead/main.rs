@@ -15,34 +15,46 @@ mod sides;
 use std::process::ExitCode;
 use std::time::Instant;
 
+#[cfg(feature = "libfabric")]
+use loom_core::objects::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr};
+#[cfg(feature = "libfabric")]
+use loom_core::vocabulary::{Caps, MsgOrder};
+#[cfg(feature = "libfabric")]
+use loom_fabric::ofi::{Local, Ofi, library_version};
 
 use apart::on_two_queues;
-use sides::{Side, on_transport};
+use sides::{LongSide, Operation, Side, on_transport};
 
 /// Rounds of which the median is taken.
 const ROUNDS: usize = 61;
 
-/// What is measured of each side, in nanoseconds per operation.
+/// Times of each operation, in nanoseconds, a round each.
 #[derive(Default)]
-struct Figures {
-    tagged: Vec<f64>,
-    write: Vec<f64>,
-    poll_empty: Vec<f64>,
-}
+struct Figures([Vec<f64>; Operation::ALL.len()]);
 
 impl Figures {
-    /// One round: 64-byte tagged send, receive and both completions; 64-byte write and its completion; an empty poll.
-    fn round(&mut self, side: &mut dyn Side) {
-        self.tagged.push(per_operation(5_000, |count| side.tagged(count)));
-        self.write.push(per_operation(5_000, |count| side.write(count)));
-        self.poll_empty.push(per_operation(20_000, |count| side.poll_empty(count)));
+    /// One round of every operation, `count` times each.
+    fn round(&mut self, side: &mut dyn Side, count: u32) {
+        for (operation, rounds) in Operation::ALL.into_iter().zip(&mut self.0) {
+            rounds.push(per_operation(count, |count| side.run(operation, count)));
+        }
     }
 
-    fn each(&self) -> [(&'static str, &[f64]); 3] {
-        [("tagged.64B", &self.tagged), ("write.64B", &self.write), ("poll_empty", &self.poll_empty)]
+    fn each(&self) -> impl Iterator<Item = (Operation, &[f64])> {
+        Operation::ALL.into_iter().zip(&self.0).map(|(operation, rounds)| (operation, &rounds[..]))
+    }
+
+    fn of(&self, wanted: Operation) -> &[f64] {
+        self.each().find(|(operation, _)| *operation == wanted).map_or(&[], |(_, rounds)| rounds)
     }
 }
+
+/// How often an operation is repeated in a round.
+const SHORT_ROUND: u32 = 5_000;
+/// The same over TCP, where each takes some microseconds.
+#[cfg(feature = "libfabric")]
+const TCP_ROUND: u32 = 300;
 
 fn per_operation(count: u32, run: impl FnOnce(u32)) -> f64 {
     let begin = Instant::now();
@@ -66,7 +78,7 @@ fn metric(name: &str, value: f64, unit: &str) {
 }
 
 /// A 4 MiB message beside one `memcpy` of as many bytes, both between buffers which are not in the cache.
-fn bandwidth(side: &mut dyn Side) {
+fn bandwidth(side: &mut dyn LongSide) {
     const LEN: usize = 4 << 20;
     let (from, mut into) = (vec![1u8; LEN], vec![0u8; LEN]);
     let (mut message, mut memcpy) = (Vec::new(), Vec::new());
@@ -84,64 +96,89 @@ fn bandwidth(side: &mut dyn Side) {
     metric("soft_bw.4MiB_over_memcpy", ratio(&memcpy, &message), "ratio");
 }
 
-fn table(rows: &[(&str, &Figures)]) {
-    println!("{:<24} {:>14} {:>14} {:>14}", "ns per operation", "tagged 64 B", "write 64 B", "empty poll");
-    for (name, figures) in rows {
-        let [tagged, write, poll] = figures.each().map(|(_, rounds)| median(rounds));
-        println!("{name:<24} {tagged:>14.1} {write:>14.1} {poll:>14.1}");
+fn table(columns: &[(&str, &Figures)]) {
+    print!("{:<20}", "ns per operation");
+    for (name, _) in columns {
+        print!(" {name:>20}");
+    }
+    println!();
+    for operation in Operation::ALL {
+        print!("{:<20}", operation.name());
+        for (_, figures) in columns {
+            print!(" {:>20.1}", median(figures.of(operation)));
+        }
+        println!();
     }
 }
 
-fn two_queue_row(rounds: &[f64]) {
-    println!("{:<24} {:>14.1}", "the same, two queues", median(rounds));
+fn two_queues_row(rounds: &[f64]) {
+    println!("tagged.64B over soft between two queues: {:.1} ns", median(rounds));
 }
 
 #[cfg(not(feature = "libfabric"))]
-fn compare(soft: &mut dyn Side, two_queues: &mut dyn FnMut(u32)) -> Result<(), String> {
+fn compare(soft: &mut dyn LongSide, two_queues: &mut dyn FnMut(u32)) -> Result<(), String> {
     let (mut figures, mut of_two_queues) = (Figures::default(), Vec::new());
     for _ in 0..ROUNDS {
-        figures.round(soft);
-        of_two_queues.push(per_operation(5_000, &mut *two_queues));
+        figures.round(soft, SHORT_ROUND);
+        of_two_queues.push(per_operation(SHORT_ROUND, &mut *two_queues));
     }
     table(&[("loom over soft", &figures)]);
-    two_queue_row(&of_two_queues);
-    println!("C over shm, loom over shm: skipped, the feature `libfabric` is off");
+    two_queues_row(&of_two_queues);
+    println!("C and loom over libfabric: skipped, the feature `libfabric` is off");
     Ok(())
 }
 
+/// What both sides over libfabric are opened from.
 #[cfg(feature = "libfabric")]
-fn compare(soft: &mut dyn Side, two_queues: &mut dyn FnMut(u32)) -> Result<(), String> {
-    use loom_core::objects::info::Hints;
-    use loom_core::vocabulary::{Caps, MsgOrder};
-    use loom_fabric::ofi::{Local, Ofi, library_version};
-
+fn info(provider: &str, node: Option<&str>) -> Result<Info<Ofi<Local>>, String> {
     let caps = Caps::MSG | Caps::TAGGED | Caps::RMA;
     // The order that loom asks shm for anyway: with it, RMA goes through the peer's queue, where keys are checked.
-    let hints = Hints { caps, provider: Some("shm"), ..Hints::default() }.with_msg_order(MsgOrder::WAW);
-    let info = Ofi::<Local>::query(&hints)
-        .map_err(|error| format!("shm: {error}"))?
-        .next()
-        .ok_or("libfabric offers no shm")?;
-    let mut c = raw::Raw::open("shm", 4096)?;
-    println!("libfabric {}, provider shm, FI_THREAD_DOMAIN", library_version());
+    let hints = Hints { caps, provider: Some(provider), node, listen: node.is_some(), ..Hints::default() };
+    let mut infos =
+        Ofi::<Local>::query(&hints.with_msg_order(MsgOrder::WAW)).map_err(|error| format!("{provider}: {error}"))?;
+    infos.next().ok_or_else(|| format!("libfabric offers no {provider}"))
+}
 
+#[cfg(feature = "libfabric")]
+fn compare(soft: &mut dyn LongSide, two_queues: &mut dyn FnMut(u32)) -> Result<(), String> {
+    let mut c = raw::Raw::open("shm", None, 4096)?;
+    println!("libfabric {}, provider shm, FI_THREAD_DOMAIN", library_version());
     let (mut of_soft, mut of_shm, mut of_c) = (Figures::default(), Figures::default(), Figures::default());
     let mut of_two_queues = Vec::new();
-    on_transport(&info, |shm| {
+    on_transport(&info("shm", None)?, |shm| {
         for _ in 0..ROUNDS {
-            of_c.round(&mut c);
-            of_shm.round(shm);
-            of_soft.round(soft);
-            of_two_queues.push(per_operation(5_000, &mut *two_queues));
+            of_c.round(&mut c, SHORT_ROUND);
+            of_shm.round(shm, SHORT_ROUND);
+            of_soft.round(soft, SHORT_ROUND);
+            of_two_queues.push(per_operation(SHORT_ROUND, &mut *two_queues));
         }
     });
     table(&[("C over shm", &of_c), ("loom over shm", &of_shm), ("loom over soft", &of_soft)]);
-    two_queue_row(&of_two_queues);
-    for (((name, c), (_, shm)), (_, soft)) in of_c.each().into_iter().zip(of_shm.each()).zip(of_soft.each()) {
-        metric(&format!("loom_over_c.shm.{name}"), ratio(shm, c), "ratio");
-        metric(&format!("soft_over_c_shm.{name}"), ratio(soft, c), "ratio");
+    two_queues_row(&of_two_queues);
+    for (((operation, c), (_, shm)), (_, soft)) in of_c.each().zip(of_shm.each()).zip(of_soft.each()) {
+        metric(&format!("loom_over_c.shm.{}", operation.name()), ratio(shm, c), "ratio");
+        metric(&format!("soft_over_c_shm.{}", operation.name()), ratio(soft, c), "ratio");
     }
-    metric("soft_over_c_shm.tagged_two_queues.64B", ratio(&of_two_queues, &of_c.tagged), "ratio");
+    metric("soft_over_c_shm.tagged_two_queues.64B", ratio(&of_two_queues, of_c.of(Operation::Tagged)), "ratio");
+    compare_over_tcp()
+}
+
+#[cfg(feature = "libfabric")]
+fn compare_over_tcp() -> Result<(), String> {
+    const PROVIDER: &str = "tcp;ofi_rxm";
+    let node = Some("127.0.0.1");
+    let mut c = raw::Raw::open(PROVIDER, node, 4096)?;
+    let (mut of_tcp, mut of_c) = (Figures::default(), Figures::default());
+    on_transport(&info(PROVIDER, node)?, |tcp| {
+        for _ in 0..ROUNDS {
+            of_c.round(&mut c, TCP_ROUND);
+            of_tcp.round(tcp, TCP_ROUND);
+        }
+    });
+    table(&[("C over tcp;ofi_rxm", &of_c), ("loom over it", &of_tcp)]);
+    for ((operation, c), (_, tcp)) in of_c.each().zip(of_tcp.each()) {
+        metric(&format!("loom_over_c.tcp_rxm.{}", operation.name()), ratio(tcp, c), "ratio");
+    }
     Ok(())
 }
 

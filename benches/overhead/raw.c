@@ -46,7 +46,7 @@ void raw_close(struct raw *raw)
 	free(raw);
 }
 
-static int open_all(struct raw *raw, const char *provider)
+static int open_all(struct raw *raw, const char *provider, const char *node)
 {
 	struct fi_info *hints = fi_allocinfo();
 	struct fi_cq_attr cq_attr = { .size = 256, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };
@@ -63,7 +63,8 @@ static int open_all(struct raw *raw, const char *provider)
 	/* As loom does: with an order, RMA over shm goes through the peer's queue, where keys are checked. */
 	hints->tx_attr->msg_order = FI_ORDER_WAW;
 	hints->fabric_attr->prov_name = strdup(provider);
-	ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), NULL, NULL, 0, hints, &raw->info);
+	ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, NULL, node ? FI_SOURCE : 0, hints,
+			 &raw->info);
 	fi_freeinfo(hints);
 	CHECK(ret);
 	CHECK(fi_fabric(raw->info->fabric_attr, &raw->fabric, NULL));
@@ -88,7 +89,7 @@ static int open_all(struct raw *raw, const char *provider)
 	return 0;
 }
 
-int raw_open(const char *provider, size_t size, struct raw **out)
+int raw_open(const char *provider, const char *node, size_t size, struct raw **out)
 {
 	struct raw *raw = calloc(1, sizeof(*raw));
 	int ret;
@@ -99,7 +100,7 @@ int raw_open(const char *provider, size_t size, struct raw **out)
 	raw->tx = calloc(1, size);
 	raw->rx = calloc(1, size);
 	raw->window = calloc(1, size);
-	ret = raw->tx && raw->rx && raw->window ? open_all(raw, provider) : -FI_ENOMEM;
+	ret = raw->tx && raw->rx && raw->window ? open_all(raw, provider, node) : -FI_ENOMEM;
 	if (ret) {
 		raw_close(raw);
 		return ret;
@@ -137,6 +138,48 @@ int raw_tagged(struct raw *raw, size_t len, long rounds)
 	return 0;
 }
 
+int raw_message(struct raw *raw, size_t len, long rounds)
+{
+	while (rounds--) {
+		ssize_t ret;
+
+		CHECK(fi_recv(raw->ep[1], raw->rx, len, NULL, FI_ADDR_UNSPEC, &raw->context[1]));
+		while ((ret = fi_send(raw->ep[0], raw->tx, len, NULL, raw->addr[1], &raw->context[0])) == -FI_EAGAIN)
+			fi_cq_read(raw->cq, NULL, 0);
+		CHECK(ret);
+		CHECK(reap(raw, 2));
+	}
+	return 0;
+}
+
+int raw_inject(struct raw *raw, size_t len, long rounds)
+{
+	while (rounds--) {
+		ssize_t ret;
+
+		CHECK(fi_recv(raw->ep[1], raw->rx, len, NULL, FI_ADDR_UNSPEC, &raw->context[1]));
+		while ((ret = fi_inject(raw->ep[0], raw->tx, len, raw->addr[1])) == -FI_EAGAIN)
+			fi_cq_read(raw->cq, NULL, 0);
+		CHECK(ret);
+		CHECK(reap(raw, 1));
+	}
+	return 0;
+}
+
+int raw_write_data(struct raw *raw, size_t len, long rounds)
+{
+	while (rounds--) {
+		ssize_t ret;
+
+		while ((ret = fi_writedata(raw->ep[0], raw->tx, len, NULL, 9, raw->addr[1], raw->remote, raw->key,
+					   &raw->context[0])) == -FI_EAGAIN)
+			fi_cq_read(raw->cq, NULL, 0);
+		CHECK(ret);
+		CHECK(reap(raw, 2));
+	}
+	return 0;
+}
+
 int raw_write(struct raw *raw, size_t len, long rounds)
 {
 	while (rounds--) {
@@ -151,10 +194,12 @@ int raw_write(struct raw *raw, size_t len, long rounds)
 	return 0;
 }
 
-int raw_poll_empty(struct raw *raw, long rounds)
+/* `len` is not used: all operations are called alike. */
+int raw_poll_empty(struct raw *raw, size_t len, long rounds)
 {
 	struct fi_cq_tagged_entry entry;
 
+	(void) len;
 	while (rounds--) {
 		ssize_t ret = fi_cq_read(raw->cq, &entry, 1);
 		if (ret != -FI_EAGAIN)

@@ -6,20 +6,17 @@ use std::process::Command;
 
 use libloading::{Library, Symbol};
 
-use crate::sides::Side;
+use crate::sides::{Operation, SHORT, Side};
 
-type Open = unsafe extern "C" fn(*const c_char, usize, *mut *mut c_void) -> c_int;
+type Open = unsafe extern "C" fn(*const c_char, *const c_char, usize, *mut *mut c_void) -> c_int;
 type Close = unsafe extern "C" fn(*mut c_void);
-type Transfer = unsafe extern "C" fn(*mut c_void, usize, c_long) -> c_int;
-type Poll = unsafe extern "C" fn(*mut c_void, c_long) -> c_int;
+type Run = unsafe extern "C" fn(*mut c_void, usize, c_long) -> c_int;
 
 /// Two endpoints of one provider, driven by C.
 pub(crate) struct Raw {
     library: Library,
     raw: *mut c_void,
-    tagged: Transfer,
-    write: Transfer,
-    poll_empty: Poll,
+    operations: [Run; Operation::ALL.len()],
 }
 
 /// Compiles the C side with `cc -O2`.
@@ -36,66 +33,62 @@ fn compile() -> Result<PathBuf, String> {
 }
 
 impl Raw {
-    pub(crate) fn open(provider: &str, size: usize) -> Result<Self, String> {
+    pub(crate) fn open(provider: &str, node: Option<&str>, size: usize) -> Result<Self, String> {
         let object = compile()?;
         // SAFETY: compiled above from our own source; loading it runs nothing.
         let loaded = unsafe { Library::new(&object) };
         let _ = std::fs::remove_file(&object);
         let library = loaded.map_err(|error| error.to_string())?;
         // SAFETY: the type is that of the definition in `raw.c`.
-        let open = *unsafe { symbol::<Open>(&library, b"raw_open\0") }?;
-        // SAFETY: as above.
-        let tagged = *unsafe { symbol::<Transfer>(&library, b"raw_tagged\0") }?;
-        // SAFETY: as above.
-        let write = *unsafe { symbol::<Transfer>(&library, b"raw_write\0") }?;
-        // SAFETY: as above.
-        let poll_empty = *unsafe { symbol::<Poll>(&library, b"raw_poll_empty\0") }?;
+        let open = *unsafe { symbol::<Open>(&library, "raw_open") }?;
+        // SAFETY: as above: all operations have one type.
+        let run = |operation: Operation| unsafe { symbol::<Run>(&library, operation.raw_name()) }.map(|symbol| *symbol);
+        let [message, tagged, inject, write, write_data, poll] = Operation::ALL.map(run);
+        let operations = [message?, tagged?, inject?, write?, write_data?, poll?];
         let name = CString::new(provider).map_err(|error| error.to_string())?;
+        let node = node.map(CString::new).transpose().map_err(|error| error.to_string())?;
+        let node = node.as_ref().map_or(std::ptr::null(), |node| node.as_ptr());
         let mut raw = std::ptr::null_mut();
         // SAFETY: the arguments are as `raw_open` wants them.
-        let code = unsafe { open(name.as_ptr(), size, &raw mut raw) };
-        let mut side = Raw { library, raw, tagged, write, poll_empty };
+        let code = unsafe { open(name.as_ptr(), node, size, &raw mut raw) };
+        let mut side = Raw { library, raw, operations };
         if code != 0 {
             return Err(format!("C over {provider}: {}", loom_core::vocabulary::Errno::from_raw(-code)));
         }
-        side.tagged(1000);
-        side.write(100);
+        for operation in Operation::ALL {
+            side.run(operation, 100);
+        }
         Ok(side)
     }
 }
 
 /// # Safety
 /// The symbol has this type.
-unsafe fn symbol<'l, F>(library: &'l Library, name: &[u8]) -> Result<Symbol<'l, F>, String> {
+unsafe fn symbol<'l, F>(library: &'l Library, name: &str) -> Result<Symbol<'l, F>, String> {
     // SAFETY: the caller's promise.
-    unsafe { library.get(name) }.map_err(|error| error.to_string())
+    unsafe { library.get(name.as_bytes()) }.map_err(|error| error.to_string())
 }
 
 impl Side for Raw {
-    fn tagged(&mut self, count: u32) {
+    fn run(&mut self, operation: Operation, count: u32) {
+        let [message, tagged, inject, write, write_data, poll] = self.operations;
+        let run = match operation {
+            Operation::Message => message,
+            Operation::Tagged => tagged,
+            Operation::Inject => inject,
+            Operation::Write => write,
+            Operation::WriteData => write_data,
+            Operation::PollEmpty => poll,
+        };
         // SAFETY: `raw` is open; 64 bytes fit into its buffers.
-        assert_eq!(unsafe { (self.tagged)(self.raw, 64, count.into()) }, 0);
-    }
-
-    fn write(&mut self, count: u32) {
-        // SAFETY: as above.
-        assert_eq!(unsafe { (self.write)(self.raw, 64, count.into()) }, 0);
-    }
-
-    fn poll_empty(&mut self, count: u32) {
-        // SAFETY: as above.
-        assert_eq!(unsafe { (self.poll_empty)(self.raw, count.into()) }, 0);
-    }
-
-    fn large(&mut self, _: u32) {
-        unreachable!("bandwidth is measured beside memcpy");
+        assert_eq!(unsafe { run(self.raw, SHORT, count.into()) }, 0, "{operation:?} in C");
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
         // SAFETY: the type is that of the definition in `raw.c`.
-        if let Ok(close) = unsafe { symbol::<Close>(&self.library, b"raw_close\0") } {
+        if let Ok(close) = unsafe { symbol::<Close>(&self.library, "raw_close") } {
             // SAFETY: open or null, and not used any more.
             unsafe { close(self.raw) };
         }

@@ -11,16 +11,71 @@ use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{self, RemoteRegion};
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Access, Tag};
+use loom_core::vocabulary::{Access, ImmediateData, Tag};
 
-/// Two endpoints that do so many of an operation, one after the other.
-pub(crate) trait Side {
-    /// Tagged receive, tagged send of 64 bytes, both completions.
-    fn tagged(&mut self, count: u32);
-    /// Write of 64 bytes and its completion.
-    fn write(&mut self, count: u32);
+/// Bytes of a short operation.
+pub(crate) const SHORT: usize = 64;
+
+/// What is measured, each with everything that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// Receive, send, both completions.
+    Message,
+    /// Tagged receive, tagged send, both completions.
+    Tagged,
+    /// Receive, injected message, the receive's completion.
+    Inject,
+    /// Write and its completion.
+    Write,
+    /// Write with immediate data, its completion and the peer's event.
+    WriteData,
     /// Poll of an empty queue.
-    fn poll_empty(&mut self, count: u32);
+    PollEmpty,
+}
+
+impl Operation {
+    pub(crate) const ALL: [Operation; 6] = [
+        Operation::Message,
+        Operation::Tagged,
+        Operation::Inject,
+        Operation::Write,
+        Operation::WriteData,
+        Operation::PollEmpty,
+    ];
+
+    /// As metrics call it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Operation::Message => "message.64B",
+            Operation::Tagged => "tagged.64B",
+            Operation::Inject => "inject.64B",
+            Operation::Write => "write.64B",
+            Operation::WriteData => "write_data.64B",
+            Operation::PollEmpty => "poll_empty",
+        }
+    }
+
+    /// As `raw.c` calls it.
+    #[cfg(feature = "libfabric")]
+    pub(crate) const fn raw_name(self) -> &'static str {
+        match self {
+            Operation::Message => "raw_message",
+            Operation::Tagged => "raw_tagged",
+            Operation::Inject => "raw_inject",
+            Operation::Write => "raw_write",
+            Operation::WriteData => "raw_write_data",
+            Operation::PollEmpty => "raw_poll_empty",
+        }
+    }
+}
+
+/// Two endpoints that do an operation so many times, one after the other.
+pub(crate) trait Side {
+    fn run(&mut self, operation: Operation, count: u32);
+}
+
+/// A side that also has long buffers.
+pub(crate) trait LongSide: Side {
     /// Tagged receive, tagged send of 4 MiB, both completions.
     fn large(&mut self, count: u32);
 }
@@ -89,12 +144,34 @@ impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
     }
 }
 
-impl<T: Transport> Side for Loom<'_, '_, '_, T> {
-    fn tagged(&mut self, count: u32) {
-        let buffers = Buffers { from: self.short.from.take(), into: self.short.into.take() };
-        self.short = self.exchange(buffers, count);
+impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
+    #[inline(never)]
+    fn message(&mut self, count: u32) {
+        let (mut from, mut into) = self.short.take();
+        for _ in 0..count {
+            let received = insist(self.cq, into, |buf| self.b.recv(Source::Any, buf));
+            insist(self.cq, from, |buf| self.a.send(self.to_b, buf));
+            let (one, other) = (self.completed(), self.completed());
+            (into, from) = if one.0 == received { (one.1, other.1) } else { (other.1, one.1) };
+        }
+        self.short = Buffers { from: Some(from), into: Some(into) };
     }
 
+    #[inline(never)]
+    fn inject(&mut self, count: u32) {
+        let (from, mut into) = self.short.take();
+        for _ in 0..count {
+            insist(self.cq, into, |buf| self.b.recv(Source::Any, buf));
+            while let Err(error) = self.a.inject(self.to_b, from) {
+                assert!(error.is_transient(), "{error}");
+                self.cq.progress().expect("the queue works");
+            }
+            into = self.completed().1;
+        }
+        self.short = Buffers { from: Some(from), into: Some(into) };
+    }
+
+    #[inline(never)]
     fn write(&mut self, count: u32) {
         let mut from = self.short.from.take().expect("at hand");
         for _ in 0..count {
@@ -104,21 +181,65 @@ impl<T: Transport> Side for Loom<'_, '_, '_, T> {
         self.short.from = Some(from);
     }
 
+    #[inline(never)]
+    fn write_data(&mut self, count: u32) {
+        let mut from = self.short.from.take().expect("at hand");
+        for _ in 0..count {
+            insist(self.cq, from, |buf| self.a.write_data(self.to_b, &self.region, 0, ImmediateData(9), buf));
+            let (mut buf, mut told) = (None, false);
+            while buf.is_none() || !told {
+                match self.cq.poll().expect("the queue works") {
+                    Some(Completion::Op(done)) => {
+                        done.result().expect("the operation succeeds");
+                        buf = Some(done.into_buf());
+                    }
+                    Some(Completion::Remote(_)) => told = true,
+                    _ => {}
+                }
+            }
+            from = buf.expect("it came");
+        }
+        self.short.from = Some(from);
+    }
+
     fn poll_empty(&mut self, count: u32) {
         for _ in 0..count {
             assert!(self.cq.poll().expect("the queue works").is_none());
         }
     }
+}
 
+impl<'b> Buffers<'b> {
+    fn take(&mut self) -> (Buffer<'b>, Buffer<'b>) {
+        (self.from.take().expect("at hand"), self.into.take().expect("at hand"))
+    }
+}
+
+impl<T: Transport> Side for Loom<'_, '_, '_, T> {
+    fn run(&mut self, operation: Operation, count: u32) {
+        match operation {
+            Operation::Message => self.message(count),
+            Operation::Tagged => {
+                let (from, into) = self.short.take();
+                self.short = self.exchange(Buffers { from: Some(from), into: Some(into) }, count);
+            }
+            Operation::Inject => self.inject(count),
+            Operation::Write => self.write(count),
+            Operation::WriteData => self.write_data(count),
+            Operation::PollEmpty => self.poll_empty(count),
+        }
+    }
+}
+
+impl<T: Transport> LongSide for Loom<'_, '_, '_, T> {
     fn large(&mut self, count: u32) {
-        let buffers = Buffers { from: self.long.from.take(), into: self.long.into.take() };
-        self.long = self.exchange(buffers, count);
+        let (from, into) = self.long.take();
+        self.long = self.exchange(Buffers { from: Some(from), into: Some(into) }, count);
     }
 }
 
 /// Opens loom's side over a transport, moves one message and checks it, and measures.
-pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn Side)) {
-    const SHORT: usize = 64;
+pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn LongSide)) {
     const LONG: usize = 4 << 20;
     let domain = Domain::open(info).expect("domain");
     let av = Av::open(&domain, 4).expect("address vector");
@@ -133,9 +254,10 @@ pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&m
             let b = cq.endpoint(&av).enable().expect("endpoint b");
             let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
             let mut side = Loom { cq, a, b, to_b, region: mr.remote(), short, long };
-            side.tagged(1000);
+            for operation in Operation::ALL {
+                side.run(operation, 100);
+            }
             side.large(2);
-            side.write(100);
             let arrived = |buffers: &Buffers<'_>| buffers.into.as_deref() == buffers.from.as_deref();
             assert!(arrived(&side.short) && arrived(&side.long), "what is measured moves bytes");
             let mut written = [0; SHORT];
