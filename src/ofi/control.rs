@@ -34,6 +34,8 @@ pub struct Domain<L> {
     /// Set if its endpoints reach into each other's memory.
     group: Option<Group>,
     connections: Connections,
+    /// Whether its queues and counters can be slept on.
+    sleeps: bool,
 }
 
 /// An address vector, raw.
@@ -80,6 +82,10 @@ impl<L> Domain<L> {
 
     pub(super) const fn connections(&self) -> Connections {
         self.connections
+    }
+
+    pub(super) const fn sleeps(&self) -> bool {
+        self.sleeps
     }
 }
 
@@ -182,7 +188,8 @@ pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Resul
     let fid = Handle::new(opened(code, raw)?);
     let group = quirks::shares_memory(info).then(Group::new);
     let connections = Connections::of(info);
-    Ok(Domain { fid, fabric: Handle::new(fabric), addr_format, group, connections })
+    let sleeps = quirks::sleeps(info);
+    Ok(Domain { fid, fabric: Handle::new(fabric), addr_format, group, connections, sleeps })
 }
 
 pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {

@@ -27,7 +27,7 @@ impl<L> Counter<L> {
 }
 
 pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Counter<L>, Errno> {
-    if !quirks::can_sleep(attr.wait, domain.group()) {
+    if !quirks::can_sleep(attr.wait, domain.sleeps()) {
         return Err(Errno::ENOSYS);
     }
     let raw_domain = domain.raw();

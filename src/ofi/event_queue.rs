@@ -48,7 +48,7 @@ pub(super) fn named(fid: *const sys::fid) -> Fid {
 }
 
 pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, Errno> {
-    if !quirks::can_sleep(attr.wait, None) {
+    if !quirks::can_sleep(attr.wait, true) {
         return Err(Errno::ENOSYS);
     }
     let fabric = domain.fabric();

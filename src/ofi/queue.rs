@@ -103,7 +103,7 @@ pub(super) unsafe fn open<L>(
     wait: WaitObj,
     memory: NonNull<u8>,
 ) -> Result<Cq<L>, Errno> {
-    if !quirks::can_sleep(wait, domain.group()) {
+    if !quirks::can_sleep(wait, domain.sleeps()) {
         return Err(Errno::ENOSYS);
     }
     let raw_domain = domain.raw();

@@ -3,10 +3,11 @@
 use core::ptr::NonNull;
 
 use loom_core::transport::{Closing, InFlight, Name};
-use loom_core::vocabulary::{Errno, MsgOrder, WaitObj};
+use loom_core::vocabulary::{Errno, MsgOrder, Threading, WaitObj};
 
 use super::info::RawInfo;
 use super::neighbours::Group;
+use super::query::library_version;
 use super::sys;
 
 /// Whether endpoints of this provider reach into each other's memory.
@@ -30,12 +31,20 @@ pub(super) fn have_keys_checked(info: &mut RawInfo) {
     }
 }
 
-/// Whether a queue of such a domain can be slept on with this object. Wait sets are not here to be named; `shm` sleeps by
-/// yielding, 1.17 without an end where the queue has no endpoint yet, and 2.5.1 crashes there.
-pub(super) fn can_sleep(wait: WaitObj, group: Option<Group>) -> bool {
+/// Whether queues of a domain can be slept on. `shm` sleeps by yielding, 1.17 without an end where the queue has no endpoint
+/// yet, and 2.5.1 crashes there. `tcp` of libfabric 2 calls a null pointer when a queue is opened for it, unless the domain is
+/// one thread's.
+pub(super) fn sleeps(info: &RawInfo) -> bool {
+    let tcp_alone = layers(info).eq(["tcp"]) && library_version().major >= 2;
+    let one_thread = info.attributes().domain.threading == Threading::DOMAIN;
+    !shares_memory(info) && (one_thread || !tcp_alone)
+}
+
+/// Whether a queue can be slept on with this object, in a domain whose queues can. Wait sets are not here to be named.
+pub(super) fn can_sleep(wait: WaitObj, sleeps: bool) -> bool {
     match wait {
         WaitObj::NONE => true,
-        WaitObj::UNSPEC | WaitObj::FD | WaitObj::MUTEX_COND | WaitObj::YIELD => group.is_none(),
+        WaitObj::UNSPEC | WaitObj::FD | WaitObj::MUTEX_COND | WaitObj::YIELD => sleeps,
         _ => false,
     }
 }

@@ -1,11 +1,13 @@
 //! The same behaviour over every transport: each case runs over the software transport and, with the feature
-//! `libfabric`, over the providers `shm` and `tcp;ofi_rxm`, moving data and checking it.
+//! `libfabric`, over every connectionless provider that is here, moving data and checking it. What runs is compared with the
+//! page `docs/providers.md`.
 //!
 //! A capability that a transport does not grant is printed, and the cases that need it check instead that asking for it
 //! is refused.
 
 mod counters;
 mod lifecycle;
+mod matrix;
 mod messages;
 mod pair;
 mod pieces;
@@ -16,6 +18,9 @@ mod shared_memory;
 mod sleeping;
 mod threads;
 mod waiting;
+
+#[cfg(feature = "libfabric")]
+use std::sync::Mutex;
 
 use libtest_mimic::{Arguments, Trial};
 use loom_core::objects::domain::Domain;
@@ -66,18 +71,27 @@ fn soft_trials(trials: &mut Vec<Trial>) {
     if let Ok(network) = Network::new(NetworkAttr::default()) {
         describe("soft", &network.info());
     }
-    for (index, (name, _)) in all().into_iter().enumerate() {
+    for (number, (name, _)) in all().into_iter().enumerate() {
         trials.push(Trial::test(format!("soft::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
             // Looked up again, for the lifetime of this network.
-            all()[index].1(&network.info());
+            matrix::watch((number, name), "soft", || all()[number].1(&network.info()));
             Ok(())
         }));
     }
 }
 
+/// The connectionless providers for messages and RMA of a Debian machine, and of libfabric 2.
 #[cfg(feature = "libfabric")]
-fn libfabric_trials(trials: &mut Vec<Trial>) {
+const PROVIDERS: [&str; 6] = ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets", "udp;ofi_rxd"];
+
+/// Those that every libfabric has.
+#[cfg(feature = "libfabric")]
+const EVERYWHERE: [&str; 4] = ["shm", "tcp;ofi_rxm", "sockets", "udp;ofi_rxd"];
+
+/// Returns the providers that are here.
+#[cfg(feature = "libfabric")]
+fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
     use libtest_mimic::Failed;
     use loom_core::objects::info::Hints;
     use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
@@ -98,37 +112,77 @@ fn libfabric_trials(trials: &mut Vec<Trial>) {
     }
 
     println!("libfabric {}", library_version());
-    for provider in ["shm", "tcp;ofi_rxm"] {
+    let mut here = Vec::new();
+    for provider in PROVIDERS {
         match info::<Local>(provider) {
             Ok(info) => describe(provider, &info),
+            Err(_) if !EVERYWHERE.contains(&provider) => {
+                println!("transport {provider}: not in libfabric {}", library_version());
+                continue;
+            }
             // The trials fail and say so too.
             Err(error) => println!("transport {provider}: {}", error.message().unwrap_or("missing")),
         }
-        for (name, case) in cases() {
-            trials.push(Trial::test(format!("{provider}::{name}"), move || {
-                case(&info::<Local>(provider)?);
+        here.push(provider);
+        let mut add = |number: usize, name: &'static str, run: Box<dyn Fn() -> Result<(), Failed> + Send>| {
+            let known = matrix::known_fault(provider, name);
+            if let Some(what) = known {
+                matrix::keep((number, name), provider, matrix::Outcome::Known(what));
+            }
+            let trial = Trial::test(format!("{provider}::{name}"), move || {
+                // Threads of its own, which spin: two domains of it are too much for two cores.
+                static SOCKETS: Mutex<()> = Mutex::new(());
+                let _alone = (provider == "sockets").then(|| SOCKETS.lock());
+                run()
+            });
+            trials.push(trial.with_ignored_flag(known.is_some()));
+        };
+        let local = cases::<Ofi<Local>>();
+        let behind = local.len();
+        for (number, (name, case)) in local.into_iter().enumerate() {
+            let run = move || {
+                let info = info::<Local>(provider)?;
+                matrix::watch((number, name), provider, || case(&info));
                 Ok(())
-            }));
+            };
+            add(number, name, Box::new(run));
         }
-        for (name, case) in threaded_cases() {
-            trials.push(Trial::test(format!("{provider}::{name}"), move || {
-                case(&info::<Shared>(provider)?);
+        for (number, (name, case)) in (behind..).zip(threaded_cases::<Ofi<Shared>>()) {
+            let run = move || {
+                let info = info::<Shared>(provider)?;
+                matrix::watch((number, name), provider, || case(&info));
                 Ok(())
-            }));
+            };
+            add(number, name, Box::new(run));
         }
     }
+    here
 }
 
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     soft_trials(&mut trials);
+    trials.push(Trial::test("matrix::differences_are_noticed", || {
+        matrix::differences_are_noticed();
+        Ok(())
+    }));
     #[cfg(feature = "libfabric")]
-    libfabric_trials(&mut trials);
+    let providers = [vec!["soft"], libfabric_trials(&mut trials)].concat();
     #[cfg(not(feature = "libfabric"))]
-    println!("transports shm and tcp;ofi_rxm: skipped, the feature `libfabric` is off");
+    println!("libfabric's providers: skipped, the feature `libfabric` is off");
     assert!(!trials.is_empty(), "a run over no transport proves nothing");
     #[cfg(feature = "libfabric")]
     shared_memory::remove_at_exit();
-    libtest_mimic::run(&arguments, trials).exit();
+    let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list && !arguments.ignored;
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    #[cfg(feature = "libfabric")]
+    if whole && !conclusion.has_failed() {
+        let version = loom_fabric::ofi::library_version().to_string();
+        if !matrix::agrees_with_the_page(&version, &providers) {
+            std::process::exit(101);
+        }
+    }
+    let _ = whole;
+    conclusion.exit();
 }

@@ -258,6 +258,7 @@ fn too_long_to_inject_is_refused<T: Transport>(info: &Info<T>) {
 fn directed_receive_takes_one_peer_or_is_refused<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         if !info.caps().contains(Caps::DIRECTED_RECV) {
+            crate::matrix::not_granted();
             let rejected = pair.b.recv(pair.to_a.into(), room(8)).expect_err("not granted");
             assert_eq!(rejected.error, PostError::NotGranted(Caps::DIRECTED_RECV));
             assert_eq!(rejected.buf, room(8), "the buffer comes back");
@@ -290,6 +291,7 @@ fn source_is_the_sender_where_granted<T: Transport>(info: &Info<T>) {
             let source = source.expect("the provider grants sources");
             assert_eq!(pair.av.peer(source), Some(pair.to_a));
         } else {
+            crate::matrix::not_granted();
             assert_eq!(source, None);
         }
         pair.finish(sent);

@@ -278,6 +278,7 @@ fn a_fence_holds_or_is_refused<T: Transport>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, domain| {
         let options = SendOptions::new().fence();
         if !info.caps().contains(Caps::FENCE) {
+            crate::matrix::not_granted();
             let refused = two.a.sendmsg(two.to_b, options, pattern(8, 1)).unwrap_err();
             assert_eq!((refused.error, refused.buf), (PostError::NotGranted(Caps::FENCE), pattern(8, 1)));
             return;

@@ -101,7 +101,7 @@ impl<'d, T: Transport> Av<'d, T> {
         Self::open_in(domain, capacity, allocator_api2::alloc::Global)
     }
 
-    /// Puts a peer's address into the vector. The same address again is the same peer.
+    /// Puts a peer's address into the vector. The same address again is the same peer (over `sockets` it is another).
     ///
     /// # Errors
     /// - [`InsertError::Full`] if no place is left
