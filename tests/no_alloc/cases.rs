@@ -40,11 +40,20 @@ pub struct Message {
     pub unexpected: bool,
     /// Reaped by `wait`, not by `poll`.
     pub wait: bool,
+    /// Sent and received by the calls with options.
+    pub msg: bool,
 }
 
 impl Message {
-    const PLAIN: Message =
-        Message { tagged: false, data: false, inject: false, directed: false, unexpected: false, wait: false };
+    pub const PLAIN: Message = Message {
+        tagged: false,
+        data: false,
+        inject: false,
+        directed: false,
+        unexpected: false,
+        wait: false,
+        msg: false,
+    };
     const TAGGED: Message = Message { tagged: true, ..Self::PLAIN };
 
     const fn unexpected(self) -> Self {
@@ -66,6 +75,10 @@ impl Message {
     const fn wait(self) -> Self {
         Message { wait: true, ..self }
     }
+
+    const fn msg(self) -> Self {
+        Message { msg: true, ..self }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,12 +91,14 @@ pub struct Case {
 /// What is known of a transport besides what its info says.
 pub struct Facts<'n> {
     pub name: &'n str,
+    /// Rounds of a case that moves little.
+    pub rounds: u64,
     /// Rounds of a case that moves 1 MiB, of which [`ROUNDS`] would move 100 GB.
     pub long_rounds: u64,
     /// Whether a send can be cancelled, if it is long and has not been received.
     pub cancels_sends: bool,
-    /// After a message that was truncated, nothing more comes from that peer.
-    pub deaf: bool,
+    /// What it is known to fail at.
+    pub fault: fn(Kind) -> Option<&'static str>,
 }
 
 /// A tenth in the dev profile, where `cargo test` is to be quick.
@@ -91,7 +106,7 @@ pub const fn scaled(rounds: u64) -> u64 {
     if cfg!(debug_assertions) { rounds / 10 } else { rounds }
 }
 
-/// Rounds of every other case.
+/// Rounds of every other case, over the transports that are measured most.
 pub const ROUNDS: u64 = scaled(100_000);
 
 const SHORT: usize = 64;
@@ -130,6 +145,9 @@ pub const CASES: &[Case] = &[
     short(Kind::Message(TAGGED.directed().unexpected())),
     short(Kind::Message(TAGGED.wait())),
     long(Kind::Message(TAGGED.wait())),
+    short(Kind::Message(MESSAGE.msg())),
+    short(Kind::Message(TAGGED.msg().data())),
+    long(Kind::Message(TAGGED.msg())),
     short(Kind::Read),
     long(Kind::Read),
     short(Kind::Write { data: false, inject: false }),
@@ -151,7 +169,7 @@ impl Case {
     pub fn rounds(&self, facts: &Facts<'_>) -> u64 {
         // What is cancelled is not moved, however long it is.
         let moves = !matches!(self.kind, Kind::CancelSend { .. });
-        if self.size == LONG && moves { facts.long_rounds } else { ROUNDS }
+        if self.size == LONG && moves { facts.long_rounds } else { facts.rounds }
     }
 
     /// Why it is not run over a transport.
@@ -166,12 +184,10 @@ impl Case {
             Some("longer than what can be injected")
         } else if directed && !info.caps().contains(Caps::DIRECTED_RECV) {
             Some("directed receive is not granted")
-        } else if matches!(self.kind, Kind::Truncated { .. }) && facts.deaf {
-            Some("after a message that was truncated, this provider delivers nothing more from that peer")
         } else if matches!(self.kind, Kind::CancelSend { .. }) && !facts.cancels_sends {
             Some("this provider cancels receives only")
         } else {
-            None
+            (facts.fault)(self.kind)
         }
     }
 }
@@ -186,6 +202,7 @@ impl fmt::Display for Case {
                     (message.data, " data"),
                     (message.directed, " directed"),
                     (message.wait, " wait"),
+                    (message.msg, " msg"),
                 ] {
                     text.push_str(if is { word } else { "" });
                 }

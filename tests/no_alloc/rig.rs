@@ -1,11 +1,13 @@
-//! Two endpoints with a queue each, and a region of the second one's.
+//! Two endpoints with a queue each, a counter of the first one's operations, and a region of the second one's.
 
 use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
+use loom_core::objects::counter::Counter;
 use loom_core::objects::cq::Cq;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::transport::Transport;
+use loom_core::vocabulary::Counted;
 
 use crate::failure::Failure;
 
@@ -33,8 +35,11 @@ impl<'q, 'd, 'b, T: Transport> Rig<'q, 'd, 'b, T> {
         cq_b: &'q Cq<'d, T, Buffer<'b>>,
         av: &'d Av<'d, T>,
         region: &'q Mr<'q, T>,
+        counter: &'d Counter<'d, T>,
     ) -> Result<Self, Failure> {
-        let (a, b) = (cq_a.endpoint(av).enable()?, cq_b.endpoint(av).enable()?);
+        let everything = Counted::SEND | Counted::RECV | Counted::READ | Counted::WRITE;
+        let a = cq_a.endpoint(av).counter(everything, counter).enable()?;
+        let b = cq_b.endpoint(av).enable()?;
         let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
         Ok(Rig {
             a: Side { cq: cq_a, endpoint: a, other: to_b },

@@ -7,6 +7,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::endpoint::Source;
+use loom_core::objects::options::{CompletionLevel, RecvOptions, SendOptions};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, ImmediateData, Tag};
 
@@ -154,7 +155,11 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
             return posted;
         }
         let out = take(&mut buffers.out)?;
+        let options = SendOptions::new().level(CompletionLevel::Transmit);
+        let options = if message.data { options.data(data) } else { options };
         let key = match (message.tagged, message.data) {
+            (false, _) if message.msg => self.post(out, |out| endpoint.sendmsg(to, options, out)),
+            (true, _) if message.msg => self.post(out, |out| endpoint.tagged_sendmsg(to, MESSAGE, options, out)),
             (false, false) => self.post(out, |out| endpoint.send(to, out)),
             (false, true) => self.post(out, |out| endpoint.send_data(to, data, out)),
             (true, false) => self.post(out, |out| endpoint.tagged_send(to, MESSAGE, out)),
@@ -164,13 +169,15 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         Ok(())
     }
 
-    fn receive(&mut self, tagged: bool, directed: bool, into: Buffer<'b>) -> Result<(), Failure> {
+    fn receive(&mut self, message: Message, into: Buffer<'b>) -> Result<(), Failure> {
         let Side { endpoint, other, .. } = &self.rig.b;
-        let from = if directed { Source::Peer(*other) } else { Source::Any };
-        let key = if tagged {
-            self.post(into, |into| endpoint.tagged_recv(from, MESSAGE, into))
-        } else {
-            self.post(into, |into| endpoint.recv(from, into))
+        let from = if message.directed { Source::Peer(*other) } else { Source::Any };
+        let options = RecvOptions::new();
+        let key = match (message.tagged, message.msg) {
+            (true, true) => self.post(into, |into| endpoint.tagged_recvmsg(from, MESSAGE, options, into)),
+            (false, true) => self.post(into, |into| endpoint.recvmsg(from, options, into)),
+            (true, false) => self.post(into, |into| endpoint.tagged_recv(from, MESSAGE, into)),
+            (false, false) => self.post(into, |into| endpoint.recv(from, into)),
         }?;
         self.b.key = Some(key);
         Ok(())
@@ -197,9 +204,9 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         if message.unexpected {
             self.send(message, data, buffers)?;
             self.arrive()?;
-            self.receive(message.tagged, message.directed, into)?;
+            self.receive(message, into)?;
         } else {
-            self.receive(message.tagged, message.directed, into)?;
+            self.receive(message, into)?;
             self.send(message, data, buffers)?;
         }
         self.until("a message", |a, b| Ok(a.is_over() && b.is_over()))?;
@@ -223,8 +230,8 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         let half = take(&mut buffers.half)?;
         let (sent, room) = (half.len() * 2, half.len());
         payload.erase(half);
-        self.receive(tagged, false, half)?;
-        let message = Message { tagged, data: false, inject: false, directed: false, unexpected: false, wait: false };
+        let message = Message { tagged, ..Message::PLAIN };
+        self.receive(message, half)?;
         self.send(message, ImmediateData(0), buffers)?;
         self.until("a truncated message", |a, b| Ok(a.is_over() && b.is_over()))?;
         buffers.out = Some(self.a.succeed()?.0);

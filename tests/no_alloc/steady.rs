@@ -6,6 +6,7 @@ use std::hint::black_box;
 
 use loom_core::allocator_api2::alloc::Allocator;
 use loom_core::objects::av::Av;
+use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{CqAttr, scope_in};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Info;
@@ -85,6 +86,7 @@ pub fn run<T: Transport>(
     let taken = seal.taken();
     let domain = Domain::open(info)?;
     let av = Av::open_in(&domain, 4, seal)?;
+    let counter = Counter::open(&domain, CounterAttr::default())?;
     let room = || vec![0; case.size.max(1) + PAGE];
     let (mut out, mut into, mut exposed) = (room(), room(), room());
     let exposed = from_page(&mut exposed, case.size.max(1));
@@ -99,7 +101,7 @@ pub fn run<T: Transport>(
     mr::scope(&domain, exposed, access, |region| {
         scope_in(&domain, QUEUE, seal, |cq_a| {
             scope_in(&domain, QUEUE, seal, |cq_b| {
-                let rig = Rig::open(cq_a, cq_b, &av, region)?;
+                let rig = Rig::open(cq_a, cq_b, &av, region, &counter)?;
                 if seal.taken() - taken < 3 {
                     return Err(Failure::Wrong("objects have not used the allocator that they were given"));
                 }
