@@ -4,6 +4,7 @@
 mod connecting;
 mod ending;
 mod events;
+mod killed;
 mod sides;
 mod strangers;
 mod traffic;
@@ -18,7 +19,8 @@ use loom_fabric::ofi::{Local, Ofi, library_version};
 type Case = fn(&Info<Ofi<Local>>);
 
 fn cases() -> Vec<(&'static str, Case)> {
-    [connecting::cases(), traffic::cases(), ending::cases(), events::cases(), strangers::cases()].concat()
+    [connecting::cases(), traffic::cases(), ending::cases(), killed::cases(), events::cases(), strangers::cases()]
+        .concat()
 }
 
 /// What every one of them grants.
@@ -39,6 +41,9 @@ fn info(provider: &str) -> Result<Info<Ofi<Local>>, Failed> {
 }
 
 fn main() {
+    if let Ok(role) = std::env::var(killed::ROLE) {
+        return killed::play(&role);
+    }
     let arguments = Arguments::from_args();
     println!("libfabric {}", library_version());
     let mut trials = Vec::new();

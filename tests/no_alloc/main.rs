@@ -1,8 +1,8 @@
 //! The allocation gate: what loom's objects do after they are opened takes no memory.
 //!
 //! Each kind of operation runs for 10^5 rounds (a tenth of that in the dev profile) over the software transport and, with the
-//! feature `libfabric`, over `shm` and `tcp;ofi_rxm`, and for fewer over the other providers named in `PROVIDERS`. What a transport cannot do is listed as
-//! skipped, with the reason. While the rounds run,
+//! feature `libfabric`, over `shm` and `tcp;ofi_rxm`, and for fewer over the other providers named in `PROVIDERS`. What a
+//! transport cannot do is listed as skipped, with the reason. While the rounds run,
 //!
 //! - every call of the Rust global allocator by this thread is counted, and has to be absent ([`gate`]);
 //! - the allocator that the objects were opened with refuses, and counts, whatever it is asked ([`seal`]);

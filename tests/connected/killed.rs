@@ -1,0 +1,190 @@
+//! A peer process that is killed in the middle of a transfer: every operation ends within a bound, the event queue tells of it,
+//! and connections to others go on.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use loom_core::completion::Completion;
+use loom_core::engine::op_table::OpKey;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::vocabulary::{Access, EndpointAddr};
+
+use super::Case;
+use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, client_info, room, with_sides};
+
+/// How a process of this program learns that it is to be a peer: the provider, the server's address, and what it does.
+pub(crate) const ROLE: &str = "LOOM_CONNECTED_PEER";
+
+/// So long that it takes many polls.
+const LONG: usize = 32 << 20;
+
+pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+    vec![
+        ("a_receiver_is_killed_in_the_middle_of_a_message", a_receiver_is_killed_in_the_middle_of_a_message),
+        ("a_sender_is_killed_in_the_middle_of_a_message", a_sender_is_killed_in_the_middle_of_a_message),
+        ("a_target_is_killed_in_the_middle_of_writes", a_target_is_killed_in_the_middle_of_writes),
+        ("a_target_is_killed_in_the_middle_of_reads", a_target_is_killed_in_the_middle_of_reads),
+    ]
+}
+
+/// The peer's side: connects, does what it is told, and goes on until it is killed.
+pub(crate) fn play(role: &str) {
+    let [provider, address, part] = role.split(' ').collect::<Vec<_>>().try_into().expect("three words");
+    let address: EndpointAddr = address.parse().expect("an address");
+    let info = client_info(&super::info(provider).expect("the provider"), &address);
+    let domain = Domain::open(&info).expect("domain");
+    let region = Mr::open(&domain, room(LONG), Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
+    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let endpoint = cq.msg_endpoint(&eq, &info).expect("endpoint");
+    let connecting = endpoint.connect(&address, b"pair").expect("asks");
+    let deadline = Instant::now() + LIMIT;
+    let endpoint = loop {
+        assert!(Instant::now() < deadline, "not connected within {LIMIT:?}");
+        if let Some(EqEvent::Connected(event)) = eq.poll().expect("works") {
+            break connecting.established(&event).expect("about this one");
+        }
+    };
+    let told = endpoint.send(region.remote().to_bytes().to_vec().into()).expect("posts");
+    cq.wait(told, deadline).expect("works").expect("in time").result().expect("sent");
+    match part {
+        "receives" => drop(endpoint.recv(room(LONG)).expect("posts")),
+        "sends" => drop(endpoint.send(room(LONG)).expect("posts")),
+        _ => {}
+    }
+    // Longer than the test; nobody waits for a peer that was forgotten.
+    let deadline = Instant::now() + 3 * LIMIT;
+    while Instant::now() < deadline {
+        while cq.poll().expect("works").is_some() {}
+        let _ = eq.poll();
+    }
+}
+
+/// A process that plays a part, and is killed at the latest when this goes.
+struct Peer(Child);
+
+impl Peer {
+    fn kill(&mut self) {
+        self.0.kill().expect("kills");
+        self.0.wait().expect("it ends");
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a peer, and accepts its connection; with the region that it tells of.
+fn peer<'q, 'd>(sides: &Sides<'q, 'd>, part: &str) -> (Peer, Endpoint<'q, 'd>, RemoteRegion) {
+    let role = format!("{} {} {part}", sides.domain.info().provider(), sides.address);
+    let process = Command::new(std::env::current_exe().expect("this program"))
+        .env(ROLE, role)
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("a second process");
+    let process = Peer(process);
+    let endpoint = sides.request().endpoint(sides.cq, sides.server).expect("an endpoint");
+    let told = endpoint.recv(room(RemoteRegion::WIRE_LEN)).expect("posts");
+    let accepting = endpoint.accept(&[]).expect("accepts");
+    let endpoint = sides.established(sides.server, accepting);
+    let (bytes, _) = sides.finish(told);
+    (process, endpoint, RemoteRegion::from_bytes(&(*bytes).try_into().expect("as long as a region")))
+}
+
+/// Kills a peer while something is in flight, and sees that everything ends; another peer goes on.
+fn kill_in_the_middle(
+    info: &Info<T>,
+    part: &str,
+    post: fn(&Sides<'_, '_>, &Endpoint<'_, '_>, &RemoteRegion) -> Vec<OpKey>,
+) {
+    with_sides(info, |sides| {
+        let (_stays, other, _) = peer(sides, "receives");
+        let (mut killed, endpoint, region) = peer(sides, part);
+        let mut left = post(sides, &endpoint, &region);
+        let polls = Instant::now() + std::time::Duration::from_millis(5);
+        let mut ended = 0;
+        while Instant::now() < polls {
+            ended += usize::from(taken(sides, &mut left).is_some());
+        }
+        killed.kill();
+        // It is told, unless this side only writes, over a provider that does not look then.
+        let deadline = Instant::now() + LIMIT;
+        let mut told = false;
+        while !told && Instant::now() < deadline {
+            ended += usize::from(taken(sides, &mut left).is_some());
+            match sides.server.poll().expect("works") {
+                Some(EqEvent::Shutdown(fid)) => told = fid == endpoint.fid(),
+                Some(EqEvent::Failed(failure)) => told = failure.object() == endpoint.fid(),
+                Some(event) => panic!("the end of the connection, not {event:?}"),
+                None if info.provider() == "sockets" => break,
+                None => {}
+            }
+        }
+        assert!(told || info.provider() == "sockets", "not told within {LIMIT:?}");
+        drop(endpoint);
+        while !left.is_empty() {
+            assert!(Instant::now() < deadline, "{left:?} never ended");
+            ended += usize::from(taken(sides, &mut left).is_some());
+        }
+        println!("{ended} operations ended");
+        assert!(ended > 0);
+        // The other one still receives.
+        let sent = sides.post(room(LONG), |buf| other.send(buf));
+        sides.finish(sent);
+        assert_eq!(sides.cq.in_flight(), 0);
+    });
+}
+
+/// An operation that has ended, well or not.
+fn taken(sides: &Sides<'_, '_>, left: &mut Vec<OpKey>) -> Option<OpKey> {
+    match sides.cq.poll().expect("works")? {
+        Completion::Op(done) => {
+            let at = left.iter().position(|key| *key == done.key()).expect("each once");
+            Some(left.swap_remove(at))
+        }
+        // `sockets` reports some failures without saying of what.
+        Completion::Unclaimed(error) if sides.domain.info().provider() == "sockets" => {
+            println!("of nothing: {error:?}");
+            None
+        }
+        other => panic!("not expected: {other:?}"),
+    }
+}
+
+fn a_receiver_is_killed_in_the_middle_of_a_message(info: &Info<T>) {
+    kill_in_the_middle(info, "receives", |_, endpoint, _| {
+        let waits = endpoint.recv(room(64)).expect("posts");
+        let message = endpoint.send(room(LONG)).expect("posts");
+        let more = endpoint.send(room(LONG)).expect("posts");
+        vec![waits, message, more]
+    });
+}
+
+fn a_sender_is_killed_in_the_middle_of_a_message(info: &Info<T>) {
+    kill_in_the_middle(info, "sends", |_, endpoint, _| {
+        vec![endpoint.recv(room(LONG)).expect("posts"), endpoint.recv(room(64)).expect("posts")]
+    });
+}
+
+fn a_target_is_killed_in_the_middle_of_writes(info: &Info<T>) {
+    kill_in_the_middle(info, "exposes", |_, endpoint, region| {
+        let waits = endpoint.recv(room(64)).expect("posts");
+        let writes = (0..4).map(|_| endpoint.write(region, 0, room(LONG)).expect("posts"));
+        std::iter::once(waits).chain(writes).collect()
+    });
+}
+
+fn a_target_is_killed_in_the_middle_of_reads(info: &Info<T>) {
+    kill_in_the_middle(info, "exposes", |_, endpoint, region| {
+        let waits = endpoint.recv(room(64)).expect("posts");
+        let reads = (0..4).map(|_| endpoint.read(region, 0, room(LONG)).expect("posts"));
+        std::iter::once(waits).chain(reads).collect()
+    });
+}
