@@ -16,6 +16,7 @@ use super::level::Handle;
 use super::neighbours::Group;
 use super::quirks::{self, Connections};
 use super::sys;
+use super::text::CText;
 
 /// A fabric, raw.
 #[doc(alias = "fid_fabric")]
@@ -241,16 +242,43 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     // takes one number. The vector has no event queue, so the call finishes here.
     let inserted =
         unsafe { insert(raw.as_ptr(), (&raw const padded).cast::<c_void>(), 1, &raw mut peer, 0, ptr::null_mut()) };
+    let peer = found(inserted, peer)?;
+    if let Some(group) = av.group {
+        group.meets(address);
+    }
+    Ok(peer)
+}
+
+/// The address that an insertion wrote, if it says that it has inserted one.
+fn found(inserted: c_int, peer: u64) -> Result<FabricAddr, Errno> {
     match inserted {
-        1 if peer != FabricAddr::NOTAVAIL.0 => {
-            if let Some(group) = av.group {
-                group.meets(address);
-            }
-            Ok(FabricAddr(peer))
-        }
+        1 if peer != FabricAddr::NOTAVAIL.0 => Ok(FabricAddr(peer)),
         0 | 1 => Err(Errno::EADDRNOTAVAIL),
         other => Err(errno(other as isize)),
     }
+}
+
+pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
+    // Providers take null for what is not there, and follow it; and names that are nothing for this host's.
+    let text = |text: &str| CText::new(text).ok().filter(|_| !text.is_empty()).ok_or(Errno::EINVAL);
+    let node = text(node)?;
+    let Some(service) = service else {
+        // Its text is the address.
+        let address = EndpointAddr::new(AddressFormat::ADDR_STR, node.with_zero()).map_err(|_| Errno::EINVAL)?;
+        // SAFETY: the contract of callers.
+        return unsafe { av_insert(av, &address) };
+    };
+    let service = text(service)?;
+    if av.addr_format == AddressFormat::ADDR_STR {
+        return Err(Errno::EINVAL);
+    }
+    let raw = av.fid.raw();
+    let Some(insert) = entry!(raw, ops => insertsvc) else { return Err(Errno::ENOSYS) };
+    let mut peer = FabricAddr::NOTAVAIL.0;
+    // SAFETY: the vector is open (contract of callers); both are strings that C can read; `peer` takes one number.
+    // The vector has no event queue, so the call finishes here.
+    let inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
+    found(inserted, peer)
 }
 
 /// Whether an address may be handed to an object that reads this format.

@@ -38,6 +38,11 @@ impl CText {
         Ok(CText { bytes })
     }
 
+    /// The bytes, and the zero byte behind them.
+    pub(super) fn with_zero(&self) -> &[u8] {
+        self.bytes.split_inclusive(|byte| *byte == 0).next().unwrap_or(&[0])
+    }
+
     pub(super) const fn as_ptr(&self) -> *const c_char {
         self.bytes.as_ptr().cast()
     }

@@ -128,6 +128,11 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         unsafe { control::av_insert(av, address) }
     }
 
+    unsafe fn av_insert_service(av: &Av<L>, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::av_insert_service(av, node, service) }
+    }
+
     #[inline]
     unsafe fn av_remove(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
         // SAFETY: the contract of callers.

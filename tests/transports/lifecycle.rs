@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use loom_core::buffer::{AnyBuffer, Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
+use loom_core::objects::av::{Av, InsertError};
 use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::{Domain, Fabric};
 use loom_core::objects::endpoint::Source;
@@ -34,6 +34,7 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         ("forgotten_queue_leaks_and_nothing_else", forgotten_queue_leaks_and_nothing_else),
         ("forgotten_region_leaks_and_nothing_else", forgotten_region_leaks_and_nothing_else),
         ("removed_peer_is_refused", removed_peer_is_refused),
+        ("peer_may_be_inserted_by_node_and_service", peer_may_be_inserted_by_node_and_service),
         ("wrong_kind_of_buffer_is_refused", wrong_kind_of_buffer_is_refused),
         ("address_vector_of_another_domain_is_refused", address_vector_of_another_domain_is_refused),
         ("foreign_address_is_refused", foreign_address_is_refused),
@@ -280,6 +281,31 @@ fn forgotten_region_leaks_and_nothing_else<T: Transport>(info: &Info<T>) {
     std::mem::forget(Mr::open(&domain, room(64), Access::REMOTE_WRITE).expect("region"));
     drop(domain);
     on_pair(info, |pair| pair.warm_up());
+}
+
+fn peer_may_be_inserted_by_node_and_service<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let address = c.address().expect("address of c");
+        let inserted = match std::net::SocketAddr::try_from(&address) {
+            Ok(socket) => pair.av.insert_service(&socket.ip().to_string(), Some(&socket.port().to_string())),
+            Err(_) => {
+                let text = std::str::from_utf8(address.bytes()).expect("text").trim_end_matches('\0');
+                pair.av.insert_service(text, None)
+            }
+        };
+        for (node, service) in [("", None), ("no\0node", None), ("no such node", Some("1")), ("", Some("no service"))] {
+            assert!(pair.av.insert_service(node, service).is_err(), "{node:?} {service:?}");
+        }
+        let to_c = match inserted {
+            Err(InsertError::Errno(Errno::ENOSYS)) => return crate::matrix::not_granted(),
+            inserted => inserted.expect("in the vector"),
+        };
+        let received = pair.post(room(8), |buf| c.recv(Source::Any, buf));
+        let sent = pair.post(pattern(8, 4), |buf| pair.a.send(to_c, buf));
+        assert_eq!(pair.finish(received).0, pattern(8, 4));
+        pair.finish(sent);
+    });
 }
 
 fn removed_peer_is_refused<T: Transport>(info: &Info<T>) {

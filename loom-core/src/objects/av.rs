@@ -111,6 +111,24 @@ impl<'d, T: Transport> Av<'d, T> {
         let _changing = self.changing.lock();
         // SAFETY: the vector is open.
         let addr = unsafe { T::av_insert(&self.raw, address) }.map_err(InsertError::Errno)?;
+        self.keep(addr)
+    }
+
+    /// Puts a peer into the vector by the name of its node and service, as `10.0.0.1` and `7471`, or by the text of its
+    /// address alone. Names are looked up by the provider, which may take its time.
+    ///
+    /// # Errors
+    /// As [`insert`](Self::insert); `ENOSYS` if the provider takes addresses only.
+    #[doc(alias = "fi_av_insertsvc")]
+    pub fn insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
+        let _changing = self.changing.lock();
+        // SAFETY: the vector is open.
+        let addr = unsafe { T::av_insert_service(&self.raw, node, service) }.map_err(InsertError::Errno)?;
+        self.keep(addr)
+    }
+
+    /// Makes a peer of an address that was just inserted, while nobody else changes the vector.
+    fn keep(&self, addr: FabricAddr) -> Result<Peer, InsertError> {
         self.table.insert(addr).map_err(|_| {
             // SAFETY: as above; no peer was made of the address, so nothing can have been posted to it.
             let _ = unsafe { T::av_remove(&self.raw, addr) };

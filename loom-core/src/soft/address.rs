@@ -34,7 +34,11 @@ pub(super) fn parse_address(network: u32, places: u16, address: &EndpointAddr) -
     if address.format() != AddressFormat::ADDR_STR {
         return None;
     }
-    let text = core::str::from_utf8(address.bytes()).ok()?;
+    parse_text(network, places, core::str::from_utf8(address.bytes()).ok()?)
+}
+
+/// The same of its text, with the zero byte at its end or without.
+pub(super) fn parse_text(network: u32, places: u16, text: &str) -> Option<FabricAddr> {
     let text = text.strip_suffix('\0').unwrap_or(text).strip_prefix("soft://")?;
     let (of, endpoint) = text.split_once('/')?;
     let (index, generation) = endpoint.split_once('.')?;

@@ -8,7 +8,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::address::{parse_address, write_address};
+use super::address::{parse_address, parse_text, write_address};
 use super::attributes::{PROVIDER, attributes};
 use super::counter::SoftCounter;
 use super::msg::{part, piece};
@@ -178,6 +178,14 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
         parse_address(av.net.identity, av.net.attr.endpoints, address).ok_or(Errno::EINVAL)
+    }
+
+    /// There are no services: the node is the text of an address.
+    unsafe fn av_insert_service(av: &Self::Av, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
+        match service {
+            None => parse_text(av.net.identity, av.net.attr.endpoints, node).ok_or(Errno::EINVAL),
+            Some(_) => Err(Errno::EINVAL),
+        }
     }
 
     unsafe fn av_remove(_: &Self::Av, _: FabricAddr) -> Result<(), Errno> {

@@ -148,6 +148,11 @@ pub unsafe trait Transport: Sized {
     /// # Safety
     /// The contract of callers.
     unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno>;
+    /// `fi_av_insertsvc`: an address by the name of its node and service, or by its own text.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn av_insert_service(av: &Self::Av, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno>;
     /// `fi_av_remove` of one address.
     ///
     /// # Safety
