@@ -15,31 +15,31 @@ struct Fault {
     what: &'static str,
 }
 
-const NO_BYTES: &str = "a read of no bytes never ends";
+const NO_BYTES: &str = "a read of no bytes never ends (`rxd-read-of-no-bytes-never-ends`)";
 
-/// Not run: they would fail, or never end.
+/// Not run: they would fail, or never end. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
 const FAULTS: [Fault; 6] = [
     Fault {
         provider: "net",
         behaviour: "a_program_may_sleep_on_the_descriptor_of_an_idle_queue",
-        what: "the descriptor is readable nearly always",
+        what: "the descriptor is readable nearly always (`net-idle-descriptor-is-readable`)",
     },
     Fault {
         provider: "sockets",
         behaviour: "removed_peer_is_refused",
-        what: "an address that is inserted again is another peer",
+        what: "an address that is inserted again is another peer (`sockets-address-inserted-again-is-another`)",
     },
     Fault { provider: "udp;ofi_rxd", behaviour: "read_fetches_from_the_peers_region", what: NO_BYTES },
     Fault { provider: "udp;ofi_rxd", behaviour: "operations_end_at_every_level", what: NO_BYTES },
     Fault {
         provider: "udp;ofi_rxd",
         behaviour: "long_message_is_truncated_with_an_error",
-        what: "a message that is too long is cut, and reported as whole",
+        what: "a message that is too long is cut, and reported as whole (`rxd-truncated-message-is-whole`)",
     },
     Fault {
         provider: "udp;ofi_rxd",
         behaviour: "region_that_forbids_writing_is_not_written",
-        what: "a write that the peer does not allow never ends",
+        what: "a write that the peer does not allow never ends (`rxd-write-not-allowed-never-ends`)",
     },
 ];
 

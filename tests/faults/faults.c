@@ -1,0 +1,243 @@
+/* What libfabric's providers fail at, without loom: each fault that the tests of loom pass over, in C. `faults NAME` exits
+ * with 0 if the fault is there, 1 if it is not, 2 if this libfabric does not have the provider, 3 if something else went
+ * wrong; `faults` lists the names. A fault that is a crash ends the program with the signal. */
+#include <poll.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { THERE = 0, GONE = 1, NO_PROVIDER = 2, BROKEN = 3 };
+
+#define NEED(call) do { \
+	int ret_ = (int) (call); \
+	if (ret_) { \
+		fprintf(stderr, "%s: %s\n", #call, fi_strerror(ret_ < 0 ? -ret_ : ret_)); \
+		exit(BROKEN); \
+	} \
+} while (0)
+
+static struct fi_info *info;
+static struct fid_fabric *fabric;
+static struct fid_domain *domain;
+static struct fid_av *av;
+static struct fid_cq *cq;
+static struct fid_ep *ep[2];
+static fi_addr_t addr[2];
+static char name[512], from[4096], into[4096];
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* Two endpoints of a provider on one queue. */
+static void open_all(const char *provider, uint64_t caps, enum fi_threading threading, enum fi_wait_obj wait)
+{
+	struct fi_info *hints = fi_allocinfo();
+	struct fi_cq_attr cq_attr = { .size = 64, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait };
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE, .count = 4 };
+	int local = strcmp(provider, "shm") != 0, i;
+
+	hints->caps = caps;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->domain_attr->threading = threading;
+	hints->fabric_attr->prov_name = strdup(provider);
+	if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), local ? "127.0.0.1" : NULL, NULL,
+		       local ? FI_SOURCE : 0, hints, &info))
+		exit(NO_PROVIDER);
+	NEED(fi_fabric(info->fabric_attr, &fabric, NULL));
+	NEED(fi_domain(fabric, info, &domain, NULL));
+	NEED(fi_av_open(domain, &av_attr, &av, NULL));
+	NEED(fi_cq_open(domain, &cq_attr, &cq, NULL));
+	for (i = 0; i < 2; i++) {
+		size_t len = sizeof(name);
+
+		NEED(fi_endpoint(domain, info, &ep[i], NULL));
+		NEED(fi_ep_bind(ep[i], &av->fid, 0));
+		NEED(fi_ep_bind(ep[i], &cq->fid, FI_TRANSMIT | FI_RECV));
+		NEED(fi_enable(ep[i]));
+		NEED(fi_getname(&ep[i]->fid, name, &len));
+		NEED(fi_av_insert(av, name, 1, &addr[i], 0, NULL) != 1);
+	}
+}
+
+/* The next completion within some seconds: 1, 0 if there is none, -1 for an error. */
+static int next(struct fi_cq_tagged_entry *entry, double seconds)
+{
+	double end = now() + seconds;
+
+	do {
+		ssize_t ret = fi_cq_read(cq, entry, 1);
+
+		if (ret == 1)
+			return 1;
+		if (ret == -FI_EAVAIL)
+			return -1;
+		if (ret != -FI_EAGAIN)
+			NEED(ret);
+	} while (now() < end);
+	return 0;
+}
+
+/* Posts until it is taken. */
+#define POST(call) do { \
+	ssize_t post_; \
+	while ((post_ = (call)) == -FI_EAGAIN) \
+		fi_cq_read(cq, NULL, 0); \
+	NEED(post_); \
+} while (0)
+
+static int contexts[4];
+
+/* A message, so that what follows meets a connection that is up. */
+static void warm_up(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	POST(fi_send(ep[0], from, 8, NULL, addr[1], &contexts[1]));
+	NEED(next(&entry, 20) != 1);
+	NEED(next(&entry, 20) != 1);
+}
+
+static int rma(uint64_t access, int write, size_t len)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_mr *mr;
+	uint64_t remote;
+
+	open_all("udp;ofi_rxd", FI_MSG | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	NEED(fi_mr_reg(domain, into, sizeof(into), access, 0, 1, 0, &mr, NULL));
+	remote = (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) ? (uint64_t) (uintptr_t) into : 0;
+	if (write)
+		POST(fi_write(ep[0], from, len, NULL, addr[1], remote, fi_mr_key(mr), &contexts[2]));
+	else
+		POST(fi_read(ep[0], from, len, NULL, addr[1], remote, fi_mr_key(mr), &contexts[2]));
+	return next(&entry, 3) == 0 ? THERE : GONE;
+}
+
+static int read_of_no_bytes_never_ends(void)
+{
+	return rma(FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0);
+}
+
+static int write_not_allowed_never_ends(void)
+{
+	return rma(FI_REMOTE_READ, 1, 16);
+}
+
+static int truncated_message_is_whole(void)
+{
+	struct fi_cq_tagged_entry entry = { 0 };
+	int i;
+
+	open_all("udp;ofi_rxd", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	POST(fi_send(ep[0], from, 64, NULL, addr[1], &contexts[3]));
+	for (i = 0; i < 2; i++) {
+		int ret = next(&entry, 5);
+
+		if (ret < 0)
+			return GONE;
+		NEED(ret != 1);
+		if (entry.op_context == &contexts[2])
+			return entry.len == 16 ? THERE : GONE;
+	}
+	return BROKEN;
+}
+
+static int address_inserted_again_is_another(void)
+{
+	fi_addr_t again;
+
+	open_all("sockets", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	NEED(fi_av_insert(av, name, 1, &again, 0, NULL) != 1);
+	return again == addr[1] ? GONE : THERE;
+}
+
+static int idle_descriptor_is_readable(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid *fid;
+	double end;
+	int fd;
+
+	open_all("net", FI_MSG | FI_TAGGED, FI_THREAD_DOMAIN, FI_WAIT_FD);
+	warm_up();
+	NEED(fi_control(&cq->fid, FI_GETWAIT, &fd));
+	fid = &cq->fid;
+	for (end = now() + 3; now() < end;) {
+		struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+		if (fi_trywait(fabric, &fid, 1) == 0 && poll(&poll_fd, 1, 20) == 0)
+			return GONE;
+		NEED(next(&entry, 0) != 0);
+	}
+	return THERE;
+}
+
+static int delivery_of_nothing_is_not_reported(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct iovec iov = { .iov_base = from, .iov_len = 0 };
+	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .context = &contexts[3] };
+	int i;
+
+	open_all("shm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	msg.addr = addr[1];
+	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	POST(fi_sendmsg(ep[0], &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+	for (i = 0; next(&entry, 3) == 1; i++)
+		if (entry.op_context == &contexts[3])
+			return GONE;
+	return i == 1 ? THERE : BROKEN;
+}
+
+static int queue_for_sleeping_crashes(void)
+{
+	open_all("tcp", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_COMPLETION, FI_WAIT_FD);
+	return GONE;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} faults[] = {
+	{ "rxd-read-of-no-bytes-never-ends", read_of_no_bytes_never_ends },
+	{ "rxd-write-not-allowed-never-ends", write_not_allowed_never_ends },
+	{ "rxd-truncated-message-is-whole", truncated_message_is_whole },
+	{ "sockets-address-inserted-again-is-another", address_inserted_again_is_another },
+	{ "net-idle-descriptor-is-readable", idle_descriptor_is_readable },
+	{ "shm-delivery-of-nothing-is-not-reported", delivery_of_nothing_is_not_reported },
+	{ "tcp-queue-for-sleeping-crashes", queue_for_sleeping_crashes },
+};
+
+int main(int count, char **arguments)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(faults) / sizeof(*faults); i++) {
+		if (count < 2)
+			puts(faults[i].name);
+		else if (strcmp(arguments[1], faults[i].name) == 0)
+			/* Closing is not what this is about. */
+			_exit(faults[i].run());
+	}
+	return count < 2 ? 0 : BROKEN;
+}
