@@ -72,7 +72,9 @@ impl fmt::Display for PostError {
             PostError::UnknownPeer => f.write_str("the peer is not in the endpoint's address vector"),
             PostError::TooLong { limit } => write!(f, "longer than the {limit} bytes that can be transferred"),
             PostError::TooManyPieces { limit } => write!(f, "an operation takes one to {limit} ranges of memory"),
-            PostError::OutOfBounds => f.write_str("the range does not lie within the remote region"),
+            PostError::OutOfBounds => {
+                f.write_str("the range is not within the remote region, or not as long as the buffer")
+            }
             PostError::Access => f.write_str("the buffer does not allow the access that the operation needs"),
             PostError::ForeignDescriptor => f.write_str("the buffer is registered in another domain"),
             PostError::DeviceMemory => f.write_str("the transport cannot reach the device's memory"),
@@ -129,12 +131,15 @@ pub enum OpenError {
     Mode(crate::vocabulary::Mode),
     /// The info asks for a memory registration mode that loom does not serve.
     MrMode(crate::vocabulary::MrMode),
-    /// The info or address vector belongs to another provider, fabric or domain.
+    /// The info, address vector, event queue or counter belongs to another provider, fabric or domain.
     OtherDomain,
     /// The info describes an endpoint of this kind, which is not the one that was to be opened.
     EndpointType(crate::vocabulary::EndpointType),
-    /// Two counters of an endpoint count the same, or one counts nothing.
-    CountedTwice,
+    /// Two counters of an endpoint count the same, or one counts nothing, or what is not known.
+    Counters,
+    /// The info asks for operations that do by default what loom does not serve: receives into one buffer of several messages,
+    /// for example.
+    OpFlags(crate::vocabulary::OpFlags),
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
     /// The memory may not be accessed as the region asks for.
@@ -159,8 +164,13 @@ impl fmt::Display for OpenError {
             OpenError::Threading => f.write_str("the provider grants another threading level than the transport needs"),
             OpenError::Mode(mode) => write!(f, "the info asks for a mode that is not served: {mode}"),
             OpenError::MrMode(mode) => write!(f, "the info asks for a registration mode that is not served: {mode}"),
-            OpenError::OtherDomain => f.write_str("the info or address vector belongs to another domain"),
-            OpenError::CountedTwice => f.write_str("each kind of operation is counted by one counter of an endpoint"),
+            OpenError::OtherDomain => {
+                f.write_str("the info, or what the endpoint is bound to, belongs to another domain")
+            }
+            OpenError::Counters => {
+                f.write_str("the counters of an endpoint count one kind of operation each, at least")
+            }
+            OpenError::OpFlags(flags) => write!(f, "the info asks for default flags that are not served: {flags}"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
             OpenError::EndpointType(kind) => write!(f, "the info describes an endpoint of another kind: {kind}"),
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),

@@ -87,7 +87,7 @@ pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds:
     // `sockets` 1.17 forgets the sign, and to wait.
     match done(code.saturating_abs().saturating_neg()) {
         Ok(()) => Ok(CounterWait::Reached),
-        Err(Errno::ETIMEDOUT | Errno::EAGAIN) => Ok(CounterWait::TimeIsOver),
+        Err(Errno::ETIMEDOUT | Errno::EAGAIN | Errno::EINTR) => Ok(CounterWait::TimeIsOver),
         Err(Errno::EAVAIL) => Ok(CounterWait::OperationFailed),
         Err(errno) => Err(errno),
     }

@@ -269,6 +269,11 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         unsafe { counter::counter_wait_fd(counter) }
     }
 
+    unsafe fn counter_may_sleep(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::try_wait(domain, counter.fid()) }
+    }
+
     #[inline]
     unsafe fn endpoint_open(
         domain: &Domain<L>,

@@ -14,6 +14,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, Tag};
 
 use super::Case;
+use super::matrix::partly;
 use super::pair::{Bytes, LIMIT, Pair, insist, limit, pattern, room};
 
 pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
@@ -23,6 +24,7 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         ("one_counter_counts_for_several_endpoints", one_counter_counts_for_several_endpoints),
         ("a_failed_operation_is_counted_apart", a_failed_operation_is_counted_apart),
         ("a_counter_is_set_and_added_to", a_counter_is_set_and_added_to),
+        ("a_counter_outlives_its_endpoints", a_counter_outlives_its_endpoints),
         ("what_cannot_be_counted_is_refused", what_cannot_be_counted_is_refused),
     ]
 }
@@ -140,12 +142,14 @@ fn a_failed_operation_is_counted_apart<T: Transport>(info: &Info<T>) {
         assert_eq!(pair.fail(cancelled).1.errno, Errno::ECANCELED);
         let deadline = limit();
         // Not every provider takes a receive that its user gave up for a failure.
-        let counts = info.provider() == "soft";
+        let counts = ["soft", "sockets"].contains(&info.provider());
         while counts && of_b[0].read_error() == 0 {
             assert!(Instant::now() < deadline, "no failure counted within {LIMIT:?}");
             pair.cq.progress().expect("works");
         }
-        println!("{} failures", of_b[0].read_error());
+        if of_b[0].read_error() == 0 {
+            partly("a receive that is cancelled is not counted as failed");
+        }
         assert_eq!(of_b[0].read(), 0);
         pair.warm_up();
         reaches(pair.cq, &of_b[0], 1);
@@ -177,6 +181,44 @@ fn a_counter_is_set_and_added_to<T: Transport>(info: &Info<T>) {
     assert_eq!(counter.wait_fd(), Err(CounterError::NotOpenedFor));
 }
 
+/// With messages on the way that nobody polls for: endpoints of `shm` stay open then, and reading would take those messages.
+fn a_counter_outlives_its_endpoints<T: Transport>(info: &Info<T>) {
+    for len in [8, 100_000] {
+        let domain = Domain::open(info).expect("domain");
+        let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
+        let av = Av::open(&domain, 8).expect("address vector");
+        {
+            let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+            let received = Counted::RECV | Counted::READ | Counted::WRITE;
+            let a = cq.endpoint(&av).counter(received, &counter).enable().expect("an endpoint with a counter");
+            let b = cq.endpoint(&av).enable().expect("an endpoint");
+            let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
+            let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+            let pair = Pair { cq: &cq, av: &av, domain: &domain, a, b, to_a, to_b };
+            let received = pair.post(room(8), |buf| pair.a.recv(Source::Any, buf));
+            let sent = pair.post(pattern(8, 1), |buf| pair.b.send(pair.to_a, buf));
+            pair.finish(received);
+            pair.finish(sent);
+            reaches(&cq, &counter, 1);
+            pair.post(pattern(len, 2), |buf| pair.b.send(pair.to_a, buf));
+        }
+        for _ in 0..100 {
+            assert_eq!(counter.read(), 1, "what nobody received is not counted");
+        }
+        assert_eq!(counter.read_error(), 0);
+        match counter.add(1) {
+            // An endpoint of shm has stayed open.
+            Err(errno) => assert_eq!((errno, info.provider()), (Errno::ENODEV, "shm")),
+            Ok(()) => {
+                let deadline = limit();
+                while counter.read() != 2 {
+                    assert!(Instant::now() < deadline, "{} instead of 2", counter.read());
+                }
+            }
+        }
+    }
+}
+
 fn what_cannot_be_counted_is_refused<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let other = Domain::open(info).expect("another domain");
@@ -185,20 +227,22 @@ fn what_cannot_be_counted_is_refused<T: Transport>(info: &Info<T>) {
     let (one, two, foreign) = (counter(), counter(), Counter::open(&other, CounterAttr::default()).expect("counter"));
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<4>::new()).expect("queue");
     let twice = cq.endpoint(&av).counter(Counted::SEND | Counted::RECV, &one).counter(Counted::RECV, &two);
-    assert_eq!(twice.enable().unwrap_err(), OpenError::CountedTwice);
+    assert_eq!(twice.enable().unwrap_err(), OpenError::Counters);
     let nothing = cq.endpoint(&av).counter(Counted::empty(), &one);
-    assert_eq!(nothing.enable().unwrap_err(), OpenError::CountedTwice);
+    assert_eq!(nothing.enable().unwrap_err(), OpenError::Counters);
     let elsewhere = cq.endpoint(&av).counter(Counted::SEND, &foreign);
     assert_eq!(elsewhere.enable().unwrap_err(), OpenError::OtherDomain);
     if !info.caps().contains(Caps::RMA_EVENT) {
         let remote = cq.endpoint(&av).counter(Counted::REMOTE_WRITE, &one);
         assert_eq!(remote.enable().unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
     }
+    let unknown = cq.endpoint(&av).counter(Counted::from_bits_retain(1 << 40), &one);
+    assert_eq!(unknown.enable().unwrap_err(), OpenError::Counters);
     let many =
         [Counted::READ, Counted::WRITE, Counted::SEND, Counted::RECV, Counted::SEND, Counted::RECV, Counted::READ]
             .into_iter()
             .fold(cq.endpoint(&av), |bound, counted| bound.counter(counted, &two));
-    assert_eq!(many.enable().unwrap_err(), OpenError::CountedTwice);
+    assert_eq!(many.enable().unwrap_err(), OpenError::Counters);
     // What was refused left nothing behind.
     drop(cq.endpoint(&av).counter(Counted::SEND, &one).counter(Counted::RECV, &two).enable().expect("an endpoint"));
 }

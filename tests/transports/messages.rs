@@ -139,8 +139,10 @@ fn ignored_bits_of_a_tag_match_anything<T: Transport>(info: &Info<T>) {
         let (buf, transfer) = pair.finish(received);
         assert_eq!(transfer.tag(), Some(Tag(0xa42)), "0xb42 differs in a bit that counts");
         assert_eq!(buf, pattern(8, 2));
-        // shm 1.17 with directed receives never matches the other one again, in plain C too.
-        if !crate::pair::is_old(info, "shm") {
+        if crate::pair::is_old(info, "shm") {
+            // With directed receives, in plain C too.
+            crate::matrix::partly("a message that found no receive is not matched again by a later wildcard");
+        } else {
             let rest = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, TagMatch::any(), buf));
             assert_eq!(pair.finish(rest).0, pattern(8, 1));
         }
@@ -309,8 +311,9 @@ fn long_message_is_truncated_with_an_error<T: Transport>(info: &Info<T>) {
         assert!(!pair.cq.error_text(&error).as_str().is_empty(), "the provider has a text for it");
         assert!(error.overflow == 32 || error.overflow == 0, "what did not fit, where the provider says: {error:?}");
         let _ = pair.end(sent);
-        // With libfabric 1.17, `tcp;ofi_rxm` delivers nothing more from a peer whose message was truncated.
-        if !crate::pair::is_old(info, "tcp;ofi_rxm") {
+        if crate::pair::is_old(info, "tcp;ofi_rxm") {
+            crate::matrix::partly("nothing more arrives from a peer whose message was truncated");
+        } else {
             pair.warm_up();
         }
     });

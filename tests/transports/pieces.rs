@@ -119,7 +119,9 @@ fn messages_of_several_buffers_arrive<T: Transport>(info: &Info<T>) {
             }
         });
     }
-    println!("up to {} pieces", info.attributes().tx.iov_limit);
+    if info.attributes().tx.iov_limit.min(info.attributes().rx.iov_limit) < 2 {
+        crate::matrix::not_granted();
+    }
     with::<T, 1>(info);
     with::<T, 2>(info);
     with::<T, 3>(info);
@@ -167,10 +169,14 @@ fn reads_and_writes_of_several_buffers_and_parts<T: Transport>(info: &Info<T>) {
             assert!(regions[0].remote().part(4096, 1).is_none());
         });
     }
-    println!("up to {} parts", info.attributes().tx.rma_iov_limit);
+    let limits = &info.attributes().tx;
+    if limits.iov_limit.min(limits.rma_iov_limit) < 2 {
+        crate::matrix::not_granted();
+    }
     with::<T, 1>(info);
     with::<T, 2>(info);
     with::<T, 4>(info);
+    with::<T, 8>(info);
 }
 
 fn pieces_beyond_the_limit_are_refused<T: Transport>(info: &Info<T>) {
@@ -218,7 +224,7 @@ fn operations_end_at_every_level<T: Transport>(info: &Info<T>) {
             let options = SendOptions::new().level(level);
             for len in [0, 8, 1 << 20] {
                 if is_old(info, "shm") && len == 0 && level == CompletionLevel::Delivery {
-                    println!("known: this shm never reports the delivery of an empty message");
+                    crate::matrix::partly("the delivery of an empty message is never reported");
                     continue;
                 }
                 message(two, pattern(len, 1), room(len), options);
@@ -247,8 +253,10 @@ fn delivery_is_awaited<T: Transport>(info: &Info<T>) {
             });
         }
         // libfabric leaves open whether a buffer of the provider's at the peer is delivery.
-        println!("reported before it was received: {}", early.is_some());
-        assert!(early.is_none() || info.provider() != "soft");
+        if early.is_some() {
+            crate::matrix::partly("a buffer of the provider's at the peer is delivery");
+            assert_ne!(info.provider(), "soft");
+        }
         let received = two.post(room(8), |buf| two.b.recv(Source::Any, buf));
         assert_eq!(two.finish(received).0, pattern(8, 2));
         if early.is_none() {

@@ -39,11 +39,11 @@ pub(crate) const LONG: usize = 1 << 16;
 /// More messages than a sender can have under way at a time.
 pub(crate) const MORE_THAN_THERE_ARE: usize = 500;
 
-/// Whether a send can be cancelled while nobody has received it; prints it if not.
+/// Whether a send can be cancelled while nobody has received it; notes it if not.
 pub(crate) fn cancels_sends<T: Transport>(info: &Info<T>) -> bool {
     let cancels = info.provider() == "soft";
     if !cancels {
-        println!("{}: skipped, it cancels receives only", info.provider());
+        crate::matrix::not_run("the provider cancels receives alone");
     }
     cancels
 }

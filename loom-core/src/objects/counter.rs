@@ -18,6 +18,14 @@ pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
 use crate::vocabulary::{Caps, Counted, Errno, WaitObj};
 
+/// What is known to be counted.
+const EVERYTHING: Counted = Counted::SEND
+    .union(Counted::RECV)
+    .union(Counted::READ)
+    .union(Counted::WRITE)
+    .union(Counted::REMOTE_READ)
+    .union(Counted::REMOTE_WRITE);
+
 /// The most counters that an endpoint can have: one for each thing that is counted.
 const MOST: usize = 6;
 
@@ -36,6 +44,9 @@ pub struct Counter<'d, T: Transport> {
     domain: &'d Domain<T>,
     wait: WaitObj,
     users: Users,
+    /// What was read last, of those that succeeded and of those that failed: all that can be told once an endpoint is left
+    /// open, which reading would drive.
+    last: [Cell<u64>; 2],
     /// Threading models want a counter on the thread of its endpoints.
     on_one_thread: PhantomData<Cell<()>>,
 }
@@ -81,24 +92,42 @@ impl<'d, T: Transport> Counter<'d, T> {
         // SAFETY: the domain is open and stays so: the counter is its child.
         let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
         domain.child_opened();
-        Ok(Counter { raw, domain, wait: attr.wait, users: Users::none(), on_one_thread: PhantomData })
+        Ok(Counter {
+            raw,
+            domain,
+            wait: attr.wait,
+            users: Users::none(),
+            last: [Cell::new(0), Cell::new(0)],
+            on_one_thread: PhantomData,
+        })
     }
 
-    /// How many operations have succeeded, plus what was added. Where progress is manual, it is
-    /// driven.
+    /// How many operations have succeeded, plus what was added. libfabric's providers drive progress here; over the software
+    /// transport only polling does.
+    ///
+    /// Over `shm`, endpoints can stay open after their queue ([`Closing::Left`](crate::transport::Closing)). Their counters are
+    /// over then: this is what it was when it was read last.
     #[doc(alias = "fi_cntr_read")]
     #[must_use]
     pub fn read(&self) -> u64 {
-        // SAFETY: the counter is open, and this thread is its only user.
-        unsafe { T::counter_read(&self.raw) }
+        let [last, _] = &self.last;
+        if !self.users.some_are_left() {
+            // SAFETY: the counter is open, and this thread is its only user.
+            last.set(unsafe { T::counter_read(&self.raw) });
+        }
+        last.get()
     }
 
     /// How many operations have failed.
     #[doc(alias = "fi_cntr_readerr")]
     #[must_use]
     pub fn read_error(&self) -> u64 {
-        // SAFETY: the counter is open, and this thread is its only user.
-        unsafe { T::counter_read_error(&self.raw) }
+        let [_, last] = &self.last;
+        if !self.users.some_are_left() {
+            // SAFETY: the counter is open, and this thread is its only user.
+            last.set(unsafe { T::counter_read_error(&self.raw) });
+        }
+        last.get()
     }
 
     /// Adds to the number of those that have succeeded. A read may see it a little later.
@@ -107,6 +136,7 @@ impl<'d, T: Transport> Counter<'d, T> {
     /// The provider's.
     #[doc(alias = "fi_cntr_add")]
     pub fn add(&self, value: u64) -> Result<(), Errno> {
+        self.is_usable()?;
         // SAFETY: the counter is open, and this thread is its only user.
         unsafe { T::counter_add(&self.raw, value) }
     }
@@ -117,6 +147,7 @@ impl<'d, T: Transport> Counter<'d, T> {
     /// The provider's.
     #[doc(alias = "fi_cntr_adderr")]
     pub fn add_error(&self, value: u64) -> Result<(), Errno> {
+        self.is_usable()?;
         // SAFETY: the counter is open, and this thread is its only user.
         unsafe { T::counter_add_error(&self.raw, value) }
     }
@@ -127,6 +158,7 @@ impl<'d, T: Transport> Counter<'d, T> {
     /// The provider's.
     #[doc(alias = "fi_cntr_set")]
     pub fn set(&self, value: u64) -> Result<(), Errno> {
+        self.is_usable()?;
         // SAFETY: the counter is open, and this thread is its only user.
         unsafe { T::counter_set(&self.raw, value) }
     }
@@ -137,6 +169,7 @@ impl<'d, T: Transport> Counter<'d, T> {
     /// The provider's.
     #[doc(alias = "fi_cntr_seterr")]
     pub fn set_error(&self, value: u64) -> Result<(), Errno> {
+        self.is_usable()?;
         // SAFETY: the counter is open, and this thread is its only user.
         unsafe { T::counter_set_error(&self.raw, value) }
     }
@@ -146,7 +179,7 @@ impl<'d, T: Transport> Counter<'d, T> {
     /// Milliseconds count; what is left of one is rounded up.
     ///
     /// # Errors
-    /// - [`CounterError::OperationFailed`] if one does so meanwhile
+    /// - [`CounterError::OperationFailed`] if one does so meanwhile (over `sockets`, if one ever has)
     /// - [`CounterError::NotOpenedFor`] if there is nothing to sleep on
     /// - [`CounterError::Errno`]
     #[doc(alias = "fi_cntr_wait")]
@@ -154,6 +187,7 @@ impl<'d, T: Transport> Counter<'d, T> {
         if self.wait == WaitObj::NONE {
             return Err(CounterError::NotOpenedFor);
         }
+        self.is_usable().map_err(CounterError::Errno)?;
         let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
         // SAFETY: the counter is open, with something to sleep on, and this thread is its only user.
         match unsafe { T::counter_wait(&self.raw, threshold, milliseconds) }.map_err(CounterError::Errno)? {
@@ -163,7 +197,8 @@ impl<'d, T: Transport> Counter<'d, T> {
         }
     }
 
-    /// The file descriptor that becomes readable when the counter changes. It is the counter's, which closes it.
+    /// The file descriptor that becomes readable when the counter changes. Before sleeping on it, ask
+    /// [`may_sleep`](Self::may_sleep). It is the counter's, which closes it.
     ///
     /// # Errors
     /// [`CounterError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or [`CounterError::Errno`].
@@ -174,6 +209,25 @@ impl<'d, T: Transport> Counter<'d, T> {
         }
         // SAFETY: the counter is open, has a descriptor, and this thread is its only user.
         unsafe { T::counter_wait_fd(&self.raw) }.map_err(CounterError::Errno)
+    }
+
+    /// Whether the program may sleep on the file descriptor now. If not, the counter may have changed: read it, and ask again.
+    ///
+    /// # Errors
+    /// As [`wait_fd`](Self::wait_fd).
+    #[doc(alias = "fi_trywait")]
+    pub fn may_sleep(&self) -> Result<bool, CounterError> {
+        if self.wait != WaitObj::FD {
+            return Err(CounterError::NotOpenedFor);
+        }
+        self.is_usable().map_err(CounterError::Errno)?;
+        // SAFETY: as above; the counter was opened on this domain.
+        unsafe { T::counter_may_sleep(self.domain.raw(), &self.raw) }.map_err(CounterError::Errno)
+    }
+
+    /// Whether the provider may still be asked.
+    fn is_usable(&self) -> Result<(), Errno> {
+        if self.users.some_are_left() { Err(Errno::ENODEV) } else { Ok(()) }
     }
 
     /// The raw handle, for calls that loom does not wrap.
@@ -230,12 +284,12 @@ impl<'d, T: Transport> Counters<'d, T> {
             if remote && !granted.contains(Caps::RMA_EVENT) {
                 return Err(OpenError::Errno(Errno::EOPNOTSUPP));
             }
-            if counted.is_empty() || counted.intersects(before) {
-                return Err(OpenError::CountedTwice);
+            if counted.is_empty() || counted.intersects(before) || !EVERYTHING.contains(*counted) {
+                return Err(OpenError::Counters);
             }
             before |= *counted;
         }
-        if self.too_many { Err(OpenError::CountedTwice) } else { Ok(()) }
+        if self.too_many { Err(OpenError::Counters) } else { Ok(()) }
     }
 
     /// For the transport.

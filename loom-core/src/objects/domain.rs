@@ -10,7 +10,7 @@ use crate::error::OpenError;
 use crate::objects::info::Info;
 use crate::objects::lingering::Lingering;
 use crate::transport::Transport;
-use crate::vocabulary::{Attributes, MemoryKey, Mode, MrMode};
+use crate::vocabulary::{Attributes, MemoryKey, Mode, MrMode, OpFlags};
 
 /// A physical or virtual network: the resources that domains of one provider share.
 ///
@@ -102,11 +102,24 @@ const SERVED_MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
 /// The registration modes that need nothing of the user: addresses and keys are handled by [`Mr`](super::mr::Mr).
 const SERVED_MR_MODES: MrMode = MrMode::BASIC.union(MrMode::VIRT_ADDR).union(MrMode::ALLOCATED).union(MrMode::PROV_KEY);
 
+/// The default flags of receives that mean nothing else than the calls without them. `MULTI_RECV` would have a provider write
+/// into a buffer that has come back.
+const SERVED_RX_FLAGS: OpFlags = OpFlags::COMPLETION
+    .union(OpFlags::INJECT_COMPLETE)
+    .union(OpFlags::TRANSMIT_COMPLETE)
+    .union(OpFlags::DELIVERY_COMPLETE)
+    .union(OpFlags::COMMIT_COMPLETE)
+    .union(OpFlags::MATCH_COMPLETE);
+
+/// The same of sends, reads and writes.
+const SERVED_TX_FLAGS: OpFlags = SERVED_RX_FLAGS.union(OpFlags::INJECT).union(OpFlags::FENCE);
+
 impl<T: Transport> Domain<T> {
     /// Opens the fabric and the domain that an info names.
     ///
     /// # Errors
     /// - [`OpenError::Mode`], [`OpenError::MrMode`] if the info asks for what loom does not serve
+    /// - [`OpenError::OpFlags`] if its operations do by default what loom does not serve
     /// - [`OpenError::Threading`] if the provider serialises in another way than `T` promises
     /// - [`OpenError::Errno`] if the provider refuses
     pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
@@ -124,6 +137,11 @@ impl<T: Transport> Domain<T> {
         let mr_mode = attributes.domain.mr_mode.difference(SERVED_MR_MODES);
         if !mr_mode.is_empty() {
             return Err(OpenError::MrMode(mr_mode));
+        }
+        let (tx, rx) = (attributes.tx.op_flags, attributes.rx.op_flags);
+        let unserved = tx.difference(SERVED_TX_FLAGS).union(rx.difference(SERVED_RX_FLAGS));
+        if !unserved.is_empty() {
+            return Err(OpenError::OpFlags(unserved));
         }
         if !T::serves_threading(attributes) {
             return Err(OpenError::Threading);

@@ -18,9 +18,12 @@ pub enum CompletionLevel {
 }
 
 impl CompletionLevel {
-    /// All of them.
-    pub(crate) const ALL: OpFlags =
-        OpFlags::INJECT_COMPLETE.union(OpFlags::TRANSMIT_COMPLETE).union(OpFlags::DELIVERY_COMPLETE);
+    /// All of them, and those that an endpoint can have by default only.
+    pub(crate) const ALL: OpFlags = OpFlags::INJECT_COMPLETE
+        .union(OpFlags::TRANSMIT_COMPLETE)
+        .union(OpFlags::DELIVERY_COMPLETE)
+        .union(OpFlags::COMMIT_COMPLETE)
+        .union(OpFlags::MATCH_COMPLETE);
 
     const fn flag(self) -> OpFlags {
         match self {

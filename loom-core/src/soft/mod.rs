@@ -22,9 +22,9 @@
 //!
 //! # What it grants
 //!
-//! Messages, tagged messages with directed receive, RMA with 8 bytes of immediate data, and sources of messages. RMA is
+//! Messages, tagged messages with directed receive, RMA with 8 bytes of immediate data, sources of messages, and counters. RMA is
 //! done when the post returns, and messages of one sender keep the order they were sent in.
-//! Not there yet: atomics, counters, triggered operations, multi-receive, peek, and fault plans.
+//! Not there yet: atomics, counters of what peers do, triggered operations, multi-receive, peek, and fault plans.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

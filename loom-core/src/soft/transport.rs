@@ -322,6 +322,10 @@ unsafe impl<'n> Transport for Soft<'n> {
         Err(Errno::ENOSYS)
     }
 
+    unsafe fn counter_may_sleep(_: &Self::Domain, _: &SoftCounter) -> Result<bool, Errno> {
+        Err(Errno::ENOSYS)
+    }
+
     unsafe fn endpoint_open(
         domain: &Self::Domain,
         info: &Self::Info,

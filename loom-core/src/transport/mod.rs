@@ -302,6 +302,11 @@ pub unsafe trait Transport: Sized {
     /// # Safety
     /// The contract of callers; the counter was opened with one.
     unsafe fn counter_wait_fd(counter: &Self::Counter) -> Result<c_int, Errno>;
+    /// Whether nothing is lost by sleeping on the file descriptor now; `fi_trywait`.
+    ///
+    /// # Safety
+    /// The contract of callers; the counter was opened with one, on `domain`.
+    unsafe fn counter_may_sleep(domain: &Self::Domain, counter: &Self::Counter) -> Result<bool, Errno>;
 
     /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` in the order that they need. On error nothing is left open, or the
     /// error says so.
@@ -318,8 +323,8 @@ pub unsafe trait Transport: Sized {
     /// # Safety
     /// The contract of callers; `in_flight` is true.
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, in_flight: InFlight) -> Result<Closing, Errno>;
-    /// The queues of a retired endpoint are not polled from now on: until `endpoint_close` retires it again, or, with nothing
-    /// in flight on it, for good.
+    /// The queues of a retired endpoint are not polled from now on, and nothing else drives it, such as its counters: until
+    /// `endpoint_close` retires it again, or, with nothing in flight on it, for good.
     ///
     /// # Safety
     /// The contract of callers.

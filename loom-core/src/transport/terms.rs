@@ -41,8 +41,8 @@ pub enum Closing {
     /// endpoints would be hurt that have talked to it. Its operations go on and end like others; nothing new is posted on
     /// it. Closing may be tried again.
     Retired,
-    /// Its queues are not polled any more (`endpoint_leave`), and nothing that was lent through it is touched; but the
-    /// provider cannot close it, and so not what it is bound to.
+    /// Its queues are not polled any more, nor its counters used (`endpoint_leave`), and nothing that was lent through it is
+    /// touched; but the provider cannot close it, and so not what it is bound to.
     Left,
 }
 

@@ -49,7 +49,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info or the address vector belongs to another domain
     /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
-    /// - [`OpenError::CountedTwice`] if two counters count the same
+    /// - [`OpenError::Counters`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_enable")]

@@ -92,7 +92,7 @@ impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info or the event queue belongs to another domain
     /// - [`OpenError::EndpointType`] if the info describes an endpoint without connections
-    /// - [`OpenError::CountedTwice`] if two counters count the same
+    /// - [`OpenError::Counters`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_endpoint")]

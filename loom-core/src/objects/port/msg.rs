@@ -57,9 +57,11 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         })
     }
 
-    /// With the level of completion that the endpoint has by default, unless another is asked for.
-    fn with_level(&self, flags: OpFlags) -> OpFlags {
-        if flags.intersects(CompletionLevel::ALL) { flags } else { flags | self.limits.level }
+    /// With what the endpoint does by default, which flags of a call would override; but for the level of completion, if
+    /// another is asked for.
+    fn with_default(&self, flags: OpFlags) -> OpFlags {
+        let other = flags.intersects(CompletionLevel::ALL);
+        flags | if other { self.limits.tx_flags.difference(CompletionLevel::ALL) } else { self.limits.tx_flags }
     }
 
     /// `to` gives an address that the endpoint may send to: one in its vector.
@@ -70,7 +72,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         let how = (needs::SEND, Kind::Send, self.limits.tx_iov_limit);
-        self.post_msg(how, to, (options.data, self.with_level(options.flags)), buf, |raw, msg, _| {
+        self.post_msg(how, to, (options.data, self.with_default(options.flags)), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::sendmsg(raw, msg) })
         })
@@ -85,7 +87,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         let how = (needs::TAGGED_SEND, Kind::Send, self.limits.tx_iov_limit);
-        self.post_msg(how, to, (options.data, self.with_level(options.flags)), buf, |raw, msg, _| {
+        self.post_msg(how, to, (options.data, self.with_default(options.flags)), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::tagged_sendmsg(raw, msg, tag) })
         })
@@ -153,7 +155,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         let how = (needs::WRITE, Kind::Send, self.limits.tx_iov_limit);
-        self.post_msg(how, peer, (options.data, self.with_level(options.flags)), buf, |raw, msg, total| {
+        self.post_msg(how, peer, (options.data, self.with_default(options.flags)), buf, |raw, msg, total| {
             let parts = self.parts(remote)?;
             as_long(&parts, total)?;
             // SAFETY: see `post_msg`.

@@ -5,7 +5,6 @@ use crate::buffer::{Buffer, Lent};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::mr::RemoteRegion;
-use crate::objects::options::CompletionLevel;
 use crate::transport::{Context, Refusal, RmaTarget, Transport};
 use crate::vocabulary::{Attributes, Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
 
@@ -31,8 +30,8 @@ pub(crate) struct Limits {
     pub(super) tx_iov_limit: usize,
     pub(super) rx_iov_limit: usize,
     pub(super) rma_iov_limit: usize,
-    /// When sends and writes count as over by default.
-    pub(super) level: OpFlags,
+    /// What sends and writes do by default.
+    pub(super) tx_flags: OpFlags,
 }
 
 impl Limits {
@@ -45,7 +44,7 @@ impl Limits {
             tx_iov_limit: attributes.tx.iov_limit,
             rx_iov_limit: attributes.rx.iov_limit,
             rma_iov_limit: attributes.tx.rma_iov_limit,
-            level: attributes.tx.op_flags.intersection(CompletionLevel::ALL),
+            tx_flags: attributes.tx.op_flags,
         }
     }
 }

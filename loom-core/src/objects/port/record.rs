@@ -107,6 +107,9 @@ impl<'d, T: Transport> Record<'d, T> {
                 users.closed();
             }
         }
+        if let Ok(Closing::Left) = closing {
+            self.leave_users();
+        }
         if let Ok(Closing::Closed | Closing::Left) = closing {
             domain.lingering().endpoint_closed();
         }
@@ -131,7 +134,15 @@ impl<'d, T: Transport> Record<'d, T> {
             // SAFETY: the endpoint is retired.
             unsafe { T::endpoint_leave(raw, true) };
             self.state.set(RecordState::Left);
+            self.leave_users();
             domain.lingering().endpoint_closed();
+        }
+    }
+
+    /// Tells what a left endpoint is bound to: reading a counter would drive it.
+    fn leave_users(&self) {
+        for users in &*self.users.borrow() {
+            users.leave();
         }
     }
 
