@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static struct fid_av *av;
 static struct fid_cq *cq;
 static struct fid_ep *ep[2];
 static fi_addr_t addr[2];
-static char name[512], from[4096], into[4096];
+static char name[512], from[1 << 18], into[4096];
 
 static double now(void)
 {
@@ -209,6 +210,53 @@ static int delivery_of_nothing_is_not_reported(void)
 	return i == 1 ? THERE : BROKEN;
 }
 
+static void it_never_ends(int signal)
+{
+	(void) signal;
+	_exit(THERE);
+}
+
+/* The call that reads completions does not return, or the receive does not end. */
+static int long_message_for_a_short_buffer_never_ends(void)
+{
+	struct fi_cq_tagged_entry entry;
+	int ret;
+
+	open_all("shm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	POST(fi_send(ep[0], from, 1 << 17, NULL, addr[1], &contexts[3]));
+	signal(SIGALRM, it_never_ends);
+	alarm(5);
+	while ((ret = next(&entry, 3)) == 1)
+		NEED(entry.op_context != &contexts[3]);
+	return ret == 0 ? THERE : GONE;
+}
+
+static int close_after_a_truncated_long_message_crashes(void)
+{
+	struct fi_cq_err_entry error = { 0 };
+	struct fi_cq_tagged_entry entry;
+	int i, ret, ended = 0;
+
+	open_all("tcp;ofi_rxm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	POST(fi_send(ep[0], from, 17000, NULL, addr[1], &contexts[3]));
+	while (ended < 2) {
+		ret = next(&entry, 5);
+		NEED(ret == 0);
+		if (ret < 0) {
+			NEED(fi_cq_readerr(cq, &error, 0) != 1);
+			NEED(error.err != FI_ETRUNC);
+		}
+		ended++;
+	}
+	for (i = 1; i >= 0; i--)
+		NEED(fi_close(&ep[i]->fid));
+	return GONE;
+}
+
 static int queue_for_sleeping_crashes(void)
 {
 	open_all("tcp", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_COMPLETION, FI_WAIT_FD);
@@ -225,6 +273,8 @@ static const struct {
 	{ "sockets-address-inserted-again-is-another", address_inserted_again_is_another },
 	{ "net-idle-descriptor-is-readable", idle_descriptor_is_readable },
 	{ "shm-delivery-of-nothing-is-not-reported", delivery_of_nothing_is_not_reported },
+	{ "shm-long-message-for-a-short-buffer-never-ends", long_message_for_a_short_buffer_never_ends },
+	{ "rxm-close-after-a-truncated-long-message-crashes", close_after_a_truncated_long_message_crashes },
 	{ "tcp-queue-for-sleeping-crashes", queue_for_sleeping_crashes },
 };
 

@@ -125,7 +125,7 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
         }
         here.push(provider);
         let mut add = |number: usize, name: &'static str, run: Box<dyn Fn() -> Result<(), Failed> + Send>| {
-            let known = matrix::known_fault(provider, name);
+            let known = matrix::known_fault(provider, name, library_version().major);
             if let Some(what) = known {
                 matrix::keep((number, name), provider, matrix::Outcome::Not(what));
             }

@@ -27,6 +27,7 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         ("directed_receive_takes_one_peer_or_is_refused", directed_receive_takes_one_peer_or_is_refused),
         ("source_is_the_sender_where_granted", source_is_the_sender_where_granted),
         ("long_message_is_truncated_with_an_error", long_message_is_truncated_with_an_error),
+        ("very_long_message_is_truncated_with_an_error", very_long_message_is_truncated_with_an_error),
     ]
 }
 
@@ -301,15 +302,29 @@ fn source_is_the_sender_where_granted<T: Transport>(info: &Info<T>) {
 }
 
 fn long_message_is_truncated_with_an_error<T: Transport>(info: &Info<T>) {
+    is_truncated_with_an_error(info, 48);
+}
+
+/// Of those lengths that providers move in several parts, or by asking the sender for the rest.
+fn very_long_message_is_truncated_with_an_error<T: Transport>(info: &Info<T>) {
+    for len in [17_000, 1 << 17, 1 << 20] {
+        is_truncated_with_an_error(info, len);
+    }
+}
+
+fn is_truncated_with_an_error<T: Transport>(info: &Info<T>, len: usize) {
     on_pair(info, |pair| {
         pair.warm_up();
         let received = pair.post(room(16), |buf| pair.b.tagged_recv(Source::Any, Tag(3), buf));
-        let sent = pair.post(pattern(48, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(3), buf));
+        let sent = pair.post(pattern(len, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(3), buf));
         let (buf, error) = pair.fail(received);
         assert_eq!(error.errno, Errno::ETRUNC, "{error}");
         assert_eq!(buf.len(), 16, "the buffer comes back");
         assert!(!pair.cq.error_text(&error).as_str().is_empty(), "the provider has a text for it");
-        assert!(error.overflow == 32 || error.overflow == 0, "what did not fit, where the provider says: {error:?}");
+        assert!(
+            error.overflow == len - 16 || error.overflow == 0,
+            "what did not fit, where the provider says: {error:?}"
+        );
         let _ = pair.end(sent);
         if crate::pair::is_old(info, "tcp;ofi_rxm") {
             crate::matrix::partly("nothing more arrives from a peer whose message was truncated");
