@@ -14,6 +14,7 @@ use loom_core::completion::Done;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
+use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{self, Cq, CqAttr, CqOwner};
 use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
@@ -24,7 +25,7 @@ use loom_core::objects::mr::{self, Mr, RemoteRegion};
 use loom_core::objects::msg_endpoint::{Established, MsgEndpoint};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::transport::Connected;
-use loom_core::vocabulary::{Access, EndpointAddr};
+use loom_core::vocabulary::{Access, Counted, EndpointAddr};
 
 /// The compiler whose messages are pinned.
 const PINNED: &str = "1.95.";
@@ -275,6 +276,38 @@ twins! {
             endpoint.send(peer, &memory[..]).unwrap();
         })
         .unwrap();
+    }
+
+    fn counter_dropped_while_bound() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let av = Av::open(&domain, 2).unwrap();
+        let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
+        let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
+        let endpoint = owner.endpoint(&av).counter(Counted::SEND, &counter).enable().unwrap();
+        assert!(endpoint.address().is_ok());
+        drop(endpoint);
+        drop(owner);
+        drop(counter);
+    }
+
+    fn counter_moved_while_bound() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let av = Av::open(&domain, 2).unwrap();
+        let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
+        let elsewhere = counter;
+        let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
+        core::mem::forget(owner.endpoint(&av).counter(Counted::SEND, &elsewhere).enable().unwrap());
+        assert!(owner.poll().unwrap().is_none());
+        assert_eq!(elsewhere.read(), 0);
+    }
+
+    fn counter_read_by_another_thread() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
+        std::thread::scope(|_| assert_eq!(counter.read(), 0));
     }
 
     fn queue_forgotten_out_of_scope() {

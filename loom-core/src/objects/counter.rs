@@ -5,7 +5,6 @@
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::fmt;
-use core::marker::PhantomData;
 use core::time::Duration;
 
 use heapless::Vec;
@@ -45,10 +44,8 @@ pub struct Counter<'d, T: Transport> {
     wait: WaitObj,
     users: Users,
     /// What was read last, of those that succeeded and of those that failed: all that can be told once an endpoint is left
-    /// open, which reading would drive.
+    /// open, which reading would drive. Cells keep a counter on one thread, as threading models want it: that of its endpoints.
     last: [Cell<u64>; 2],
-    /// Threading models want a counter on the thread of its endpoints.
-    on_one_thread: PhantomData<Cell<()>>,
 }
 
 impl Default for CounterAttr {
@@ -92,14 +89,7 @@ impl<'d, T: Transport> Counter<'d, T> {
         // SAFETY: the domain is open and stays so: the counter is its child.
         let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
         domain.child_opened();
-        Ok(Counter {
-            raw,
-            domain,
-            wait: attr.wait,
-            users: Users::none(),
-            last: [Cell::new(0), Cell::new(0)],
-            on_one_thread: PhantomData,
-        })
+        Ok(Counter { raw, domain, wait: attr.wait, users: Users::none(), last: [Cell::new(0), Cell::new(0)] })
     }
 
     /// How many operations have succeeded, plus what was added. libfabric's providers drive progress here; over the software
