@@ -23,7 +23,7 @@ const CUT: &str = "a message that is too long is cut, and reported as whole (`rx
 const VERY_LONG: &str = "very_long_message_is_truncated_with_an_error";
 
 /// Not run: they would fail, or never end. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
-const FAULTS: [Fault; 9] = [
+const FAULTS: [Fault; 10] = [
     Fault {
         provider: "net",
         behaviour: "a_program_may_sleep_on_the_descriptor_of_an_idle_queue",
@@ -40,6 +40,12 @@ const FAULTS: [Fault; 9] = [
     Fault { provider: "udp;ofi_rxd", behaviour: "operations_end_at_every_level", since: 1, what: NO_BYTES },
     Fault { provider: "udp;ofi_rxd", behaviour: "long_message_is_truncated_with_an_error", since: 1, what: CUT },
     Fault { provider: "udp;ofi_rxd", behaviour: VERY_LONG, since: 1, what: CUT },
+    Fault {
+        provider: "udp;ofi_rxd",
+        behaviour: "endpoints_come_and_go",
+        since: 1,
+        what: "one that comes at the address of one that has gone crashes whoever knew that (`rxd-endpoint-at-a-used-address-crashes-its-peer`)",
+    },
     Fault {
         provider: "shm",
         behaviour: VERY_LONG,
