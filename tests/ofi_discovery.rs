@@ -6,10 +6,12 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
+use loom_core::error::OpenError;
+use loom_core::objects::domain::Domain;
 use loom_core::objects::info::{Hints, Info};
 use loom_core::vocabulary::{
-    AddressFormat, Attributes, Caps, EndpointAddr, EndpointAttributes, EndpointType, MsgOrder, ParamType, Protocol,
-    ResourceMgmt, Threading, Version,
+    AddressFormat, Attributes, Caps, EndpointAddr, EndpointAttributes, EndpointType, MsgOrder, OpFlags, ParamType,
+    Protocol, ResourceMgmt, Threading, Version,
 };
 use loom_fabric::ofi::{Local, Ofi, QueryError, Shared, headers_version, library_version, params, providers};
 
@@ -105,6 +107,34 @@ fn an_order_that_is_asked_for_is_granted() {
             assert!(granted.rx.msg_order.contains(MsgOrder::SAS), "{info}");
         }
     }
+}
+
+/// A provider that takes every receive for one of several messages would write into buffers that have come back.
+#[test]
+fn default_flags_that_are_not_served_are_refused() {
+    let (mut opened, mut refused) = (0, 0);
+    for provider in ["shm", "tcp;ofi_rxm", "sockets", "udp;ofi_rxd"] {
+        let mut hints = of(provider);
+        hints.caps = Caps::MSG | Caps::MULTI_RECV;
+        for flags in [OpFlags::empty(), OpFlags::MULTI_RECV] {
+            hints.rx_attr.op_flags = flags;
+            for info in all(&hints) {
+                let granted = info.attributes().rx.op_flags.intersection(OpFlags::MULTI_RECV);
+                match Domain::open(&info) {
+                    Err(OpenError::OpFlags(flags)) => {
+                        assert_eq!(flags, granted, "{info}");
+                        refused += 1;
+                    }
+                    domain => {
+                        domain.unwrap();
+                        assert!(granted.is_empty(), "{info}");
+                        opened += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
 }
 
 #[test]

@@ -22,8 +22,8 @@
 //!
 //! # What it grants
 //!
-//! Messages, tagged messages with directed receive, RMA with 8 bytes of immediate data, sources of messages, and counters. RMA is
-//! done when the post returns, and messages of one sender keep the order they were sent in.
+//! Messages, tagged messages with directed receive, RMA with 8 bytes of immediate data, sources of messages, and counters.
+//! RMA is done when the post returns, and messages of one sender keep the order they were sent in.
 //! Not there yet: atomics, counters of what peers do, triggered operations, multi-receive, peek, and fault plans.
 //!
 //! ```

@@ -138,7 +138,8 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         let how = (needs::READ, Kind::Read, self.limits.tx_iov_limit);
-        self.post_msg(how, peer, (None, options.flags), buf, |raw, msg, total| {
+        let flags = options.flags | self.limits.tx_flags.intersection(OpFlags::FENCE);
+        self.post_msg(how, peer, (None, flags), buf, |raw, msg, total| {
             let parts = self.parts(remote)?;
             as_long(&parts, total)?;
             // SAFETY: see `post_msg`.
