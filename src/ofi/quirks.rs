@@ -24,9 +24,10 @@ fn layers(info: &RawInfo) -> impl Iterator<Item = &str> {
 ///
 /// Unless an order among RMA operations is asked for, `shm` writes to the peer's addresses without asking the peer (by
 /// cross-memory attach): with any key, to any address, and to a region that is closed already. With an order it goes
-/// through the peer's queue, where the region is looked up.
+/// through the peer's queue, where the region is looked up. (`sm2` has no RMA, and no domain for an info that asks for an
+/// order of it.)
 pub(super) fn have_keys_checked(info: &mut RawInfo) {
-    if shares_memory(info) {
+    if layers(info).any(|layer| layer == "shm") {
         info.ask_for_order(MsgOrder::WAW);
     }
 }
