@@ -2,12 +2,12 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
+mod posting;
 mod shared_memory;
 
 use std::time::{Duration, Instant};
 
-use loom_core::engine::op_table::OpKey;
-use loom_core::error::{OpenError, Rejected};
+use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
 use loom_core::objects::cq::{Cq, CqAttr};
@@ -19,10 +19,9 @@ use loom_core::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};
 
-type T = Ofi<Local>;
+use posting::{LIMIT, post};
 
-/// Every wait ends here at the latest.
-const LIMIT: Duration = Duration::from_secs(20);
+type T = Ofi<Local>;
 
 /// An info of a provider, which every libfabric of a version has.
 fn info(provider: &str, more: Caps) -> Info<T> {
@@ -32,25 +31,6 @@ fn info(provider: &str, more: Caps) -> Info<T> {
     let hints = Hints { caps, provider: Some(provider), node, listen: node.is_some(), ..Hints::default() };
     let mut infos = Ofi::<Local>::query(&hints).unwrap();
     infos.next().unwrap_or_else(|| panic!("libfabric {} has no {provider} with {caps}", library_version()))
-}
-
-/// Posts until it is taken.
-fn post(
-    cq: &Cq<'_, T, Vec<u8>>,
-    mut buf: Vec<u8>,
-    post: impl Fn(Vec<u8>) -> Result<OpKey, Rejected<Vec<u8>>>,
-) -> OpKey {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        match post(buf) {
-            Ok(key) => return key,
-            Err(rejected) => {
-                assert!(rejected.error.is_transient() && Instant::now() < deadline, "{}", rejected.error);
-                buf = rejected.buf;
-                cq.progress().unwrap();
-            }
-        }
-    }
 }
 
 fn sleeps_until_it_has_counted(provider: &str, wait: WaitObj, has_fd: bool) {

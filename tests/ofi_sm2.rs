@@ -2,12 +2,13 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
+mod posting;
 mod shared_memory;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use loom_core::engine::op_table::OpKey;
-use loom_core::error::{PostError, Rejected};
+use loom_core::error::PostError;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
@@ -18,10 +19,9 @@ use loom_core::vocabulary::{Access, Caps, Tag};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
 
-type T = Ofi<Local>;
+use posting::{LIMIT, post};
 
-/// Every wait ends here at the latest.
-const LIMIT: Duration = Duration::from_secs(20);
+type T = Ofi<Local>;
 
 /// An info of the provider, which libfabric 2 has.
 fn info(caps: Caps) -> Option<Info<T>> {
@@ -30,25 +30,6 @@ fn info(caps: Caps) -> Option<Info<T>> {
         Ok(mut infos) => infos.next(),
         Err(QueryError::NoMatch) => None,
         Err(error) => panic!("{error}"),
-    }
-}
-
-/// Posts until it is taken.
-fn post(
-    cq: &Cq<'_, T, Vec<u8>>,
-    mut buf: Vec<u8>,
-    post: impl Fn(Vec<u8>) -> Result<OpKey, Rejected<Vec<u8>>>,
-) -> OpKey {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        match post(buf) {
-            Ok(key) => return key,
-            Err(rejected) => {
-                assert!(rejected.error.is_transient() && Instant::now() < deadline, "{}", rejected.error);
-                buf = rejected.buf;
-                cq.progress().unwrap();
-            }
-        }
     }
 }
 

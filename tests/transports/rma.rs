@@ -258,7 +258,7 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         // write into the buffer, and the queue keeps it for ever.
         let read = || pair.post(room(LEN), |buf| pair.a.read(pair.to_b, &regions[1].remote(), 0, buf));
         let read = if is_old(info, "shm") {
-            println!("{}: skipped, a read of a region that is closed", info.provider());
+            crate::matrix::partly("a read of a region that is closed is never answered, and not tried");
             None
         } else {
             Some(read())

@@ -139,9 +139,9 @@ fn a_program_may_sleep_on_an_idle_queue<T: Transport>(info: &Info<T>) {
 
 fn what_was_not_opened_for_it_is_not_slept_on<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
-        assert!(matches!(pair.cq.poll_for(LIMIT), Err(CqError::CannotSleep)));
-        assert!(matches!(pair.cq.wait_fd(), Err(CqError::CannotSleep)));
-        assert!(matches!(pair.cq.may_sleep(), Err(CqError::CannotSleep)));
+        assert!(matches!(pair.cq.poll_for(LIMIT), Err(CqError::NotOpenedFor)));
+        assert!(matches!(pair.cq.wait_fd(), Err(CqError::NotOpenedFor)));
+        assert!(matches!(pair.cq.may_sleep(), Err(CqError::NotOpenedFor)));
     });
 }
 

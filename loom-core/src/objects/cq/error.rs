@@ -23,7 +23,7 @@ pub enum CqError {
     PeerEvents,
     /// The queue was not opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)), or it has two
     /// provider queues and cannot sleep on both.
-    CannotSleep,
+    NotOpenedFor,
 }
 
 impl fmt::Display for CqError {
@@ -31,7 +31,7 @@ impl fmt::Display for CqError {
         match self {
             CqError::Queue(errno) => write!(f, "the completion queue failed: {errno}"),
             CqError::UnknownKey => f.write_str("the key does not belong to an operation of this queue"),
-            CqError::CannotSleep => f.write_str("the queue was not opened for sleeping on it"),
+            CqError::NotOpenedFor => f.write_str("the queue was not opened for sleeping on it"),
             CqError::PeerEvents => f.write_str("peers' events have to be taken with poll before waiting on"),
         }
     }

@@ -19,11 +19,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// count; what is left of one is rounded up.
     ///
     /// # Errors
-    /// As [`Cq::poll`](Self::poll), and [`CqError::CannotSleep`].
+    /// As [`Cq::poll`](Self::poll), and [`CqError::NotOpenedFor`].
     #[doc(alias = "fi_cq_sread")]
     pub fn poll_for(&self, time: Duration) -> Result<Option<Completion<B>>, CqError> {
         if self.wait == WaitObj::NONE || self.rx.is_some() {
-            return Err(CqError::CannotSleep);
+            return Err(CqError::NotOpenedFor);
         }
         if let Some(completion) = self.poll()? {
             return Ok(Some(completion));
@@ -42,11 +42,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// readable nearly always (`net` 1.17).
     ///
     /// # Errors
-    /// [`CqError::CannotSleep`] if the queue was not opened with one, [`CqError::Queue`] if the provider has none.
+    /// [`CqError::NotOpenedFor`] if the queue was not opened with one, [`CqError::Queue`] if the provider has none.
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CqError> {
         if self.wait != WaitObj::FD || self.rx.is_some() {
-            return Err(CqError::CannotSleep);
+            return Err(CqError::NotOpenedFor);
         }
         // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
         unsafe { T::cq_wait_fd(&self.tx) }.map_err(CqError::Queue)
@@ -56,11 +56,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// ask again.
     ///
     /// # Errors
-    /// [`CqError::CannotSleep`] if there is none, [`CqError::Queue`] if the provider's queue failed.
+    /// [`CqError::NotOpenedFor`] if there is none, [`CqError::Queue`] if the provider's queue failed.
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, CqError> {
         if self.wait != WaitObj::FD || self.rx.is_some() {
-            return Err(CqError::CannotSleep);
+            return Err(CqError::NotOpenedFor);
         }
         if self.detour.get() {
             // Something may be kept, which no descriptor tells of.
