@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bitflags::Flags;
 use loom_core::vocabulary::{
-    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, Counted, EndpointType, Errno, EventKind,
-    FabricAddr, HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType, Progress,
-    Protocol, ResourceMgmt, Threading, TrafficClass, WaitObj,
+    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, Counted, ENDPOINT_OPTIONS, EndpointType,
+    Errno, EventKind, FabricAddr, HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType,
+    Progress, Protocol, ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
 
 /// The bindings that `build.rs` generated from the headers.
@@ -201,6 +201,15 @@ fn every_constant_has_the_headers_value() {
     all.flags::<Access>("Access", &["FI_"]);
     all.flags::<OpFlags>("OpFlags", &["FI_"]);
     all.flags::<CompletionFlags>("CompletionFlags", &["FI_"]);
+
+    for (name, number) in ENDPOINT_OPTIONS {
+        all.compare("EndpointOption", &[format!("FI_OPT_{name}")], u64::from(*number));
+    }
+    // A level, sizes that no provider has, and a structure.
+    let others = ["ENDPOINT", "SEND_BUF_SIZE", "RECV_BUF_SIZE", "TX_SIZE", "RX_SIZE", "XPU_TRIGGER"]
+        .map(|it| format!("FI_OPT_{it}"));
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    all.all_known("EndpointOption", &others, |name, _| name.starts_with("FI_OPT_") && !name.contains("EFA"));
 
     for number in 1..4096 {
         let errno = Errno::from_raw(number);

@@ -4,6 +4,7 @@ use core::fmt;
 use core::mem::MaybeUninit;
 
 use crate::engine::op_table::OpKey;
+pub use crate::engine::op_table::Piece;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
@@ -20,7 +21,7 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    const fn of(event: &Event) -> Self {
+    pub(crate) const fn of(event: &Event) -> Self {
         Transfer { flags: event.flags, len: event.len, tag: event.tag, data: event.data, source: event.source }
     }
 
@@ -114,7 +115,7 @@ impl OpError {
             errno: event.errno,
             provider_errno: event.provider_errno,
             len: event.len,
-            overflow: event.overflow,
+            overflow: event.overflow_or_place,
             flags: event.flags,
             tag: if tagged { event.tag } else { Tag(0) },
             data: if has_data { event.data } else { ImmediateData(0) },
@@ -262,9 +263,12 @@ impl fmt::Debug for RemoteEvent {
 #[derive(Debug)]
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
-pub enum Completion<B> {
+pub enum Completion<'q, B> {
     /// An operation of this side is over.
     Op(Done<B>),
+    /// A message has come into the buffer of a multi-receive
+    /// ([`Endpoint::multi_recv`](crate::objects::endpoint::Endpoint::multi_recv)).
+    Piece(Piece<'q, B>),
     /// A peer wrote to this side's memory and said so.
     Remote(RemoteEvent),
     /// An operation without a key failed: an injected message that could not be delivered.

@@ -42,6 +42,8 @@ pub enum PostError {
     },
     /// The provider does not grant this capability.
     NotGranted(Caps),
+    /// The provider grants it, and is known not to keep to memory that it is lent for it: there is an `unsafe` form.
+    NotSafe,
     /// The provider refused.
     Errno(Errno),
 }
@@ -67,6 +69,9 @@ impl From<Refusal> for PostError {
 impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            PostError::NotSafe => {
+                f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
+            }
             PostError::Full => f.write_str("as many operations are in flight as the queue was opened for"),
             PostError::Again => f.write_str("the transport is full for the moment, poll and post again"),
             PostError::UnknownPeer => f.write_str("the peer is not in the endpoint's address vector"),

@@ -10,7 +10,7 @@ use core::mem::MaybeUninit;
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::buffer::{Buffer, Lent};
-use loom_core::completion::Done;
+use loom_core::completion::{Completion, Done};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
@@ -344,6 +344,27 @@ twins! {
         })
         .unwrap();
         assert!(kept.is_some());
+    }
+
+    fn piece_kept_beyond_scope() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let len = cq::scope(&domain, CqAttr::<4>::new(), |cq: &Cq<'_, Soft<'_>, Box<[u8]>>| match cq.poll().unwrap() {
+            Some(Completion::Piece(piece)) => Some(piece.bytes().len()),
+            _ => None,
+        });
+        assert!(len.unwrap().is_none());
+    }
+
+    fn bytes_of_a_dropped_piece() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let cq: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
+        if let Some(Completion::Piece(piece)) = cq.poll().unwrap() {
+            let bytes = piece.bytes();
+            assert!(bytes.is_empty());
+            drop(piece);
+        }
     }
 
     fn endpoint_outlives_queue() {

@@ -22,13 +22,13 @@ const ATTR: NetworkAttr = NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 2, 
 type Queue<'d, 'n> = Cq<'d, Soft<'n>, Box<[u8]>>;
 
 /// Which of the queue's functions takes completions.
-type Poll = for<'d, 'n> fn(&Queue<'d, 'n>) -> Result<Option<Completion<Box<[u8]>>>, CqError>;
+type Poll = for<'q, 'd, 'n> fn(&'q Queue<'d, 'n>) -> Result<Option<Completion<'q, Box<[u8]>>>, CqError>;
 
-fn any(cq: &Queue<'_, '_>) -> Result<Option<Completion<Box<[u8]>>>, CqError> {
+fn any<'q>(cq: &'q Queue<'_, '_>) -> Result<Option<Completion<'q, Box<[u8]>>>, CqError> {
     cq.poll()
 }
 
-fn each(cq: &Queue<'_, '_>) -> Result<Option<Completion<Box<[u8]>>>, CqError> {
+fn each<'q>(cq: &'q Queue<'_, '_>) -> Result<Option<Completion<'q, Box<[u8]>>>, CqError> {
     match cq.poll_tx()? {
         None => cq.poll_rx(),
         some => Ok(some),

@@ -110,17 +110,14 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         request: &mut Option<Request>,
         bind: MsgBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
+        let (queues, counters, options) = ((bind.tx, bind.rx), bind.counters, bind.options);
+        let bound = endpoint::Bound { to: bind.eq.fid(), queues, counters, options };
         // SAFETY: the contract of callers.
-        unsafe { endpoint::open_msg(domain, info, request, bind.eq, (bind.tx, bind.rx), bind.counters) }
+        unsafe { endpoint::open_msg(domain, info, request, &bound) }
     }
 
     fn endpoint_fid(endpoint: &Endpoint<L>) -> Fid {
         event_queue::named(endpoint.raw().as_ptr().cast())
-    }
-
-    unsafe fn cm_data_size(endpoint: &Endpoint<L>) -> Result<usize, Errno> {
-        // SAFETY: the contract of callers.
-        unsafe { connection::cm_data_size(endpoint) }
     }
 
     unsafe fn connect(endpoint: &Endpoint<L>, to: &EndpointAddr, data: &[u8]) -> Result<(), Errno> {

@@ -4,13 +4,13 @@
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_void;
 use core::mem::ManuallyDrop;
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 use loom_core::transport::EndpointError;
 use loom_core::transport::connected::Fid;
-use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
+use loom_core::vocabulary::{AddressFormat, EndpointAddr, EndpointOption, Errno, OptionValue};
 
 use super::call::{done, entry};
 use super::control::{Domain, Padded, bind, close, opened, read_address, takes};
@@ -18,6 +18,7 @@ use super::endpoint::Endpoint;
 use super::event_queue::{Eq, Request, named};
 use super::info::RawInfo;
 use super::level::Handle;
+use super::option;
 use super::sys;
 
 /// A passive endpoint, raw.
@@ -98,27 +99,12 @@ pub(super) unsafe fn passive_address<L>(passive: &PassiveEndpoint<L>) -> Result<
 pub(super) unsafe fn passive_cm_data_size<L>(passive: &PassiveEndpoint<L>) -> Result<usize, Errno> {
     let raw = passive.fid.raw();
     let getopt = entry!(raw, ops => getopt);
+    let option = EndpointOption::CM_DATA_SIZE.as_raw();
     // SAFETY: the contract of callers.
-    unsafe { option_size(passive.fid.fid(), getopt) }
-}
-
-pub(super) unsafe fn cm_data_size<L>(endpoint: &Endpoint<L>) -> Result<usize, Errno> {
-    let raw = endpoint.raw();
-    let getopt = entry!(raw, ops => getopt);
-    // SAFETY: the contract of callers.
-    unsafe { option_size(raw.cast(), getopt) }
-}
-
-type GetOpt = unsafe extern "C" fn(sys::fid_t, c_int, c_int, *mut c_void, *mut usize) -> c_int;
-
-/// `fi_getopt` of `FI_OPT_CM_DATA_SIZE`, which is a `size_t`.
-unsafe fn option_size(fid: NonNull<sys::fid>, getopt: Option<GetOpt>) -> Result<usize, Errno> {
-    let Some(getopt) = getopt else { return Err(Errno::ENOSYS) };
-    let (mut size, mut len) = (0_usize, size_of::<usize>());
-    let (level, option) = (sys::FI_OPT_ENDPOINT.cast_signed(), sys::FI_OPT_CM_DATA_SIZE.cast_signed());
-    // SAFETY: the object is open (contract of callers); there is room for the option's type.
-    done(unsafe { getopt(fid.as_ptr(), level, option, (&raw mut size).cast(), &raw mut len) })?;
-    if len == size_of::<usize>() { Ok(size) } else { Err(Errno::EOTHER) }
+    match unsafe { option::get(passive.fid.fid(), getopt, option, OptionValue::Size(0)) }? {
+        OptionValue::Size(size) => Ok(size),
+        _ => Err(Errno::EOTHER),
+    }
 }
 
 /// What libfabric takes for data that goes along: it is only read.

@@ -37,6 +37,8 @@ pub struct Domain<L> {
     connections: Connections,
     /// Whether its queues and counters can be slept on.
     sleeps: bool,
+    /// Whether cancelling a multi-receive is flagged as its end only where it is.
+    flags_cancelled: bool,
 }
 
 /// An address vector, raw.
@@ -87,6 +89,10 @@ impl<L> Domain<L> {
 
     pub(super) const fn sleeps(&self) -> bool {
         self.sleeps
+    }
+
+    pub(super) const fn flags_cancelled(&self) -> bool {
+        self.flags_cancelled
     }
 }
 
@@ -189,8 +195,8 @@ pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Resul
     let fid = Handle::new(opened(code, raw)?);
     let group = quirks::shares_memory(info).then(Group::new);
     let connections = Connections::of(info);
-    let sleeps = quirks::sleeps(info);
-    Ok(Domain { fid, fabric: Handle::new(fabric), addr_format, group, connections, sleeps })
+    let (sleeps, flags_cancelled) = (quirks::sleeps(info), quirks::flags_cancelled_multi_recv(info));
+    Ok(Domain { fid, fabric: Handle::new(fabric), addr_format, group, connections, sleeps, flags_cancelled })
 }
 
 pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {

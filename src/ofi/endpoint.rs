@@ -7,16 +7,17 @@
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::{Closing, Context, EndpointError, InFlight};
-use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno};
+use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno, OptionValue};
 
 use super::call::{done, entry, errno};
-use super::control::{Av, Domain, bind, close, opened, read_address};
+use super::control::{Domain, bind, close, opened, read_address};
 use super::counter::Counter;
-use super::event_queue::{Eq, Request};
+use super::event_queue::Request;
 use super::info::RawInfo;
 use super::level::Handle;
+use super::option::endpoint_set_option;
 use super::queue::Cq;
-use super::quirks::Closable;
+use super::quirks::{Closable, takes_options_early};
 use super::sys;
 
 /// An endpoint, raw.
@@ -45,16 +46,24 @@ impl<L> Endpoint<L> {
     }
 }
 
+/// What an endpoint is bound to, and set to, before it is enabled.
+pub(super) struct Bound<'a, L> {
+    /// An address vector or an event queue.
+    pub(super) to: NonNull<sys::fid>,
+    /// Of transmits and of receives; they may be one.
+    pub(super) queues: (&'a Cq<L>, &'a Cq<L>),
+    pub(super) counters: &'a [(Counted, &'a Counter<L>)],
+    pub(super) options: &'a [(u32, OptionValue)],
+}
+
 pub(super) unsafe fn open<L>(
     domain: &Domain<L>,
     info: &RawInfo,
-    av: &Av<L>,
-    (tx, rx): (&Cq<L>, &Cq<L>),
-    counters: &[(Counted, &Counter<L>)],
+    bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let opened = || {
         // SAFETY: the contract of callers.
-        unsafe { open_bound(domain, info, || {}, av.fid(), (tx, rx), counters) }
+        unsafe { open_bound(domain, info, || {}, bound) }
     };
     match domain.group() {
         None => opened(),
@@ -77,19 +86,17 @@ pub(super) unsafe fn open_msg<L>(
     domain: &Domain<L>,
     info: &RawInfo,
     request: &mut Option<Request>,
-    eq: &Eq<L>,
-    (tx, rx): (&Cq<L>, &Cq<L>),
-    counters: &[(Counted, &Counter<L>)],
+    bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let Some(handle) = request.as_ref().map(|request| request.0) else {
         // SAFETY: the contract of callers.
-        return unsafe { open_bound(domain, info, || {}, eq.fid(), (tx, rx), counters) };
+        return unsafe { open_bound(domain, info, || {}, bound) };
     };
     let info = info.referring_to(handle).ok_or(Errno::ENOMEM)?;
     // Opened, the endpoint has taken over what the handle names, whatever becomes of it.
     let taken = || *request = None;
     // SAFETY: the contract of callers: the handle is that of a request which was not used up.
-    unsafe { open_bound(domain, &info, taken, eq.fid(), (tx, rx), counters) }
+    unsafe { open_bound(domain, &info, taken, bound) }
 }
 
 /// Opens an endpoint, calls `opened_it`, binds the endpoint and enables it.
@@ -97,9 +104,7 @@ unsafe fn open_bound<L>(
     domain: &Domain<L>,
     info: &RawInfo,
     opened_it: impl FnOnce(),
-    bound: NonNull<sys::fid>,
-    (tx, rx): (&Cq<L>, &Cq<L>),
-    counters: &[(Counted, &Counter<L>)],
+    bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => endpoint) else { return Err(Errno::ENOSYS.into()) };
@@ -114,7 +119,7 @@ unsafe fn open_bound<L>(
     };
     opened_it();
     // SAFETY: just opened; the others are open (contract of callers).
-    match unsafe { bind_and_enable(&endpoint, bound, (tx, rx), counters) } {
+    match unsafe { bind_and_enable(&endpoint, info, bound) } {
         Ok(()) => Ok(endpoint),
         Err(errno) => Err(undone(&endpoint, errno)),
     }
@@ -128,32 +133,37 @@ fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
 }
 
 /// Binds without `FI_SELECTIVE_COMPLETION`: every post except inject is answered by an event.
-unsafe fn bind_and_enable<L>(
-    endpoint: &Endpoint<L>,
-    bound: NonNull<sys::fid>,
-    (tx, rx): (&Cq<L>, &Cq<L>),
-    counters: &[(Counted, &Counter<L>)],
-) -> Result<(), Errno> {
+unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bound<'_, L>) -> Result<(), Errno> {
     let fid = endpoint.fid.fid();
     let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));
     let bind = |object, flags| {
         // SAFETY: all these objects are open (contract of callers).
         unsafe { bind(fid, object, flags) }
     };
-    bind(bound, 0)?;
+    let (tx, rx) = bound.queues;
+    bind(bound.to, 0)?;
     if tx.fid() == rx.fid() {
         bind(tx.fid(), transmit | receive)?;
     } else {
         bind(tx.fid(), transmit)?;
         bind(rx.fid(), receive)?;
     }
-    for (counted, counter) in counters {
+    for (counted, counter) in bound.counters {
         bind(counter.fid(), counted.bits())?;
+    }
+    let set_options = || {
+        // SAFETY: the contract of callers.
+        bound.options.iter().try_for_each(|(option, value)| unsafe { endpoint_set_option(endpoint, *option, *value) })
+    };
+    let early = takes_options_early(info);
+    if early {
+        set_options()?;
     }
     let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
     let enable = i32::try_from(sys::FI_ENABLE).map_err(|_| Errno::EOTHER)?;
     // SAFETY: the endpoint is open and has what it needs; the command takes no argument.
-    done(unsafe { control(fid.as_ptr(), enable, ptr::null_mut()) })
+    done(unsafe { control(fid.as_ptr(), enable, ptr::null_mut()) })?;
+    if early { Ok(()) } else { set_options() }
 }
 
 pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {

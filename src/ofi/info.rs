@@ -9,7 +9,7 @@ use loom_core::transport::Name;
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, MsgOrder};
 
 use super::query::{headers_version, library_version};
-use super::{decode, sys, text};
+use super::{decode, quirks, sys, text};
 
 /// One `fi_info`, with everything that it points to.
 ///
@@ -132,7 +132,11 @@ impl RawInfo {
 
     /// All numbers.
     pub(super) fn attributes(&self) -> Attributes {
-        decode::attributes(self)
+        let mut attributes = decode::attributes(self);
+        let untrue = quirks::untrue_caps(self);
+        attributes.caps.remove(untrue);
+        attributes.rx.caps.remove(untrue);
+        attributes
     }
 
     /// The local address, if there is one.

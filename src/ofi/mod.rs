@@ -105,6 +105,7 @@ mod level;
 mod list;
 mod neighbours;
 mod nic;
+mod option;
 mod params;
 mod post;
 mod post_msg;

@@ -29,6 +29,8 @@ pub struct Cq<L> {
     with_source: bool,
     /// Whether there is something to sleep on. Providers of 1.17 do not survive being asked to sleep where there is not.
     sleeps: bool,
+    /// See [`Domain::flags_cancelled`].
+    flags_cancelled: bool,
 }
 
 /// Entries that `fi_cq_read` wrote. `next <= end <= BATCH`; those from `next` to `end` are still to be reported.
@@ -80,7 +82,7 @@ impl Batch {
             source: FabricAddr(source),
             errno: Errno::from_raw(0),
             provider_errno: 0,
-            overflow: 0,
+            overflow_or_place: entry.buf.addr(),
         })
     }
 }
@@ -121,7 +123,8 @@ pub(super) unsafe fn open<L>(
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    Ok(Cq { fid: Handle::new(opened(code, raw)?), batch, with_source, sleeps: wait != WaitObj::NONE })
+    let (sleeps, flags_cancelled) = (wait != WaitObj::NONE, domain.flags_cancelled());
+    Ok(Cq { fid: Handle::new(opened(code, raw)?), batch, with_source, sleeps, flags_cancelled })
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
@@ -240,7 +243,13 @@ pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     let mut error = ErrorEntry::default();
     // SAFETY: the queue is open (contract of callers); there is room for an entry.
     match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
-        1 => Ok(Some(failure(&error.entry))),
+        1 => {
+            let mut event = failure(&error.entry);
+            if event.errno == Errno::ECANCELED && !cq.flags_cancelled {
+                event.flags |= CompletionFlags::MULTI_RECV;
+            }
+            Ok(Some(event))
+        }
         0 | AGAIN => Ok(None),
         code => Err(errno(code)),
     }
@@ -262,7 +271,7 @@ fn failure(entry: &sys::fi_cq_err_entry) -> Event {
         source: FabricAddr::UNSPEC,
         errno,
         provider_errno: entry.prov_errno,
-        overflow: entry.olen,
+        overflow_or_place: entry.olen,
     }
 }
 
@@ -288,7 +297,7 @@ mod tests {
             let entry = sys::fi_cq_err_entry { err, flags, olen: 7, prov_errno: -3, tag: 9, ..Default::default() };
             let event = failure(&entry);
             assert!(event.is_error());
-            assert_eq!((event.errno, event.overflow, event.provider_errno), (errno, 7, -3));
+            assert_eq!((event.errno, event.overflow_or_place, event.provider_errno), (errno, 7, -3));
             assert_eq!(event.tag, Tag(9));
         }
     }

@@ -2,8 +2,8 @@
 
 use core::ptr::NonNull;
 
-use loom_core::transport::{Closing, InFlight, Name};
-use loom_core::vocabulary::{Errno, MsgOrder, Threading, WaitObj};
+use loom_core::transport::{Closing, Conduct, InFlight, Name};
+use loom_core::vocabulary::{Caps, Errno, MsgOrder, Threading, WaitObj};
 
 use super::info::RawInfo;
 use super::neighbours::Group;
@@ -20,6 +20,12 @@ fn layers(info: &RawInfo) -> impl Iterator<Item = &str> {
     info.name(Name::Provider).unwrap_or_default().split(';')
 }
 
+/// What an info grants and its endpoints do not have: `ofi_rxd` names the first peer of its address vector as the source of
+/// everything.
+pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
+    if layers(info).any(|layer| layer == "ofi_rxd") { Caps::SOURCE } else { Caps::empty() }
+}
+
 /// Sees to it that the peer's side checks keys and bounds of RMA operations.
 ///
 /// Unless an order among RMA operations is asked for, `shm` writes to the peer's addresses without asking the peer (by
@@ -30,6 +36,34 @@ pub(super) fn have_keys_checked(info: &mut RawInfo) {
     if layers(info).any(|layer| layer == "shm") {
         info.ask_for_order(MsgOrder::WAW);
     }
+}
+
+/// Whether an endpoint's options are to be set before it is enabled: `shm` of libfabric 1 follows a null pointer then, and that
+/// of libfabric 2 does not heed what is set later.
+pub(super) fn takes_options_early(info: &RawInfo) -> bool {
+    !shares_memory(info) || library_version().major >= 2
+}
+
+/// What is not to be asked of a provider.
+///
+/// Multi-receives: only where they have been seen to be safe. `shm`, `ofi_rxm` (2.5), `ofi_rxd` and `sockets` write behind
+/// the buffer after, or with, a message that is longer than what is left; `net`, `ofi_rxm` (1.17) and `ofi_rxd` release a
+/// buffer before all of it is there, and write to one that was cancelled.
+///
+/// Directed receives of messages without tag: `net` and `tcp` take anybody's; `shm` and `ofi_rxm` of libfabric 2 crash when
+/// the peer sends and an open receive is posted, too.
+pub(super) fn conduct(info: &RawInfo) -> Conduct {
+    let two = library_version().major >= 2;
+    let is = |name| layers(info).any(|layer| layer == name);
+    let tcp_alone = layers(info).eq(["tcp"]);
+    let crashes = two && (shares_memory(info) || is("ofi_rxm"));
+    Conduct { multi_recv: two && tcp_alone, directed_recv: !crashes && !tcp_alone && !is("net") }
+}
+
+/// Whether an error entry of a multi-receive that was cancelled says that the buffer is released: elsewhere it is the end all
+/// the same, unless a message was coming in.
+pub(super) fn flags_cancelled_multi_recv(info: &RawInfo) -> bool {
+    conduct(info).multi_recv
 }
 
 /// Whether queues of a domain can be slept on. `shm` sleeps by yielding, 1.17 without an end where the queue has no endpoint

@@ -10,11 +10,11 @@ use core::ptr::NonNull;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::Nic;
 use loom_core::transport::{
-    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
+    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
     RemotePart, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
-    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch, WaitObj,
+    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 use super::control::{self, Av, Domain, Fabric, Mr};
@@ -23,9 +23,11 @@ use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
 use super::level::Level;
 use super::nic;
+use super::option;
 use super::post;
 use super::post_msg;
 use super::queue::{self, Cq};
+use super::quirks;
 
 /// The libfabric transport at a threading level: `Ofi<Local>` or `Ofi<Shared>`.
 ///
@@ -79,6 +81,10 @@ unsafe impl<L: Level> Transport for Ofi<L> {
 
     fn serves_threading(attributes: &Attributes) -> bool {
         L::is_served_by(attributes.domain.threading)
+    }
+
+    fn conduct(info: &RawInfo) -> Conduct {
+        quirks::conduct(info)
     }
 
     #[inline]
@@ -280,8 +286,10 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         info: &RawInfo,
         bind: Bindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
+        let (queues, counters, options) = ((bind.tx, bind.rx), bind.counters, bind.options);
+        let bound = endpoint::Bound { to: bind.av.fid(), queues, counters, options };
         // SAFETY: the contract of callers.
-        unsafe { endpoint::open(domain, info, bind.av, (bind.tx, bind.rx), bind.counters) }
+        unsafe { endpoint::open(domain, info, &bound) }
     }
 
     #[inline]
@@ -298,6 +306,16 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     unsafe fn endpoint_address(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
         // SAFETY: the contract of callers.
         unsafe { endpoint::address(endpoint) }
+    }
+
+    unsafe fn endpoint_option(endpoint: &Endpoint<L>, option: u32, kind: OptionValue) -> Result<OptionValue, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { option::endpoint_option(endpoint, option, kind) }
+    }
+
+    unsafe fn endpoint_set_option(endpoint: &Endpoint<L>, option: u32, value: OptionValue) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { option::endpoint_set_option(endpoint, option, value) }
     }
 
     #[inline]

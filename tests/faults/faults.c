@@ -8,6 +8,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,9 @@ static struct fid_av *av;
 static struct fid_cq *cq;
 static struct fid_ep *ep[2];
 static fi_addr_t addr[2];
-static char name[512], from[1 << 18], into[4096];
+static char name[512], from[1 << 19], into[4096];
+/* What is left at least of a multi-receive that goes on; zero for the provider's default. */
+static size_t min_multi_recv;
 
 static double now(void)
 {
@@ -49,6 +52,8 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 	struct fi_cq_attr cq_attr = { .size = 64, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait };
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE, .count = 4 };
 	int local = strcmp(provider, "shm") != 0, i;
+	/* shm 1.17 crashes if an option is set before, and providers of 2.5 do not heed it afterwards. */
+	int early = local || fi_version() >= FI_VERSION(2, 0);
 
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
@@ -71,7 +76,11 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 		NEED(fi_endpoint(domain, info, &ep[i], NULL));
 		NEED(fi_ep_bind(ep[i], &av->fid, 0));
 		NEED(fi_ep_bind(ep[i], &cq->fid, FI_TRANSMIT | FI_RECV));
+		if (min_multi_recv && early)
+			NEED(fi_setopt(&ep[i]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min_multi_recv, sizeof(size_t)));
 		NEED(fi_enable(ep[i]));
+		if (min_multi_recv && !early)
+			NEED(fi_setopt(&ep[i]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min_multi_recv, sizeof(size_t)));
 		NEED(fi_getname(&ep[i]->fid, name, &len));
 		NEED(fi_av_insert(av, name, 1, &addr[i], 0, NULL) != 1);
 	}
@@ -288,6 +297,227 @@ static int queue_for_sleeping_crashes(void)
 	return GONE;
 }
 
+static char behind[1 << 20];
+
+/* A multi-receive of so many bytes on the second endpoint. */
+static void multi_receive(size_t len)
+{
+	struct iovec iov = { behind, len };
+	struct fi_msg message = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &contexts[2] };
+
+	NEED(fi_recvmsg(ep[1], &message, FI_MULTI_RECV));
+}
+
+/* Sends so many messages, and polls for a while. */
+static void send_some(size_t len, int count)
+{
+	struct fi_cq_tagged_entry entry;
+	double end;
+
+	while (count--)
+		POST(fi_send(ep[0], from, len, NULL, addr[1], &contexts[1]));
+	for (end = now() + 0.5; now() < end;) {
+		struct fi_cq_err_entry error = { 0 };
+
+		if (fi_cq_read(cq, &entry, 1) == -FI_EAVAIL)
+			fi_cq_readerr(cq, &error, 0);
+	}
+}
+
+static size_t bytes_behind(size_t len)
+{
+	size_t i, count = 0;
+
+	for (i = len; i < sizeof(behind); i++)
+		count += behind[i] != 0;
+	return count;
+}
+
+/* A message that is longer than what is left, and one that comes after it. */
+static int multi_receive_writes_behind_its_buffer(const char *provider)
+{
+	min_multi_recv = 64;
+	open_all(provider, FI_MSG | FI_TAGGED | FI_RMA | FI_MULTI_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	memset(from, 1, sizeof(from));
+	warm_up();
+	multi_receive(4000);
+	send_some(1500, 2);
+	send_some(1200, 1);
+	send_some(100, 1);
+	return bytes_behind(4000) ? THERE : GONE;
+}
+
+static int shm_multi_receive_writes_behind_its_buffer(void)
+{
+	return multi_receive_writes_behind_its_buffer("shm");
+}
+
+static int rxm_multi_receive_writes_behind_its_buffer(void)
+{
+	return multi_receive_writes_behind_its_buffer("tcp;ofi_rxm");
+}
+
+static int rxd_multi_receive_writes_behind_its_buffer(void)
+{
+	return multi_receive_writes_behind_its_buffer("udp;ofi_rxd");
+}
+
+/* Messages that were there before it, and are too many. */
+static int sockets_multi_receive_writes_behind_its_buffer(void)
+{
+	min_multi_recv = 64;
+	open_all("sockets", FI_MSG | FI_TAGGED | FI_RMA | FI_MULTI_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	memset(from, 1, sizeof(from));
+	warm_up();
+	send_some(1000, 10);
+	multi_receive(4500);
+	send_some(1, 0);
+	return bytes_behind(4500) ? THERE : GONE;
+}
+
+/* A long message, and short ones which use the buffer up. */
+static int multi_receive_is_released_too_early(void)
+{
+	enum { LONG = 16 << 20 };
+	char *bytes = calloc(1, LONG), *room = calloc(1, LONG + 4000);
+	struct iovec iov = { room, LONG + 4000 };
+	struct fi_msg message = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &contexts[2] };
+	struct fi_cq_tagged_entry entry;
+	int i;
+
+	min_multi_recv = 1000;
+	open_all("tcp;ofi_rxm", FI_MSG | FI_TAGGED | FI_RMA | FI_MULTI_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	memset(bytes, 1, LONG);
+	warm_up();
+	NEED(fi_recvmsg(ep[1], &message, FI_MULTI_RECV));
+	POST(fi_send(ep[0], bytes, LONG, NULL, addr[1], &contexts[1]));
+	for (i = 0; i < 4; i++)
+		POST(fi_send(ep[0], from, 1000, NULL, addr[1], &contexts[1]));
+	do {
+		NEED(next(&entry, 10) != 1);
+	} while (!(entry.flags & FI_MULTI_RECV));
+	return memcmp(room, bytes, LONG) ? THERE : GONE;
+}
+
+static int multi_receive_is_written_after_it_was_cancelled(void)
+{
+	enum { LONG = 64 << 20 };
+	char *bytes = calloc(1, LONG), *room = calloc(1, LONG + 65536);
+	struct iovec iov = { room, LONG + 65536 };
+	struct fi_msg message = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &contexts[2] };
+	struct fi_cq_err_entry error = { 0 };
+	struct fi_cq_tagged_entry entry;
+	double end;
+	int ended;
+
+	open_all("net", FI_MSG | FI_TAGGED | FI_RMA | FI_MULTI_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	memset(bytes, 1, LONG);
+	warm_up();
+	NEED(fi_recvmsg(ep[1], &message, FI_MULTI_RECV));
+	POST(fi_send(ep[0], bytes, LONG, NULL, addr[1], &contexts[1]));
+	for (end = now() + 10; room[0] == 0 && now() < end;)
+		fi_cq_read(cq, NULL, 0);
+	NEED(fi_cancel(&ep[1]->fid, &contexts[2]));
+	/* The sender's may be over by now. */
+	while ((ended = next(&entry, 10)) == 1)
+		if (entry.op_context == &contexts[2])
+			return GONE;
+	NEED(ended != -1);
+	NEED(fi_cq_readerr(cq, &error, 0) != 1);
+	NEED(error.err != FI_ECANCELED);
+	if (room[LONG - 1])
+		return BROKEN;
+	for (end = now() + 10; room[LONG - 1] == 0 && now() < end;)
+		fi_cq_read(cq, &entry, 1);
+	return room[LONG - 1] ? THERE : GONE;
+}
+
+/* The second endpoint waits for a message of its own, and the first sends. */
+static int directed_receive_takes_anybodys(const char *provider)
+{
+	struct fi_cq_tagged_entry entry;
+
+	open_all(provider, FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_recv(ep[1], into, 8, NULL, addr[1], &contexts[2]));
+	POST(fi_send(ep[0], from, 8, NULL, addr[1], &contexts[1]));
+	do {
+		if (next(&entry, 2) != 1)
+			return GONE;
+	} while (entry.op_context != &contexts[2]);
+	return THERE;
+}
+
+static int net_directed_receive_takes_anybodys(void)
+{
+	return directed_receive_takes_anybodys("net");
+}
+
+static int tcp_directed_receive_takes_anybodys(void)
+{
+	return directed_receive_takes_anybodys("tcp");
+}
+
+/* One of anybody's messages, and then one of the first endpoint's. */
+static int two_receives(const char *provider, int tagged)
+{
+	struct fi_cq_tagged_entry entry;
+
+	open_all(provider, FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	if (tagged) {
+		POST(fi_trecv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[2]));
+		POST(fi_trecv(ep[1], into, 8, NULL, addr[0], 1, 0, &contexts[3]));
+		POST(fi_tsend(ep[0], from, 8, NULL, addr[1], 1, &contexts[1]));
+	} else {
+		POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+		POST(fi_recv(ep[1], into, 8, NULL, addr[0], &contexts[3]));
+		POST(fi_send(ep[0], from, 8, NULL, addr[1], &contexts[1]));
+	}
+	do {
+		NEED(next(&entry, 5) != 1);
+	} while (!(entry.flags & FI_RECV));
+	return entry.op_context == &contexts[3] ? THERE : GONE;
+}
+
+static int shm_directed_receive_crashes(void)
+{
+	return two_receives("shm", 0);
+}
+
+static int rxm_directed_receive_crashes(void)
+{
+	return two_receives("tcp;ofi_rxm", 0);
+}
+
+static int shm_directed_receive_goes_first(void)
+{
+	return two_receives("shm", 1);
+}
+
+static int rxm_directed_receive_goes_first(void)
+{
+	return two_receives("tcp;ofi_rxm", 1);
+}
+
+/* The second endpoint sends, and not the first. */
+static int source_is_always_the_first(void)
+{
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t source = FI_ADDR_NOTAVAIL;
+	double end = now() + 20;
+
+	open_all("udp;ofi_rxd", FI_MSG | FI_SOURCE, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	POST(fi_recv(ep[0], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	POST(fi_send(ep[1], from, 8, NULL, addr[0], &contexts[1]));
+	entry.op_context = NULL;
+	while (entry.op_context != &contexts[2] && now() < end)
+		if (fi_cq_readfrom(cq, &entry, 1, &source) < 1)
+			entry.op_context = NULL;
+	NEED(entry.op_context != &contexts[2]);
+	return source == addr[0] ? THERE : GONE;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -302,6 +532,19 @@ static const struct {
 	{ "rxm-close-after-a-truncated-long-message-crashes", close_after_a_truncated_long_message_crashes },
 	{ "rxd-endpoint-at-a-used-address-crashes-its-peer", endpoint_at_a_used_address_crashes_its_peer },
 	{ "tcp-queue-for-sleeping-crashes", queue_for_sleeping_crashes },
+	{ "shm-multi-receive-writes-behind-its-buffer", shm_multi_receive_writes_behind_its_buffer },
+	{ "rxm-multi-receive-writes-behind-its-buffer", rxm_multi_receive_writes_behind_its_buffer },
+	{ "rxd-multi-receive-writes-behind-its-buffer", rxd_multi_receive_writes_behind_its_buffer },
+	{ "sockets-multi-receive-writes-behind-its-buffer", sockets_multi_receive_writes_behind_its_buffer },
+	{ "rxm-multi-receive-is-released-too-early", multi_receive_is_released_too_early },
+	{ "net-multi-receive-is-written-after-it-was-cancelled", multi_receive_is_written_after_it_was_cancelled },
+	{ "rxd-source-is-always-the-first", source_is_always_the_first },
+	{ "net-directed-receive-takes-anybodys", net_directed_receive_takes_anybodys },
+	{ "tcp-directed-receive-takes-anybodys", tcp_directed_receive_takes_anybodys },
+	{ "shm-directed-receive-crashes", shm_directed_receive_crashes },
+	{ "rxm-directed-receive-crashes", rxm_directed_receive_crashes },
+	{ "shm-directed-receive-goes-before-older-ones", shm_directed_receive_goes_first },
+	{ "rxm-directed-receive-goes-before-older-ones", rxm_directed_receive_goes_first },
 };
 
 int main(int count, char **arguments)

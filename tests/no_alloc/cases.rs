@@ -13,6 +13,8 @@ pub enum Kind {
     Truncated {
         tagged: bool,
     },
+    /// A buffer that two messages fill.
+    MultiReceive,
     Read,
     Write {
         data: bool,
@@ -148,6 +150,7 @@ pub const CASES: &[Case] = &[
     short(Kind::Message(MESSAGE.msg())),
     short(Kind::Message(TAGGED.msg().data())),
     long(Kind::Message(TAGGED.msg())),
+    short(Kind::MultiReceive),
     short(Kind::Read),
     long(Kind::Read),
     short(Kind::Write { data: false, inject: false }),
@@ -180,10 +183,15 @@ impl Case {
             _ => false,
         };
         let directed = matches!(self.kind, Kind::Message(message) if message.directed);
+        let plain = matches!(self.kind, Kind::Message(message) if !message.tagged);
         if inject && info.attributes().tx.inject_size < self.size {
             Some("longer than what can be injected")
         } else if directed && !info.caps().contains(Caps::DIRECTED_RECV) {
             Some("directed receive is not granted")
+        } else if directed && plain && !T::conduct(info.raw()).directed_recv {
+            Some("directed receive of messages without tag is refused")
+        } else if self.kind == Kind::MultiReceive && !info.caps().contains(Caps::MULTI_RECV) {
+            Some("multi-receive is not granted")
         } else if matches!(self.kind, Kind::CancelSend { .. }) && !facts.cancels_sends {
             Some("this provider cancels receives only")
         } else {
@@ -210,6 +218,7 @@ impl fmt::Display for Case {
             }
             Kind::Truncated { tagged: false } => "message truncated".into(),
             Kind::Truncated { tagged: true } => "tagged truncated".into(),
+            Kind::MultiReceive => "multi-receive of two".into(),
             Kind::Read => "RMA read".into(),
             Kind::Write { data, inject } => {
                 format!("RMA{} write{}", if inject { " inject" } else { "" }, if data { " data" } else { "" })

@@ -174,7 +174,7 @@ mod libfabric {
         let before = tally.passed + tally.failed;
         for (name, node, rounds, long_rounds) in PROVIDERS {
             let hints = Hints {
-                caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::SOURCE | Caps::DIRECTED_RECV,
+                caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::SOURCE | Caps::DIRECTED_RECV | Caps::MULTI_RECV,
                 provider: Some(name),
                 endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
                 node,

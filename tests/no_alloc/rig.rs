@@ -7,7 +7,7 @@ use loom_core::objects::cq::Cq;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::transport::Transport;
-use loom_core::vocabulary::Counted;
+use loom_core::vocabulary::{Caps, Counted, EndpointOption};
 
 use crate::failure::Failure;
 
@@ -39,7 +39,12 @@ impl<'q, 'd, 'b, T: Transport> Rig<'q, 'd, 'b, T> {
     ) -> Result<Self, Failure> {
         let everything = Counted::SEND | Counted::RECV | Counted::READ | Counted::WRITE;
         let a = cq_a.endpoint(av).counter(everything, counter).enable()?;
-        let b = cq_b.endpoint(av).enable()?;
+        let b = cq_b.endpoint(av);
+        let b = match cq_b.domain().info().caps().contains(Caps::MULTI_RECV) {
+            true => b.option(EndpointOption::MIN_MULTI_RECV, 1),
+            false => b,
+        };
+        let b = b.enable()?;
         let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
         Ok(Rig {
             a: Side { cq: cq_a, endpoint: a, other: to_b },

@@ -1,5 +1,7 @@
 //! One round of each kind of operation.
 
+#![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
+
 use std::time::{Duration, Instant};
 
 use loom_core::completion::{Completion, Done, OpError, Transfer};
@@ -27,11 +29,13 @@ struct Flight<'b> {
     key: Option<OpKey>,
     done: Option<Done<Buffer<'b>>>,
     told: Option<ImmediateData>,
+    /// Of a multi-receive: what each of its pieces has to be, and how many have come.
+    pieces: Option<(Payload, u32)>,
 }
 
 impl<'b> Flight<'b> {
     const fn new() -> Self {
-        Flight { key: None, done: None, told: None }
+        Flight { key: None, done: None, told: None, pieces: None }
     }
 
     /// Looks once whether anything has come.
@@ -52,6 +56,13 @@ impl<'b> Flight<'b> {
                 self.told = event.data();
                 Ok(())
             }
+            Some(Completion::Piece(piece)) if Some(piece.key()) == self.key => match &mut self.pieces {
+                Some((payload, count)) if payload.is_in(piece.bytes()) => {
+                    *count += 1;
+                    Ok(())
+                }
+                _ => Err(Failure::Wrong("a piece is not what was sent")),
+            },
             Some(Completion::Unclaimed(error)) => Err(Failure::Operation(error)),
             Some(_) => Err(Failure::Wrong("a completion of something else")),
         }
@@ -247,6 +258,29 @@ impl<'b, T: Transport> Round<'_, '_, '_, 'b, T> {
         }
     }
 
+    /// Two messages, which use the buffer up.
+    fn multi_receive(&mut self, payload: Payload, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+        let into = take(&mut buffers.into)?;
+        let mut half = take(&mut buffers.half)?;
+        payload.erase(into);
+        payload.write(half);
+        self.b.pieces = Some((payload, 0));
+        let Side { endpoint, .. } = &self.rig.b;
+        // SAFETY: one peer sends what fits, and it is not cancelled.
+        let key = self.post(into, |into| unsafe { endpoint.multi_recv_trusting(Source::Any, into) })?;
+        self.b.key = Some(key);
+        for count in 1..=2 {
+            let Side { endpoint, other, .. } = &self.rig.a;
+            self.a.key = Some(self.post(half, |half| endpoint.send(*other, half))?);
+            self.until("a piece", |a, b| Ok(a.is_over() && b.pieces.is_some_and(|(_, seen)| seen == count)))?;
+            half = self.a.succeed()?.0;
+        }
+        self.until("the end of a multi-receive", |_, b| Ok(b.is_over()))?;
+        buffers.half = Some(half);
+        buffers.into = Some(self.b.succeed()?.0);
+        Ok(())
+    }
+
     fn read(&mut self, payload: Payload, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         payload.write(&mut buffers.scratch);
         self.rig.region.window().copy_from(0, &buffers.scratch).map_err(|_| Failure::Wrong("window"))?;
@@ -370,6 +404,7 @@ pub fn round<'b, T: Transport>(
     match kind {
         Kind::Message(message) => round.message(message, payload, buffers),
         Kind::Truncated { tagged } => round.truncated(tagged, payload, buffers),
+        Kind::MultiReceive => round.multi_receive(payload, buffers),
         Kind::Read => round.read(payload, buffers),
         Kind::Write { data, inject } => round.write(data, inject, payload, buffers),
         Kind::CancelReceive => round.cancel_receive(buffers),

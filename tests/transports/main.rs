@@ -9,6 +9,7 @@ mod counters;
 mod lifecycle;
 mod matrix;
 mod messages;
+mod multi;
 mod pair;
 mod pieces;
 mod rma;
@@ -38,6 +39,7 @@ fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         messages::cases(),
         rma::cases(),
         pieces::cases(),
+        multi::cases(),
         counters::cases(),
         waiting::cases(),
         sleeping::cases(),
@@ -55,7 +57,12 @@ where
 }
 
 /// What the tests look at; a transport that lacks one says so.
-const INTERESTING: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::DIRECTED_RECV).union(Caps::SOURCE);
+const INTERESTING: Caps = Caps::MSG
+    .union(Caps::TAGGED)
+    .union(Caps::RMA)
+    .union(Caps::MULTI_RECV)
+    .union(Caps::DIRECTED_RECV)
+    .union(Caps::SOURCE);
 
 fn describe<T: Transport>(name: &str, info: &Info<T>) {
     let lacks = INTERESTING.difference(info.caps());

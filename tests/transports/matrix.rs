@@ -21,9 +21,15 @@ const NO_BYTES: &str = "a read of no bytes never ends (`rxd-read-of-no-bytes-nev
 
 const CUT: &str = "a message that is too long is cut, and reported as whole (`rxd-truncated-message-is-whole`)";
 const VERY_LONG: &str = "very_long_message_is_truncated_with_an_error";
+const LINE: &str = "directed_receives_stand_in_line_with_the_others";
+/// The programs in C have the provider's name before it.
+const DIRECTED_FIRST: &str =
+    "it goes before older ones of anybody's messages (`…-directed-receive-goes-before-older-ones`)";
 
 /// Not run: they would fail, or never end. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 12] = [
+    Fault { provider: "shm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
+    Fault { provider: "tcp;ofi_rxm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault {
         provider: "net",
         behaviour: "a_program_may_sleep_on_the_descriptor_of_an_idle_queue",

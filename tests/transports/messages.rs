@@ -1,13 +1,13 @@
 //! Messages and tagged messages.
 
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, Errno, ImmediateData, Tag, TagMatch};
 
 use crate::Case;
-use crate::pair::{SIZES, insist, on_pair, pattern, room};
+use crate::pair::{Bytes, SIZES, insist, on_pair, pattern, room};
 
 pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
     vec![
@@ -25,6 +25,11 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         ("injected_bytes_can_be_reused_at_once", injected_bytes_can_be_reused_at_once),
         ("too_long_to_inject_is_refused", too_long_to_inject_is_refused),
         ("directed_receive_takes_one_peer_or_is_refused", directed_receive_takes_one_peer_or_is_refused),
+        ("directed_receives_stand_in_line_with_the_others", directed_receives_stand_in_line_with_the_others),
+        (
+            "plain_directed_receives_stand_in_line_with_the_others",
+            plain_directed_receives_stand_in_line_with_the_others,
+        ),
         ("source_is_the_sender_where_granted", source_is_the_sender_where_granted),
         ("long_message_is_truncated_with_an_error", long_message_is_truncated_with_an_error),
         ("very_long_message_is_truncated_with_an_error", very_long_message_is_truncated_with_an_error),
@@ -285,19 +290,67 @@ fn directed_receive_takes_one_peer_or_is_refused<T: Transport>(info: &Info<T>) {
     });
 }
 
+fn directed_receives_stand_in_line_with_the_others<T: Transport>(info: &Info<T>) {
+    directed_among_others(info, true);
+}
+
+fn plain_directed_receives_stand_in_line_with_the_others<T: Transport>(info: &Info<T>) {
+    directed_among_others(info, false);
+}
+
+fn directed_among_others<T: Transport>(info: &Info<T>, tagged: bool) {
+    on_pair(info, |pair| {
+        if !info.caps().contains(Caps::DIRECTED_RECV) || !(tagged || T::conduct(info.raw()).directed_recv) {
+            crate::matrix::not_granted();
+            let rejected = pair.b.recv(pair.to_a.into(), room(8)).expect_err("it is not granted");
+            assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(Caps::DIRECTED_RECV), room(8)));
+            return;
+        }
+        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
+        let receive = |from| {
+            pair.post(
+                room(8),
+                |buf| {
+                    if tagged { pair.b.tagged_recv(from, Tag(1), buf) } else { pair.b.recv(from, buf) }
+                },
+            )
+        };
+        let send = |endpoint: &Endpoint<'_, '_, T, Bytes>, seed| {
+            pair.post(pattern(8, seed), |buf| {
+                if tagged { endpoint.tagged_send(pair.to_b, Tag(1), buf) } else { endpoint.send(pair.to_b, buf) }
+            })
+        };
+        let [from_c, open, from_a] = [to_c.into(), Source::Any, pair.to_a.into()].map(receive);
+        let first = send(&pair.a, 1);
+        assert_eq!(pair.finish(open).0, pattern(8, 1), "the oldest that accepts it");
+        let second = send(&pair.a, 2);
+        assert_eq!(pair.finish(from_a).0, pattern(8, 2));
+        let third = send(&c, 3);
+        assert_eq!(pair.finish(from_c).0, pattern(8, 3));
+        for key in [first, second, third] {
+            pair.finish(key);
+        }
+    });
+}
+
 fn source_is_the_sender_where_granted<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
-        let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
-        let sent = pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf));
-        let source = pair.finish(received).1.source();
-        if info.caps().contains(Caps::SOURCE) {
-            let source = source.expect("the provider grants sources");
-            assert_eq!(pair.av.peer(source), Some(pair.to_a));
-        } else {
-            crate::matrix::not_granted();
-            assert_eq!(source, None);
+        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
+        for (endpoint, peer) in [(&pair.a, pair.to_a), (&c, to_c), (&pair.a, pair.to_a)] {
+            let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+            let sent = pair.post(pattern(8, 1), |buf| endpoint.send(pair.to_b, buf));
+            let source = pair.finish(received).1.source();
+            if info.caps().contains(Caps::SOURCE) {
+                let source = source.expect("the provider grants sources");
+                assert_eq!(pair.av.peer(source), Some(peer));
+            } else {
+                crate::matrix::not_granted();
+                assert_eq!(source, None);
+            }
+            pair.finish(sent);
         }
-        pair.finish(sent);
     });
 }
 

@@ -165,8 +165,10 @@ fn objects_that_cannot_be_slept_on_are_refused<T: Transport>(info: &Info<T>) {
 
 /// Two threads answer each other, and sleep until the other's message is there. A sleeper that nobody wakes up sleeps for
 /// the whole `LIMIT`.
-fn on_two_sleepers<T: Transport>(info: &Info<T>, sleep: fn(&Cq<'_, T, Bytes>) -> Option<Completion<Bytes>>)
-where
+fn on_two_sleepers<T: Transport>(
+    info: &Info<T>,
+    sleep: for<'q> fn(&'q Cq<'_, T, Bytes>) -> Option<Completion<'q, Bytes>>,
+) where
     Domain<T>: Sync,
 {
     const ROUNDS: usize = 100;

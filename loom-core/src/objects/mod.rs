@@ -6,6 +6,7 @@ pub mod cq;
 pub mod deadline;
 pub mod domain;
 pub mod endpoint;
+mod endpoint_options;
 pub mod eq;
 pub mod info;
 mod lingering;

@@ -62,6 +62,7 @@ mod list;
 #[cfg(all(test, loom_model))]
 mod model;
 mod msg;
+mod multi;
 mod network;
 mod port;
 mod query;

@@ -9,6 +9,7 @@ use super::cell::{MessageCell, Revocations, State};
 use super::chain::Chain;
 use super::counter::{Counters, SoftCounter};
 use super::list::{Inbox, NIL, Returns};
+use super::multi::MIN_LEFT;
 use super::network::Net;
 use super::queue::Queue;
 use super::receive::{KINDS, Receive};
@@ -49,6 +50,8 @@ pub(super) struct Own {
     pub(super) tx: Cell<Option<NonNull<Queue>>>,
     pub(super) rx: Cell<Option<NonNull<Queue>>>,
     pub(super) counters: Counters,
+    /// The bytes that are left at least of multi-receives that go on.
+    pub(super) min_left: Cell<usize>,
     /// The next port in the circle of the transmit queue and of the receive queue; if they are one, in the former.
     next_on_tx: Cell<u16>,
     next_on_rx: Cell<u16>,
@@ -88,6 +91,7 @@ impl Port {
                 tx: Cell::new(None),
                 rx: Cell::new(None),
                 counters: Counters::none(),
+                min_left: Cell::new(MIN_LEFT),
                 next_on_tx: Cell::new(NO_PORT),
                 next_on_rx: Cell::new(NO_PORT),
                 turn: Cell::new(0),
@@ -188,6 +192,7 @@ impl Net {
         own.tx.set(Some(tx));
         own.rx.set(Some(rx));
         own.counters.bind(counters);
+        own.min_left.set(MIN_LEFT);
         self.join_circle(port, own.tx());
         if tx != rx {
             self.join_circle(port, own.rx());
@@ -389,10 +394,12 @@ impl Net {
             let (mut before, mut at) = (NIL, posted.first());
             while at != NIL {
                 let receive = own.receive(at);
-                if receive.want.get().context == context {
+                let want = receive.want.get();
+                if want.context == context {
                     posted.remove(before, at, |at| &own.receive(at).next);
                     own.free_receive(at);
-                    own.end_receive(Event::failure(context, kind | CompletionFlags::RECV, Errno::ECANCELED));
+                    let multi = if want.is_multi() { CompletionFlags::MULTI_RECV } else { CompletionFlags::empty() };
+                    own.end_receive(Event::failure(context, kind | CompletionFlags::RECV | multi, Errno::ECANCELED));
                     return;
                 }
                 (before, at) = (at, receive.next.get());

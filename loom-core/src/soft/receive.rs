@@ -24,11 +24,19 @@ pub(super) struct Want {
     pub(super) ptr: *mut u8,
     pub(super) len: usize,
     pub(super) context: u64,
+    /// Of a multi-receive: the bytes that are left at least, if it goes on; never zero then. Zero for one message.
+    pub(super) min_left: usize,
 }
 
 impl Want {
+    /// Whether it takes one message after the other.
     #[inline]
-    fn accepts(&self, message: &Message) -> bool {
+    pub(super) const fn is_multi(&self) -> bool {
+        self.min_left != 0
+    }
+
+    #[inline]
+    pub(super) fn accepts(&self, message: &Message) -> bool {
         self.tag.accepts(Tag(message.tag.get()))
             && (self.from == FabricAddr::UNSPEC.0 || self.from == message.from.get())
     }
@@ -44,7 +52,7 @@ pub(super) struct Receive {
 
 impl Receive {
     pub(super) fn new(next: u32) -> Self {
-        let want = Want { from: 0, tag: TagMatch::any(), ptr: ptr::null_mut(), len: 0, context: 0 };
+        let want = Want { from: 0, tag: TagMatch::any(), ptr: ptr::null_mut(), len: 0, context: 0, min_left: 0 };
         Receive { want: Cell::new(want), next: Cell::new(next) }
     }
 }
@@ -54,7 +62,7 @@ pub(super) const KINDS: [CompletionFlags; 2] = [CompletionFlags::MSG, Completion
 
 /// Which of the lists is that of a message or receive with such flags.
 #[inline]
-const fn list_of(flags: CompletionFlags) -> usize {
+pub(super) const fn list_of(flags: CompletionFlags) -> usize {
     flags.contains(CompletionFlags::TAGGED) as usize
 }
 
@@ -63,7 +71,7 @@ const fn list_of(flags: CompletionFlags) -> usize {
 fn truncated(mut event: Event, overflow: usize) -> Event {
     event.errno = Errno::ETRUNC;
     event.provider_errno = Errno::ETRUNC.as_raw();
-    event.overflow = overflow;
+    event.overflow_or_place = overflow;
     event
 }
 
@@ -77,6 +85,10 @@ impl Net {
         let own = port.own();
         if !own.rx().reserve() {
             return Err(Refusal::Again);
+        }
+        if want.is_multi() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.post_multi_receive(own, want) };
         }
         // SAFETY: the caller's promise.
         if own.unexpected[list_of(kind)].first() != NIL && unsafe { self.take_unexpected(own, kind, want) } {
@@ -108,7 +120,7 @@ impl Net {
             if want.accepts(&head.message) {
                 unexpected.remove(before, at, |at| &self.cell(at).next);
                 // SAFETY: the caller's promise.
-                if unsafe { self.hand_over(own, head, &want) } {
+                if unsafe { self.hand_over(head, &want, |event| own.end_receive(event)) } {
                     return true;
                 }
             } else {
@@ -133,8 +145,17 @@ impl Net {
             let receive = own.receive(at);
             let want = receive.want.get();
             if want.accepts(&head.message) {
+                if want.is_multi() {
+                    let Some(nth) = Self::admit(own, head, receive) else { return false };
+                    // SAFETY: as below.
+                    if unsafe { self.hand_on(own, head, receive, nth) } {
+                        posted.remove(before, at, |at| &own.receive(at).next);
+                        own.free_receive(at);
+                    }
+                    return true;
+                }
                 // SAFETY: the receive is posted, so its memory is still lent.
-                if unsafe { self.hand_over(own, head, &want) } {
+                if unsafe { self.hand_over(head, &want, |event| own.end_receive(event)) } {
                     posted.remove(before, at, |at| &own.receive(at).next);
                     own.free_receive(at);
                 }
@@ -172,13 +193,13 @@ impl Net {
         }
     }
 
-    /// Copies a message to where a receive wants it, reports it and returns the cell. `false` if its sender had
-    /// revoked it; the cell is returned all the same.
+    /// Copies a message to where a receive wants it, reports its event to `end` and returns the cell. `false` if its sender
+    /// had revoked it; the cell is returned all the same.
     ///
     /// # Safety
     /// `want` is valid for writes.
     #[inline(always)]
-    unsafe fn hand_over(&self, own: &Own, head: &MessageCell, want: &Want) -> bool {
+    pub(super) unsafe fn hand_over(&self, head: &MessageCell, want: &Want, end: impl FnOnce(Event)) -> bool {
         let offered = !head.is(State::Eager);
         if offered && !head.claim(State::Copying) {
             self.return_cell(head);
@@ -195,9 +216,9 @@ impl Net {
         event.data = ImmediateData(message.data.get());
         event.source = FabricAddr(message.from.get());
         if message.len.get() > want.len {
-            own.end_receive(truncated(event, message.len.get() - want.len));
+            end(truncated(event, message.len.get() - want.len));
         } else {
-            own.end_receive(event);
+            end(event);
         }
         if offered {
             head.finish();

@@ -22,12 +22,12 @@ use super::sync::Ordering;
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::transport::{
-    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
+    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
     RemotePart, RmaTarget, Transport,
 };
 use crate::vocabulary::{
-    Access, Attributes, CompletionFlags, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch,
-    WaitObj,
+    Access, Attributes, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, ImmediateData, MemoryKey,
+    OpFlags, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 /// The software transport over a [`Network`](super::Network).
@@ -142,6 +142,10 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     fn serves_threading(_: &Attributes) -> bool {
         true
+    }
+
+    fn conduct(_: &Self::Info) -> Conduct {
+        Conduct::GOOD
     }
 
     unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno> {
@@ -338,7 +342,15 @@ unsafe impl<'n> Transport for Soft<'n> {
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
         // thread uses all of them.
         let port = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue, bind.counters) }?;
-        Ok(SoftEndpoint { net, port })
+        let endpoint = SoftEndpoint { net, port };
+        for (option, value) in bind.options {
+            // SAFETY: just opened.
+            if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
+                net.close_port(port);
+                return Err(errno.into());
+            }
+        }
+        Ok(endpoint)
     }
 
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: InFlight) -> Result<Closing, Errno> {
@@ -351,6 +363,24 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     unsafe fn endpoint_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno> {
         write_address(endpoint.net.identity, endpoint.port.own().addr.get())
+    }
+
+    unsafe fn endpoint_option(endpoint: &Self::Endpoint, option: u32, _: OptionValue) -> Result<OptionValue, Errno> {
+        if option != EndpointOption::MIN_MULTI_RECV.as_raw() {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        Ok(endpoint.port.own().min_left.get().into())
+    }
+
+    unsafe fn endpoint_set_option(endpoint: &Self::Endpoint, option: u32, value: OptionValue) -> Result<(), Errno> {
+        match value {
+            // A buffer of which nothing is left does not go on.
+            OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
+                endpoint.port.own().min_left.set(size.max(1));
+                Ok(())
+            }
+            _ => Err(Errno::ENOPROTOOPT),
+        }
     }
 
     unsafe fn cancel(endpoint: &Self::Endpoint, context: Context) -> Result<(), Errno> {
@@ -398,6 +428,7 @@ unsafe impl<'n> Transport for Soft<'n> {
             ptr: lent.ptr().as_ptr(),
             len: lent.len(),
             context: context.addr(),
+            min_left: 0,
         };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want) }
@@ -446,7 +477,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
-        let want = Want { from: from.0, tag, ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr() };
+        let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
+        let want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want) }
     }
@@ -486,8 +518,12 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        // SAFETY: the caller's contract.
-        unsafe { Self::recv(endpoint, msg.address, piece(msg)?, msg.context) }
+        let lent = piece(msg)?;
+        let min_left = if msg.flags.contains(OpFlags::MULTI_RECV) { endpoint.port.own().min_left.get() } else { 0 };
+        let (from, tag, ptr, len) = (msg.address.0, TagMatch::any(), lent.ptr().as_ptr(), lent.len());
+        let want = Want { from, tag, ptr, len, context: msg.context.addr(), min_left };
+        // SAFETY: the caller's contract: what is lent stays until its last event or the endpoint's close.
+        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want) }
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {

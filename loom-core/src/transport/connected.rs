@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use super::{EndpointError, Transport};
-use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, WaitObj};
+use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, OptionValue, WaitObj};
 
 /// Tells an open object from every other one that is open: what an event is about. The address of its `struct fid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -209,11 +209,6 @@ pub unsafe trait Connected: Transport {
     ) -> Result<Self::Endpoint, EndpointError>;
     /// What its events name.
     fn endpoint_fid(endpoint: &Self::Endpoint) -> Fid;
-    /// How many bytes connecting and accepting carry (`FI_OPT_CM_DATA_SIZE`).
-    ///
-    /// # Safety
-    /// The contract of callers.
-    unsafe fn cm_data_size(endpoint: &Self::Endpoint) -> Result<usize, Errno>;
     /// `fi_connect`
     ///
     /// # Safety
@@ -247,4 +242,6 @@ pub struct MsgBindings<'a, T: Connected> {
     pub eq: &'a T::Eq,
     /// What counts its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
+    /// Options that are set before it is enabled, by number.
+    pub options: &'a [(u32, OptionValue)],
 }

@@ -63,8 +63,11 @@ pub struct Event {
     pub len: usize,
     /// The tag, if `flags` has `TAGGED` and `RECV`; else anything.
     pub tag: Tag,
-    /// Bytes of the message that did not fit into the receive buffer.
-    pub overflow: usize,
+    /// Of a failed receive, bytes of the message that did not fit into the buffer; of a message in a multi-receive buffer, the
+    /// address of its first byte; else anything.
+    #[doc(alias = "olen")]
+    #[doc(alias = "buf")]
+    pub overflow_or_place: usize,
     /// Immediate data, if `flags` has `REMOTE_CQ_DATA`; else anything.
     pub data: ImmediateData,
     /// Zero for success.
@@ -89,7 +92,7 @@ impl Event {
             source: FabricAddr::UNSPEC,
             errno: Errno::from_raw(0),
             provider_errno: 0,
-            overflow: 0,
+            overflow_or_place: 0,
         }
     }
 

@@ -17,12 +17,13 @@ use core::ptr::NonNull;
 pub use self::connected::Connected;
 pub use self::event::{Context, Event};
 pub use self::terms::{
-    Bindings, Closing, CounterAttr, CounterWait, EndpointError, InFlight, Msg, Name, Refusal, RemotePart, RmaTarget,
+    Bindings, Closing, Conduct, CounterAttr, CounterWait, EndpointError, InFlight, Msg, Name, Refusal, RemotePart,
+    RmaTarget,
 };
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::vocabulary::{
-    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, Tag, TagMatch, WaitObj,
+    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 /// A network layer underneath the safe objects.
@@ -62,6 +63,10 @@ use crate::vocabulary::{
 ///   endpoints already closed, and values never posted, may be reported: callers recognise them);
 /// - a successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent, and `len`
 ///   never exceeds what was lent;
+/// - a receive that was posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV) is reported once for each message, whose bytes have been initialised
+///   where the event says, and are not touched again; with the event that has
+///   [`CompletionFlags::MULTI_RECV`](crate::vocabulary::CompletionFlags::MULTI_RECV) nothing of what was lent is touched any
+///   more. All this where its [`Conduct`] says so, or else if its caller has seen to it;
 /// - no pointer into a caller's storage is kept, except to what a post lent and to what `cq_open` was given;
 /// - no function unwinds.
 pub unsafe trait Transport: Sized {
@@ -104,6 +109,9 @@ pub unsafe trait Transport: Sized {
     fn nic(info: &Self::Info) -> Option<Nic<'_>>;
     /// Whether a domain opened from this info is serialised as this transport type needs.
     fn serves_threading(attributes: &Attributes) -> bool;
+
+    /// What is not to be asked of endpoints that are opened from this info, though it grants it.
+    fn conduct(info: &Self::Info) -> Conduct;
 
     /// `fi_fabric`
     ///
@@ -334,6 +342,16 @@ pub unsafe trait Transport: Sized {
     /// # Safety
     /// The contract of callers.
     unsafe fn endpoint_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno>;
+    /// `fi_getopt`: the value of an option of this number, which has the type of `kind`.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn endpoint_option(endpoint: &Self::Endpoint, option: u32, kind: OptionValue) -> Result<OptionValue, Errno>;
+    /// `fi_setopt`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn endpoint_set_option(endpoint: &Self::Endpoint, option: u32, value: OptionValue) -> Result<(), Errno>;
     /// `fi_cancel`: asks for the operation to end. Its event still comes.
     ///
     /// # Safety

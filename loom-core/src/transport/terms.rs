@@ -2,7 +2,9 @@
 
 use super::{Context, Transport};
 use crate::buffer::Lent;
-use crate::vocabulary::{Counted, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, RemoteAddr, WaitObj};
+use crate::vocabulary::{
+    Counted, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, RemoteAddr, WaitObj,
+};
 
 /// Why a transport did not take a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +87,20 @@ pub struct RemotePart {
     pub key: MemoryKey,
 }
 
+/// How a provider behaves where its info grants something that it is known not to do as the man pages say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conduct {
+    /// Multi-receives stay within their buffer whatever peers send, and it is released when nobody writes to it any more.
+    pub multi_recv: bool,
+    /// Directed receives of messages without tag take those of one peer only, and do not harm the others.
+    pub directed_recv: bool,
+}
+
+impl Conduct {
+    /// All as it should be.
+    pub const GOOD: Conduct = Conduct { multi_recv: true, directed_recv: true };
+}
+
 /// An operation with several pieces and with flags.
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_msg")]
@@ -114,6 +130,8 @@ pub struct Bindings<'a, T: Transport> {
     pub av: &'a T::Av,
     /// What counts its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
+    /// Options that are set before it is enabled, by number.
+    pub options: &'a [(u32, OptionValue)],
 }
 
 /// How a counter is opened.

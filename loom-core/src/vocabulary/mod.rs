@@ -22,6 +22,7 @@
 mod attributes;
 mod cm_data;
 mod endpoint_addr;
+mod endpoint_option;
 mod enumerations;
 mod errno;
 mod flags;
@@ -31,6 +32,7 @@ mod version;
 pub use attributes::{Attributes, DomainAttributes, EndpointAttributes, RxAttributes, TxAttributes};
 pub use cm_data::CmData;
 pub use endpoint_addr::{AddressError, EndpointAddr};
+pub use endpoint_option::{ENDPOINT_OPTIONS, EndpointOption, OptionType, OptionValue};
 pub use enumerations::{
     AddressFormat, AvType, BusType, EndpointType, EventKind, HmemIface, LinkState, ParamType, Progress, Protocol,
     ResourceMgmt, Threading, TrafficClass, WaitObj,

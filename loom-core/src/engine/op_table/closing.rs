@@ -1,7 +1,7 @@
 //! What the op table does when endpoints and queues close: rule 4.
 
 use super::slot::Phase;
-use super::{ContextKind, Direction, OpKey, OpTable, Resolution, Slot};
+use super::{ContextKind, Direction, Kind, OpKey, OpTable, Resolution, Slot};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
@@ -13,14 +13,21 @@ impl<B> OpTable<B> {
     /// The endpoint is closed: nobody touches what its operations lent, or their scratch space.
     pub unsafe fn abandon(&self, endpoint: u16) {
         for (index, slot) in (0u32..).zip(&self.slots) {
-            if slot.phase.get() != Phase::Posted || slot.endpoint.get() != endpoint {
+            if !slot.is_lent() || slot.endpoint.get() != endpoint {
                 continue;
             }
             let kind = slot.kind.get();
-            // SAFETY: the caller's promise: the operation is over.
-            unsafe { self.park_at(index, slot, Event::failure(0, kind.flags(), Errno::ECANCELED)) };
+            let cut_off = Event::failure(0, kind.flags(), Errno::ECANCELED);
+            let out = slot.pieces.get() > 0 && kind == Kind::MultiReceive;
+            if out {
+                // SAFETY: the caller's promise: the operation is over.
+                unsafe { self.drain(slot, cut_off) };
+            } else {
+                // SAFETY: as above.
+                unsafe { self.park_at(index, slot, cut_off) };
+            }
             match self.kind {
-                ContextKind::Space => slot.phase.set(Phase::Owed),
+                ContextKind::Space => slot.phase.set(if out { Phase::DrainingOwed } else { Phase::Owed }),
                 ContextKind::Word => {
                     let ghosts = &self.ghosts[kind.direction().list()];
                     ghosts.set(ghosts.get() + 1);
@@ -34,7 +41,7 @@ impl<B> OpTable<B> {
     /// at all.
     #[cold]
     #[inline(never)]
-    pub(super) fn stray(&self, context: u64, flags: CompletionFlags) -> Resolution<B> {
+    pub(super) fn stray(&self, context: u64, flags: CompletionFlags) -> Resolution<'_, B> {
         self.strays.set(self.strays.get() + 1);
         let Some((index, slot)) = self.named_by(context) else { return Resolution::Foreign };
         if self.kind == ContextKind::Word {
@@ -53,6 +60,8 @@ impl<B> OpTable<B> {
             return Resolution::Stale;
         }
         match slot.phase.get() {
+            // More of its events may come than this one: it waits for the horizon.
+            _ if slot.kind.get() == Kind::MultiReceive => {}
             Phase::Owed => slot.phase.set(Phase::Done),
             Phase::Orphan => {
                 self.orphans.unlink(&self.slots, index);
@@ -124,7 +133,9 @@ impl<B> DropFrom<'_, B> {
             let index = self.index;
             self.index += 1;
             match slot.phase.get() {
-                Phase::Posted => table.make_room(),
+                Phase::Posted | Phase::Filling => table.make_room(),
+                // Whoever has a piece has forgotten it: the queue is not used any more.
+                Phase::Draining | Phase::DrainingOwed => {}
                 Phase::Done | Phase::Owed => table.parked_like(slot).unlink(&table.slots, index),
                 _ => continue,
             }

@@ -21,11 +21,14 @@
 //!    number of slots. Queues are opened for that number and a reserve for events that peers cause.
 //! 6. User code (`lend`, dropping a buffer) runs only while the table is consistent: it may panic, post and poll.
 //! 7. Every post asks for a completion.
+//! 8. A multi-receive has an event for each message, and is over with the one that says so (`FI_MULTI_RECV`). Its buffer
+//!    stays in the slot until then and until every [piece](Piece) of it has come back.
 
-#![allow(unsafe_code, reason = "buffers in slots: rules 1 to 7")]
+#![allow(unsafe_code, reason = "buffers in slots: rules 1 to 8")]
 
 mod closing;
 mod list;
+mod multi;
 mod operation;
 mod slot;
 
@@ -35,6 +38,9 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 
 use self::list::{List, NONE};
+use self::multi::Filled;
+pub(crate) use self::multi::Message;
+pub use self::multi::Piece;
 pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 use self::slot::Phase;
 pub use self::slot::Slot;
@@ -42,13 +48,17 @@ use crate::buffer::{Buffer, Lent, Pieces};
 use crate::completion::Done;
 use crate::error::{PostError, Rejected};
 use crate::transport::{Context, Event};
-use crate::vocabulary::Errno;
+use crate::vocabulary::{CompletionFlags, Errno};
 
 /// What [`OpTable::complete`] made of an event.
 #[derive(Debug)]
-pub enum Resolution<B> {
+pub enum Resolution<'t, B> {
     /// An operation is over.
     Done(Done<B>),
+    /// A message has come into the buffer of a multi-receive.
+    Piece(Piece<'t, B>),
+    /// A multi-receive goes on, or waits for its pieces.
+    NotOver,
     /// The event belongs to an operation that is over already.
     Stale,
     /// The event belongs to no operation of this table.
@@ -85,6 +95,7 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     /// Completions waiting to be taken, oldest first, by direction.
     parked: [List; 2],
     orphans: List,
+    kept: Cell<bool>,
     marker: PhantomData<B>,
     slots: S,
 }
@@ -119,6 +130,7 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
         set!(strays, Cell::new(0));
         set!(parked, [List::new(), List::new()]);
         set!(orphans, List::new());
+        set!(kept, Cell::new(false));
         set!(marker, PhantomData);
         // SAFETY: as above.
         let slots = unsafe { &raw mut (*this).slots }.cast::<Slot<B>>();
@@ -179,7 +191,11 @@ impl<B> OpTable<B> {
     where
         B: Buffer,
     {
-        self.post_lent(endpoint, kind, buf, (Buffer::lend, Lent::len), submit)
+        let posted = |slot: &Slot<B>, lent: &Lent| {
+            slot.lent.set(lent.len());
+            slot.phase.set(Phase::Posted);
+        };
+        self.post_lent(endpoint, kind, buf, (Buffer::lend, posted), submit)
     }
 
     /// [`post`](Self::post) of a buffer that may lend several ranges.
@@ -201,19 +217,22 @@ impl<B> OpTable<B> {
             buf.lend_pieces(&mut pieces);
             pieces
         };
-        // What is more than memory has is refused by `submit`.
-        let len = |pieces: &Pieces| pieces.total().unwrap_or(usize::MAX);
-        self.post_lent(endpoint, kind, buf, (lend, len), submit)
+        let posted = |slot: &Slot<B>, pieces: &Pieces| {
+            // What is more than memory has is refused by `submit`.
+            slot.lent.set(pieces.total().unwrap_or(usize::MAX));
+            slot.phase.set(Phase::Posted);
+        };
+        self.post_lent(endpoint, kind, buf, (lend, posted), submit)
     }
 
-    /// `lend` calls the buffer, and `len` tells how much it lent.
+    /// `lend` calls the buffer, and `begin` notes what it lent and begins the slot's phase.
     #[inline(always)]
     fn post_lent<L>(
         &self,
         endpoint: u16,
         kind: Kind,
         buf: B,
-        (lend, len): (impl FnOnce(&mut B) -> L, impl FnOnce(&L) -> usize),
+        (lend, begin): (impl FnOnce(&mut B) -> L, impl FnOnce(&Slot<B>, &L)),
         submit: impl FnOnce(&L, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, Rejected<B>> {
         let Some((key, slot)) = self.reserve() else {
@@ -224,10 +243,9 @@ impl<B> OpTable<B> {
         let lent = unsafe { slot.fill(buf, lend) };
         let _ = ManuallyDrop::new(held);
 
-        slot.lent.set(len(&lent));
         slot.endpoint.set(endpoint);
         slot.kind.set(kind);
-        slot.phase.set(Phase::Posted);
+        begin(slot, &lent);
         match submit(&lent, self.context(slot, key)) {
             Ok(()) => Ok(key),
             Err(error) => {
@@ -280,13 +298,13 @@ impl<B> OpTable<B> {
         self.free.set(index);
     }
 
-    /// Finds the posted operation of an event, by rule 3.
+    /// Finds the operation of an event, if it is in this phase, by rule 3.
     #[inline(always)]
-    fn posted_by(&self, context: u64) -> Option<(OpKey, &Slot<B>)> {
+    fn by_context(&self, context: u64, phase: Phase) -> Option<(OpKey, &Slot<B>)> {
         let (_, slot) = self.named_by(context)?;
         let key = slot.key.get();
         let current = self.kind == ContextKind::Space || key.word() == context;
-        (current && slot.phase.get() == Phase::Posted).then_some((key, slot))
+        (current && slot.phase.get() == phase).then_some((key, slot))
     }
 
     /// Rule 4 counts events, where contexts are pointers.
@@ -322,17 +340,26 @@ impl<B> OpTable<B> {
     ///
     /// # Safety
     /// A transport has reported the event for a context of this table, or the context belongs to no operation of it: the
-    /// operation that it names is over, and what was received lies in the first `len` bytes of its buffer.
+    /// operation that it names is over, and what was received lies in the first `len` bytes of its buffer. For a
+    /// multi-receive: it is over if the event says so (`MULTI_RECV`), and the `len` bytes of a message lie where the event
+    /// says.
     #[inline]
-    pub unsafe fn complete(&self, event: &Event) -> Resolution<B> {
+    pub unsafe fn complete(&self, event: &Event) -> Resolution<'_, B> {
         self.count_event();
-        match self.posted_by(event.context) {
+        match self.by_context(event.context, Phase::Posted) {
             Some((key, slot)) => {
                 let event = checked(event, slot.kind.get(), slot.lent.get());
                 // SAFETY: the caller's promise.
                 Resolution::Done(unsafe { self.end(key, slot, event) })
             }
-            None => self.stray(event.context, event.flags),
+            // SAFETY: as above.
+            None => match unsafe { self.fill(event) } {
+                Some(Filled::Message(message)) => Resolution::Piece(self.piece(message)),
+                Some(Filled::NotOver) => Resolution::NotOver,
+                // SAFETY: as above.
+                Some(Filled::Over(key, slot, event)) => Resolution::Done(unsafe { self.end(key, slot, event) }),
+                None => self.stray(event.context, event.flags),
+            },
         }
     }
 
@@ -346,7 +373,7 @@ impl<B> OpTable<B> {
         if event.is_error() {
             return None;
         }
-        let (key, slot) = self.posted_by(event.context)?;
+        let (key, slot) = self.by_context(event.context, Phase::Posted)?;
         let mut len = slot.lent.get();
         if slot.kind.get() == Kind::Receive {
             if event.len > len {
@@ -380,21 +407,25 @@ impl<B> OpTable<B> {
 
     /// Ends the operation that an event belongs to, and keeps its completion until it is taken.
     ///
-    /// Returns `Stale` or `Foreign` as [`complete`](Self::complete) does, else `None`.
+    /// Returns what [`complete`](Self::complete) does where that is no `Done`, else `None`.
     ///
     /// # Safety
     /// As for [`complete`](Self::complete).
-    pub unsafe fn park(&self, event: &Event) -> Option<Resolution<B>> {
+    pub unsafe fn park(&self, event: &Event) -> Option<Resolution<'_, B>> {
         self.count_event();
-        match self.posted_by(event.context) {
-            Some((key, slot)) => {
-                let event = checked(event, slot.kind.get(), slot.lent.get());
-                // SAFETY: the caller's promise: the operation is over.
-                unsafe { self.park_at(key.index(), slot, event) };
-                None
-            }
-            None => Some(self.stray(event.context, event.flags)),
-        }
+        let (key, slot, event) = match self.by_context(event.context, Phase::Posted) {
+            Some((key, slot)) => (key, slot, checked(event, slot.kind.get(), slot.lent.get())),
+            // SAFETY: the caller's promise.
+            None => match unsafe { self.fill(event) } {
+                Some(Filled::Message(message)) => return Some(Resolution::Piece(self.piece(message))),
+                Some(Filled::NotOver) => return Some(Resolution::NotOver),
+                Some(Filled::Over(key, slot, event)) => (key, slot, event),
+                None => return Some(self.stray(event.context, event.flags)),
+            },
+        };
+        // SAFETY: the caller's promise: the operation is over.
+        unsafe { self.park_at(key.index(), slot, event) };
+        None
     }
 
     /// Turns a posted operation into a parked completion.
@@ -405,13 +436,30 @@ impl<B> OpTable<B> {
         // SAFETY: the caller's promise.
         unsafe { slot.keep(event) };
         slot.phase.set(Phase::Done);
-        self.parked_like(slot).push(&self.slots, index);
+        self.push_parked(index, slot);
         self.make_room();
     }
 
     /// The list of the completions which the queue of a slot's operation reports.
     fn parked_like(&self, slot: &Slot<B>) -> &List {
         &self.parked[slot.kind.get().direction().list()]
+    }
+
+    fn push_parked(&self, index: u32, slot: &Slot<B>) {
+        self.parked_like(slot).push(&self.slots, index);
+        self.kept.set(true);
+    }
+
+    /// Whether a completion may be kept here: set where one is, also by a [`Piece`] that comes back, until the queue above
+    /// says otherwise, which may keep things of its own.
+    #[inline(always)]
+    pub fn is_kept(&self) -> bool {
+        self.kept.get()
+    }
+
+    /// Sets what [`is_kept`](Self::is_kept) says until the next completion is parked.
+    pub fn set_kept(&self, kept: bool) {
+        self.kept.set(kept);
     }
 
     /// Takes the oldest completion of this direction that [`park`](Self::park) kept.
@@ -424,7 +472,7 @@ impl<B> OpTable<B> {
         match self.slot(key.index()) {
             Some(slot) if slot.key.get() == key => match slot.phase.get() {
                 Phase::Done | Phase::Owed => Taken::Done(self.take_at(key.index())),
-                Phase::Posted | Phase::Held => Taken::InFlight,
+                Phase::Posted | Phase::Held | Phase::Filling | Phase::Draining | Phase::DrainingOwed => Taken::InFlight,
                 Phase::Free | Phase::Orphan | Phase::Dropped => Taken::Unknown,
             },
             _ => Taken::Unknown,
@@ -435,13 +483,12 @@ impl<B> OpTable<B> {
     #[must_use]
     pub fn context_of(&self, key: OpKey, endpoint: u16) -> Option<Context> {
         let slot = self.slot(key.index()).filter(|slot| slot.key.get() == key)?;
-        let posted = slot.phase.get() == Phase::Posted && slot.endpoint.get() == endpoint;
-        posted.then(|| self.context(slot, key))
+        (slot.is_lent() && slot.endpoint.get() == endpoint).then(|| self.context(slot, key))
     }
 
     /// Everything that is in flight on an endpoint. Linear in the capacity.
     pub fn posted_on(&self, endpoint: u16) -> impl Iterator<Item = Posted> + '_ {
-        let posted = move |slot: &Slot<B>| slot.phase.get() == Phase::Posted && slot.endpoint.get() == endpoint;
+        let posted = move |slot: &Slot<B>| slot.is_lent() && slot.endpoint.get() == endpoint;
         self.slots.iter().filter(move |slot| posted(slot)).map(|slot| Posted {
             kind: slot.kind.get(),
             len: slot.lent.get(),
@@ -493,10 +540,12 @@ fn checked(event: &Event, kind: Kind, lent: usize) -> Event {
     let mut event = *event;
     if event.is_error() {
         event.len = event.len.min(lent);
+        // Transports add it where they do not know what was cancelled.
+        event.flags.remove(CompletionFlags::MULTI_RECV);
     } else if kind != Kind::Receive {
         event.len = lent;
     } else if event.len > lent {
-        event.overflow = event.len - lent;
+        event.overflow_or_place = event.len - lent;
         event.len = 0;
         event.errno = Errno::EOTHER;
     }

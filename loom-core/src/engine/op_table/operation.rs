@@ -85,6 +85,8 @@ pub enum Kind {
     Read,
     /// A receive: the buffer is written.
     Receive,
+    /// A receive of one message after the other into the same buffer.
+    MultiReceive,
 }
 
 impl Kind {
@@ -94,7 +96,7 @@ impl Kind {
     pub const fn direction(self) -> Direction {
         match self {
             Kind::Send | Kind::Read => Direction::Transmit,
-            Kind::Receive => Direction::Receive,
+            Kind::Receive | Kind::MultiReceive => Direction::Receive,
         }
     }
 
@@ -104,6 +106,7 @@ impl Kind {
             Kind::Send => CompletionFlags::SEND,
             Kind::Read => CompletionFlags::READ,
             Kind::Receive => CompletionFlags::RECV,
+            Kind::MultiReceive => CompletionFlags::RECV.union(CompletionFlags::MULTI_RECV),
         }
     }
 }

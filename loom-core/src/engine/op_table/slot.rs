@@ -3,6 +3,7 @@
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 
 use super::list::NONE;
 use super::{Kind, OpKey};
@@ -30,6 +31,10 @@ pub struct Slot<B> {
     pub(super) after: Cell<u32>,
     /// The count of events when the slot became an orphan.
     pub(super) since: Cell<u32>,
+    /// Of a multi-receive: how many of its pieces are out.
+    pub(super) pieces: Cell<u32>,
+    /// Of a multi-receive: the first byte that it lent.
+    pub(super) start: Cell<NonNull<u8>>,
     room: UnsafeCell<Room>,
 }
 
@@ -40,8 +45,14 @@ pub(super) enum Phase {
     Free,
     /// The buffer is in the slot and user code runs: not yet lent.
     Held,
-    /// Lent.
+    /// Lent, and over with its next event.
     Posted,
+    /// Lent, and filled with one message after the other: a multi-receive.
+    Filling,
+    /// A multi-receive that is over, waiting for its pieces to come back.
+    Draining,
+    /// As `Draining`, and more events of it may still come (rule 4).
+    DrainingOwed,
     /// Over, waiting to be taken; in a list of parked completions.
     Done,
     /// As `Done`, and its event may still come (rule 4).
@@ -74,8 +85,15 @@ impl<B> Slot<B> {
             before: Cell::new(NONE),
             after: Cell::new(after),
             since: Cell::new(0),
+            pieces: Cell::new(0),
+            start: Cell::new(NonNull::dangling()),
             room: UnsafeCell::new(Room { space: [0; 8] }),
         }
+    }
+
+    /// Whether its buffer is lent.
+    pub(super) fn is_lent(&self) -> bool {
+        matches!(self.phase.get(), Phase::Posted | Phase::Filling)
     }
 
     /// Begins the slot's next life, and tells its key.

@@ -7,24 +7,15 @@ use core::borrow::Borrow;
 use super::{Cq, CqError, PEER_EVENTS};
 use crate::buffer::Buffer;
 use crate::completion::{Completion, Done, OpError, RemoteEvent};
-use crate::engine::op_table::{Direction, OpKey, Resolution, Taken};
+use crate::engine::op_table::{Direction, Message, OpKey, Resolution, Taken};
 use crate::objects::deadline::Deadline;
 use crate::transport::Transport;
 
-/// An event that is nobody's operation.
-#[derive(Clone, Copy)]
+/// An event that ends nobody's operation.
 pub(super) enum Bystander {
+    Message(Message),
     Remote(RemoteEvent),
     Unclaimed(OpError),
-}
-
-impl<B> From<Bystander> for Completion<B> {
-    fn from(bystander: Bystander) -> Self {
-        match bystander {
-            Bystander::Remote(event) => Completion::Remote(event),
-            Bystander::Unclaimed(error) => Completion::Unclaimed(error),
-        }
-    }
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
@@ -93,6 +84,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         let bystander = Self::bystander_by_flags(event).or_else(|| {
             // SAFETY: the transport has just reported the event, and a queue has one table.
             match unsafe { self.ops.park(event) } {
+                Some(Resolution::Piece(piece)) => Some(Bystander::Message(piece.into_message())),
                 Some(Resolution::Foreign) if event.is_error() => Some(Bystander::Unclaimed(OpError::of(event))),
                 _ => None,
             }
@@ -101,7 +93,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             // There is room: seen above.
             let _ = bystanders.push_back(bystander);
         }
-        self.detour.set(true);
+        self.ops.set_kept(true);
         Ok(true)
     }
 
@@ -117,25 +109,29 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
     }
 
-    /// Something kept may be there for [`poll`](Self::poll) now.
-    pub(crate) fn note_kept(&self) {
-        self.detour.set(true);
-    }
-
     /// Takes the oldest thing kept, of receives and peers first.
     #[cold]
-    pub(super) fn take_any_kept(&self) -> Option<Completion<B>> {
+    pub(super) fn take_any_kept(&self) -> Option<Completion<'_, B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
-        self.detour.set(kept.is_some() || self.rx.is_some());
+        self.ops.set_kept(kept.is_some() || self.rx.is_some());
         kept
     }
 
-    pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<B>> {
+    pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<'_, B>> {
         if direction == Direction::Receive
             && let Some(bystander) = self.bystanders.borrow_mut().pop_front()
         {
-            return Some(bystander.into());
+            return Some(self.told(bystander));
         }
         self.ops.take_parked(direction).map(Completion::Op)
+    }
+
+    /// What a bystander is to the user, who is told once.
+    pub(super) fn told(&self, bystander: Bystander) -> Completion<'_, B> {
+        match bystander {
+            Bystander::Message(message) => Completion::Piece(self.ops.piece(message)),
+            Bystander::Remote(event) => Completion::Remote(event),
+            Bystander::Unclaimed(error) => Completion::Unclaimed(error),
+        }
     }
 }

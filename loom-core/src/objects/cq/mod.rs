@@ -58,15 +58,14 @@ pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
     records: NonNull<[Record<'d, T>]>,
     /// Bystanders met while waiting for one key.
     bystanders: RefCell<Deque<Bystander, PEER_EVENTS>>,
-    /// Whether a poll has to look elsewhere than into `tx`: something may be kept, among the bystanders or parked in the op
-    /// table, or there is `rx`.
-    detour: Cell<bool>,
     /// What there is to sleep on.
     wait: WaitObj,
     /// Which provider queue `poll` looks at first the next time.
     turn: Cell<bool>,
     /// Invariant in `'d`: what an endpoint is bound to lives as long as the queue's parent.
     parent: PhantomData<Cell<&'d ()>>,
+    /// Something counts as kept in it also where there are bystanders, or there is `rx`: a poll then has to look elsewhere than
+    /// into `tx`.
     ops: OpTable<B, S>,
 }
 

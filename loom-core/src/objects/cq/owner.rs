@@ -134,7 +134,7 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         }
         set!(domain, domain);
         set!(tx, tx);
-        set!(detour, Cell::new(rx.is_some()));
+        let two_queues = rx.is_some();
         set!(rx, rx);
         set!(records, NonNull::slice_from_raw_parts(records, attr.endpoints.into()));
         set!(bystanders, RefCell::new(Deque::new()));
@@ -147,7 +147,9 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         unsafe { OpTable::init(ops, kind, horizon) };
         domain.child_opened();
         domain.lingering().queue_opened();
-        Ok(CqOwner { body, block: ManuallyDrop::new(block), on_failed_close })
+        let owner = CqOwner { body, block: ManuallyDrop::new(block), on_failed_close };
+        owner.ops().set_kept(two_queues);
+        Ok(owner)
     }
 }
 

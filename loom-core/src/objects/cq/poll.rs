@@ -17,7 +17,7 @@ const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFla
 
 /// What the slower ways of a poll return. Not what `poll` itself does: the compiler would build the completions of the fast
 /// way in memory, where these are.
-type Next<B> = Option<Result<Completion<B>, CqError>>;
+type Next<'q, B> = Option<Result<Completion<'q, B>, CqError>>;
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// The next completion of either direction; `None` if there is none for now. Drives progress.
@@ -31,8 +31,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     // Always, with the way of a successful operation through it and nothing else: its completion is built where the caller
     // wants it, not copied from one return value to the next. That is a third of the cost of a poll.
     #[inline(always)]
-    pub fn poll(&self) -> Result<Option<Completion<B>>, CqError> {
-        if self.detour.get() {
+    pub fn poll(&self) -> Result<Option<Completion<'_, B>>, CqError> {
+        if self.ops.is_kept() {
             return self.poll_detour().transpose();
         }
         // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
@@ -58,7 +58,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// [`poll`](Self::poll) where something may be kept, or there are two provider queues.
     #[inline(never)]
-    fn poll_detour(&self) -> Next<B> {
+    fn poll_detour(&self) -> Next<'_, B> {
         if let Some(completion) = self.take_any_kept() {
             return Some(Ok(completion));
         }
@@ -71,13 +71,13 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// [`poll`](Self::poll) from an event on which is not that of a success.
     #[inline(never)]
-    fn poll_on(&self, event: &Event) -> Next<B> {
+    fn poll_on(&self, event: &Event) -> Next<'_, B> {
         self.resolve(event).map(Ok).or_else(|| self.poll_last(&self.tx))
     }
 
     /// [`poll`](Self::poll) after an error of the provider's queue.
     #[cold]
-    fn poll_failed(&self, errno: Errno) -> Next<B> {
+    fn poll_failed(&self, errno: Errno) -> Next<'_, B> {
         match self.failed(&self.tx, errno).transpose()? {
             Ok(event) => self.poll_on(&event),
             Err(error) => Some(Err(error)),
@@ -85,7 +85,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// The next completion of the last raw queue to look at.
-    fn poll_last(&self, queue: &T::Cq) -> Next<B> {
+    fn poll_last(&self, queue: &T::Cq) -> Next<'_, B> {
         let polled = self.poll_queue(queue);
         if polled.is_none() {
             self.ops.drained();
@@ -94,7 +94,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// The next completion of a raw queue.
-    fn poll_queue(&self, queue: &T::Cq) -> Next<B> {
+    fn poll_queue(&self, queue: &T::Cq) -> Next<'_, B> {
         // Bounded: stray events are no more than the queue holds and peers go on adding.
         loop {
             // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
@@ -115,7 +115,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// As [`Cq::poll`](Self::poll).
-    pub fn poll_tx(&self) -> Result<Option<Completion<B>>, CqError> {
+    pub fn poll_tx(&self) -> Result<Option<Completion<'_, B>>, CqError> {
         self.poll_direction(&self.tx, Direction::Transmit)
     }
 
@@ -123,7 +123,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// As [`Cq::poll`](Self::poll).
-    pub fn poll_rx(&self) -> Result<Option<Completion<B>>, CqError> {
+    pub fn poll_rx(&self) -> Result<Option<Completion<'_, B>>, CqError> {
         self.poll_direction(self.rx.as_ref().unwrap_or(&self.tx), Direction::Receive)
     }
 
@@ -138,7 +138,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// The next completion of one direction. Those of the other are kept: one raw queue may report both.
-    fn poll_direction(&self, queue: &T::Cq, direction: Direction) -> Result<Option<Completion<B>>, CqError> {
+    fn poll_direction(&self, queue: &T::Cq, direction: Direction) -> Result<Option<Completion<'_, B>>, CqError> {
         loop {
             if let Some(completion) = self.take_kept(direction) {
                 return Ok(Some(completion));
@@ -154,15 +154,16 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// What an event says to the user; nothing, if it belongs to an operation that is over.
-    fn resolve(&self, event: &Event) -> Option<Completion<B>> {
+    fn resolve(&self, event: &Event) -> Option<Completion<'_, B>> {
         if let Some(bystander) = Self::bystander_by_flags(event) {
-            return Some(bystander.into());
+            return Some(self.told(bystander));
         }
         // SAFETY: the transport has just reported the event, and a queue has one table.
         match unsafe { self.ops.complete(event) } {
             Resolution::Done(done) => Some(Completion::Op(done)),
+            Resolution::Piece(piece) => Some(Completion::Piece(piece)),
             Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
-            Resolution::Stale | Resolution::Foreign => None,
+            Resolution::NotOver | Resolution::Stale | Resolution::Foreign => None,
         }
     }
 

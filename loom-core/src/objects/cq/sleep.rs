@@ -21,7 +21,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// As [`Cq::poll`](Self::poll), and [`CqError::NotOpenedFor`].
     #[doc(alias = "fi_cq_sread")]
-    pub fn poll_for(&self, time: Duration) -> Result<Option<Completion<B>>, CqError> {
+    pub fn poll_for(&self, time: Duration) -> Result<Option<Completion<'_, B>>, CqError> {
         if self.wait == WaitObj::NONE || self.rx.is_some() {
             return Err(CqError::NotOpenedFor);
         }
@@ -62,7 +62,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         if self.wait != WaitObj::FD || self.rx.is_some() {
             return Err(CqError::NotOpenedFor);
         }
-        if self.detour.get() {
+        if self.ops.is_kept() {
             // Something may be kept, which no descriptor tells of.
             return Ok(false);
         }

@@ -11,10 +11,11 @@ use crate::objects::av::Av;
 use crate::objects::counter::{Counter, Counters};
 use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
+use crate::objects::endpoint_options::Options;
 use crate::objects::info::Info;
 use crate::objects::port::Port;
 use crate::transport::{Bindings, Transport};
-use crate::vocabulary::{Counted, EndpointType};
+use crate::vocabulary::{Counted, EndpointOption, EndpointType, OptionType};
 
 /// Opens an endpoint: everything that it is bound to is named before it is enabled.
 #[derive(Debug)]
@@ -24,11 +25,12 @@ pub struct EndpointBuilder<'q, 'd, T: Transport, B: Buffer> {
     av: &'d Av<'d, T>,
     info: Option<&'q Info<T>>,
     counters: Counters<'d, T>,
+    options: Options,
 }
 
 impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     pub(crate) fn new(cq: &'q Cq<'d, T, B>, av: &'d Av<'d, T>) -> Self {
-        EndpointBuilder { cq, av, info: None, counters: Counters::none() }
+        EndpointBuilder { cq, av, info: None, counters: Counters::none(), options: Options::none() }
     }
 
     /// Opens it from this info instead of the domain's: with another source address, for example.
@@ -44,6 +46,13 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         self
     }
 
+    /// Sets an option before the endpoint is enabled.
+    #[doc(alias = "fi_setopt")]
+    pub fn option<V: OptionType>(mut self, option: EndpointOption<V>, value: V) -> Self {
+        self.options.set(option, value);
+        self
+    }
+
     /// Opens the endpoint, binds it to the queue and the address vector, and enables it.
     ///
     /// # Errors
@@ -51,11 +60,11 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
     /// - [`OpenError::Counters`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
-    /// - [`OpenError::Errno`] if the provider refuses
+    /// - [`OpenError::Errno`] if the provider refuses, and with `EINVAL` if an option can only be read
     #[doc(alias = "fi_enable")]
     #[doc(alias = "fi_ep_bind")]
     pub fn enable(self) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
-        let EndpointBuilder { cq, av, info, counters } = self;
+        let EndpointBuilder { cq, av, info, counters, options } = self;
         let domain = cq.domain();
         let info = info.unwrap_or_else(|| domain.info());
         if !ptr::eq(av.domain(), domain) || !info.same_domain(domain.info()) {
@@ -66,8 +75,9 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
         counters.check(domain, info.caps())?;
+        let options = options.raw()?;
         let port = Port::open(cq, info, counters.bind(av.bind()), |tx, rx| {
-            let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw() };
+            let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), options };
             // SAFETY: queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it
             // before itself, and the others live for 'd and stay open while they have users.
             unsafe { T::endpoint_open(domain.raw(), info.raw(), bind) }

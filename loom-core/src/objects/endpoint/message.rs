@@ -61,14 +61,15 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// much did not.
     ///
     /// # Errors
-    /// [`PostError::NotGranted`] for a directed receive where the provider has none, or any other [`PostError`]; the
-    /// buffer comes back.
+    /// [`PostError::NotGranted`] for a directed receive where the provider has none, or has none that works for messages
+    /// without tag (`net` and `tcp` take anybody's, `shm` and `tcp;ofi_rxm` of libfabric 2 crash), or any other [`PostError`];
+    /// the buffer comes back.
     #[doc(alias = "fi_recv")]
     #[inline]
     pub fn recv(&self, from: Source, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
-        self.port.recv(|| self.source(from), buf)
+        self.port.recv(|| self.plain_source(from), buf)
     }
 }

@@ -3,6 +3,7 @@
 mod builder;
 mod message;
 mod msg;
+mod multi;
 mod rma;
 mod tagged;
 
@@ -17,7 +18,7 @@ use crate::objects::av::Av;
 use crate::objects::cq::Cq;
 use crate::objects::port::Port;
 use crate::transport::Transport;
-use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr};
+use crate::vocabulary::{Caps, EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
 
 /// Whose messages a receive takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,24 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
         self.port.limits.inject_size
     }
 
+    /// What an option of the endpoint is set to.
+    ///
+    /// # Errors
+    /// The provider's: `ENOPROTOOPT` for an option that it does not have.
+    #[doc(alias = "fi_getopt")]
+    pub fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
+        self.port.option(option)
+    }
+
+    /// Sets an option of the endpoint. Most have to be set [before it is enabled](EndpointBuilder::option).
+    ///
+    /// # Errors
+    /// `EINVAL` for an option that can only be read, or what the provider says.
+    #[doc(alias = "fi_setopt")]
+    pub fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
+        self.port.set_option(option, value)
+    }
+
     /// The queue that the endpoint completes into.
     #[must_use]
     pub fn cq(&self) -> &'q Cq<'d, T, B> {
@@ -114,6 +133,15 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
                 self.peer(peer)
             }
         }
+    }
+
+    /// As [`source`](Self::source), of messages without tag.
+    #[inline]
+    fn plain_source(&self, from: Source) -> Result<FabricAddr, PostError> {
+        if from != Source::Any && !self.port.limits.conduct.directed_recv {
+            return Err(PostError::NotGranted(Caps::DIRECTED_RECV));
+        }
+        self.source(from)
     }
 }
 

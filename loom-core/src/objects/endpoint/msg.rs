@@ -51,7 +51,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     where
         B: TargetBuffer,
     {
-        self.port.recvmsg(|| self.source(from), options, buf)
+        self.port.recvmsg(|| self.plain_source(from), options, buf)
     }
 
     /// Receives a tagged message into one buffer or several: the oldest one that `tag` accepts.

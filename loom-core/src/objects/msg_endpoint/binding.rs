@@ -1,9 +1,10 @@
 //! [`Binding`]: what a connection-oriented endpoint is bound to besides its completion queue.
 
 use crate::objects::counter::{Counter, Counters};
+use crate::objects::endpoint_options::Options;
 use crate::objects::eq::Eq;
 use crate::transport::Connected;
-use crate::vocabulary::Counted;
+use crate::vocabulary::{Counted, EndpointOption, OptionType};
 
 /// What an endpoint is bound to besides its completion queue: an event queue, and counters if it has any. Where there are
 /// none, a reference to the event queue is enough.
@@ -11,13 +12,14 @@ use crate::vocabulary::Counted;
 pub struct Binding<'d, T: Connected> {
     pub(super) eq: &'d Eq<'d, T>,
     pub(super) counters: Counters<'d, T>,
+    pub(super) options: Options,
 }
 
 impl<'d, T: Connected> Binding<'d, T> {
     /// To an event queue, and no counter.
     #[must_use]
     pub const fn to(eq: &'d Eq<'d, T>) -> Self {
-        Binding { eq, counters: Counters::none() }
+        Binding { eq, counters: Counters::none(), options: Options::none() }
     }
 
     /// Counts these operations of the endpoint. Several counters can be given, for different operations.
@@ -25,6 +27,14 @@ impl<'d, T: Connected> Binding<'d, T> {
     #[must_use]
     pub fn counter(mut self, counted: Counted, counter: &'d Counter<'d, T>) -> Self {
         self.counters.add(counted, counter);
+        self
+    }
+
+    /// Sets an option before the endpoint is enabled.
+    #[doc(alias = "fi_setopt")]
+    #[must_use]
+    pub fn option<V: OptionType>(mut self, option: EndpointOption<V>, value: V) -> Self {
+        self.options.set(option, value);
         self
     }
 }

@@ -38,7 +38,7 @@ use crate::objects::info::Info;
 use crate::objects::port::Port;
 use crate::transport::Connected;
 use crate::transport::connected::{Fid, MsgBindings};
-use crate::vocabulary::{EndpointAddr, EndpointType, Errno, FabricAddr};
+use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr, OptionType};
 
 /// Not connected yet.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
     /// Opens an endpoint from an info of the queue's domain, for a request if there is one.
     fn open(
         cq: &'q Cq<'d, T, B>,
-        Binding { eq, counters }: Binding<'d, T>,
+        Binding { eq, counters, options }: Binding<'d, T>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
@@ -125,16 +125,16 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
         counters.check(domain, info.caps())?;
+        let options = options.raw()?;
         let accepts = request.is_some();
         let port = Port::open(cq, info, counters.bind(eq.bind()), |tx, rx| {
-            let bind = MsgBindings { tx, rx, eq: eq.raw(), counters: &counters.raw() };
+            let bind = MsgBindings { tx, rx, eq: eq.raw(), counters: &counters.raw(), options };
             // SAFETY: queues and counters are open and of this domain, and outlive the endpoint: the completion queue closes
             // it before itself, and the others live for 'd and stay open while they have users. The request is one of an event
             // queue that is open (`ConnectionRequest` borrows it).
             unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
         })?;
-        // SAFETY: the endpoint is open.
-        let cm_data_size = unsafe { T::cm_data_size(port.raw()) };
+        let cm_data_size = port.option(EndpointOption::CM_DATA_SIZE);
         let (fid, opened) = (T::endpoint_fid(port.raw()), eq.moment());
         Ok(MsgEndpoint { port, fid, opened, accepts, cm_data_size, state: PhantomData })
     }
@@ -182,6 +182,24 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
     #[doc(alias = "FI_OPT_CM_DATA_SIZE")]
     pub fn cm_data_size(&self) -> Result<usize, Errno> {
         self.cm_data_size
+    }
+
+    /// What an option of the endpoint is set to.
+    ///
+    /// # Errors
+    /// The provider's: `ENOPROTOOPT` for an option that it does not have.
+    #[doc(alias = "fi_getopt")]
+    pub fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
+        self.port.option(option)
+    }
+
+    /// Sets an option of the endpoint. Most have to be set [before it is enabled](Binding::option).
+    ///
+    /// # Errors
+    /// `EINVAL` for an option that can only be read, or what the provider says.
+    #[doc(alias = "fi_setopt")]
+    pub fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
+        self.port.set_option(option, value)
     }
 
     /// The queue that the endpoint completes into.

@@ -82,6 +82,37 @@ impl<T: Connected, B: Buffer, S> MsgEndpoint<'_, '_, T, B, S> {
         self.port.recvmsg(the_peer, options, buf)
     }
 
+    /// Receives messages into one buffer, one behind the other: see
+    /// [`Endpoint::multi_recv`](crate::objects::endpoint::Endpoint::multi_recv).
+    ///
+    /// # Errors
+    /// As [`Endpoint::multi_recv`](crate::objects::endpoint::Endpoint::multi_recv): `NotGranted` over `tcp`, `NotSafe` over
+    /// `sockets`.
+    #[doc(alias = "FI_MULTI_RECV")]
+    pub fn multi_recv(&self, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        self.port.multi_recv(the_peer, buf)
+    }
+
+    /// [`multi_recv`](Self::multi_recv) over any provider that grants it.
+    ///
+    /// # Errors
+    /// As [`multi_recv`](Self::multi_recv), but for `NotSafe`.
+    ///
+    /// # Safety
+    /// That of [`Endpoint::multi_recv_trusting`](crate::objects::endpoint::Endpoint::multi_recv_trusting).
+    #[doc(alias = "FI_MULTI_RECV")]
+    #[allow(unsafe_code, reason = "passes its contract on")]
+    pub unsafe fn multi_recv_trusting(&self, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        // SAFETY: the caller's promise.
+        unsafe { self.port.multi_recv_trusting(the_peer, buf) }
+    }
+
     /// Receives a tagged message into one buffer or several: the oldest one that `tag` accepts.
     ///
     /// # Errors

@@ -53,7 +53,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
             Ok(raw) => {
                 // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to what has these users.
                 unsafe { record.open(raw, users) };
-                Ok(Port { cq, record, index, limits: Limits::of(info.attributes()) })
+                Ok(Port { cq, record, index, limits: Limits::of(info) })
             }
             Err(error) => {
                 if error.left_open {
@@ -114,7 +114,6 @@ impl<T: Transport, B: Buffer> Drop for Port<'_, '_, T, B> {
             self.cq.collect();
             // SAFETY: the endpoint is closed.
             unsafe { ops.abandon(self.index) };
-            self.cq.note_kept();
             domain.lingering().release();
         }
     }

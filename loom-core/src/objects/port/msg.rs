@@ -107,6 +107,42 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         })
     }
 
+    /// As [`recvmsg`](Self::recvmsg), of messages until the buffer is used up.
+    pub(crate) fn multi_recv(
+        &self,
+        from: impl FnOnce() -> Result<FabricAddr, PostError>,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        if !self.limits.conduct.multi_recv && self.granted(needs::MULTI_RECV).is_ok() {
+            return Err(Rejected { buf, error: PostError::NotSafe });
+        }
+        // SAFETY: the transport keeps to the buffer.
+        unsafe { self.multi_recv_trusting(from, buf) }
+    }
+
+    /// As [`multi_recv`](Self::multi_recv), over any transport.
+    ///
+    /// # Safety
+    /// The caller sees to it that the transport keeps to the buffer.
+    pub(crate) unsafe fn multi_recv_trusting(
+        &self,
+        from: impl FnOnce() -> Result<FabricAddr, PostError>,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let address = match self.granted(needs::MULTI_RECV).and_then(|()| from()) {
+            Ok(address) => address,
+            Err(error) => return Err(Rejected { buf, error }),
+        };
+        self.cq().ops().post_multi(self.index, buf, |lent, context| {
+            self.lendable(lent, Use::Receive)?;
+            let pieces = core::slice::from_ref(lent);
+            let msg = Msg { address, pieces, data: None, context, flags: OpFlags::MULTI_RECV };
+            // SAFETY: the endpoint is open, the address is what `from` gave, and what is lent is writable and stays in the op
+            // table until the event that releases it or the endpoint's close.
+            taken(unsafe { T::recvmsg(self.raw(), &msg) })
+        })
+    }
+
     /// As [`recvmsg`](Self::recvmsg).
     pub(crate) fn tagged_recvmsg(
         &self,

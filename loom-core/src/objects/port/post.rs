@@ -4,9 +4,10 @@ use super::Port;
 use crate::buffer::{Buffer, Lent};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
+use crate::objects::info::Info;
 use crate::objects::mr::RemoteRegion;
-use crate::transport::{Context, Refusal, RmaTarget, Transport};
-use crate::vocabulary::{Attributes, Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
+use crate::transport::{Conduct, Context, Refusal, RmaTarget, Transport};
+use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
 
 /// What a provider has to grant for each group of operations.
 pub(super) mod needs {
@@ -14,6 +15,7 @@ pub(super) mod needs {
 
     pub(in crate::objects::port) const SEND: Caps = Caps::MSG.union(Caps::SEND);
     pub(in crate::objects::port) const RECV: Caps = Caps::MSG.union(Caps::RECV);
+    pub(in crate::objects::port) const MULTI_RECV: Caps = RECV.union(Caps::MULTI_RECV);
     pub(in crate::objects::port) const TAGGED_SEND: Caps = Caps::TAGGED.union(Caps::SEND);
     pub(in crate::objects::port) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
     pub(in crate::objects::port) const READ: Caps = Caps::RMA.union(Caps::READ);
@@ -24,6 +26,7 @@ pub(super) mod needs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     caps: Caps,
+    pub(crate) conduct: Conduct,
     pub(crate) inject_size: usize,
     pub(super) max_msg_size: usize,
     cq_data_size: usize,
@@ -35,8 +38,10 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn of(attributes: &Attributes) -> Self {
+    pub(super) fn of<T: Transport>(info: &Info<T>) -> Self {
+        let attributes = info.attributes();
         Limits {
+            conduct: T::conduct(info.raw()),
             caps: attributes.caps.with_modifiers(),
             inject_size: attributes.tx.inject_size,
             max_msg_size: attributes.endpoint.max_msg_size,

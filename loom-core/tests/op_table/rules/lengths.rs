@@ -58,7 +58,7 @@ fn an_error_never_claims_more_than_was_lent() {
         for (claimed, len) in [(0, 0), (5, 5), (9, 8), (usize::MAX, 8)] {
             let (_, context) = table.put(0, direction, ledger.buffer(8)).unwrap();
             let mut event = Event::failure(context, CompletionFlags::RECV, Errno::ETRUNC);
-            (event.len, event.overflow) = (claimed, 77);
+            (event.len, event.overflow_or_place) = (claimed, 77);
             let error = done(complete(&table, &event)).result().unwrap_err();
             assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, len, 77));
         }

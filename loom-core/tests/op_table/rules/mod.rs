@@ -6,6 +6,7 @@ mod contexts;
 mod kept;
 mod lending;
 mod lengths;
+mod multi;
 mod reuse;
 mod user_code;
 
@@ -56,9 +57,11 @@ fn success(context: u64, len: usize) -> Event {
 }
 
 #[track_caller]
-fn done<B>(resolution: Resolution<B>) -> Done<B> {
+fn done<B>(resolution: Resolution<'_, B>) -> Done<B> {
     match resolution {
         Resolution::Done(done, ..) => done,
+        Resolution::Piece(piece) => panic!("{piece:?}"),
+        Resolution::NotOver => panic!("not over"),
         Resolution::Stale => panic!("stale"),
         Resolution::Foreign => panic!("foreign"),
     }

@@ -136,7 +136,7 @@ pub(crate) const fn kind(direction: Direction) -> Kind {
 
 /// Shows an event to a table, in one of the two ways of a queue: successes by themselves first, or all events alike. The
 /// context's generation chooses, so that each operation of a slot goes another way than the one before.
-pub(crate) fn complete<B>(table: &OpTable<B>, event: &Event) -> Resolution<B> {
+pub(crate) fn complete<'t, B>(table: &'t OpTable<B>, event: &Event) -> Resolution<'t, B> {
     let by_itself = event.context >> 33 & 1 == 0;
     // SAFETY: nothing is lent to anybody in these tests, so that any event is true.
     match unsafe { by_itself.then(|| table.succeed(event)).flatten() } {
@@ -147,7 +147,7 @@ pub(crate) fn complete<B>(table: &OpTable<B>, event: &Event) -> Resolution<B> {
 }
 
 /// As [`complete`], and the completion is kept.
-pub(crate) fn park<B>(table: &OpTable<B>, event: &Event) -> Option<Resolution<B>> {
+pub(crate) fn park<'t, B>(table: &'t OpTable<B>, event: &Event) -> Option<Resolution<'t, B>> {
     // SAFETY: as above.
     unsafe { table.park(event) }
 }
@@ -381,7 +381,7 @@ impl<const N: usize> World<N> {
         self.assert_done(done, op, ending);
     }
 
-    fn submit(&self, event: &Event, keep: bool) -> Option<Resolution<Counted>> {
+    fn submit(&self, event: &Event, keep: bool) -> Option<Resolution<'_, Counted>> {
         if keep { park(&self.table, event) } else { Some(complete(&self.table, event)) }
     }
 

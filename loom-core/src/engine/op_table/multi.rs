@@ -1,0 +1,199 @@
+//! Multi-receives: one buffer for many messages; rule 8.
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+
+use super::slot::Phase;
+use super::{Kind, OpKey, OpTable, Slot};
+use crate::buffer::{Buffer, Lent};
+use crate::completion::{OpError, Transfer};
+use crate::error::{PostError, Rejected};
+use crate::transport::{Context, Event};
+use crate::vocabulary::{CompletionFlags, Errno};
+
+/// A message in the buffer of a multi-receive, as the table counts it: one piece of the buffer is out. It is not copied, so that
+/// it comes back once.
+#[derive(Debug)]
+#[must_use = "the buffer waits for it to come back"]
+pub(crate) struct Message {
+    key: OpKey,
+    /// A success only with `len` bytes that lie within what was lent.
+    event: Event,
+}
+
+/// What has become of a multi-receive with an event.
+pub(super) enum Filled<'t, B> {
+    /// A piece is out.
+    Message(Message),
+    /// It is not over, or pieces are out: there is nothing to tell.
+    NotOver,
+    /// It is over and no piece is out: the buffer can be had, with this event.
+    Over(OpKey, &'t Slot<B>, Event),
+}
+
+impl<B> OpTable<B> {
+    /// As [`post`](Self::post), for a receive that takes one message after the other.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    pub fn post_multi(
+        &self,
+        endpoint: u16,
+        buf: B,
+        submit: impl FnOnce(&Lent, Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: Buffer,
+    {
+        let filling = |slot: &Slot<B>, lent: &Lent| {
+            slot.lent.set(lent.len());
+            slot.start.set(lent.ptr());
+            slot.pieces.set(0);
+            slot.phase.set(Phase::Filling);
+        };
+        self.post_lent(endpoint, Kind::MultiReceive, buf, (Buffer::lend, filling), submit)
+    }
+
+    /// What the event of a multi-receive says; `None` if it belongs to none that is being filled.
+    ///
+    /// # Safety
+    /// As for [`complete`](Self::complete).
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn fill(&self, event: &Event) -> Option<Filled<'_, B>> {
+        let (key, slot) = self.by_context(event.context, Phase::Filling)?;
+        // One that was cancelled in the middle of a message goes on until that is there, and then says that it is over.
+        let cancelled = event.errno == Errno::ECANCELED;
+        let over = event.flags.contains(CompletionFlags::MULTI_RECV);
+        // An event that says nothing but that the buffer is released has no message.
+        let message = !cancelled && (event.is_error() || event.flags.contains(CompletionFlags::RECV));
+        if message {
+            slot.pieces.set(slot.pieces.get() + 1);
+        }
+        if over {
+            let end = if cancelled { *event } else { Event::success(event.context, CompletionFlags::MULTI_RECV, 0) };
+            if slot.pieces.get() == 0 {
+                return Some(Filled::Over(key, slot, Event { len: 0, ..end }));
+            }
+            // SAFETY: the caller's promise: the event says that the operation is over.
+            unsafe { self.drain(slot, Event { len: 0, ..end }) };
+        }
+        Some(match message {
+            true => Filled::Message(Message { key, event: within(event, slot) }),
+            false => Filled::NotOver,
+        })
+    }
+
+    /// Ends a multi-receive of which pieces are out.
+    ///
+    /// # Safety
+    /// The operation is over: the provider uses neither its buffer nor its scratch space any more.
+    pub(super) unsafe fn drain(&self, slot: &Slot<B>, end: Event) {
+        // SAFETY: the caller's promise.
+        unsafe { slot.keep(end) };
+        slot.phase.set(Phase::Draining);
+        self.make_room();
+    }
+
+    /// A piece has come back. If it was the last of an operation that is over, the completion can be taken now.
+    fn give_back(&self, message: &Message) {
+        let index = message.key.index();
+        let slot = self.own(index);
+        let left = slot.pieces.get() - 1;
+        slot.pieces.set(left);
+        let phase = match slot.phase.get() {
+            Phase::Draining => Phase::Done,
+            Phase::DrainingOwed => Phase::Owed,
+            _ => return,
+        };
+        if left > 0 {
+            return;
+        }
+        slot.phase.set(phase);
+        self.push_parked(index, slot);
+    }
+
+    /// The piece of a message that this table has reported.
+    pub(crate) const fn piece(&self, message: Message) -> Piece<'_, B> {
+        Piece { table: self, message }
+    }
+}
+
+/// An event whose message lies within what its slot has lent, or else one that says that it does not.
+fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
+    let mut event = *event;
+    let lent = slot.lent.get();
+    if event.is_error() {
+        event.len = event.len.min(lent);
+        return event;
+    }
+    let offset = event.overflow_or_place.checked_sub(slot.start.get().addr().get());
+    // Where no bytes are is of no interest, and not told by every provider.
+    let fits =
+        event.len == 0 || offset.and_then(|offset| lent.checked_sub(offset)).is_some_and(|room| event.len <= room);
+    if !fits {
+        event = Event { errno: Errno::EOTHER, overflow_or_place: event.len, len: 0, ..event };
+    }
+    event
+}
+
+/// A message in the buffer of a multi-receive. The buffer comes back when the provider has released it and every piece of
+/// it was dropped.
+///
+/// Forgetting one is safe: the buffer then stays in its queue, until that is closed.
+#[must_use = "it holds a message"]
+pub struct Piece<'q, B> {
+    table: &'q OpTable<B>,
+    message: Message,
+}
+
+impl<B> Piece<'_, B> {
+    /// The message without its table, to be [made a piece of](OpTable::piece) again.
+    pub(crate) fn into_message(self) -> Message {
+        let Message { key, event } = &ManuallyDrop::new(self).message;
+        Message { key: *key, event: *event }
+    }
+
+    /// The key of the multi-receive.
+    #[must_use]
+    pub const fn key(&self) -> OpKey {
+        self.message.key
+    }
+
+    /// What became of the message.
+    ///
+    /// # Errors
+    /// It did not arrive: it was longer than what was left of the buffer, or its sender is gone.
+    pub fn result(&self) -> Result<Transfer, OpError> {
+        let event = &self.message.event;
+        if event.is_error() { Err(OpError::of(event)) } else { Ok(Transfer::of(event)) }
+    }
+
+    /// The message; nothing if it has failed.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        let event = &self.message.event;
+        if event.is_error() || event.len == 0 {
+            return &[];
+        }
+        let start = self.table.own(self.message.key.index()).start.get();
+        let offset = event.overflow_or_place - start.addr().get();
+        // SAFETY: the message lies within what was lent (`within`).
+        let first = unsafe { start.add(offset) };
+        // SAFETY: rule 8: the buffer is in its slot as long as this piece is out, and not referenced (rule 2). The transport
+        // has initialised these bytes and does not touch them any more.
+        unsafe { core::slice::from_raw_parts(first.as_ptr(), event.len) }
+    }
+}
+
+impl<B> Drop for Piece<'_, B> {
+    fn drop(&mut self) {
+        self.table.give_back(&self.message);
+    }
+}
+
+impl<B> fmt::Debug for Piece<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Piece").field("key", &self.key()).field("result", &self.result()).finish_non_exhaustive()
+    }
+}

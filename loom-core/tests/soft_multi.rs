@@ -1,0 +1,211 @@
+//! Multi-receives of the software transport: whatever is sent, and whenever buffers are posted, every message arrives once, in
+//! its sender's order, and no place in a queue is lost.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+
+use std::collections::VecDeque;
+
+use loom_core::completion::{Completion, Piece};
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr, CqOwner, PEER_EVENTS};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::vocabulary::{EndpointOption, Errno};
+
+type Bytes = Box<[u8]>;
+
+const EAGER: u32 = 64;
+const ATTR: NetworkAttr = NetworkAttr { endpoints: 3, tx_depth: 256, rx_depth: 8, eager_size: EAGER, regions: 0 };
+const DEPTH: usize = 8;
+/// Events that the receiver's queue has places for.
+const PLACES: usize = DEPTH + PEER_EVENTS;
+
+/// Numbers of a small generator (Knuth's).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % end
+    }
+}
+
+/// The message of a sender with this number: it begins with both, if it is long enough, and tells its length.
+fn message(sender: usize, number: usize, len: usize) -> Bytes {
+    (0..len).map(|at| u8::try_from((sender * 101 + number * 7 + at) % 256).unwrap()).collect()
+}
+
+/// A receiver, and two senders with a queue of their own.
+struct World<'w, 'd, 'n> {
+    receiver: &'w Endpoint<'w, 'd, Soft<'n>, Bytes>,
+    rx: &'w Cq<'d, Soft<'n>, Bytes>,
+    tx: &'w Cq<'d, Soft<'n>, Bytes>,
+    senders: [Endpoint<'w, 'd, Soft<'n>, Bytes>; 2],
+    to: Peer,
+}
+
+fn with_world(min: usize, test: impl FnOnce(&World<'_, '_, '_>)) {
+    let network = Network::new(ATTR).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 3).unwrap();
+    let rx: CqOwner<'_, _, Bytes, _, DEPTH> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let tx: CqOwner<'_, _, Bytes, _, 1024> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let receiver = rx.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).enable().unwrap();
+    let senders = [(); 2].map(|()| tx.endpoint(&av).enable().unwrap());
+    let to = av.insert(&receiver.address().unwrap()).unwrap();
+    test(&World { receiver: &receiver, rx: &rx, tx: &tx, senders, to });
+}
+
+impl<'w> World<'w, '_, '_> {
+    fn send(&self, sender: usize, number: usize, len: usize) -> OpKey {
+        self.senders[sender].send(self.to, message(sender, number, len)).unwrap()
+    }
+
+    fn post(&self, len: usize) -> OpKey {
+        self.receiver.multi_recv(Source::Any, vec![0; len].into()).unwrap()
+    }
+
+    /// Everything that has been received.
+    fn received(&self) -> (Vec<Piece<'w, Bytes>>, Vec<(OpKey, Bytes)>) {
+        let (mut pieces, mut over) = (Vec::new(), Vec::new());
+        while let Some(completion) = self.rx.poll().unwrap() {
+            match completion {
+                Completion::Piece(piece) => pieces.push(piece),
+                Completion::Op(done) => {
+                    let key = done.key();
+                    let (buf, result) = done.into_parts();
+                    assert_eq!(result.unwrap().len(), 0);
+                    over.push((key, buf));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        (pieces, over)
+    }
+}
+
+#[test]
+fn messages_beyond_the_queues_places_wait_for_the_next_buffer() {
+    with_world(1, |world| {
+        for round in 0..3 {
+            let many = 2 * PLACES;
+            for number in 0..many {
+                world.send(0, number, 3);
+            }
+            assert!(world.rx.poll().unwrap().is_none(), "nobody receives, and they wait at the receiver");
+            let (mut seen, mut buffers) = (0, 0);
+            loop {
+                let key = world.post(1 << 12);
+                buffers += 1;
+                let (pieces, over) = world.received();
+                assert!(over.is_empty(), "its pieces are held");
+                for piece in &pieces {
+                    assert_eq!(piece.bytes(), &message(0, seen, 3)[..], "round {round}");
+                    seen += 1;
+                }
+                drop(pieces);
+                if seen == many {
+                    world.receiver.cancel(key).unwrap();
+                    let Some(Completion::Op(done)) = world.rx.poll().unwrap() else { panic!("the last buffer") };
+                    assert_eq!(done.result().unwrap_err().errno, Errno::ECANCELED);
+                    break;
+                }
+                assert_eq!(world.received().1.len(), 1, "a buffer goes back when its queue is full");
+                assert!(buffers <= 4, "{seen} messages in {buffers} buffers");
+            }
+            assert!(buffers > 1, "there are fewer places than messages");
+            assert_eq!(world.rx.in_flight(), 0);
+            while world.tx.poll().unwrap().is_some() {}
+        }
+    });
+}
+
+#[test]
+fn messages_wait_in_line_while_the_queue_is_full() {
+    with_world(1, |world| {
+        let key = world.post(1 << 14);
+        let many = 2 * PLACES;
+        for number in 0..many {
+            world.send(0, number, 5);
+        }
+        for number in 0..many {
+            let Some(Completion::Piece(piece)) = world.rx.poll().unwrap() else { panic!("message {number}") };
+            assert_eq!((piece.key(), piece.bytes()), (key, &message(0, number, 5)[..]));
+        }
+        assert!(world.rx.poll().unwrap().is_none());
+    });
+}
+
+#[test]
+fn whatever_is_sent_arrives_once_and_in_order() {
+    const MIN: usize = 100;
+    let mut truncated = 0;
+    for seed in 0..40 {
+        let random = &mut Random(seed);
+        with_world(MIN, |world| {
+            let mut sent = [(); 2].map(|()| VecDeque::new());
+            let mut numbers = [0; 2];
+            let mut held: Vec<(Piece<'_, Bytes>, Bytes)> = Vec::new();
+            let (mut posted, mut back) = (0, 0);
+            for step in 0..600 {
+                match random.below(5) {
+                    0 | 1 if sent.iter().all(|sent| sent.len() < 60) => {
+                        let sender = random.below(2);
+                        // Mostly no longer than what is left, and now and then offered.
+                        let longest = if random.below(20) == 0 { 3 * MIN } else { MIN };
+                        // The two senders' have other lengths, so that also what is cut off is known by them.
+                        let len = random.below(longest / 2) * 2 + sender;
+                        world.send(sender, numbers[sender], len);
+                        sent[sender].push_back((numbers[sender], len));
+                        numbers[sender] += 1;
+                    }
+                    2 if posted - back < 4 => {
+                        world.post(MIN + random.below(1000));
+                        posted += 1;
+                    }
+                    3 => drop(held.pop()),
+                    _ => {
+                        let (pieces, over) = world.received();
+                        back += over.len();
+                        for piece in pieces {
+                            let result = piece.result();
+                            // Whose it is, what it says tells: each sender's come in order.
+                            let whose = sent.iter().enumerate().position(|(sender, sent)| {
+                                let Some((number, len)) = sent.front().copied() else { return false };
+                                match result {
+                                    Ok(_) => *piece.bytes() == *message(sender, number, len),
+                                    Err(error) => error.len + error.overflow == len,
+                                }
+                            });
+                            let whose = whose.unwrap_or_else(|| panic!("seed {seed}, step {step}: {piece:?}"));
+                            let (number, len) = sent[whose].pop_front().unwrap();
+                            match result {
+                                Ok(_) => held.push((piece, message(whose, number, len))),
+                                Err(error) => {
+                                    assert_eq!(error.errno, Errno::ETRUNC);
+                                    assert!(len > MIN, "seed {seed}: what fits is not truncated");
+                                    truncated += 1;
+                                }
+                            }
+                        }
+                    }
+                }
+                for (piece, expected) in &held {
+                    assert_eq!(
+                        piece.bytes(),
+                        &expected[..],
+                        "seed {seed}, step {step}: a piece that is held has changed"
+                    );
+                }
+                while world.tx.poll().unwrap().is_some() {}
+            }
+            held.clear();
+            back += world.received().1.len();
+            assert!(numbers[0] + numbers[1] > 50 && back > 5, "seed {seed}: too little has happened");
+        });
+    }
+    assert!(truncated > 20, "only {truncated} messages were too long");
+}

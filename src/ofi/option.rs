@@ -1,0 +1,99 @@
+//! Options of endpoints: `fi_getopt`, `fi_setopt`.
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+
+#![allow(unsafe_code, reason = "calls libfabric")]
+
+use core::ffi::{c_int, c_void};
+use core::ptr::NonNull;
+
+use loom_core::vocabulary::{Errno, OptionValue};
+
+use super::call::{done, entry};
+use super::endpoint::Endpoint;
+use super::sys;
+
+type GetOpt = unsafe extern "C" fn(sys::fid_t, c_int, c_int, *mut c_void, *mut usize) -> c_int;
+
+/// An option's value as C has it, in memory that has room for each type.
+#[repr(C, align(8))]
+struct Room([u8; 8]);
+
+impl Room {
+    fn of(value: OptionValue) -> (Self, usize) {
+        let mut room = Room([0; 8]);
+        let mut put = |bytes: &[u8]| {
+            room.0.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+            bytes.len()
+        };
+        let len = match value {
+            OptionValue::Size(size) => put(&size.to_ne_bytes()),
+            OptionValue::Bool(set) => put(&[set.into()]),
+            OptionValue::Int(number) => put(&number.to_ne_bytes()),
+        };
+        (room, len)
+    }
+
+    /// The value of the type of `kind`.
+    fn value(&self, kind: OptionValue) -> OptionValue {
+        let [a, b, c, d, ..] = self.0;
+        match kind {
+            OptionValue::Size(_) => OptionValue::Size(usize::from_ne_bytes(self.0)),
+            OptionValue::Bool(_) => OptionValue::Bool(a != 0),
+            OptionValue::Int(_) => OptionValue::Int(i32::from_ne_bytes([a, b, c, d])),
+        }
+    }
+}
+
+/// `fi_getopt` of an object that has it.
+pub(super) unsafe fn get(
+    fid: NonNull<sys::fid>,
+    getopt: Option<GetOpt>,
+    option: u32,
+    kind: OptionValue,
+) -> Result<OptionValue, Errno> {
+    let Some(getopt) = getopt else { return Err(Errno::ENOSYS) };
+    let (mut room, expected) = Room::of(kind);
+    let mut len = expected;
+    let level = sys::FI_OPT_ENDPOINT.cast_signed();
+    // SAFETY: the object is open (contract of callers); there is room for the option's type, and more.
+    done(unsafe { getopt(fid.as_ptr(), level, option.cast_signed(), (&raw mut room).cast(), &raw mut len) })?;
+    if len == expected { Ok(room.value(kind)) } else { Err(Errno::EOTHER) }
+}
+
+pub(super) unsafe fn endpoint_option<L>(
+    endpoint: &Endpoint<L>,
+    option: u32,
+    kind: OptionValue,
+) -> Result<OptionValue, Errno> {
+    let raw = endpoint.raw();
+    let getopt = entry!(raw, ops => getopt);
+    // SAFETY: the contract of callers.
+    unsafe { get(raw.cast(), getopt, option, kind) }
+}
+
+pub(super) unsafe fn endpoint_set_option<L>(
+    endpoint: &Endpoint<L>,
+    option: u32,
+    value: OptionValue,
+) -> Result<(), Errno> {
+    let raw = endpoint.raw();
+    let Some(setopt) = entry!(raw, ops => setopt) else { return Err(Errno::ENOSYS) };
+    let (room, len) = Room::of(value);
+    let level = sys::FI_OPT_ENDPOINT.cast_signed();
+    // SAFETY: the endpoint is open (contract of callers); the value is read in the call.
+    done(unsafe { setopt(raw.cast().as_ptr(), level, option.cast_signed(), (&raw const room).cast(), len) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_survives_its_way_through_c() {
+        for value in [OptionValue::Size(usize::MAX - 1), OptionValue::Bool(true), OptionValue::Int(-7)] {
+            let (room, len) = Room::of(value);
+            assert_eq!((room.value(value), len <= 8), (value, true));
+        }
+    }
+}
