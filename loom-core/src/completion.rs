@@ -4,7 +4,7 @@ use core::fmt;
 use core::mem::MaybeUninit;
 
 use crate::engine::op_table::OpKey;
-pub use crate::engine::op_table::Piece;
+pub use crate::engine::op_table::{Claim, Found, Peek, Piece};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
@@ -269,6 +269,8 @@ pub enum Completion<'q, B> {
     /// A message has come into the buffer of a multi-receive
     /// ([`Endpoint::multi_recv`](crate::objects::endpoint::Endpoint::multi_recv)).
     Piece(Piece<'q, B>),
+    /// A peek is answered ([`Endpoint::tagged_peek`](crate::objects::endpoint::Endpoint::tagged_peek)).
+    Peek(Peek),
     /// A peer wrote to this side's memory and said so.
     Remote(RemoteEvent),
     /// An operation without a key failed: an injected message that could not be delivered.

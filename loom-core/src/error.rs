@@ -44,6 +44,8 @@ pub enum PostError {
     NotGranted(Caps),
     /// The provider grants it, and is known not to keep to memory that it is lent for it: there is an `unsafe` form.
     NotSafe,
+    /// The message was fetched or discarded already, or was claimed through another endpoint.
+    UnknownClaim,
     /// The provider refused.
     Errno(Errno),
 }
@@ -69,6 +71,7 @@ impl From<Refusal> for PostError {
 impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            PostError::UnknownClaim => f.write_str("no message is claimed by that"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }

@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use loom_core::transport::{Closing, Conduct, InFlight, Name};
+use loom_core::transport::{Claims, Closing, Conduct, InFlight, Name};
 use loom_core::vocabulary::{Caps, Errno, MsgOrder, Threading, WaitObj};
 
 use super::info::RawInfo;
@@ -50,6 +50,10 @@ pub(super) fn takes_options_early(info: &RawInfo) -> bool {
 /// the buffer after, or with, a message that is longer than what is left; `net`, `ofi_rxm` (1.17) and `ofi_rxd` release a
 /// buffer before all of it is there, and write to one that was cancelled.
 ///
+/// Peeks: `shm` of libfabric 1 does not know them, and receives. Claims: `net`, `tcp` and `sockets` compare contexts; others
+/// follow them, and `ofi_rxd` does not survive them. Discards: of a long message, `ofi_rxm` and `ofi_rxd` do not tell its sender, and nothing more may arrive from
+/// there.
+///
 /// Directed receives of messages without tag: `net` and `tcp` take anybody's; `shm` and `ofi_rxm` of libfabric 2 crash when
 /// the peer sends and an open receive is posted, too.
 pub(super) fn conduct(info: &RawInfo) -> Conduct {
@@ -57,7 +61,19 @@ pub(super) fn conduct(info: &RawInfo) -> Conduct {
     let is = |name| layers(info).any(|layer| layer == name);
     let tcp_alone = layers(info).eq(["tcp"]);
     let crashes = two && (shares_memory(info) || is("ofi_rxm"));
-    Conduct { multi_recv: two && tcp_alone, directed_recv: !crashes && !tcp_alone && !is("net") }
+    Conduct {
+        multi_recv: two && tcp_alone,
+        directed_recv: !crashes && !tcp_alone && !is("net"),
+        peek: two || !is("shm"),
+        claims: if tcp_alone || layers(info).eq(["net"]) || is("sockets") {
+            Claims::ByContext
+        } else if is("ofi_rxd") {
+            Claims::Not
+        } else {
+            Claims::InContexts
+        },
+        discard: !is("ofi_rxm") && !is("ofi_rxd"),
+    }
 }
 
 /// Whether an error entry of a multi-receive that was cancelled says that the buffer is released: elsewhere it is the end all

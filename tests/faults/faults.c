@@ -518,6 +518,92 @@ static int source_is_always_the_first(void)
 	return source == addr[0] ? THERE : GONE;
 }
 
+static struct fi_context2 claims[2];
+
+/* Asks for messages of tag 1 with these flags, until there is one; or takes one that was claimed. */
+static void ask(uint64_t flags, struct fi_context2 *context)
+{
+	struct iovec iov = { into, 8 };
+	struct fi_msg_tagged message = { .msg_iov = &iov, .addr = FI_ADDR_UNSPEC, .tag = 1, .context = context };
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = { 0 };
+	double end = now() + 10;
+	int ended;
+
+	message.iov_count = !(flags & FI_PEEK);
+	do {
+		NEED(now() > end);
+		NEED(fi_trecvmsg(ep[1], &message, flags));
+		do {
+			ended = next(&entry, 5);
+			NEED(ended == 0);
+			if (ended < 0)
+				NEED(fi_cq_readerr(cq, &error, 0) != 1);
+		} while (ended == 1 && entry.op_context != context);
+	} while (ended < 0);
+}
+
+static int closing_after_claims_crashes(void)
+{
+	int i;
+
+	open_all("udp;ofi_rxd", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	for (i = 0; i < 2; i++)
+		POST(fi_tsend(ep[0], from, 8, NULL, addr[1], 1, &contexts[1]));
+	ask(FI_PEEK | FI_CLAIM, &claims[0]);
+	ask(FI_PEEK | FI_CLAIM, &claims[1]);
+	ask(FI_CLAIM, &claims[1]);
+	ask(FI_CLAIM, &claims[0]);
+	NEED(fi_close(&ep[1]->fid));
+	NEED(fi_close(&ep[0]->fid));
+	return GONE;
+}
+
+static int peek_receives(void)
+{
+	struct fi_msg_tagged message = { .addr = FI_ADDR_UNSPEC, .tag = 1, .context = &contexts[2] };
+	struct fi_cq_tagged_entry entry;
+
+	open_all("shm", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	NEED(fi_trecvmsg(ep[1], &message, FI_PEEK));
+	return next(&entry, 1) == 0 ? THERE : GONE;
+}
+
+static int send_of_a_discarded_message_never_ends(void)
+{
+	struct fi_cq_tagged_entry entry;
+	double end;
+
+	open_all("tcp;ofi_rxm", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_tsend(ep[0], behind, sizeof(behind), NULL, addr[1], 1, &contexts[1]));
+	ask(FI_PEEK | FI_DISCARD, &claims[0]);
+	for (end = now() + 2; now() < end;)
+		if (fi_cq_read(cq, &entry, 1) == 1 && entry.op_context == &contexts[1])
+			return GONE;
+	return THERE;
+}
+
+/* Of a message that has waited for its receive. */
+static int immediate_data_is_not_told(void)
+{
+	struct fi_cq_tagged_entry entry;
+	double end;
+
+	open_all("sockets", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_tsenddata(ep[0], from, 8, NULL, 7, addr[1], 1, &contexts[1]));
+	for (end = now() + 0.5; now() < end;)
+		fi_cq_read(cq, NULL, 0);
+	POST(fi_trecv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[2]));
+	do {
+		NEED(next(&entry, 10) != 1);
+	} while (entry.op_context != &contexts[2]);
+	return entry.flags & FI_REMOTE_CQ_DATA ? GONE : THERE;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -538,6 +624,10 @@ static const struct {
 	{ "sockets-multi-receive-writes-behind-its-buffer", sockets_multi_receive_writes_behind_its_buffer },
 	{ "rxm-multi-receive-is-released-too-early", multi_receive_is_released_too_early },
 	{ "net-multi-receive-is-written-after-it-was-cancelled", multi_receive_is_written_after_it_was_cancelled },
+	{ "rxd-closing-after-claims-crashes", closing_after_claims_crashes },
+	{ "shm-peek-receives", peek_receives },
+	{ "rxm-send-of-a-discarded-message-never-ends", send_of_a_discarded_message_never_ends },
+	{ "sockets-immediate-data-is-not-told", immediate_data_is_not_told },
 	{ "rxd-source-is-always-the-first", source_is_always_the_first },
 	{ "net-directed-receive-takes-anybodys", net_directed_receive_takes_anybodys },
 	{ "tcp-directed-receive-takes-anybodys", tcp_directed_receive_takes_anybodys },

@@ -11,6 +11,7 @@ mod matrix;
 mod messages;
 mod multi;
 mod pair;
+mod peek;
 mod pieces;
 mod rma;
 #[cfg(feature = "libfabric")]
@@ -40,6 +41,7 @@ fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         rma::cases(),
         pieces::cases(),
         multi::cases(),
+        peek::cases(),
         counters::cases(),
         waiting::cases(),
         sleeping::cases(),

@@ -64,6 +64,7 @@ mod model;
 mod msg;
 mod multi;
 mod network;
+mod peek;
 mod port;
 mod query;
 mod queue;

@@ -67,6 +67,8 @@ pub(super) struct Own {
     pub(super) receives: Cell<u32>,
     /// Posted receives, one list for each of the `KINDS`.
     pub(super) posted: [Chain; 2],
+    /// Receives that have claimed a message: `len` is the number of its cell.
+    pub(super) claimed: Chain,
     /// Messages that no receive was posted for, one list for each of the `KINDS`.
     pub(super) unexpected: [Chain; 2],
 }
@@ -100,6 +102,7 @@ impl Port {
                 places,
                 receives: Cell::new(0),
                 posted: [Chain::new(), Chain::new()],
+                claimed: Chain::new(),
                 unexpected: [Chain::new(), Chain::new()],
             }),
         }
@@ -246,6 +249,14 @@ impl Net {
                 self.refuse(head);
             }
         }
+        let mut at = own.claimed.take();
+        while at != NIL {
+            let receive = own.receive(at);
+            let next = receive.next.get();
+            self.refuse(self.claimed_cell(&receive.want.get()));
+            own.free_receive(at);
+            at = next;
+        }
 
         // What this endpoint has sent: offers are revoked, and copies under way waited for.
         self.harvest(port);
@@ -368,6 +379,36 @@ impl Net {
                 return next;
             }
             cell = next;
+        }
+    }
+
+    /// Delivers whatever has come, however much there is in the queue already: for a look at what nobody has received.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_in(&self, port: &Port) {
+        let own = port.own();
+        if port.revocations.take() {
+            self.return_revoked(port);
+        }
+        for of_inbox in [false, true] {
+            let mut cell = if of_inbox {
+                match port.inbox.take(own.generation()) {
+                    NIL => NIL,
+                    newest => self.oldest_first(newest),
+                }
+            } else {
+                own.backlog.replace(NIL)
+            };
+            while cell != NIL {
+                let head = self.cell(cell);
+                let next = head.link.load(Ordering::Relaxed);
+                if !self.deliver(own, head) {
+                    // Those in the inbox are younger, and wait behind it.
+                    own.backlog.set(cell);
+                    return;
+                }
+                cell = next;
+            }
         }
     }
 

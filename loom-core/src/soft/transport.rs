@@ -19,7 +19,7 @@ use super::receive::Want;
 use super::region::{Exposed, Region};
 use super::send::Outgoing;
 use super::sync::Ordering;
-use crate::buffer::Lent;
+use crate::buffer::{Buffer, Lent};
 use crate::objects::info::Nic;
 use crate::transport::{
     Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
@@ -532,8 +532,23 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
-        // SAFETY: the caller's contract.
-        unsafe { Self::tagged_recv(endpoint, msg.address, piece(msg)?, tag, msg.context) }
+        let (net, port, flags, context) = (endpoint.net, endpoint.port, msg.flags, msg.context.addr());
+        let of_nothing = ().lend();
+        let asks = flags.intersects(OpFlags::PEEK | OpFlags::DISCARD);
+        let lent = if asks { &of_nothing } else { piece(msg)? };
+        let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
+        let want = Want { from: msg.address.0, tag, ptr, len, context, min_left: 0 };
+        if flags.contains(OpFlags::PEEK) {
+            net.peek(port, &want, flags)
+        } else if flags.contains(OpFlags::DISCARD) {
+            net.discard_claimed(port, context)
+        } else if flags.contains(OpFlags::CLAIM) {
+            // SAFETY: the caller's contract.
+            unsafe { net.fetch_claimed(port, &want) }
+        } else {
+            // SAFETY: the caller's contract.
+            unsafe { net.post_receive(port, CompletionFlags::TAGGED, want) }
+        }
     }
 
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {

@@ -17,8 +17,8 @@ use core::ptr::NonNull;
 pub use self::connected::Connected;
 pub use self::event::{Context, Event};
 pub use self::terms::{
-    Bindings, Closing, Conduct, CounterAttr, CounterWait, EndpointError, InFlight, Msg, Name, Refusal, RemotePart,
-    RmaTarget,
+    Bindings, Claims, Closing, Conduct, CounterAttr, CounterWait, EndpointError, InFlight, Msg, Name, Refusal,
+    RemotePart, RmaTarget,
 };
 use crate::buffer::Lent;
 use crate::objects::info::Nic;

@@ -94,11 +94,29 @@ pub struct Conduct {
     pub multi_recv: bool,
     /// Directed receives of messages without tag take those of one peer only, and do not harm the others.
     pub directed_recv: bool,
+    /// Peeks look at messages, and receive none.
+    pub peek: bool,
+    /// How messages are claimed.
+    pub claims: Claims,
+    /// A message that is discarded is over for its sender, too.
+    pub discard: bool,
+}
+
+/// How a provider keeps a claim on a message (`FI_CLAIM`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claims {
+    /// It remembers the operation's context, whatever that is.
+    ByContext,
+    /// In the memory that the context points to, as the man page says: contexts that are numbers will not do.
+    InContexts,
+    /// It cannot.
+    Not,
 }
 
 impl Conduct {
     /// All as it should be.
-    pub const GOOD: Conduct = Conduct { multi_recv: true, directed_recv: true };
+    pub const GOOD: Conduct =
+        Conduct { multi_recv: true, directed_recv: true, peek: true, claims: Claims::ByContext, discard: true };
 }
 
 /// An operation with several pieces and with flags.
@@ -109,7 +127,7 @@ impl Conduct {
 pub struct Msg<'a> {
     /// Where it goes to, or from where it may come.
     pub address: FabricAddr,
-    /// What was lent: one range at least, and no more than [`Pieces::MOST`](crate::buffer::Pieces::MOST).
+    /// What was lent: one range at least (none for a peek or discard), and no more than [`Pieces::MOST`](crate::buffer::Pieces::MOST).
     pub pieces: &'a [Lent],
     /// Immediate data.
     pub data: Option<ImmediateData>,

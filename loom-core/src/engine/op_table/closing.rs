@@ -13,8 +13,21 @@ impl<B> OpTable<B> {
     /// The endpoint is closed: nobody touches what its operations lent, or their scratch space.
     pub unsafe fn abandon(&self, endpoint: u16) {
         for (index, slot) in (0u32..).zip(&self.slots) {
-            if !slot.is_lent() || slot.endpoint.get() != endpoint {
+            if slot.endpoint.get() != endpoint {
                 continue;
+            }
+            match slot.phase.get() {
+                Phase::Posted | Phase::Filling => {}
+                // There is no buffer to come back.
+                Phase::Claimed => {
+                    self.release(index, slot);
+                    continue;
+                }
+                Phase::Peeking => {
+                    self.cut_peek_off(index, slot);
+                    continue;
+                }
+                _ => continue,
             }
             let kind = slot.kind.get();
             let cut_off = Event::failure(0, kind.flags(), Errno::ECANCELED);
@@ -33,6 +46,21 @@ impl<B> OpTable<B> {
                     ghosts.set(ghosts.get() + 1);
                     self.room.set(self.room.get() - 1);
                 }
+            }
+        }
+    }
+
+    /// Ends a peek whose answer may still come.
+    fn cut_peek_off(&self, index: u32, slot: &Slot<B>) {
+        match self.kind {
+            ContextKind::Space => {
+                self.make_room();
+                self.orphan(index);
+            }
+            ContextKind::Word => {
+                self.release(index, slot);
+                let ghosts = &self.ghosts[Direction::Receive.list()];
+                ghosts.set(ghosts.get() + 1);
             }
         }
     }

@@ -23,13 +23,16 @@
 //! 7. Every post asks for a completion.
 //! 8. A multi-receive has an event for each message, and is over with the one that says so (`FI_MULTI_RECV`). Its buffer
 //!    stays in the slot until then and until every [piece](Piece) of it has come back.
+//! 9. A peek has a slot and a context, and no buffer. If it has claimed a message, the slot is that message's until it is
+//!    fetched or discarded, which is done under the same context, or until the endpoint is closed.
 
-#![allow(unsafe_code, reason = "buffers in slots: rules 1 to 8")]
+#![allow(unsafe_code, reason = "buffers in slots: rules 1 to 9")]
 
 mod closing;
 mod list;
 mod multi;
 mod operation;
+mod peek;
 mod slot;
 
 use core::cell::Cell;
@@ -42,6 +45,7 @@ use self::multi::Filled;
 pub(crate) use self::multi::Message;
 pub use self::multi::Piece;
 pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
+pub use self::peek::{Claim, Found, Peek};
 use self::slot::Phase;
 pub use self::slot::Slot;
 use crate::buffer::{Buffer, Lent, Pieces};
@@ -59,10 +63,20 @@ pub enum Resolution<'t, B> {
     Piece(Piece<'t, B>),
     /// A multi-receive goes on, or waits for its pieces.
     NotOver,
+    /// A peek is answered.
+    Peek(Peek),
     /// The event belongs to an operation that is over already.
     Stale,
     /// The event belongs to no operation of this table.
     Foreign,
+}
+
+/// What an event says that is not the only one of an operation with a buffer.
+enum Other<'t, B> {
+    /// An operation is over: its buffer can be had, with this event.
+    Over(OpKey, &'t Slot<B>, Event),
+    /// This is all that there is to say.
+    Told(Resolution<'t, B>),
 }
 
 /// What [`OpTable::take`] found.
@@ -353,14 +367,32 @@ impl<B> OpTable<B> {
                 Resolution::Done(unsafe { self.end(key, slot, event) })
             }
             // SAFETY: as above.
-            None => match unsafe { self.fill(event) } {
-                Some(Filled::Message(message)) => Resolution::Piece(self.piece(message)),
-                Some(Filled::NotOver) => Resolution::NotOver,
+            None => match unsafe { self.other(event) } {
+                Other::Told(resolution) => resolution,
                 // SAFETY: as above.
-                Some(Filled::Over(key, slot, event)) => Resolution::Done(unsafe { self.end(key, slot, event) }),
-                None => self.stray(event.context, event.flags),
+                Other::Over(key, slot, event) => Resolution::Done(unsafe { self.end(key, slot, event) }),
             },
         }
+    }
+
+    /// What an event says that does not end an operation with its first one.
+    ///
+    /// # Safety
+    /// As for [`complete`](Self::complete).
+    #[cold]
+    #[inline(never)]
+    unsafe fn other(&self, event: &Event) -> Other<'_, B> {
+        // SAFETY: the caller's promise.
+        match unsafe { self.fill(event) } {
+            Some(Filled::Over(key, slot, event)) => return Other::Over(key, slot, event),
+            Some(Filled::Message(message)) => return Other::Told(Resolution::Piece(self.piece(message))),
+            Some(Filled::NotOver) => return Other::Told(Resolution::NotOver),
+            None => {}
+        }
+        Other::Told(match self.peeked(event) {
+            Some(peek) => Resolution::Peek(peek),
+            None => self.stray(event.context, event.flags),
+        })
     }
 
     /// Ends the operation that an event belongs to, if it is in flight and has succeeded. `None` says nothing about the
@@ -416,11 +448,9 @@ impl<B> OpTable<B> {
         let (key, slot, event) = match self.by_context(event.context, Phase::Posted) {
             Some((key, slot)) => (key, slot, checked(event, slot.kind.get(), slot.lent.get())),
             // SAFETY: the caller's promise.
-            None => match unsafe { self.fill(event) } {
-                Some(Filled::Message(message)) => return Some(Resolution::Piece(self.piece(message))),
-                Some(Filled::NotOver) => return Some(Resolution::NotOver),
-                Some(Filled::Over(key, slot, event)) => (key, slot, event),
-                None => return Some(self.stray(event.context, event.flags)),
+            None => match unsafe { self.other(event) } {
+                Other::Told(resolution) => return Some(resolution),
+                Other::Over(key, slot, event) => (key, slot, event),
             },
         };
         // SAFETY: the caller's promise: the operation is over.
@@ -472,11 +502,23 @@ impl<B> OpTable<B> {
         match self.slot(key.index()) {
             Some(slot) if slot.key.get() == key => match slot.phase.get() {
                 Phase::Done | Phase::Owed => Taken::Done(self.take_at(key.index())),
-                Phase::Posted | Phase::Held | Phase::Filling | Phase::Draining | Phase::DrainingOwed => Taken::InFlight,
-                Phase::Free | Phase::Orphan | Phase::Dropped => Taken::Unknown,
+                Phase::Posted
+                | Phase::Held
+                | Phase::Filling
+                | Phase::Draining
+                | Phase::DrainingOwed
+                | Phase::Peeking => Taken::InFlight,
+                Phase::Free | Phase::Orphan | Phase::Dropped | Phase::Claimed => Taken::Unknown,
             },
             _ => Taken::Unknown,
         }
+    }
+
+    /// What contexts are here.
+    #[inline]
+    #[must_use]
+    pub const fn context_kind(&self) -> ContextKind {
+        self.kind
     }
 
     /// The context of an operation in flight, for cancelling it.

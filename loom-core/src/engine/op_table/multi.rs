@@ -58,8 +58,6 @@ impl<B> OpTable<B> {
     ///
     /// # Safety
     /// As for [`complete`](Self::complete).
-    #[cold]
-    #[inline(never)]
     pub(super) unsafe fn fill(&self, event: &Event) -> Option<Filled<'_, B>> {
         let (key, slot) = self.by_context(event.context, Phase::Filling)?;
         // One that was cancelled in the middle of a message goes on until that is there, and then says that it is over.

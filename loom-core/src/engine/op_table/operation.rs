@@ -87,6 +87,10 @@ pub enum Kind {
     Receive,
     /// A receive of one message after the other into the same buffer.
     MultiReceive,
+    /// A look at a message that has arrived.
+    Peek,
+    /// The same, and the message is claimed.
+    PeekClaim,
 }
 
 impl Kind {
@@ -96,7 +100,7 @@ impl Kind {
     pub const fn direction(self) -> Direction {
         match self {
             Kind::Send | Kind::Read => Direction::Transmit,
-            Kind::Receive | Kind::MultiReceive => Direction::Receive,
+            Kind::Receive | Kind::MultiReceive | Kind::Peek | Kind::PeekClaim => Direction::Receive,
         }
     }
 
@@ -105,7 +109,7 @@ impl Kind {
         match self {
             Kind::Send => CompletionFlags::SEND,
             Kind::Read => CompletionFlags::READ,
-            Kind::Receive => CompletionFlags::RECV,
+            Kind::Receive | Kind::Peek | Kind::PeekClaim => CompletionFlags::RECV,
             Kind::MultiReceive => CompletionFlags::RECV.union(CompletionFlags::MULTI_RECV),
         }
     }

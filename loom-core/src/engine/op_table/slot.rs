@@ -53,6 +53,10 @@ pub(super) enum Phase {
     Draining,
     /// As `Draining`, and more events of it may still come (rule 4).
     DrainingOwed,
+    /// A peek that waits for its answer: without buffer.
+    Peeking,
+    /// A message is claimed under the slot's context: without buffer.
+    Claimed,
     /// Over, waiting to be taken; in a list of parked completions.
     Done,
     /// As `Done`, and its event may still come (rule 4).

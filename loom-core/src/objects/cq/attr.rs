@@ -22,19 +22,29 @@ pub struct CqAttr<const N: usize> {
     /// has `shm`.
     #[doc(alias = "wait_obj")]
     pub wait: WaitObj,
+    /// Whether messages can be claimed ([`Endpoint::tagged_peek_claim`](crate::objects::endpoint::Endpoint::tagged_peek_claim))
+    /// also where the provider keeps claims in the contexts of operations (`struct fi_context`).
+    pub claims: bool,
 }
 
 impl<const N: usize> CqAttr<N> {
     /// Up to 16 endpoints and one provider queue.
     #[must_use]
     pub const fn new() -> Self {
-        CqAttr { endpoints: 16, separate: false, wait: WaitObj::NONE }
+        CqAttr { endpoints: 16, separate: false, wait: WaitObj::NONE, claims: false }
     }
 
     /// With one provider queue for each direction.
     #[must_use]
     pub const fn separate(mut self) -> Self {
         self.separate = true;
+        self
+    }
+
+    /// For claiming messages, over every provider that can.
+    #[must_use]
+    pub const fn with_claims(mut self) -> Self {
+        self.claims = true;
         self
     }
 

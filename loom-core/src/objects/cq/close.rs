@@ -89,7 +89,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
             Kind::Receive | Kind::MultiReceive => InFlight { receives: in_flight.receives + 1, ..in_flight },
             Kind::Read => InFlight { longest_read: in_flight.longest_read.max(op.len), ..in_flight },
-            Kind::Send => in_flight,
+            Kind::Send | Kind::Peek | Kind::PeekClaim => in_flight,
         })
     }
 

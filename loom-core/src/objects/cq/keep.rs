@@ -6,7 +6,7 @@ use core::borrow::Borrow;
 
 use super::{Cq, CqError, PEER_EVENTS};
 use crate::buffer::Buffer;
-use crate::completion::{Completion, Done, OpError, RemoteEvent};
+use crate::completion::{Completion, Done, OpError, Peek, RemoteEvent};
 use crate::engine::op_table::{Direction, Message, OpKey, Resolution, Taken};
 use crate::objects::deadline::Deadline;
 use crate::transport::Transport;
@@ -14,6 +14,7 @@ use crate::transport::Transport;
 /// An event that ends nobody's operation.
 pub(super) enum Bystander {
     Message(Message),
+    Peek(Peek),
     Remote(RemoteEvent),
     Unclaimed(OpError),
 }
@@ -47,6 +48,42 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 }
             }
         }
+    }
+
+    /// Waits for the answer to one peek, as [`wait`](Self::wait) does for operations with a buffer.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait); `UnknownKey` also if its endpoint was closed.
+    pub fn wait_peek(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Peek>, CqError> {
+        loop {
+            if let Some(peek) = self.take_peek(key) {
+                return Ok(Some(peek));
+            }
+            if !self.ops.is_peeking(key) {
+                return Err(CqError::UnknownKey);
+            }
+            // An answer does not wait for a peer: looking at the clock each time is no more than a few looks.
+            if (!self.progress()? || !self.ops.is_peeking(key)) && until.passed() {
+                return Ok(self.take_peek(key));
+            }
+        }
+    }
+
+    /// Takes the answer to a peek, if it is kept.
+    fn take_peek(&self, key: OpKey) -> Option<Peek> {
+        let mut bystanders = self.bystanders.borrow_mut();
+        let mut found = None;
+        // Once round: the others keep their order.
+        for _ in 0..bystanders.len() {
+            match bystanders.pop_front()? {
+                Bystander::Peek(peek) if peek.key() == key && found.is_none() => found = Some(peek),
+                other => {
+                    // There is room: one has just been taken out.
+                    let _ = bystanders.push_back(other);
+                }
+            }
+        }
+        found
     }
 
     /// Drives progress and keeps what completes for later: for the loop around a post that is refused for the moment
@@ -85,6 +122,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             // SAFETY: the transport has just reported the event, and a queue has one table.
             match unsafe { self.ops.park(event) } {
                 Some(Resolution::Piece(piece)) => Some(Bystander::Message(piece.into_message())),
+                Some(Resolution::Peek(peek)) => Some(Bystander::Peek(peek)),
                 Some(Resolution::Foreign) if event.is_error() => Some(Bystander::Unclaimed(OpError::of(event))),
                 _ => None,
             }
@@ -130,6 +168,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     pub(super) fn told(&self, bystander: Bystander) -> Completion<'_, B> {
         match bystander {
             Bystander::Message(message) => Completion::Piece(self.ops.piece(message)),
+            Bystander::Peek(peek) => Completion::Peek(peek),
             Bystander::Remote(event) => Completion::Remote(event),
             Bystander::Unclaimed(error) => Completion::Unclaimed(error),
         }

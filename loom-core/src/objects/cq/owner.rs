@@ -20,7 +20,7 @@ use crate::error::OpenError;
 use crate::objects::domain::Domain;
 use crate::objects::port::Record;
 use crate::storage::Block;
-use crate::transport::Transport;
+use crate::transport::{Claims, Transport};
 use crate::vocabulary::{Caps, Errno, Mode, WaitObj};
 
 impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
@@ -81,11 +81,9 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         }
         let places = attr.places::<T, B>()?;
         let attributes = domain.attributes();
-        let kind = if attributes.mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) {
-            ContextKind::Space
-        } else {
-            ContextKind::Word
-        };
+        let asked = attributes.mode.intersects(Mode::CONTEXT | Mode::CONTEXT2);
+        let for_claims = attr.claims && T::conduct(domain.info().raw()).claims == Claims::InContexts;
+        let kind = if asked || for_claims { ContextKind::Space } else { ContextKind::Word };
         let with_source = attributes.caps.contains(Caps::SOURCE);
         let events = CqAttr::<N>::events();
         // Events of a closed endpoint may lie in the provider's queue and in what the transport has read of it: rule 4

@@ -162,6 +162,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         match unsafe { self.ops.complete(event) } {
             Resolution::Done(done) => Some(Completion::Op(done)),
             Resolution::Piece(piece) => Some(Completion::Piece(piece)),
+            Resolution::Peek(peek) => Some(Completion::Peek(peek)),
             Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
             Resolution::NotOver | Resolution::Stale | Resolution::Foreign => None,
         }

@@ -4,6 +4,7 @@ mod builder;
 mod message;
 mod msg;
 mod multi;
+mod peek;
 mod rma;
 mod tagged;
 

@@ -7,6 +7,7 @@
 
 mod message;
 mod msg;
+mod peek;
 mod post;
 mod record;
 mod rma;

@@ -7,6 +7,7 @@ mod kept;
 mod lending;
 mod lengths;
 mod multi;
+mod peek;
 mod reuse;
 mod user_code;
 
@@ -61,6 +62,7 @@ fn done<B>(resolution: Resolution<'_, B>) -> Done<B> {
     match resolution {
         Resolution::Done(done, ..) => done,
         Resolution::Piece(piece) => panic!("{piece:?}"),
+        Resolution::Peek(peek) => panic!("{peek:?}"),
         Resolution::NotOver => panic!("not over"),
         Resolution::Stale => panic!("stale"),
         Resolution::Foreign => panic!("foreign"),

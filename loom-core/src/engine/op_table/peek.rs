@@ -1,0 +1,195 @@
+//! Looks at messages that have arrived, and claims on them: operations without a buffer. Rule 9.
+
+use super::slot::Phase;
+use super::{Kind, OpKey, OpTable, Slot};
+use crate::buffer::{Buffer, Lent};
+use crate::completion::{OpError, Transfer};
+use crate::error::{PostError, Rejected};
+use crate::transport::{Context, Event};
+use crate::vocabulary::{Errno, ImmediateData, Tag};
+
+/// The answer to a peek.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it says whether there is a message"]
+pub struct Peek {
+    key: OpKey,
+    event: Event,
+    claimed: bool,
+}
+
+/// A message that a peek has found. It has not been received.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The whole message's length in bytes. Of a message that was discarded, some providers say zero.
+    pub len: usize,
+    /// Its tag.
+    pub tag: Tag,
+    /// Its immediate data, where the provider says that there is any: not all do.
+    pub data: Option<ImmediateData>,
+    /// For fetching it, if it was to be claimed: nobody else receives it then.
+    pub claim: Option<Claim>,
+}
+
+/// A message that is claimed: plain data, which is good for one fetch or discard. Losing it leaves the message claimed, until
+/// the endpoint is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    key: OpKey,
+    tag: Tag,
+}
+
+impl Claim {
+    /// The message's tag.
+    #[must_use]
+    pub const fn tag(&self) -> Tag {
+        self.tag
+    }
+}
+
+impl Peek {
+    /// The key that the post returned.
+    #[must_use]
+    pub const fn key(&self) -> OpKey {
+        self.key
+    }
+
+    /// The message, if there is one that the peek was for. (`FI_ENOMSG` is `Ok(None)`.)
+    ///
+    /// # Errors
+    /// Looking failed, or discarding did.
+    pub fn message(&self) -> Result<Option<Found>, OpError> {
+        let Peek { key, event, claimed } = self;
+        if event.errno == Errno::ENOMSG {
+            return Ok(None);
+        }
+        if event.is_error() {
+            return Err(OpError::of(event));
+        }
+        let claim = claimed.then_some(Claim { key: *key, tag: event.tag });
+        Ok(Some(Found { len: event.len, tag: event.tag, data: Transfer::of(event).data(), claim }))
+    }
+}
+
+impl<B> OpTable<B> {
+    /// Takes a slot for a peek, which claims what it finds or not, and hands its context to `submit`.
+    ///
+    /// # Errors
+    /// [`PostError::Full`] when no slot is free, or what `submit` returned.
+    pub fn post_peek(
+        &self,
+        endpoint: u16,
+        claims: bool,
+        submit: impl FnOnce(Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, PostError> {
+        let (key, slot) = self.reserve().ok_or(PostError::Full)?;
+        slot.endpoint.set(endpoint);
+        slot.kind.set(if claims { Kind::PeekClaim } else { Kind::Peek });
+        slot.phase.set(Phase::Peeking);
+        submit(self.context(slot, key)).map(|()| key).inspect_err(|_| {
+            self.make_room();
+            self.release(key.index(), slot);
+        })
+    }
+
+    /// Whether a peek is waiting for its answer.
+    #[must_use]
+    pub fn is_peeking(&self, key: OpKey) -> bool {
+        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.phase.get() == Phase::Peeking)
+    }
+
+    /// The peek that an event answers.
+    pub(super) fn peeked(&self, event: &Event) -> Option<Peek> {
+        let (key, slot) = self.by_context(event.context, Phase::Peeking)?;
+        let claimed = slot.kind.get() == Kind::PeekClaim && !event.is_error();
+        self.make_room();
+        if claimed {
+            slot.phase.set(Phase::Claimed);
+        } else {
+            self.release(key.index(), slot);
+        }
+        Some(Peek { key, event: *event, claimed })
+    }
+
+    /// The slot of a claim of this endpoint, which takes part in operations again.
+    fn unclaim(&self, endpoint: u16, claim: Claim) -> Result<&Slot<B>, PostError> {
+        let slot = self.slot(claim.key.index()).filter(|slot| slot.key.get() == claim.key);
+        let claimed = |slot: &&Slot<B>| slot.phase.get() == Phase::Claimed && slot.endpoint.get() == endpoint;
+        let slot = slot.filter(claimed).ok_or(PostError::UnknownClaim)?;
+        let room = self.room.get().checked_sub(1).ok_or(PostError::Full)?;
+        self.room.set(room);
+        Ok(slot)
+    }
+
+    /// The claim stands, after all.
+    fn claim_again(&self, slot: &Slot<B>) {
+        slot.phase.set(Phase::Claimed);
+        self.make_room();
+    }
+
+    /// As [`post`](Self::post), for a receive of a message that was claimed: with the same key, and the same context.
+    ///
+    /// # Errors
+    /// [`PostError::UnknownClaim`] if it was fetched or discarded, or is not one of this endpoint, or as
+    /// [`post`](Self::post), and the claim stands.
+    pub fn post_claim(
+        &self,
+        endpoint: u16,
+        claim: Claim,
+        buf: B,
+        submit: impl FnOnce(&Lent, Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: Buffer,
+    {
+        let slot = match self.unclaim(endpoint, claim) {
+            Ok(slot) => slot,
+            Err(error) => return Err(Rejected { buf, error }),
+        };
+        slot.phase.set(Phase::Held);
+        let held = HeldClaim { table: self, slot };
+        // SAFETY: rule 2: the slot is `Held` and has no buffer. `lend` is user code; `held` cleans up after it.
+        let lent = unsafe { slot.fill(buf, Buffer::lend) };
+        core::mem::forget(held);
+
+        slot.lent.set(lent.len());
+        slot.kind.set(Kind::Receive);
+        slot.phase.set(Phase::Posted);
+        submit(&lent, self.context(slot, claim.key)).map(|()| claim.key).map_err(|error| {
+            self.claim_again(slot);
+            // SAFETY: rule 2: the buffer was written above and the refused post lent nothing.
+            let buf = unsafe { slot.empty() };
+            Rejected { buf, error }
+        })
+    }
+
+    /// Takes the slot of a claim for discarding its message, which is answered as a peek is.
+    ///
+    /// # Errors
+    /// As [`post_claim`](Self::post_claim).
+    pub fn post_discard(
+        &self,
+        endpoint: u16,
+        claim: Claim,
+        submit: impl FnOnce(Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, PostError> {
+        let slot = self.unclaim(endpoint, claim)?;
+        slot.kind.set(Kind::Peek);
+        slot.phase.set(Phase::Peeking);
+        submit(self.context(slot, claim.key)).map(|()| claim.key).inspect_err(|_| self.claim_again(slot))
+    }
+}
+
+/// Leaves the claim as it was when `lend` of a buffer unwinds, and drops the buffer.
+struct HeldClaim<'t, B> {
+    table: &'t OpTable<B>,
+    slot: &'t Slot<B>,
+}
+
+impl<B> Drop for HeldClaim<'_, B> {
+    fn drop(&mut self) {
+        // SAFETY: rule 2: the slot is `Held`, its buffer was written and never lent.
+        let buf = unsafe { self.slot.empty() };
+        self.table.claim_again(self.slot);
+        drop(buf);
+    }
+}

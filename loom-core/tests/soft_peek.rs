@@ -1,0 +1,170 @@
+//! Peeks, claims and discards of the software transport, where senders change their mind and endpoints close.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+
+use loom_core::completion::{Claim, Completion, Found, Peek};
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::PostError;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::deadline::Spins;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::vocabulary::{Errno, Tag};
+
+type Bytes = Box<[u8]>;
+
+/// Messages of more than 8 bytes are offered. An endpoint has two cells, and places for two receives.
+const ATTR: NetworkAttr = NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 2, eager_size: 8, regions: 0 };
+const LONG: usize = 100;
+/// More than there are cells, and places in a queue.
+const ROUNDS: usize = 200;
+
+struct Pair<'p, 'd, 'n> {
+    cq: &'p Cq<'d, Soft<'n>, Bytes>,
+    av: &'d Av<'d, Soft<'n>>,
+    receiver: Endpoint<'p, 'd, Soft<'n>, Bytes>,
+    to: Peer,
+}
+
+fn with_receiver(test: impl FnOnce(Pair<'_, '_, '_>)) {
+    let network = Network::new(ATTR).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let owner: CqOwner<'_, _, Bytes, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let receiver = owner.endpoint(&av).enable().unwrap();
+    let to = av.insert(&receiver.address().unwrap()).unwrap();
+    test(Pair { cq: &owner, av: &av, receiver, to });
+}
+
+impl<'p, 'd, 'n> Pair<'p, 'd, 'n> {
+    fn sender(&self) -> Endpoint<'p, 'd, Soft<'n>, Bytes> {
+        self.cq.endpoint(self.av).enable().unwrap()
+    }
+
+    fn send(&self, sender: &Endpoint<'_, '_, Soft<'n>, Bytes>, len: usize) -> OpKey {
+        sender.tagged_send(self.to, Tag(1), vec![7; len].into()).unwrap()
+    }
+
+    fn answer(&self, key: OpKey) -> Option<Found> {
+        let peek: Peek = self.cq.wait_peek(key, Spins(10)).unwrap().unwrap();
+        peek.message().unwrap()
+    }
+
+    fn claim(&self) -> Claim {
+        let key = self.receiver.tagged_peek_claim(Source::Any, Tag(1)).unwrap();
+        self.answer(key).unwrap().claim.unwrap()
+    }
+
+    /// How an operation ended.
+    fn end(&self, key: OpKey) -> Result<usize, Errno> {
+        let done = self.cq.wait(key, Spins(100)).unwrap().unwrap();
+        done.result().map(|transfer| transfer.len()).map_err(|error| error.errno)
+    }
+
+    fn fetch(&self, claim: Claim) -> Result<usize, Errno> {
+        let key = self.receiver.tagged_claim(claim, vec![0; LONG].into()).unwrap();
+        self.end(key)
+    }
+}
+
+#[test]
+fn a_claimed_offer_can_be_taken_back() {
+    with_receiver(|pair| {
+        let sender = pair.sender();
+        for _ in 0..ROUNDS {
+            let sent = pair.send(&sender, LONG);
+            let claim = pair.claim();
+            sender.cancel(sent).unwrap();
+            assert_eq!(pair.end(sent), Err(Errno::ECANCELED));
+            assert_eq!(pair.fetch(claim), Err(Errno::ENOMSG), "it is not there any more");
+        }
+    });
+}
+
+#[test]
+fn a_claimed_message_of_a_closed_sender() {
+    with_receiver(|pair| {
+        for round in 0..ROUNDS {
+            let sender = pair.sender();
+            let sends = [pair.send(&sender, 8), pair.send(&sender, LONG)];
+            let claims = [pair.claim(), pair.claim()];
+            assert_eq!(pair.end(sends[0]), Ok(8));
+            drop(sender);
+            assert_eq!(pair.end(sends[1]), Err(Errno::ECANCELED));
+            assert_eq!(pair.fetch(claims[0]), Ok(8), "round {round}: a short one has been sent");
+            assert_eq!(pair.fetch(claims[1]), Err(Errno::ENOMSG));
+            let key = pair.receiver.tagged_peek(Source::Any, Tag(1)).unwrap();
+            assert!(pair.answer(key).is_none());
+            // What the closed endpoint might still have reported keeps its room until the queue was seen empty.
+            assert!(pair.cq.poll().unwrap().is_none());
+        }
+    });
+}
+
+#[test]
+fn a_discarded_offer_is_over_for_its_sender() {
+    with_receiver(|pair| {
+        let sender = pair.sender();
+        for round in 0..ROUNDS {
+            for len in [8, LONG] {
+                let sent = pair.send(&sender, len);
+                let key = if round % 2 == 0 {
+                    pair.receiver.tagged_peek_discard(Source::Any, Tag(1)).unwrap()
+                } else {
+                    let claim = pair.claim();
+                    pair.receiver.tagged_discard(claim).unwrap()
+                };
+                assert_eq!(pair.answer(key).unwrap().len, len);
+                assert_eq!(pair.end(sent), Ok(len));
+            }
+        }
+    });
+}
+
+#[test]
+fn claims_of_a_closed_endpoint_give_their_messages_up() {
+    let network = Network::new(ATTR).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let cq: CqOwner<'_, _, Bytes, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let sender = cq.endpoint(&av).enable().unwrap();
+    for _ in 0..ROUNDS {
+        let receiver = cq.endpoint(&av).enable().unwrap();
+        let to = av.insert(&receiver.address().unwrap()).unwrap();
+        let pair = Pair { cq: &cq, av: &av, receiver, to };
+        let sends = [pair.send(&sender, 8), pair.send(&sender, LONG)];
+        let (_, _) = (pair.claim(), pair.claim());
+        drop(pair.receiver);
+        let results = sends.map(|sent| {
+            let done = cq.wait(sent, Spins(100)).unwrap().unwrap();
+            done.result().map(|transfer| transfer.len()).map_err(|error| error.errno)
+        });
+        assert_eq!(results, [Ok(8), Err(Errno::ECONNRESET)]);
+        assert!(av.remove(to));
+        assert_eq!(cq.in_flight(), 0);
+    }
+}
+
+#[test]
+fn a_claim_takes_the_place_of_a_receive() {
+    with_receiver(|pair| {
+        let sender = pair.sender();
+        for _ in 0..ROUNDS {
+            let _ = [pair.send(&sender, 8), pair.send(&sender, 8)].map(|sent| pair.end(sent));
+            let claims = [pair.claim(), pair.claim()];
+            let refused = pair.receiver.tagged_peek_claim(Source::Any, Tag(1));
+            assert_eq!(refused, Err(PostError::Again));
+            let rejected = pair.receiver.tagged_recv(Source::Any, Tag(1), vec![0; 8].into()).unwrap_err();
+            assert_eq!(rejected.error, PostError::Again);
+            for claim in claims {
+                assert_eq!(pair.fetch(claim), Ok(8));
+            }
+            while let Some(completion) = pair.cq.poll().unwrap() {
+                assert!(!matches!(completion, Completion::Unclaimed(_)));
+            }
+        }
+    });
+}
