@@ -33,6 +33,9 @@ pub enum PostError {
     Access,
     /// The buffer's descriptor belongs to a region of another domain.
     ForeignDescriptor,
+    /// The provider asks for local registration (`FI_MR_LOCAL`), and the buffer is not
+    /// [`Registered`](crate::objects::registered::Registered).
+    NotRegistered,
     /// The buffer is in the memory of a device, which this transport cannot reach.
     DeviceMemory,
     /// The immediate data needs more bytes than the provider carries.
@@ -72,6 +75,7 @@ impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PostError::UnknownClaim => f.write_str("no message is claimed by that"),
+            PostError::NotRegistered => f.write_str("the provider takes registered buffers only"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }

@@ -13,6 +13,7 @@ mod multi;
 mod pair;
 mod peek;
 mod pieces;
+mod registered;
 mod rma;
 #[cfg(feature = "libfabric")]
 #[path = "../shared_memory/mod.rs"]
@@ -39,6 +40,7 @@ fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
     [
         messages::cases(),
         rma::cases(),
+        registered::cases(),
         pieces::cases(),
         multi::cases(),
         peek::cases(),

@@ -99,8 +99,10 @@ pub struct Domain<T: Transport> {
 /// The modes that the op table serves.
 const SERVED_MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
 
-/// The registration modes that need nothing of the user: addresses and keys are handled by [`Mr`](super::mr::Mr).
-const SERVED_MR_MODES: MrMode = MrMode::BASIC.union(MrMode::VIRT_ADDR).union(MrMode::ALLOCATED).union(MrMode::PROV_KEY);
+/// The registration modes that are served: addresses and keys are handled by [`Mr`](super::mr::Mr), and local buffers are to be
+/// [`Registered`](super::registered::Registered).
+const SERVED_MR_MODES: MrMode =
+    MrMode::BASIC.union(MrMode::VIRT_ADDR).union(MrMode::ALLOCATED).union(MrMode::PROV_KEY).union(MrMode::LOCAL);
 
 /// The default flags of receives that mean nothing else than the calls without them. `MULTI_RECV` would have a provider write
 /// into a buffer that has come back.

@@ -14,4 +14,5 @@ pub mod mr;
 pub mod msg_endpoint;
 pub mod options;
 mod port;
+pub mod registered;
 mod users;

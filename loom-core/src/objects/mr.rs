@@ -113,6 +113,28 @@ pub struct Mr<'d, T: Transport> {
     fenced: bool,
 }
 
+/// Registers memory, under a key that nobody else has where the application chooses.
+///
+/// # Safety
+/// What is lent stays valid for what `access` says until the region is closed.
+pub(super) unsafe fn register<T: Transport>(
+    domain: &Domain<T>,
+    lent: &Lent,
+    access: Access,
+) -> Result<T::Mr, OpenError> {
+    /// How many keys to try where the application chooses and others choose too.
+    const TRIES: usize = 16;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        // SAFETY: the caller's promise.
+        match unsafe { T::mr_open(domain.raw(), lent, access, domain.next_key()) } {
+            Err(Errno::ENOKEY) if tries < TRIES => {}
+            result => return Ok(result?),
+        }
+    }
+}
+
 impl<'d, T: Transport> Mr<'d, T> {
     /// Registers memory for as long as the region is open. What the region itself needs, it takes from `alloc`.
     ///
@@ -155,22 +177,13 @@ impl<'d, T: Transport> Mr<'d, T> {
     /// What is lent stays valid, and nobody but peers and windows accesses it, until [`deregister`](Self::deregister)
     /// succeeded and no endpoint can reach it any more.
     unsafe fn register(domain: &'d Domain<T>, lent: &Lent, access: Access) -> Result<Self, OpenError> {
-        /// How many keys to try where the application chooses and others choose too.
-        const TRIES: usize = 16;
         // Windows read, so that memory which is not initialised cannot be exposed.
         let written = access.intersects(Access::REMOTE_WRITE | Access::RECV | Access::READ);
         if !lent.is_readable() || (written && !lent.is_writable()) {
             return Err(OpenError::Access);
         }
-        let mut tries = 0;
-        let raw = loop {
-            tries += 1;
-            // SAFETY: the caller's promise.
-            match unsafe { T::mr_open(domain.raw(), lent, access, domain.next_key()) } {
-                Err(Errno::ENOKEY) if tries < TRIES => {}
-                result => break result?,
-            }
-        };
+        // SAFETY: the caller's promise.
+        let raw = unsafe { register(domain, lent, access) }?;
         domain.child_opened();
         // SAFETY: the caller's promise.
         let window = unsafe { Window::new(lent.ptr(), lent.len(), lent.is_writable()) };

@@ -304,7 +304,15 @@ impl<A: Allocator> Network<A> {
     /// What the network grants: the info to open domains with.
     #[must_use]
     pub fn info(&self) -> Info<Soft<'_>> {
-        Info::from_raw(SoftInfo::new(self.net()))
+        Info::from_raw(SoftInfo::new(self.net(), false))
+    }
+
+    /// The info of a network whose domains insist on local registration (`FI_MR_LOCAL`), which memory has no need of: for
+    /// trying out what hardware asks for. Posts of buffers that are not
+    /// [`Registered`](crate::objects::registered::Registered) are refused there.
+    #[must_use]
+    pub fn info_with_local_registration(&self) -> Info<Soft<'_>> {
+        Info::from_raw(SoftInfo::new(self.net(), true))
     }
 
     /// The network's info, if it satisfies the hints.

@@ -104,6 +104,14 @@ impl Guard<'_> {
         // SAFETY: within the region.
         Ok(unsafe { exposed.ptr.add(offset) })
     }
+
+    /// Whether a range of memory lies in the region, and may be used so.
+    pub(super) fn covers(&self, ptr: NonNull<u8>, len: usize, access: Access, domain: u32) -> Result<(), Errno> {
+        // SAFETY: as above.
+        let exposed = unsafe { &*self.0.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)?;
+        let offset = ptr.addr().get().checked_sub(exposed.ptr.addr().get()).ok_or(Errno::EFAULT)?;
+        self.range(offset as u64, len, access, domain).map(|_| ())
+    }
 }
 
 impl Drop for Guard<'_> {

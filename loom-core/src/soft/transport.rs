@@ -27,7 +27,7 @@ use crate::transport::{
 };
 use crate::vocabulary::{
     Access, Attributes, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, ImmediateData, MemoryKey,
-    OpFlags, OptionValue, Tag, TagMatch, WaitObj,
+    MrMode, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 /// The software transport over a [`Network`](super::Network).
@@ -40,11 +40,13 @@ pub struct Soft<'n>(PhantomData<&'n Net>);
 #[derive(Clone)]
 pub struct SoftInfo<'n> {
     net: &'n Net,
+    /// Its domains ask for local registration.
+    local: bool,
 }
 
 impl<'n> SoftInfo<'n> {
-    pub(super) fn new(net: &'n Net) -> Self {
-        SoftInfo { net }
+    pub(super) fn new(net: &'n Net, local: bool) -> Self {
+        SoftInfo { net, local }
     }
 }
 
@@ -57,6 +59,8 @@ pub struct SoftFabric<'n> {
 pub struct SoftDomain<'n> {
     net: &'n Net,
     number: u32,
+    /// What is posted has to lie in a region.
+    local: bool,
 }
 
 /// A raw address vector. Fabric addresses say themselves where an endpoint is.
@@ -80,6 +84,25 @@ pub struct SoftMr<'n> {
 pub struct SoftEndpoint<'n> {
     net: &'n Net,
     port: &'n Port,
+    local: bool,
+}
+
+impl SoftEndpoint<'_> {
+    /// Whether what was lent may be used so: where regions are asked for, it lies in one.
+    #[inline]
+    fn admits(&self, lent: &Lent, access: Access) -> Result<(), Refusal> {
+        if self.local { self.lies_in_its_region(lent, access).map_err(Refusal::Errno) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
+        if lent.len() == 0 {
+            return Ok(());
+        }
+        let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);
+        let domain = self.port.domain.load(Ordering::Relaxed);
+        self.net.region(key).ok_or(Errno::ENOKEY)?.enter(key)?.covers(lent.ptr(), lent.len(), access, domain)
+    }
 }
 
 macro_rules! opaque_debug {
@@ -118,7 +141,11 @@ unsafe impl<'n> Transport for Soft<'n> {
     const MR_CLOSE_FENCES: bool = true;
 
     fn attributes(info: &Self::Info) -> Attributes {
-        attributes(&info.net.attr)
+        let mut attributes = attributes(&info.net.attr);
+        if info.local {
+            attributes.domain.mr_mode |= MrMode::LOCAL;
+        }
+        attributes
     }
 
     fn name(_: &Self::Info, name: Name) -> Option<&str> {
@@ -161,7 +188,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         if !core::ptr::eq(net, info.net) {
             return Err(Errno::EINVAL);
         }
-        Ok(SoftDomain { net, number: net.domains.fetch_add(1, Ordering::Relaxed) })
+        Ok(SoftDomain { net, number: net.domains.fetch_add(1, Ordering::Relaxed), local: info.local })
     }
 
     unsafe fn domain_close(_: &Self::Domain) -> Result<(), Errno> {
@@ -269,8 +296,12 @@ unsafe impl<'n> Transport for Soft<'n> {
         mr.key
     }
 
-    fn mr_descriptor(_: &Self::Mr) -> usize {
-        0
+    fn mr_descriptor(mr: &Self::Mr) -> usize {
+        const { assert!(usize::BITS == 64, "a key is a descriptor") };
+        #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
+        {
+            mr.key.0 as usize
+        }
     }
 
     unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
@@ -342,7 +373,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
         // thread uses all of them.
         let port = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue, bind.counters) }?;
-        let endpoint = SoftEndpoint { net, port };
+        let endpoint = SoftEndpoint { net, port, local: domain.local };
         for (option, value) in bind.options {
             // SAFETY: just opened.
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
@@ -396,6 +427,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
+        endpoint.admits(lent, Access::SEND)?;
         let outgoing = Outgoing {
             to: to.0,
             tag: None,
@@ -422,6 +454,7 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        endpoint.admits(lent, Access::RECV)?;
         let want = Want {
             from: from.0,
             tag: TagMatch::any(),
@@ -443,6 +476,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: Tag,
         context: Context,
     ) -> Result<(), Refusal> {
+        endpoint.admits(lent, Access::SEND)?;
         let outgoing = Outgoing {
             to: to.0,
             tag: Some(tag.0),
@@ -477,6 +511,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
+        endpoint.admits(lent, Access::RECV)?;
         let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
         let want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
@@ -485,6 +520,7 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        endpoint.admits(lent, Access::READ)?;
         // SAFETY: the caller's contract: what is lent is writable.
         unsafe { endpoint.net.read(endpoint.port, &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
     }
@@ -497,6 +533,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
+        endpoint.admits(lent, Access::WRITE)?;
         // SAFETY: the caller's contract: what is lent is readable.
         unsafe { endpoint.net.write(endpoint.port, &to, lent.ptr().as_ptr(), lent.len(), data, Some(context.addr())) }
     }
@@ -513,12 +550,14 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
+        endpoint.admits(piece(msg)?, Access::SEND)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, None) }
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
         let lent = piece(msg)?;
+        endpoint.admits(lent, Access::RECV)?;
         let min_left = if msg.flags.contains(OpFlags::MULTI_RECV) { endpoint.port.own().min_left.get() } else { 0 };
         let (from, tag, ptr, len) = (msg.address.0, TagMatch::any(), lent.ptr().as_ptr(), lent.len());
         let want = Want { from, tag, ptr, len, context: msg.context.addr(), min_left };
@@ -527,6 +566,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
+        endpoint.admits(piece(msg)?, Access::SEND)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, Some(tag)) }
     }
@@ -536,6 +576,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         let of_nothing = ().lend();
         let asks = flags.intersects(OpFlags::PEEK | OpFlags::DISCARD);
         let lent = if asks { &of_nothing } else { piece(msg)? };
+        endpoint.admits(lent, Access::RECV)?;
         let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
         let want = Want { from: msg.address.0, tag, ptr, len, context, min_left: 0 };
         if flags.contains(OpFlags::PEEK) {

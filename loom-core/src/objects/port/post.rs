@@ -7,7 +7,7 @@ use crate::error::{PostError, Rejected};
 use crate::objects::info::Info;
 use crate::objects::mr::RemoteRegion;
 use crate::transport::{Conduct, Context, Refusal, RmaTarget, Transport};
-use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
+use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags};
 
 /// What a provider has to grant for each group of operations.
 pub(super) mod needs {
@@ -35,6 +35,8 @@ pub(crate) struct Limits {
     pub(super) rma_iov_limit: usize,
     /// What sends and writes do by default.
     pub(super) tx_flags: OpFlags,
+    /// Buffers have to be registered.
+    local: bool,
 }
 
 impl Limits {
@@ -50,6 +52,7 @@ impl Limits {
             rx_iov_limit: attributes.rx.iov_limit,
             rma_iov_limit: attributes.tx.rma_iov_limit,
             tx_flags: attributes.tx.op_flags,
+            local: attributes.domain.mr_mode.contains(MrMode::LOCAL),
         }
     }
 }
@@ -109,10 +112,12 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         if lent.kind() != HmemIface::SYSTEM {
             return Err(PostError::DeviceMemory);
         }
-        if let Some(descriptor) = lent.descriptor()
-            && descriptor.domain != self.cq.domain().identity()
-        {
-            return Err(PostError::ForeignDescriptor);
+        match lent.descriptor() {
+            Some(descriptor) if descriptor.domain != self.cq.domain().identity() => {
+                return Err(PostError::ForeignDescriptor);
+            }
+            None if self.limits.local && lent.len() > 0 => return Err(PostError::NotRegistered),
+            _ => {}
         }
         if purpose == Use::Send && lent.len() > self.limits.max_msg_size {
             return Err(PostError::TooLong { limit: self.limits.max_msg_size });

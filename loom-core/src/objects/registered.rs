@@ -1,0 +1,153 @@
+//! [`Registered`]: a buffer whose memory is registered for local use, for providers that ask for it (`FI_MR_LOCAL`).
+
+#![allow(unsafe_code, reason = "registers the memory of a buffer, and shows it")]
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+
+use crate::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
+use crate::error::OpenError;
+use crate::objects::domain::Domain;
+use crate::objects::mr::register;
+use crate::transport::Transport;
+use crate::vocabulary::Access;
+
+/// A buffer and the registration of its memory, which is posted like any other buffer and brings its descriptor along.
+///
+/// Providers that ask for [`MrMode::LOCAL`](crate::vocabulary::MrMode::LOCAL) take no other (but for injected bytes, and
+/// messages without any): posts are then refused with
+/// [`PostError::NotRegistered`](crate::error::PostError::NotRegistered). They are offered to those who say in
+/// [`Hints::domain_attr`](crate::objects::info::Hints::domain_attr) that they are ready for that. Other providers take it all the same.
+/// Registering costs a system call or more: it is done once, and the buffer used again and again.
+///
+/// Peers do not reach the memory: that is [`Mr`](super::mr::Mr)'s. Dropping the buffer ends the registration; forgetting it
+/// leaks that, and the domain.
+///
+/// # References
+/// - `man fi_mr`, `FI_MR_LOCAL`
+#[doc(alias = "fi_mr_reg")]
+pub struct Registered<'d, T: Transport, B: Buffer> {
+    buf: ManuallyDrop<B>,
+    raw: T::Mr,
+    domain: &'d Domain<T>,
+    descriptor: Descriptor,
+}
+
+/// A buffer that was not registered, and why.
+pub struct NotRegistered<B> {
+    /// The buffer.
+    pub buf: B,
+    /// The reason.
+    pub error: OpenError,
+}
+
+impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
+    /// Registers the memory of a buffer for everything that can be done with that: to be sent and written from if it is
+    /// initialised, to be received and read into if it may be written.
+    ///
+    /// # Errors
+    /// [`OpenError::Errno`] if the provider refuses; the buffer comes back.
+    pub fn new(domain: &'d Domain<T>, mut buf: B) -> Result<Self, NotRegistered<B>> {
+        let lent = buf.lend();
+        let mut access = Access::empty();
+        if lent.is_readable() {
+            access |= Access::SEND | Access::WRITE;
+        }
+        if lent.is_writable() {
+            access |= Access::RECV | Access::READ;
+        }
+        // SAFETY: by the contract of buffers the memory stays where it is until the buffer is dropped, which ends the
+        // registration before. If that is forgotten, nobody uses it: peers have no access, and no post names it.
+        match unsafe { register(domain, &lent, access) } {
+            Ok(raw) => {
+                domain.child_opened();
+                let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };
+                Ok(Registered { buf: ManuallyDrop::new(buf), raw, domain, descriptor })
+            }
+            Err(error) => Err(NotRegistered { buf, error }),
+        }
+    }
+
+    /// The memory, if it is initialised and may be written.
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let lent = self.buf.lend();
+        if !lent.is_readable() || !lent.is_writable() {
+            return None;
+        }
+        // SAFETY: initialised and writable, and borrowed from this value alone, which is not posted.
+        Some(unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), lent.len()) })
+    }
+
+    /// The region's local descriptor.
+    #[doc(alias = "fi_mr_desc")]
+    #[must_use]
+    pub const fn descriptor(&self) -> Descriptor {
+        self.descriptor
+    }
+
+    /// Ends the registration, and gives the buffer back.
+    #[must_use]
+    pub fn into_inner(self) -> B {
+        let mut this = ManuallyDrop::new(self);
+        this.deregister();
+        // SAFETY: taken once: this value ends here.
+        unsafe { ManuallyDrop::take(&mut this.buf) }
+    }
+
+    /// Called once.
+    fn deregister(&self) {
+        // SAFETY: open, and closed once. If it fails, the provider keeps a registration that nobody names, and the domain a
+        // child.
+        if unsafe { T::mr_close(&self.raw) }.is_ok() {
+            self.domain.child_closed();
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer> Drop for Registered<'_, T, B> {
+    fn drop(&mut self) {
+        self.deregister();
+        // SAFETY: dropped once, here.
+        unsafe { ManuallyDrop::drop(&mut self.buf) };
+    }
+}
+
+/// The buffer, to be looked at: it cannot be changed for another.
+impl<T: Transport, B: Buffer> Deref for Registered<'_, T, B> {
+    type Target = B;
+
+    fn deref(&self) -> &B {
+        &self.buf
+    }
+}
+
+// SAFETY: the range is the buffer's own, which does not change, and its region is open as long as this value is there.
+unsafe impl<T: Transport, B: Buffer> Buffer for Registered<'_, T, B> {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        self.buf.lend().with_descriptor(self.descriptor)
+    }
+}
+impl<T: Transport, B: SourceBuffer> SourceBuffer for Registered<'_, T, B> {}
+impl<T: Transport, B: TargetBuffer> TargetBuffer for Registered<'_, T, B> {}
+
+impl<T: Transport, B: Buffer> fmt::Debug for Registered<'_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registered").field("descriptor", &self.descriptor).finish_non_exhaustive()
+    }
+}
+
+impl<B> fmt::Debug for NotRegistered<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotRegistered").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<B> fmt::Display for NotRegistered<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the buffer was not registered: {}", self.error)
+    }
+}
+
+impl<B> core::error::Error for NotRegistered<B> {}

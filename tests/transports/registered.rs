@@ -1,0 +1,138 @@
+//! Buffers that are registered for local use.
+
+use loom_core::completion::Transfer;
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::{self, Mr};
+use loom_core::objects::options::{RecvOptions, SendOptions};
+use loom_core::objects::registered::Registered;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Access, Tag};
+
+use std::time::Instant;
+
+use crate::Case;
+use crate::pair::{Bytes, limit, pattern, room};
+
+pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+    vec![
+        ("registered_buffers_serve_every_operation", registered_buffers_serve_every_operation),
+        ("a_registration_of_another_domain_is_refused", a_registration_of_another_domain_is_refused),
+        ("registered_buffers_are_dropped_with_their_queue", registered_buffers_are_dropped_with_their_queue),
+    ]
+}
+
+type Buf<'d, T> = Registered<'d, T, Bytes>;
+
+fn register<T: Transport>(domain: &Domain<T>, bytes: Bytes) -> Buf<'_, T> {
+    Registered::new(domain, bytes).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn post<'d, T: Transport>(
+    cq: &Cq<'d, T, Buf<'d, T>>,
+    mut buf: Buf<'d, T>,
+    post: impl Fn(Buf<'d, T>) -> Result<OpKey, Rejected<Buf<'d, T>>>,
+) -> OpKey {
+    let deadline = limit();
+    loop {
+        match post(buf) {
+            Ok(key) => return key,
+            Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
+                buf = rejected.buf;
+                cq.progress().expect("the queue works");
+            }
+            Err(rejected) => panic!("not posted: {}", rejected.error),
+        }
+    }
+}
+
+fn finish<'d, T: Transport>(cq: &Cq<'d, T, Buf<'d, T>>, key: OpKey) -> (Buf<'d, T>, Transfer) {
+    let done = cq.wait(key, limit()).expect("the queue works").expect("the operation ends in time");
+    let (buf, result) = done.into_parts();
+    (buf, result.expect("the operation succeeds"))
+}
+
+fn registered_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 8).expect("address vector");
+    let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+    let mut memory = room(1 << 20);
+    mr::scope(&domain, &mut memory[..], access, |region| {
+        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+            let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
+            let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+            for (seed, len) in [1, 64, 5000, 1 << 20].into_iter().enumerate() {
+                let (mut out, mut into) = (register(&domain, pattern(len, seed)), register(&domain, room(len)));
+                for tagged in [false, true] {
+                    for msg in [false, true] {
+                        into.bytes_mut().expect("a buffer of bytes").fill(0xee);
+                        let received = post(cq, into, |into| match (tagged, msg) {
+                            (false, false) => b.recv(Source::Any, into),
+                            (false, true) => b.recvmsg(Source::Any, RecvOptions::new(), into),
+                            (true, false) => b.tagged_recv(Source::Any, Tag(4), into),
+                            (true, true) => b.tagged_recvmsg(Source::Any, Tag(4), RecvOptions::new(), into),
+                        });
+                        let sent = post(cq, out, |out| match (tagged, msg) {
+                            (false, false) => a.send(to_b, out),
+                            (false, true) => a.sendmsg(to_b, SendOptions::new(), out),
+                            (true, false) => a.tagged_send(to_b, Tag(4), out),
+                            (true, true) => a.tagged_sendmsg(to_b, Tag(4), SendOptions::new(), out),
+                        });
+                        (into, _) = finish(cq, received);
+                        assert!(**into == *pattern(len, seed), "{len} bytes, tagged {tagged}, msg {msg}");
+                        (out, _) = finish(cq, sent);
+                    }
+                }
+                let remote = region.remote();
+                let written = post(cq, out, |out| a.write(to_b, &remote, 0, out));
+                (out, _) = finish(cq, written);
+                // A write's completion does not say that the bytes are there; a read that comes after it finds them.
+                let deadline = limit();
+                loop {
+                    into.bytes_mut().expect("a buffer of bytes").fill(0xee);
+                    let read = post(cq, into, |into| a.read(to_b, &remote, 0, into));
+                    (into, _) = finish(cq, read);
+                    if **into == *pattern(len, seed) {
+                        break;
+                    }
+                    assert!(Instant::now() < deadline, "{len} bytes are written and read");
+                }
+                assert!(out.into_inner() == pattern(len, seed), "the bytes come back");
+            }
+        })
+    })
+    .expect("region")
+    .expect("queue");
+}
+
+fn a_registration_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {
+    let (domain, other) = (Domain::open(info).expect("domain"), Domain::open(info).expect("another domain"));
+    let av = Av::open(&domain, 8).expect("address vector");
+    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        let rejected = endpoint.recv(Source::Any, register(&other, room(8))).expect_err("it is another domain's");
+        assert_eq!(rejected.error, PostError::ForeignDescriptor);
+        assert_eq!(rejected.buf.into_inner(), room(8));
+    })
+    .expect("queue");
+}
+
+fn registered_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 8).expect("address vector");
+    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        for _ in 0..4 {
+            let buf = register(&domain, room(100));
+            endpoint.recv(Source::Any, buf).map_err(|rejected| rejected.error).expect("posted");
+        }
+    })
+    .expect("queue");
+    // The domain closes: nothing of it is open.
+    drop(Mr::open(&domain, room(8), Access::REMOTE_READ).expect("a region"));
+}
