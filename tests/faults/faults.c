@@ -36,6 +36,7 @@ static fi_addr_t addr[2];
 static char name[512], from[1 << 19], into[4096];
 /* What is left at least of a multi-receive that goes on; zero for the provider's default. */
 static size_t min_multi_recv;
+static enum fi_ep_type type = FI_EP_RDM;
 
 static double now(void)
 {
@@ -57,7 +58,7 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
-	hints->ep_attr->type = FI_EP_RDM;
+	hints->ep_attr->type = type;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->domain_attr->threading = threading;
 	hints->fabric_attr->prov_name = strdup(provider);
@@ -152,12 +153,12 @@ static int write_not_allowed_never_ends(void)
 	return rma(FI_REMOTE_READ, 1, 16);
 }
 
-static int truncated_message_is_whole(void)
+static int truncated_message_is_whole(const char *provider)
 {
 	struct fi_cq_tagged_entry entry = { 0 };
 	int i;
 
-	open_all("udp;ofi_rxd", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	open_all(provider, FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
 	warm_up();
 	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[2]));
 	POST(fi_send(ep[0], from, 64, NULL, addr[1], &contexts[3]));
@@ -171,6 +172,17 @@ static int truncated_message_is_whole(void)
 			return entry.len == 16 ? THERE : GONE;
 	}
 	return BROKEN;
+}
+
+static int rxd_truncated_message_is_whole(void)
+{
+	return truncated_message_is_whole("udp;ofi_rxd");
+}
+
+static int udp_truncated_message_is_whole(void)
+{
+	type = FI_EP_DGRAM;
+	return truncated_message_is_whole("udp");
 }
 
 static int address_inserted_again_is_another(void)
@@ -610,7 +622,8 @@ static const struct {
 } faults[] = {
 	{ "rxd-read-of-no-bytes-never-ends", read_of_no_bytes_never_ends },
 	{ "rxd-write-not-allowed-never-ends", write_not_allowed_never_ends },
-	{ "rxd-truncated-message-is-whole", truncated_message_is_whole },
+	{ "rxd-truncated-message-is-whole", rxd_truncated_message_is_whole },
+	{ "udp-truncated-message-is-whole", udp_truncated_message_is_whole },
 	{ "sockets-address-inserted-again-is-another", address_inserted_again_is_another },
 	{ "net-idle-descriptor-is-readable", idle_descriptor_is_readable },
 	{ "shm-delivery-of-nothing-is-not-reported", delivery_of_nothing_is_not_reported },
