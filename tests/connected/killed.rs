@@ -127,7 +127,11 @@ fn kill_in_the_middle(
                 None => {}
             }
         }
-        assert!(told || info.provider() == "sockets", "not told within {LIMIT:?}");
+        if info.provider() == "sockets" {
+            crate::page::partly("the end of a connection into which it writes is not always told");
+        } else {
+            assert!(told, "not told within {LIMIT:?}");
+        }
         drop(endpoint);
         while !left.is_empty() {
             assert!(Instant::now() < deadline, "{left:?} never ended");

@@ -5,6 +5,8 @@ mod connecting;
 mod ending;
 mod events;
 mod killed;
+#[path = "../page/mod.rs"]
+mod page;
 mod sides;
 mod strangers;
 mod traffic;
@@ -46,22 +48,36 @@ fn main() {
     }
     let arguments = Arguments::from_args();
     println!("libfabric {}", library_version());
-    let mut trials = Vec::new();
+    let mut trials = vec![Trial::test("page::differences_are_noticed", || {
+        page::differences_are_noticed();
+        Ok(())
+    })];
+    let mut providers = Vec::new();
     for provider in ["tcp", "sockets", "net"] {
         // Libfabric 2 made its own `tcp` of `net`.
         if provider == "net" && library_version().major >= 2 {
             println!("provider net: not in this libfabric");
             continue;
         }
-        for (name, case) in cases() {
+        providers.push(provider);
+        for (number, (name, case)) in cases().into_iter().enumerate() {
             trials.push(Trial::test(format!("{provider}::{name}"), move || {
                 // Threads of its own, which spin: two domains of it are too much for two cores.
                 static SOCKETS: Mutex<()> = Mutex::new(());
                 let _alone = (provider == "sockets").then(|| SOCKETS.lock());
-                case(&info(provider)?);
+                let info = info(provider)?;
+                page::watch((number, name), provider, || case(&info));
                 Ok(())
             }));
         }
     }
-    libtest_mimic::run(&arguments, trials).exit();
+    let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list && !arguments.ignored;
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if whole && !conclusion.has_failed() {
+        let section = format!("{}, connected endpoints", library_version());
+        if !page::agrees_with_the_page(&section, &providers) {
+            std::process::exit(101);
+        }
+    }
+    conclusion.exit();
 }

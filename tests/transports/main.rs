@@ -10,6 +10,8 @@ mod lifecycle;
 mod matrix;
 mod messages;
 mod multi;
+#[path = "../page/mod.rs"]
+mod page;
 mod pair;
 mod peek;
 mod pieces;

@@ -1,0 +1,176 @@
+//! Which behaviour runs over which provider: collected while the tests run, and compared with the committed page
+//! `docs/providers.md`, so that nothing silently stops running.
+
+#![cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "without libfabric there is nothing to compare"))]
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Mutex;
+
+/// How a behaviour went.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Shown,
+    /// Shown, but for what is said.
+    Partly(&'static str),
+    /// What it needs is not granted, and asking for it is refused.
+    NotGranted,
+    /// Not run, for the reason that is said.
+    Not(&'static str),
+}
+
+impl Outcome {
+    /// What the page says, and the note below its table.
+    fn words(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Outcome::Shown => ("yes", None),
+            Outcome::Partly(why) => ("yes", Some(why)),
+            Outcome::NotGranted => ("not granted", None),
+            Outcome::Not(why) => ("**no**", Some(why)),
+        }
+    }
+}
+
+thread_local! {
+    static NOTED: Cell<Outcome> = const { Cell::new(Outcome::Shown) };
+}
+
+/// A case found that what it is about is not granted, and goes on to see that asking for it is refused.
+pub(crate) fn not_granted() {
+    NOTED.set(Outcome::NotGranted);
+}
+
+/// A case leaves a part of itself out, or found that a part of it does not hold.
+pub(crate) fn partly(why: &'static str) {
+    NOTED.set(Outcome::Partly(why));
+}
+
+/// A case does not run over this provider.
+#[allow(dead_code, reason = "not every program that shares this leaves cases out")]
+pub(crate) fn not_run(why: &'static str) {
+    NOTED.set(Outcome::Not(why));
+}
+
+/// The outcomes, by behaviour and provider. Behaviours keep the order of their numbers.
+static OUTCOMES: Mutex<BTreeMap<(usize, &str, &str), Outcome>> = Mutex::new(BTreeMap::new());
+
+/// Runs a case, and keeps how it went.
+pub(crate) fn watch((number, name): (usize, &'static str), provider: &'static str, case: impl FnOnce()) {
+    NOTED.set(Outcome::Shown);
+    case();
+    keep((number, name), provider, NOTED.get());
+}
+
+pub(crate) fn keep((number, name): (usize, &'static str), provider: &'static str, outcome: Outcome) {
+    OUTCOMES.lock().expect("nobody panics with it").insert((number, name, provider), outcome);
+}
+
+/// The section of the page for a version of libfabric, or a part of it.
+fn section(version: &str, providers: &[&str]) -> String {
+    let outcomes = OUTCOMES.lock().expect("nobody panics with it");
+    let mut text = format!("## libfabric {version}\n\n| behaviour |");
+    for provider in providers {
+        let _ = write!(text, " {provider} |");
+    }
+    text.push_str("\n|---|");
+    text.push_str(&"---|".repeat(providers.len()));
+    text.push('\n');
+    let mut notes: Vec<&str> = Vec::new();
+    let mut behaviours: Vec<_> = outcomes.keys().map(|(number, name, _)| (*number, *name)).collect();
+    behaviours.dedup();
+    for (number, name) in behaviours {
+        let _ = write!(text, "| {} |", name.replace('_', " "));
+        for provider in providers {
+            let Some(outcome) = outcomes.get(&(number, name, provider)) else {
+                text.push_str(" |");
+                continue;
+            };
+            let (words, note) = outcome.words();
+            let _ = write!(text, " {words}");
+            if let Some(note) = note {
+                let place = notes.iter().position(|other| *other == note).unwrap_or_else(|| {
+                    notes.push(note);
+                    notes.len() - 1
+                });
+                let _ = write!(text, " ({})", place + 1);
+            }
+            text.push_str(" |");
+        }
+        text.push('\n');
+    }
+    text.push('\n');
+    for (number, note) in (1..).zip(notes) {
+        let _ = writeln!(text, "{number}. {note}");
+    }
+    text
+}
+
+/// The text between a heading and the next one of its level.
+fn find<'p>(page: &'p str, version: &str) -> Option<&'p str> {
+    let from = page.find(&format!("## libfabric {version}\n"))?;
+    let rest = &page[from..];
+    Some(rest[3..].find("\n## ").map_or(rest, |end| &rest[..end + 4]))
+}
+
+/// Where the page and a run differ.
+fn differences(page: &str, run: &str) -> Vec<String> {
+    let (page, run): (Vec<_>, Vec<_>) = (page.trim_end().lines().collect(), run.trim_end().lines().collect());
+    let only_in = |one: &[&str], other: &[&str], who: &str| -> Vec<String> {
+        one.iter().filter(|line| !other.contains(line)).map(|line| format!("{who} says {line}")).collect()
+    };
+    let mut differences = [only_in(&run, &page, "this run"), only_in(&page, &run, "the page")].concat();
+    if differences.is_empty() && page != run {
+        differences.push("the lines are in another order".to_owned());
+    }
+    differences
+}
+
+/// The comparison can fail: a behaviour that does not run any more, one that is new, one that has moved.
+pub(crate) fn differences_are_noticed() {
+    let page = "## libfabric 9.9\n\n| behaviour | soft |\n|---|---|\n| one | yes |\n| two | yes |\n\n";
+    assert!(differences(page, page).is_empty());
+    for other in [page.replace("| one | yes |", "| one | not granted |"), page.replace("| two | yes |\n", "")] {
+        assert!(!differences(page, &other).is_empty() && !differences(&other, page).is_empty());
+    }
+    let moved = page.replace("| one | yes |\n| two | yes |", "| two | yes |\n| one | yes |");
+    assert_eq!(differences(page, &moved).len(), 1);
+    let whole = format!("# Page\n\n{page}## libfabric 10.0\n\nmore\n");
+    assert_eq!(find(&whole, "9.9").map(str::trim_end), Some(page.trim_end()));
+    assert_eq!(find(&whole, "10.0").map(str::trim_end), Some("## libfabric 10.0\n\nmore"));
+    assert_eq!(find(&whole, "1.17"), None);
+}
+
+/// The versions that the page must have a section of; others may be missing.
+const TESTED: [&str; 4] = ["1.17", "2.5", "1.17, connected endpoints", "2.5, connected endpoints"];
+
+/// Compares a whole run that has succeeded with the page; `false` if they differ. With `LOOM_PAGE=write` the page is made to
+/// agree.
+pub(crate) fn agrees_with_the_page(version: &str, providers: &[&str]) -> bool {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/providers.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let text = section(version, providers);
+    let Some(committed) = find(&page, version) else {
+        if std::env::var("LOOM_PAGE").as_deref() == Ok("write") {
+            std::fs::write(path, format!("{}\n\n{text}", page.trim_end())).expect("writes the page");
+            return true;
+        }
+        println!("docs/providers.md: has nothing of libfabric {version}");
+        return !TESTED.contains(&version);
+    };
+    let differences = differences(committed, &text);
+    if differences.is_empty() {
+        println!("docs/providers.md: agrees with this run");
+        return true;
+    }
+    if std::env::var("LOOM_PAGE").as_deref() == Ok("write") {
+        let new = page.replace(committed.trim_end(), text.trim_end());
+        std::fs::write(path, new).expect("writes the page");
+        return true;
+    }
+    for difference in differences {
+        println!("docs/providers.md: {difference}");
+    }
+    println!("docs/providers.md differs from this run; LOOM_PAGE=write makes it agree");
+    false
+}
