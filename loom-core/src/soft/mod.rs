@@ -65,6 +65,7 @@ mod msg;
 mod multi;
 mod network;
 mod peek;
+mod pieces;
 mod port;
 mod query;
 mod queue;

@@ -1,11 +1,14 @@
-//! Operations with flags. The software transport takes one piece, as its attributes say.
+//! Operations with flags.
+
+use core::ptr;
 
 use super::network::Net;
 use super::port::Port;
+use super::receive::Want;
 use super::send::Outgoing;
 use crate::buffer::Lent;
-use crate::transport::{Msg, Refusal, RemotePart, RmaTarget};
-use crate::vocabulary::{Errno, OpFlags, Tag};
+use crate::transport::{Msg, Refusal};
+use crate::vocabulary::{CompletionFlags, Errno, OpFlags, Tag, TagMatch};
 
 /// The only piece.
 pub(super) fn piece<'a>(msg: &Msg<'a>) -> Result<&'a Lent, Refusal> {
@@ -15,12 +18,10 @@ pub(super) fn piece<'a>(msg: &Msg<'a>) -> Result<&'a Lent, Refusal> {
     }
 }
 
-/// The only part of the peer's memory.
-pub(super) fn part(msg: &Msg<'_>, remote: &[RemotePart]) -> Result<RmaTarget, Refusal> {
-    match remote {
-        [only] => Ok(RmaTarget { to: msg.address, addr: only.addr, key: only.key }),
-        _ => Err(Refusal::Errno(Errno::EINVAL)),
-    }
+/// What a receive of the first piece wants, or of none.
+pub(super) fn wanted(msg: &Msg<'_>, tag: TagMatch) -> Want {
+    let (ptr, len) = msg.pieces.first().map_or((ptr::null_mut(), 0), |lent| (lent.ptr().as_ptr(), lent.len()));
+    Want { from: msg.address.0, tag, ptr, len, context: msg.context.addr(), min_left: 0 }
 }
 
 impl Net {
@@ -31,6 +32,10 @@ impl Net {
     /// As [`send`](Net::send), and as if the message were long if its delivery is awaited.
     #[allow(unsafe_code, reason = "passes its contract on")]
     pub(super) unsafe fn send_msg(&self, port: &Port, msg: &Msg<'_>, tag: Option<Tag>) -> Result<(), Refusal> {
+        if msg.pieces.len() > 1 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.send_pieces(port, msg, tag) };
+        }
         let lent = piece(msg)?;
         let outgoing = Outgoing {
             to: msg.address.0,
@@ -45,5 +50,29 @@ impl Net {
         }
         // SAFETY: the caller's promise.
         unsafe { self.send(port, outgoing) }
+    }
+
+    /// Posts a receive of one of the [`KINDS`](super::receive::KINDS), into one buffer or several; a multi-receive, if some
+    /// bytes are to be left.
+    ///
+    /// # Safety
+    /// As [`post_receive`](Net::post_receive), for each of the buffers.
+    #[allow(unsafe_code, reason = "passes its contract on")]
+    pub(super) unsafe fn receive_msg(
+        &self,
+        port: &Port,
+        kind: CompletionFlags,
+        msg: &Msg<'_>,
+        tag: TagMatch,
+        min_left: usize,
+    ) -> Result<(), Refusal> {
+        let want = Want { min_left, ..wanted(msg, tag) };
+        if msg.pieces.len() > 1 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.post_scattered(port, kind, want, msg) };
+        }
+        piece(msg)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.post_receive(port, kind, want) }
     }
 }

@@ -94,7 +94,7 @@ impl Net {
             own.end_receive(event);
         };
         // SAFETY: the caller's promise.
-        if !unsafe { self.hand_over(head, &want, end) } {
+        if !unsafe { self.hand_over(own, head, &want, end) } {
             // It was revoked.
             if nth == Nth::NotLast {
                 own.rx().release();

@@ -125,7 +125,7 @@ impl Net {
             return Err(Refusal::Errno(Errno::ENOMSG));
         };
         // SAFETY: the caller's promise.
-        if !unsafe { self.hand_over(head, want, |event| own.end_receive(event)) } {
+        if !unsafe { self.hand_over(own, head, want, |event| own.end_receive(event)) } {
             // Its sender has revoked it.
             own.end_receive(none(want.context));
         }

@@ -276,6 +276,7 @@ impl Net {
             let mut at = posted.take();
             while at != NIL {
                 let next = own.receive(at).next.get();
+                own.free_pieces(&own.receive(at).want.get());
                 own.free_receive(at);
                 own.rx().release();
                 at = next;
@@ -438,6 +439,7 @@ impl Net {
                 let want = receive.want.get();
                 if want.context == context {
                     posted.remove(before, at, |at| &own.receive(at).next);
+                    own.free_pieces(&want);
                     own.free_receive(at);
                     let multi = if want.is_multi() { CompletionFlags::MULTI_RECV } else { CompletionFlags::empty() };
                     own.end_receive(Event::failure(context, kind | CompletionFlags::RECV | multi, Errno::ECANCELED));

@@ -24,15 +24,39 @@ pub(super) struct Want {
     pub(super) ptr: *mut u8,
     pub(super) len: usize,
     pub(super) context: u64,
-    /// Of a multi-receive: the bytes that are left at least, if it goes on; never zero then. Zero for one message.
+    /// Zero for one message into one buffer. Of a multi-receive: the bytes that are left at least, if it goes on. Of a receive
+    /// into several buffers: `SCATTERED`, and the place of the first.
     pub(super) min_left: usize,
 }
 
+/// The mark of a receive into several buffers.
+const SCATTERED: usize = 1 << (usize::BITS - 1);
+
 impl Want {
+    /// The most that multi-receives can have left.
+    pub(super) const MOST_LEFT: usize = SCATTERED - 1;
+
     /// Whether it takes one message after the other.
     #[inline]
     pub(super) const fn is_multi(&self) -> bool {
-        self.min_left != 0
+        self.min_left != 0 && !self.is_scattered()
+    }
+
+    /// Whether it has several buffers.
+    #[inline]
+    pub(super) const fn is_scattered(&self) -> bool {
+        self.min_left & SCATTERED != 0
+    }
+
+    /// The same, into the buffers of the places from this one on.
+    pub(super) const fn scattered_over(self, first: u32) -> Self {
+        Want { min_left: SCATTERED | first as usize, ..self }
+    }
+
+    /// The place of its first buffer, if it has several.
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a place, as it was put there")]
+    pub(super) const fn first_piece(&self) -> u32 {
+        if self.is_scattered() { (self.min_left & !SCATTERED) as u32 } else { NIL }
     }
 
     #[inline]
@@ -91,19 +115,33 @@ impl Net {
             return unsafe { self.post_multi_receive(own, want) };
         }
         // SAFETY: the caller's promise.
-        if own.unexpected[list_of(kind)].first() != NIL && unsafe { self.take_unexpected(own, kind, want) } {
+        if unsafe { self.place_receive(own, kind, want) } {
             return Ok(());
+        }
+        own.rx().release();
+        Err(Refusal::Again)
+    }
+
+    /// Lets a receive, whose event has a place, take an unexpected message or wait. `false` if there is no place for it.
+    ///
+    /// # Safety
+    /// As [`post_receive`](Self::post_receive).
+    #[inline(always)]
+    pub(super) unsafe fn place_receive(&self, own: &Own, kind: CompletionFlags, want: Want) -> bool {
+        // SAFETY: the caller's promise.
+        if own.unexpected[list_of(kind)].first() != NIL && unsafe { self.take_unexpected(own, kind, want) } {
+            own.free_pieces(&want);
+            return true;
         }
         let at = own.receives.get();
         if at == NIL {
-            own.rx().release();
-            return Err(Refusal::Again);
+            return false;
         }
         let receive = own.receive(at);
         own.receives.set(receive.next.get());
         receive.want.set(want);
         own.posted[list_of(kind)].append(at, |at| &own.receive(at).next);
-        Ok(())
+        true
     }
 
     /// Gives a receive the oldest unexpected message that it accepts; `false` if there is none.
@@ -120,7 +158,7 @@ impl Net {
             if want.accepts(&head.message) {
                 unexpected.remove(before, at, |at| &self.cell(at).next);
                 // SAFETY: the caller's promise.
-                if unsafe { self.hand_over(head, &want, |event| own.end_receive(event)) } {
+                if unsafe { self.hand_over(own, head, &want, |event| own.end_receive(event)) } {
                     return true;
                 }
             } else {
@@ -145,17 +183,11 @@ impl Net {
             let receive = own.receive(at);
             let want = receive.want.get();
             if want.accepts(&head.message) {
-                if want.is_multi() {
-                    let Some(nth) = Self::admit(own, head, receive) else { return false };
-                    // SAFETY: as below.
-                    if unsafe { self.hand_on(own, head, receive, nth) } {
-                        posted.remove(before, at, |at| &own.receive(at).next);
-                        own.free_receive(at);
-                    }
-                    return true;
+                if want.min_left != 0 {
+                    return self.deliver_to(own, head, (before, at));
                 }
                 // SAFETY: the receive is posted, so its memory is still lent.
-                if unsafe { self.hand_over(head, &want, |event| own.end_receive(event)) } {
+                if unsafe { self.hand_over(own, head, &want, |event| own.end_receive(event)) } {
                     posted.remove(before, at, |at| &own.receive(at).next);
                     own.free_receive(at);
                 }
@@ -169,6 +201,29 @@ impl Net {
             self.return_cell(head);
         } else {
             own.unexpected[list_of(flags)].append(head.number, |at| &self.cell(at).next);
+        }
+        true
+    }
+
+    /// [`deliver`](Self::deliver) to the posted receive in a place, which is a multi-receive or has several buffers.
+    #[cold]
+    #[inline(never)]
+    fn deliver_to(&self, own: &Own, head: &MessageCell, (before, at): (u32, u32)) -> bool {
+        let receive = own.receive(at);
+        let want = receive.want.get();
+        let over = if want.is_multi() {
+            let Some(nth) = Self::admit(own, head, receive) else { return false };
+            // SAFETY: the receive is posted, so its memory is still lent.
+            unsafe { self.hand_on(own, head, receive, nth) }
+        } else {
+            // SAFETY: as above.
+            unsafe { self.hand_over(own, head, &want, |event| own.end_receive(event)) }
+        };
+        if over {
+            let posted = &own.posted[list_of(head.message.flags.get())];
+            posted.remove(before, at, |at| &own.receive(at).next);
+            own.free_pieces(&want);
+            own.free_receive(at);
         }
         true
     }
@@ -199,7 +254,7 @@ impl Net {
     /// # Safety
     /// `want` is valid for writes.
     #[inline(always)]
-    pub(super) unsafe fn hand_over(&self, head: &MessageCell, want: &Want, end: impl FnOnce(Event)) -> bool {
+    pub(super) unsafe fn hand_over(&self, own: &Own, head: &MessageCell, want: &Want, end: impl FnOnce(Event)) -> bool {
         let offered = !head.is(State::Eager);
         if offered && !head.claim(State::Copying) {
             self.return_cell(head);
@@ -207,9 +262,14 @@ impl Net {
         }
         let message = &head.message;
         let len = message.len.get().min(want.len);
-        // SAFETY: the bytes are in the cell, which is the receiver's, or in the sender's buffer, which stays lent while
-        // the state is `Copying`; the caller promises the other side, and that nobody else has it.
-        unsafe { copy_message(message.bytes.get(), want.ptr, len) };
+        if want.is_scattered() || offered && self.is_list(head) {
+            // SAFETY: as below, for each of the ranges.
+            unsafe { self.copy_pieces(own, head, want) };
+        } else {
+            // SAFETY: the bytes are in the cell, which is the receiver's, or in the sender's buffer, which stays lent while
+            // the state is `Copying`; the caller promises the other side, and that nobody else has it.
+            unsafe { copy_message(message.bytes.get(), want.ptr, len) };
+        }
 
         let mut event = Event::success(want.context, message.flags.get(), len);
         event.tag = Tag(message.tag.get());

@@ -140,10 +140,23 @@ impl Net {
         if outgoing.len > self.eager_size {
             return self.offer(port, outgoing);
         }
+        self.send_eager(port, outgoing, |room| {
+            // SAFETY: the cell is this port's, and has room for so much; the caller promises the bytes.
+            unsafe { copy_message(outgoing.bytes, room, outgoing.len) };
+        })
+    }
+
+    /// Sends a short message, whose bytes `fill` writes to where they go.
+    #[inline(always)]
+    pub(super) fn send_eager(
+        &self,
+        port: &Port,
+        outgoing: Outgoing,
+        fill: impl FnOnce(*mut u8),
+    ) -> Result<(), Refusal> {
         let head = self.begin_send(port, outgoing.context)?;
         let room = self.eager_room(head);
-        // SAFETY: the cell is this port's, and has room for so much; the caller promises the bytes.
-        unsafe { copy_message(outgoing.bytes, room, outgoing.len) };
+        fill(room);
         Self::write_message(head, port.own(), &outgoing, room);
         head.set(State::Eager);
         match (self.push(outgoing.to, head), outgoing.context) {
@@ -162,11 +175,23 @@ impl Net {
     /// Offers the bytes of a long message to the receiver.
     #[inline(never)]
     pub(super) fn offer(&self, port: &Port, outgoing: Outgoing) -> Result<(), Refusal> {
+        self.offer_from(port, outgoing, |_| outgoing.bytes.cast_mut())
+    }
+
+    /// Offers what `place` says, which is given the room in the cell.
+    #[inline(always)]
+    pub(super) fn offer_from(
+        &self,
+        port: &Port,
+        outgoing: Outgoing,
+        place: impl FnOnce(*mut u8) -> *mut u8,
+    ) -> Result<(), Refusal> {
         // The bytes of an injected message are the caller's again when the call returns: never an offer.
         let context = outgoing.context.ok_or(Refusal::Errno(Errno::EMSGSIZE))?;
         let own = port.own();
         let head = self.begin_send(port, outgoing.context)?;
-        Self::write_message(head, own, &outgoing, outgoing.bytes);
+        let bytes = place(self.eager_room(head));
+        Self::write_message(head, own, &outgoing, bytes);
         head.set(State::Offered);
         let (to, flags) = (super::addr_parts(outgoing.to).0, outgoing.sent());
         self.sending(head).set(Some(Sending { context, to, len: outgoing.len, flags }));
@@ -247,6 +272,26 @@ impl Net {
         data: Option<ImmediateData>,
         context: Option<u64>,
     ) -> Result<(), Refusal> {
+        let copy = || {
+            self.at_region(target, len, Access::REMOTE_WRITE, |place| {
+                // SAFETY: the region is held open and the range lies within; the caller promises the bytes.
+                unsafe { copy_in(bytes, place, len) };
+            })
+        };
+        self.write_by(port, target.to.0, len, data, context, copy)
+    }
+
+    /// A write of so many bytes to an endpoint, which `copy` does.
+    #[inline(always)]
+    pub(super) fn write_by(
+        &self,
+        port: &Port,
+        to: u64,
+        len: usize,
+        data: Option<ImmediateData>,
+        context: Option<u64>,
+        copy: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Refusal> {
         let own = port.own();
         // The cell for the news comes first: once the bytes are written, nothing may be refused for lack of room.
         let head = match data {
@@ -254,11 +299,7 @@ impl Net {
             None => None,
             Some(_) => Some(self.begin_send(port, context)?),
         };
-        let written = self.at_region(target, len, Access::REMOTE_WRITE, |place| {
-            // SAFETY: the region is held open and the range lies within; the caller promises the bytes.
-            unsafe { copy_in(bytes, place, len) };
-        });
-        let result = match (written, head, data) {
+        let result = match (copy(), head, data) {
             (Ok(()), Some(head), Some(data)) => {
                 let message = &head.message;
                 let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
@@ -269,7 +310,7 @@ impl Net {
                 message.len.set(len);
                 message.bytes.set(ptr::null());
                 head.set(State::Eager);
-                let pushed = self.push(target.to.0, head);
+                let pushed = self.push(to, head);
                 if pushed.is_err() {
                     head.come_home();
                 }
@@ -293,20 +334,33 @@ impl Net {
         len: usize,
         context: u64,
     ) -> Result<(), Refusal> {
+        self.read_by(port, len, Some(context), || {
+            self.at_region(target, len, Access::REMOTE_READ, |place| {
+                // SAFETY: the region is held open and the range lies within; the caller promises the place.
+                unsafe { copy_out(place, bytes, len) };
+            })
+        })
+    }
+
+    /// A read of so many bytes, which `copy` does.
+    #[inline(always)]
+    pub(super) fn read_by(
+        &self,
+        port: &Port,
+        len: usize,
+        context: Option<u64>,
+        copy: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Refusal> {
         let own = port.own();
         if !own.tx().reserve() {
             return Err(Refusal::Again);
         }
-        let result = self.at_region(target, len, Access::REMOTE_READ, |place| {
-            // SAFETY: the region is held open and the range lies within; the caller promises the place.
-            unsafe { copy_out(place, bytes, len) };
-        });
-        self.end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, Some(context), result)
+        self.end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, context, copy())
     }
 
     /// Finds the range that an RMA operation means, and holds its region open while `copy` runs.
     #[inline]
-    fn at_region(
+    pub(super) fn at_region(
         &self,
         target: &RmaTarget,
         len: usize,

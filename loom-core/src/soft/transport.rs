@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 use super::address::{parse_address, parse_text, write_address};
 use super::attributes::{PROVIDER, attributes};
 use super::counter::SoftCounter;
-use super::msg::{part, piece};
+use super::msg::{piece, wanted};
 use super::network::Net;
 use super::port::Port;
 use super::queue::Queue;
@@ -19,7 +19,7 @@ use super::receive::Want;
 use super::region::{Exposed, Region};
 use super::send::Outgoing;
 use super::sync::Ordering;
-use crate::buffer::{Buffer, Lent};
+use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::transport::{
     Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
@@ -88,7 +88,13 @@ pub struct SoftEndpoint<'n> {
 }
 
 impl SoftEndpoint<'_> {
-    /// Whether what was lent may be used so: where regions are asked for, it lies in one.
+    /// Whether what was lent may be used so: where regions are asked for, each piece lies in one.
+    #[inline]
+    fn admits_all(&self, msg: &Msg<'_>, access: Access) -> Result<(), Refusal> {
+        msg.pieces.iter().try_for_each(|lent| self.admits(lent, access))
+    }
+
+    /// As [`admits_all`](Self::admits_all), one of them.
     #[inline]
     fn admits(&self, lent: &Lent, access: Access) -> Result<(), Refusal> {
         if self.local { self.lies_in_its_region(lent, access).map_err(Refusal::Errno) } else { Ok(()) }
@@ -407,7 +413,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         match value {
             // A buffer of which nothing is left does not go on.
             OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
-                endpoint.port.own().min_left.set(size.max(1));
+                endpoint.port.own().min_left.set(size.clamp(1, Want::MOST_LEFT));
                 Ok(())
             }
             _ => Err(Errno::ENOPROTOOPT),
@@ -550,56 +556,52 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        endpoint.admits(piece(msg)?, Access::SEND)?;
+        endpoint.admits_all(msg, Access::SEND)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, None) }
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        let lent = piece(msg)?;
-        endpoint.admits(lent, Access::RECV)?;
-        let min_left = if msg.flags.contains(OpFlags::MULTI_RECV) { endpoint.port.own().min_left.get() } else { 0 };
-        let (from, tag, ptr, len) = (msg.address.0, TagMatch::any(), lent.ptr().as_ptr(), lent.len());
-        let want = Want { from, tag, ptr, len, context: msg.context.addr(), min_left };
+        endpoint.admits_all(msg, Access::RECV)?;
+        let multi = msg.flags.contains(OpFlags::MULTI_RECV);
+        let min_left = if multi { endpoint.port.own().min_left.get() } else { 0 };
         // SAFETY: the caller's contract: what is lent stays until its last event or the endpoint's close.
-        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want) }
+        unsafe { endpoint.net.receive_msg(endpoint.port, CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
-        endpoint.admits(piece(msg)?, Access::SEND)?;
+        endpoint.admits_all(msg, Access::SEND)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, Some(tag)) }
     }
 
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
-        let (net, port, flags, context) = (endpoint.net, endpoint.port, msg.flags, msg.context.addr());
-        let of_nothing = ().lend();
-        let asks = flags.intersects(OpFlags::PEEK | OpFlags::DISCARD);
-        let lent = if asks { &of_nothing } else { piece(msg)? };
-        endpoint.admits(lent, Access::RECV)?;
-        let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
-        let want = Want { from: msg.address.0, tag, ptr, len, context, min_left: 0 };
+        endpoint.admits_all(msg, Access::RECV)?;
+        let (net, port, flags) = (endpoint.net, endpoint.port, msg.flags);
         if flags.contains(OpFlags::PEEK) {
-            net.peek(port, &want, flags)
+            net.peek(port, &wanted(msg, tag), flags)
         } else if flags.contains(OpFlags::DISCARD) {
-            net.discard_claimed(port, context)
+            net.discard_claimed(port, msg.context.addr())
         } else if flags.contains(OpFlags::CLAIM) {
+            piece(msg)?;
             // SAFETY: the caller's contract.
-            unsafe { net.fetch_claimed(port, &want) }
+            unsafe { net.fetch_claimed(port, &wanted(msg, tag)) }
         } else {
             // SAFETY: the caller's contract.
-            unsafe { net.post_receive(port, CompletionFlags::TAGGED, want) }
+            unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, 0) }
         }
     }
 
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
+        endpoint.admits_all(msg, Access::READ)?;
         // SAFETY: the caller's contract.
-        unsafe { Self::read(endpoint, part(msg, remote)?, piece(msg)?, msg.context) }
+        unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_READ) }
     }
 
     /// It has arrived when this returns, which is as late as any level asks for.
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
+        endpoint.admits_all(msg, Access::WRITE)?;
         // SAFETY: the caller's contract.
-        unsafe { Self::write(endpoint, part(msg, remote)?, piece(msg)?, msg.data, msg.context) }
+        unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_WRITE) }
     }
 }
