@@ -13,7 +13,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::registered::Registered;
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::vocabulary::{Errno, MrMode, Tag};
+use loom_core::vocabulary::{Errno, HmemIface, MrMode, Tag};
 
 type Bytes = Box<[u8]>;
 
@@ -127,4 +127,40 @@ fn a_buffer_that_cannot_be_registered_comes_back() {
     assert_eq!((refused.error, refused.buf), (OpenError::Errno(Errno::ENOMR), bytes(9)));
     drop(first);
     assert_eq!(Registered::new(&domain, bytes(9)).unwrap().into_inner(), bytes(9));
+}
+
+/// The domain asks for it, whatever info an endpoint is opened from.
+#[test]
+fn an_endpoint_of_another_info_takes_registered_buffers_only_too() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info_with_local_registration()).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    let info = network.info();
+    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Either<'_, '_>>| {
+        let endpoint = cq.endpoint(&av).info(&info).enable().unwrap();
+        let rejected = endpoint.recv(Source::Any, Either::Plain(bytes(8))).unwrap_err();
+        assert_eq!(rejected.error, PostError::NotRegistered);
+    })
+    .unwrap();
+}
+
+/// Bytes that are said to be those of a device.
+#[derive(Debug)]
+struct OnDevice(Bytes);
+
+// SAFETY: the bytes stay where they are.
+unsafe impl Buffer for OnDevice {
+    fn lend(&mut self) -> Lent {
+        Lent::both(NonNull::from_mut(&mut *self.0).cast(), self.0.len()).in_memory_of(HmemIface::CUDA)
+    }
+}
+
+#[test]
+fn what_cannot_be_registered_by_itself_is_refused() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let refused = Registered::new(&domain, OnDevice(bytes(8))).unwrap_err();
+    assert_eq!(refused.error, OpenError::Errno(Errno::EOPNOTSUPP), "it could be looked at, as if it were the host's");
+    let refused = Registered::new(&domain, [bytes(8), bytes(8)]).unwrap_err();
+    assert_eq!(refused.error, OpenError::Access, "each of them is to be registered");
 }

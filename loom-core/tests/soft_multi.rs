@@ -209,3 +209,61 @@ fn whatever_is_sent_arrives_once_and_in_order() {
     }
     assert!(truncated > 20, "only {truncated} messages were too long");
 }
+
+#[test]
+fn a_peek_in_front_of_a_full_queue_loses_nothing() {
+    with_world(1, |world| {
+        let key = world.post(1 << 14);
+        let many = 3 * PLACES;
+        let mut seen = 0;
+        for number in 0..many / 2 {
+            world.send(0, number, 5);
+        }
+        let Some(Completion::Piece(piece)) = world.rx.poll().unwrap() else { panic!("message 0") };
+        drop(piece);
+        seen += 1;
+        for number in many / 2..many {
+            world.send(0, number, 5);
+        }
+        let mut asked = 0;
+        while seen < many {
+            match world.receiver.tagged_peek(Source::Any, loom_core::vocabulary::TagMatch::any()) {
+                Ok(_) => asked += 1,
+                Err(error) => assert!(error.is_transient()),
+            }
+            for _ in 0..5 {
+                match world.rx.poll().unwrap() {
+                    Some(Completion::Piece(piece)) => {
+                        assert_eq!((piece.key(), piece.bytes()), (key, &message(0, seen, 5)[..]), "message {seen}");
+                        seen += 1;
+                    }
+                    Some(Completion::Peek(peek)) => assert!(peek.message().unwrap().is_none()),
+                    None if seen == many => break,
+                    other => panic!("{other:?} at {seen}"),
+                }
+            }
+        }
+        assert!(asked > 0);
+    });
+}
+
+#[test]
+fn offers_that_are_taken_back_leave_no_trace() {
+    with_world(1, |world| {
+        let key = world.post(1 << 14);
+        // More often than the queue has places.
+        for number in 0..2 * PLACES {
+            let sent = world.send(0, number, EAGER as usize + 1);
+            world.senders[0].cancel(sent).unwrap();
+            assert!(world.rx.poll().unwrap().is_none(), "nothing has come");
+            while world.tx.poll().unwrap().is_some() {}
+        }
+        for number in 0..2 * PLACES {
+            world.send(0, number, 5);
+        }
+        for number in 0..2 * PLACES {
+            let Some(Completion::Piece(piece)) = world.rx.poll().unwrap() else { panic!("message {number}") };
+            assert_eq!((piece.key(), piece.bytes()), (key, &message(0, number, 5)[..]));
+        }
+    });
+}

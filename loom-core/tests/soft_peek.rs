@@ -168,3 +168,28 @@ fn a_claim_takes_the_place_of_a_receive() {
         }
     });
 }
+
+#[test]
+fn a_revoked_offer_is_neither_seen_nor_discarded() {
+    with_receiver(|pair| {
+        let sender = pair.sender();
+        for round in 0..ROUNDS {
+            let sent = pair.send(&sender, LONG);
+            let by_claim = round % 3 == 0;
+            let claim = by_claim.then(|| pair.claim());
+            if !by_claim {
+                let key = pair.receiver.tagged_peek(Source::Any, Tag(1)).unwrap();
+                assert_eq!(pair.answer(key).unwrap().len, LONG);
+            }
+            sender.cancel(sent).unwrap();
+            let key = match claim {
+                Some(claim) => pair.receiver.tagged_discard(claim).unwrap(),
+                None if round % 3 == 1 => pair.receiver.tagged_peek_discard(Source::Any, Tag(1)).unwrap(),
+                None => pair.receiver.tagged_peek(Source::Any, Tag(1)).unwrap(),
+            };
+            assert!(pair.answer(key).is_none(), "round {round}");
+            assert_eq!(pair.end(sent), Err(Errno::ECANCELED));
+            assert!(pair.cq.poll().unwrap().is_none());
+        }
+    });
+}

@@ -159,7 +159,7 @@ fn a_receive_takes_a_place_for_each_buffer_and_gives_it_back() {
                 _ => {
                     let sent = pair.send(Many::cut(&bytes(8, round), 2, 0));
                     assert_eq!(pair.end(held), (bytes(8, round), Ok(8)));
-                    pair.end(sent);
+                    assert_eq!(pair.end(sent).1, Ok(8));
                 }
             }
             // Refused when two more are missing than there are.

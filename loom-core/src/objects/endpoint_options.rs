@@ -24,13 +24,21 @@ impl Options {
     }
 
     pub(crate) fn set<V: OptionType>(&mut self, option: EndpointOption<V>, value: V) {
-        self.wrong |= !option.is_settable() || self.list.push((option.as_raw(), value.into())).is_err();
+        self.wrong |= !is_sane(option, value) || self.list.push((option.as_raw(), value.into())).is_err();
     }
 
     /// For the transport.
     pub(crate) fn raw(&self) -> Result<&[(u32, OptionValue)], OpenError> {
         if self.wrong { Err(OpenError::Errno(Errno::EINVAL)) } else { Ok(&self.list) }
     }
+}
+
+/// Whether an option can be set to this. Providers go on with multi-receives of which nothing is left, if that is not too
+/// little.
+fn is_sane<V: OptionType>(option: EndpointOption<V>, value: V) -> bool {
+    let nothing_left =
+        option.as_raw() == EndpointOption::MIN_MULTI_RECV.as_raw() && value.into() == OptionValue::Size(0);
+    option.is_settable() && !nothing_left
 }
 
 impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
@@ -43,7 +51,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
 
     /// `fi_setopt`
     pub(crate) fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
-        if !option.is_settable() {
+        if !is_sane(option, value) {
             return Err(Errno::EINVAL);
         }
         // SAFETY: the endpoint is open.

@@ -14,7 +14,7 @@ use crate::exposed::Window;
 use crate::objects::domain::Domain;
 use crate::objects::lingering::Kept;
 use crate::transport::{RemotePart, Transport};
-use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
+use crate::vocabulary::{Access, Errno, HmemIface, MemoryKey, MrMode, RemoteAddr};
 
 /// What a peer needs to reach a region: plain data, to be sent to it.
 ///
@@ -124,6 +124,10 @@ pub(super) unsafe fn register<T: Transport>(
 ) -> Result<T::Mr, OpenError> {
     /// How many keys to try where the application chooses and others choose too.
     const TRIES: usize = 16;
+    if lent.kind() != HmemIface::SYSTEM {
+        // Windows and slices are for the host.
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     let mut tries = 0;
     loop {
         tries += 1;

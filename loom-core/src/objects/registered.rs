@@ -47,7 +47,9 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
     /// initialised, to be received and read into if it may be written.
     ///
     /// # Errors
-    /// [`OpenError::Errno`] if the provider refuses; the buffer comes back.
+    /// The buffer comes back.
+    /// - [`OpenError::Access`] if it lends nothing by itself: of an array of buffers each is registered
+    /// - [`OpenError::Errno`] if the provider refuses, and with `EOPNOTSUPP` for the memory of a device
     pub fn new(domain: &'d Domain<T>, mut buf: B) -> Result<Self, NotRegistered<B>> {
         let lent = buf.lend();
         let mut access = Access::empty();
@@ -56,6 +58,9 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
         }
         if lent.is_writable() {
             access |= Access::RECV | Access::READ;
+        }
+        if access.is_empty() {
+            return Err(NotRegistered { buf, error: OpenError::Access });
         }
         // SAFETY: by the contract of buffers the memory stays where it is until the buffer is dropped, which ends the
         // registration before. If that is forgotten, nobody uses it: peers have no access, and no post names it.
@@ -75,7 +80,8 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
         if !lent.is_readable() || !lent.is_writable() {
             return None;
         }
-        // SAFETY: initialised and writable, and borrowed from this value alone, which is not posted.
+        // SAFETY: initialised and writable memory of the host (`register`), and borrowed from this value alone, which is not
+        // posted.
         Some(unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), lent.len()) })
     }
 

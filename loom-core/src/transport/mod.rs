@@ -59,7 +59,8 @@ use crate::vocabulary::{
 /// - after `mr_close` returned `Ok` no operation of a peer begins to use the region's memory through this transport; those
 ///   which had begun have ended, if [`MR_CLOSE_FENCES`](Transport::MR_CLOSE_FENCES), or else end with the endpoints of the
 ///   domain;
-/// - a context is reported at most once per post, and a context which was posted is never invented. (Contexts of
+/// - a context is reported at most once per post (a multi-receive's once for each message), and a context which was posted is
+///   never invented. (Contexts of
 ///   endpoints already closed, and values never posted, may be reported: callers recognise them);
 /// - a successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent, and `len`
 ///   never exceeds what was lent;
@@ -462,7 +463,16 @@ pub unsafe trait Transport: Sized {
     /// # Safety
     /// The contract of callers.
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal>;
-    /// `fi_trecvmsg`
+    /// `fi_trecvmsg`, which is also that by which messages are looked for, claimed and discarded:
+    ///
+    /// - With `PEEK` there are no pieces, and nothing is received. One event tells of the oldest message that would be, with its
+    ///   whole length, or fails with `ENOMSG`. With `CLAIM` besides, nobody else receives that message any more; with `DISCARD`
+    ///   it is gone.
+    /// - With `CLAIM` alone, the message is received that was claimed under the same context; with `CLAIM` and `DISCARD` it is
+    ///   thrown away, there are no pieces, and one event says so.
+    ///
+    /// All this where its [`Conduct`] says so: the caller asks for nothing else. A claim is fetched or discarded once, if it was
+    /// made; until then, or until the endpoint is closed, the context's space stays as it is.
     ///
     /// # Safety
     /// The contract of callers.

@@ -100,7 +100,7 @@ macro_rules! options {
 options! {
     usize {
         /// Bytes: when fewer are left of the buffer of a multi-receive, it is released. What is set counts for those posted
-        /// afterwards.
+        /// afterwards. Zero is refused.
         #[doc(alias = "FI_OPT_MIN_MULTI_RECV")]
         MIN_MULTI_RECV = 0,
         /// Bytes that connecting and accepting carry. Read only.

@@ -142,7 +142,7 @@ impl<B> OpTable<B> {
     /// A buffer's destructor may panic: the others are dropped all the same.
     ///
     /// # Safety
-    /// Every endpoint that posted is closed.
+    /// Every endpoint that posted is closed, and no [`Piece`](super::Piece) is used after this.
     pub unsafe fn drop_buffers(&self) {
         DropFrom { table: self, index: 0 }.run();
     }

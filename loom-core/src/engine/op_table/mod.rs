@@ -86,6 +86,8 @@ pub enum Taken<B> {
     Done(Done<B>),
     /// It is still in flight.
     InFlight,
+    /// It is a multi-receive that is over, and waits for its pieces.
+    Draining,
     /// The key is not, or no more, one of this table.
     Unknown,
 }
@@ -502,12 +504,8 @@ impl<B> OpTable<B> {
         match self.slot(key.index()) {
             Some(slot) if slot.key.get() == key => match slot.phase.get() {
                 Phase::Done | Phase::Owed => Taken::Done(self.take_at(key.index())),
-                Phase::Posted
-                | Phase::Held
-                | Phase::Filling
-                | Phase::Draining
-                | Phase::DrainingOwed
-                | Phase::Peeking => Taken::InFlight,
+                Phase::Draining | Phase::DrainingOwed => Taken::Draining,
+                Phase::Posted | Phase::Held | Phase::Filling | Phase::Peeking => Taken::InFlight,
                 Phase::Free | Phase::Orphan | Phase::Dropped | Phase::Claimed => Taken::Unknown,
             },
             _ => Taken::Unknown,

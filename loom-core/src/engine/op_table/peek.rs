@@ -17,7 +17,8 @@ pub struct Peek {
     claimed: bool,
 }
 
-/// A message that a peek has found. It has not been received.
+/// A message that a peek has found. It has not been received. (Who has sent it is told when it is: most providers name somebody
+/// else here.)
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     /// The whole message's length in bytes. Of a message that was discarded, some providers say zero.
@@ -30,8 +31,10 @@ pub struct Found {
     pub claim: Option<Claim>,
 }
 
-/// A message that is claimed: plain data, which is good for one fetch or discard. Losing it leaves the message claimed, until
-/// the endpoint is closed.
+/// A message that is claimed: plain data, which is good for one fetch or discard.
+///
+/// Losing it leaves the message claimed, until the endpoint is closed; and with it a place of the queue, and over the software transport those of a receive and of the
+/// sender's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     key: OpKey,

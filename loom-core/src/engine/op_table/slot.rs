@@ -31,8 +31,9 @@ pub struct Slot<B> {
     pub(super) after: Cell<u32>,
     /// The count of events when the slot became an orphan.
     pub(super) since: Cell<u32>,
-    /// Of a multi-receive: how many of its pieces are out.
-    pub(super) pieces: Cell<u32>,
+    /// Of a multi-receive: how many of its pieces are out. Safe code may forget them, one after the other: 64 bits are more
+    /// than there is time for.
+    pub(super) pieces: Cell<u64>,
     /// Of a multi-receive: the first byte that it lent.
     pub(super) start: Cell<NonNull<u8>>,
     room: UnsafeCell<Room>,

@@ -21,6 +21,9 @@ pub enum CqError {
     /// While waiting for one operation, as many events of peers came as are kept: take them with
     /// [`poll`](super::CqBody::poll) and wait again.
     PeerEvents,
+    /// The operation is a multi-receive that is over, and waits for its pieces: take them with
+    /// [`poll`](super::CqBody::poll), drop them, and wait again.
+    PiecesOut,
     /// The queue was not opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)), or it has two
     /// provider queues and cannot sleep on both.
     NotOpenedFor,
@@ -31,6 +34,7 @@ impl fmt::Display for CqError {
         match self {
             CqError::Queue(errno) => write!(f, "the completion queue failed: {errno}"),
             CqError::UnknownKey => f.write_str("the key does not belong to an operation of this queue"),
+            CqError::PiecesOut => f.write_str("the operation's pieces have to be taken and dropped before waiting on"),
             CqError::NotOpenedFor => f.write_str("the queue was not opened for sleeping on it"),
             CqError::PeerEvents => f.write_str("peers' events have to be taken with poll before waiting on"),
         }

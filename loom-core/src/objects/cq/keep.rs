@@ -26,6 +26,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
+    /// - [`CqError::PiecesOut`] if it is a multi-receive that waits for its pieces
     /// - [`CqError::Queue`] if the provider's queue failed
     pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
         /// How many events pass between two looks at the clock while the queue is busy.
@@ -35,6 +36,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             match self.ops.take(key) {
                 Taken::Done(done) => return Ok(Some(done)),
                 Taken::Unknown => return Err(CqError::UnknownKey),
+                Taken::Draining => return Err(CqError::PiecesOut),
                 Taken::InFlight => {}
             }
             if !self.progress()? {

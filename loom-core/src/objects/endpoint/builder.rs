@@ -60,7 +60,8 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
     /// - [`OpenError::Counters`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
-    /// - [`OpenError::Errno`] if the provider refuses, and with `EINVAL` if an option can only be read
+    /// - [`OpenError::Errno`] if the provider refuses, and with `EINVAL` if an option can only be read or not be set to that, or
+    ///   there are more than eight
     #[doc(alias = "fi_enable")]
     #[doc(alias = "fi_ep_bind")]
     pub fn enable(self) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {

@@ -93,7 +93,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     /// Sets an option of the endpoint. Most have to be set [before it is enabled](EndpointBuilder::option).
     ///
     /// # Errors
-    /// `EINVAL` for an option that can only be read, or what the provider says.
+    /// `EINVAL` for an option that can only be read or not be set to that, or what the provider says.
     #[doc(alias = "fi_setopt")]
     pub fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
         self.port.set_option(option, value)

@@ -13,14 +13,16 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// [`MIN_MULTI_RECV`](crate::vocabulary::EndpointOption::MIN_MULTI_RECV). Each is a
     /// [`Completion::Piece`](crate::completion::Completion::Piece), which shows the message where it lies. When the provider
     /// has released the buffer and all its pieces were dropped, the operation is over and the buffer comes back like any
-    /// other's, with a length of zero.
+    /// other's, with a length of zero. (The software transport releases one earlier if its queue has no place for all that has
+    /// arrived before.)
     ///
     /// A message that is longer than what is left is truncated: a piece that has failed. So that none is, set that option to
     /// the length of the longest message.
     ///
     /// Messages of a multi-receive are events that no post of this side is behind, like those of peers'
     /// ([`PEER_EVENTS`](crate::objects::cq::PEER_EVENTS)): a program that waits for one operation and lets them lie is told to
-    /// take them first.
+    /// take them first. Waiting for the multi-receive itself ends with
+    /// [`CqError::PiecesOut`](crate::objects::cq::CqError::PiecesOut) where nothing but its pieces is missing.
     ///
     /// # Errors
     /// As [`recv`](Self::recv), and

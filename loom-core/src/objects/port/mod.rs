@@ -54,7 +54,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
             Ok(raw) => {
                 // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to what has these users.
                 unsafe { record.open(raw, users) };
-                Ok(Port { cq, record, index, limits: Limits::of(info) })
+                Ok(Port { cq, record, index, limits: Limits::of(info, domain) })
             }
             Err(error) => {
                 if error.left_open {

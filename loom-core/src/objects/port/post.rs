@@ -4,6 +4,7 @@ use super::Port;
 use crate::buffer::{Buffer, Lent};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
+use crate::objects::domain::Domain;
 use crate::objects::info::Info;
 use crate::objects::mr::RemoteRegion;
 use crate::transport::{Conduct, Context, Refusal, RmaTarget, Transport};
@@ -40,7 +41,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn of<T: Transport>(info: &Info<T>) -> Self {
+    /// Of an endpoint that is opened from this info of a domain.
+    pub(super) fn of<T: Transport>(info: &Info<T>, domain: &Domain<T>) -> Self {
         let attributes = info.attributes();
         Limits {
             conduct: T::conduct(info.raw()),
@@ -52,7 +54,8 @@ impl Limits {
             rx_iov_limit: attributes.rx.iov_limit,
             rma_iov_limit: attributes.tx.rma_iov_limit,
             tx_flags: attributes.tx.op_flags,
-            local: attributes.domain.mr_mode.contains(MrMode::LOCAL),
+            // The domain asks for it, whatever the info says.
+            local: attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL),
         }
     }
 }

@@ -74,6 +74,7 @@ fn taken<B>(taken: Taken<B>) -> Done<B> {
     match taken {
         Taken::Done(done) => done,
         Taken::InFlight => panic!("in flight"),
+        Taken::Draining => panic!("draining"),
         Taken::Unknown => panic!("unknown"),
     }
 }

@@ -85,7 +85,7 @@ fn messages_are_pieces_and_the_buffer_comes_back_with_the_last() {
             assert!(table.context_of(op.key, 0).is_none(), "there is nothing to cancel");
             drop(second);
             assert!(!table.is_kept() && table.take_parked(RX).is_none());
-            assert!(matches!(table.take(op.key), Taken::InFlight));
+            assert!(matches!(table.take(op.key), Taken::Draining));
             drop(third);
             assert!(table.is_kept());
             let done = table.take_parked(RX).unwrap();
