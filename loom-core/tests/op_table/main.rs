@@ -6,4 +6,5 @@
 mod explore;
 mod random;
 mod rules;
+mod several;
 mod world;
