@@ -171,10 +171,8 @@ pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
     endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close(endpoint.fid.fid()) })
 }
 
-pub(super) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) {
-    if let Closable::Alone { group, .. } = endpoint.closable {
-        group.leave(endpoint.fid.fid(), for_good);
-    }
+pub(super) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) -> bool {
+    endpoint.closable.leave(endpoint.fid.fid(), for_good)
 }
 
 pub(super) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {

@@ -171,6 +171,7 @@ unsafe fn address(format: u32, bytes: *const u8, len: usize) -> Option<EndpointA
 ///
 /// # Panics
 /// The C allocator has no memory left.
+/// Panics if C's allocator has no memory.
 impl Clone for RawInfo {
     fn clone(&self) -> Self {
         match self.try_clone() {

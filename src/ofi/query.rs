@@ -15,7 +15,7 @@ use super::list::{InfoList, RawList};
 use super::request::{Names, Request, addresses_are_sound, pointer};
 use super::text::{CText, TextError};
 use super::transport::Ofi;
-use super::{encode, sys};
+use super::{encode, quirks, sys};
 
 /// The version of the headers that the bindings were made from; also the API version that is asked for.
 pub(super) const HEADERS: Version = {
@@ -195,7 +195,10 @@ impl<L: Level> Ofi<L> {
         };
         drop(request);
         let mut list = found(code, raw)?;
-        list.retain(|info| info.is_named(hints.provider, hints.fabric, hints.domain));
+        let asked = hints.caps.union(hints.rx_attr.caps);
+        list.retain(|info| {
+            info.is_named(hints.provider, hints.fabric, hints.domain) && !quirks::untrue_caps(info).intersects(asked)
+        });
         if list.is_empty() { Err(QueryError::NoMatch) } else { Ok(InfoList::new(list)) }
     }
 }

@@ -51,7 +51,8 @@ pub(super) fn takes_options_early(info: &RawInfo) -> bool {
 /// buffer before all of it is there, and write to one that was cancelled.
 ///
 /// Peeks: `shm` of libfabric 1 does not know them, and receives. Claims: `net`, `tcp` and `sockets` compare contexts; others
-/// follow them, and `ofi_rxd` does not survive them. Discards: of a long message, `ofi_rxm` and `ofi_rxd` do not tell its sender, and nothing more may arrive from
+/// follow them. `ofi_rxd` does not survive them, and `ofi_rxm` of libfabric 2 reports a message that was cut once for each of its
+/// parts, which only contexts that are numbers tell from the next operation's. Discards: of a long message, `ofi_rxm` and `ofi_rxd` do not tell its sender, and nothing more may arrive from
 /// there.
 ///
 /// Directed receives of messages without tag: `net` and `tcp` take anybody's; `shm` and `ofi_rxm` of libfabric 2 crash when
@@ -67,7 +68,7 @@ pub(super) fn conduct(info: &RawInfo) -> Conduct {
         peek: two || !is("shm"),
         claims: if tcp_alone || layers(info).eq(["net"]) || is("sockets") {
             Claims::ByContext
-        } else if is("ofi_rxd") {
+        } else if is("ofi_rxd") || two && is("ofi_rxm") {
             Claims::Not
         } else {
             Claims::InContexts
@@ -124,8 +125,8 @@ pub(super) enum Closable {
     /// At any time.
     Always,
     /// When no receive is under way: `ofi_rxm` crashes when its endpoint is closed while it fetches a long message (seen
-    /// with libfabric 1.17).
-    WithoutReceives,
+    /// with libfabric 1.17); and, with libfabric 2, when it was ever sent a message of more than so many bytes that did not fit.
+    WithoutReceives { truncated: usize },
     /// When none of its neighbours is active, and no long read is under way: what is longer than an injected message, the
     /// peer's process writes into the buffer by cross-memory attach, whether the endpoint is open or not.
     Alone { group: Group, inject_size: usize },
@@ -136,7 +137,12 @@ impl Closable {
     pub(super) fn rule(info: &RawInfo, group: Option<Group>) -> Self {
         match group {
             Some(group) => Closable::Alone { group, inject_size: info.attributes().tx.inject_size },
-            None if layers(info).any(|layer| layer == "ofi_rxm") => Closable::WithoutReceives,
+            None if layers(info).any(|layer| layer == "ofi_rxm") => {
+                // 16 KiB, unless its buffers are set to be smaller: what is injected always fits into one.
+                let two = library_version().major >= 2;
+                let truncated = if two { info.attributes().tx.inject_size } else { usize::MAX };
+                Closable::WithoutReceives { truncated }
+            }
             None => Closable::Always,
         }
     }
@@ -149,9 +155,26 @@ impl Closable {
         close: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<Closing, Errno> {
         match self {
-            Closable::WithoutReceives if in_flight.receives > 0 => Ok(Closing::Retired),
-            Closable::Always | Closable::WithoutReceives => close().map(|()| Closing::Closed),
+            Closable::WithoutReceives { truncated }
+                if in_flight.receives > 0 || in_flight.longest_truncated > truncated =>
+            {
+                Ok(Closing::Retired)
+            }
+            Closable::Always | Closable::WithoutReceives { .. } => close().map(|()| Closing::Closed),
             Closable::Alone { group, inject_size } => group.close(fid, in_flight.longest_read > inject_size, close),
+        }
+    }
+
+    /// The queues of a retired endpoint are not polled any more, until it is closed again or for good. Returns whether the
+    /// provider drives it all the same.
+    pub(super) fn leave(self, fid: NonNull<sys::fid>, for_good: bool) -> bool {
+        match self {
+            Closable::Alone { group, .. } => {
+                group.leave(fid, for_good);
+                false
+            }
+            // The connections of a domain's endpoints are driven together.
+            Closable::Always | Closable::WithoutReceives { .. } => true,
         }
     }
 }

@@ -59,6 +59,10 @@ unsafe impl<L: Level> Transport for Ofi<L> {
 
     const MR_CLOSE_FENCES: bool = false;
 
+    fn duplicate(info: &RawInfo) -> Result<RawInfo, Errno> {
+        info.try_clone().ok_or(Errno::ENOMEM)
+    }
+
     fn attributes(info: &RawInfo) -> Attributes {
         info.attributes()
     }
@@ -298,8 +302,8 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         unsafe { endpoint::endpoint_close(endpoint, in_flight) }
     }
 
-    unsafe fn endpoint_leave(endpoint: &Endpoint<L>, for_good: bool) {
-        endpoint::endpoint_leave(endpoint, for_good);
+    unsafe fn endpoint_leave(endpoint: &Endpoint<L>, for_good: bool) -> bool {
+        endpoint::endpoint_leave(endpoint, for_good)
     }
 
     #[inline]

@@ -173,8 +173,10 @@ mod libfabric {
     pub fn all(tally: &mut Tally) {
         let before = tally.passed + tally.failed;
         for (name, node, rounds, long_rounds) in PROVIDERS {
+            // It names a wrong one, which loom does not grant.
+            let source = if name == "udp;ofi_rxd" { Caps::empty() } else { Caps::SOURCE };
             let hints = Hints {
-                caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::SOURCE | Caps::DIRECTED_RECV | Caps::MULTI_RECV,
+                caps: Caps::MSG | Caps::TAGGED | Caps::RMA | source | Caps::DIRECTED_RECV | Caps::MULTI_RECV,
                 provider: Some(name),
                 endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
                 node,

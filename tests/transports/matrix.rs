@@ -25,7 +25,7 @@ const DIRECTED_FIRST: &str =
     "it goes before older ones of anybody's messages (`…-directed-receive-goes-before-older-ones`)";
 
 /// Not run: they would fail, or never end. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 11] = [
     Fault { provider: "shm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "tcp;ofi_rxm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault {
@@ -55,12 +55,6 @@ const FAULTS: [Fault; 12] = [
         behaviour: VERY_LONG,
         since: 1,
         what: "the receive does not end, nor with libfabric 1.17 the poll (`shm-long-message-for-a-short-buffer-never-ends`)",
-    },
-    Fault {
-        provider: "tcp;ofi_rxm",
-        behaviour: VERY_LONG,
-        since: 2,
-        what: "it crashes when the endpoint is closed (`rxm-close-after-a-truncated-long-message-crashes`)",
     },
     Fault {
         provider: "udp;ofi_rxd",

@@ -28,9 +28,9 @@ impl<T: Transport> Fabric<T> {
     /// Opens the fabric that an info names.
     ///
     /// # Errors
-    /// [`OpenError::Errno`] if the provider refuses.
+    /// [`OpenError::Errno`] if the provider refuses, [`OpenError::OutOfMemory`] if there is no room for a copy of the info.
     pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
-        let info = info.clone();
+        let info = info.try_clone()?;
         // SAFETY: nothing is asked of the caller beyond the info, which is whole.
         let raw = unsafe { T::fabric_open(info.raw()) }?;
         Ok(Fabric { raw, info })
@@ -47,7 +47,7 @@ impl<T: Transport> Fabric<T> {
         if !self.info.same_fabric(info) {
             return Err(OpenError::OtherDomain);
         }
-        let info = info.clone();
+        let info = info.try_clone()?;
         // SAFETY: the fabric is open, and the domain keeps it until it is closed itself.
         let raw = unsafe { T::domain_open(&self.raw, info.raw()) }?;
         Ok(Domain {
@@ -123,6 +123,7 @@ impl<T: Transport> Domain<T> {
     /// - [`OpenError::Mode`], [`OpenError::MrMode`] if the info asks for what loom does not serve
     /// - [`OpenError::OpFlags`] if its operations do by default what loom does not serve
     /// - [`OpenError::Threading`] if the provider serialises in another way than `T` promises
+    /// - [`OpenError::OutOfMemory`] if there is no room for copies of the info
     /// - [`OpenError::Errno`] if the provider refuses
     pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
         Self::check(info)?;

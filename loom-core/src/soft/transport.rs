@@ -146,6 +146,10 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     const MR_CLOSE_FENCES: bool = true;
 
+    fn duplicate(info: &Self::Info) -> Result<Self::Info, Errno> {
+        Ok(info.clone())
+    }
+
     fn attributes(info: &Self::Info) -> Attributes {
         let mut attributes = attributes(&info.net.attr);
         if info.local {
@@ -396,7 +400,9 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     // No endpoint is ever retired.
-    unsafe fn endpoint_leave(_: &Self::Endpoint, _: bool) {}
+    unsafe fn endpoint_leave(_: &Self::Endpoint, _: bool) -> bool {
+        false
+    }
 
     unsafe fn endpoint_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno> {
         write_address(endpoint.net.identity, endpoint.port.own().addr.get())

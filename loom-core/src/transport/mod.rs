@@ -98,6 +98,11 @@ pub unsafe trait Transport: Sized {
     /// result in accesses to invalid memory"), and its `tcp` provider checks a key once and fills the region over many polls.
     const MR_CLOSE_FENCES: bool;
 
+    /// `fi_dupinfo`
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn duplicate(info: &Self::Info) -> Result<Self::Info, Errno>;
     /// All numbers of an info.
     fn attributes(info: &Self::Info) -> Attributes;
     /// A name in an info, if it has one.
@@ -333,11 +338,12 @@ pub unsafe trait Transport: Sized {
     /// The contract of callers; `in_flight` is true.
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, in_flight: InFlight) -> Result<Closing, Errno>;
     /// The queues of a retired endpoint are not polled from now on, and nothing else drives it, such as its counters: until
-    /// `endpoint_close` retires it again, or, with nothing in flight on it, for good.
+    /// `endpoint_close` retires it again, or, with nothing in flight on it, for good. Returns whether the provider goes on
+    /// driving it all the same, with others of its domain: then peers still reach the domain's memory through it.
     ///
     /// # Safety
     /// The contract of callers.
-    unsafe fn endpoint_leave(endpoint: &Self::Endpoint, for_good: bool);
+    unsafe fn endpoint_leave(endpoint: &Self::Endpoint, for_good: bool) -> bool;
     /// `fi_getname`
     ///
     /// # Safety

@@ -56,11 +56,14 @@ pub struct InFlight {
     /// Bytes of the longest read: there are providers that let the peer write into its buffer whether the endpoint is open
     /// or not.
     pub longest_read: usize,
+    /// Bytes of the longest message that was truncated, as far as that is known, or else as many as there can be: there are
+    /// providers that do not survive closing afterwards. Never forgotten.
+    pub longest_truncated: usize,
 }
 
 impl InFlight {
     /// Neither.
-    pub const NOTHING: InFlight = InFlight { receives: 0, longest_read: 0 };
+    pub const NOTHING: InFlight = InFlight { receives: 0, longest_read: 0, longest_truncated: 0 };
 }
 
 /// Where an RMA operation goes in the peer's memory; libfabric's `fi_rma_iov` without the length.

@@ -526,6 +526,13 @@ impl<B> OpTable<B> {
         (slot.is_lent() && slot.endpoint.get() == endpoint).then(|| self.context(slot, key))
     }
 
+    /// Through which endpoint an operation in flight was posted, by its context.
+    #[must_use]
+    pub fn endpoint_of(&self, context: u64) -> Option<u16> {
+        let of = |phase| self.by_context(context, phase).map(|(_, slot)| slot.endpoint.get());
+        of(Phase::Posted).or_else(|| of(Phase::Filling))
+    }
+
     /// Everything that is in flight on an endpoint. Linear in the capacity.
     pub fn posted_on(&self, endpoint: u16) -> impl Iterator<Item = Posted> + '_ {
         let posted = move |slot: &Slot<B>| slot.is_lent() && slot.endpoint.get() == endpoint;

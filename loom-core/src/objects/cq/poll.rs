@@ -134,7 +134,16 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             return Err(CqError::Queue(errno));
         }
         // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
-        unsafe { T::cq_read_error(queue) }.map_err(CqError::Queue)
+        let event = unsafe { T::cq_read_error(queue) }.map_err(CqError::Queue)?;
+        if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
+            && let Some(endpoint) = self.ops.endpoint_of(event.context)
+            && let Some(record) = self.records().get(usize::from(endpoint))
+        {
+            // What did not fit is not told by every provider.
+            let whole = event.len.checked_add(event.overflow_or_place).filter(|_| event.overflow_or_place > 0);
+            record.note_truncated(whole.unwrap_or(usize::MAX));
+        }
+        Ok(event)
     }
 
     /// The next completion of one direction. Those of the other are kept: one raw queue may report both.

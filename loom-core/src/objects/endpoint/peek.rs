@@ -28,7 +28,8 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     ///
     /// # Errors
     /// As [`tagged_peek`](Self::tagged_peek); `EOPNOTSUPP` also if the provider keeps claims in contexts, and the queue was not
-    /// opened [for that](crate::objects::cq::CqAttr::with_claims), and over `ofi_rxd`, which does not survive claims.
+    /// opened [for that](crate::objects::cq::CqAttr::with_claims), and over `ofi_rxd` and libfabric 2's `ofi_rxm`, which
+    /// cannot be trusted with claims.
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_peek_claim(&self, from: Source, tag: impl Into<TagMatch>) -> Result<OpKey, PostError> {
         self.port.tagged_peek(|| self.source(from), tag.into(), OpFlags::CLAIM)

@@ -8,6 +8,7 @@ use core::fmt;
 pub use self::hints::Hints;
 pub use self::nic::{Nic, NicBus, NicDevice, NicLink};
 
+use crate::error::OpenError;
 use crate::transport::{Name, Transport};
 use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 
@@ -104,8 +105,19 @@ impl<T: Transport> Info<T> {
         let contexts = |info: &Self| info.attributes.mode.intersection(Mode::CONTEXT | Mode::CONTEXT2);
         contexts(self) == contexts(other)
     }
+
+    /// A copy of it.
+    ///
+    /// # Errors
+    /// [`OpenError::OutOfMemory`] if there is no memory for one.
+    #[doc(alias = "fi_dupinfo")]
+    pub fn try_clone(&self) -> Result<Self, OpenError> {
+        let raw = T::duplicate(&self.raw).map_err(|_| OpenError::OutOfMemory)?;
+        Ok(Info { raw, attributes: self.attributes })
+    }
 }
 
+/// Panics where the C library has no memory for a copy; [`Info::try_clone`] says so instead.
 impl<T: Transport> Clone for Info<T> {
     fn clone(&self) -> Self {
         Info { raw: self.raw.clone(), attributes: self.attributes }

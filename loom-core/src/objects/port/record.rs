@@ -23,6 +23,8 @@ pub(crate) struct Record<'d, T: Transport> {
     raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
     /// Of what it is bound to.
     users: RefCell<Bound<'d>>,
+    /// Bytes of the longest message that was truncated.
+    truncated: Cell<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,7 @@ impl<'d, T: Transport> Record<'d, T> {
             state: Cell::new(RecordState::Closed),
             raw: UnsafeCell::new(MaybeUninit::uninit()),
             users: RefCell::new(Vec::new()),
+            truncated: Cell::new(0),
         }
     }
 
@@ -60,6 +63,7 @@ impl<'d, T: Transport> Record<'d, T> {
         // SAFETY: the caller's promise.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
         self.users.replace(users);
+        self.truncated.set(0);
         self.state.set(RecordState::Open);
     }
 
@@ -80,6 +84,11 @@ impl<'d, T: Transport> Record<'d, T> {
         unsafe { raw.assume_init_ref() }
     }
 
+    /// A message of so many bytes was longer than its buffer.
+    pub(crate) fn note_truncated(&self, len: usize) {
+        self.truncated.set(self.truncated.get().max(len));
+    }
+
     /// Closes the endpoint, if one is open here. A close that failed is reported again, and not retried.
     ///
     /// # Safety
@@ -93,6 +102,7 @@ impl<'d, T: Transport> Record<'d, T> {
         }
         // SAFETY: the state is `Open` or `Retired`.
         let raw = unsafe { self.raw() };
+        let in_flight = InFlight { longest_truncated: self.truncated.get(), ..in_flight };
         // SAFETY: open, and closed once: the state changes below whatever comes back.
         let closing = unsafe { T::endpoint_close(raw, in_flight) };
         self.state.set(match closing {
@@ -122,7 +132,7 @@ impl<'d, T: Transport> Record<'d, T> {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
             // SAFETY: the endpoint is retired.
-            unsafe { T::endpoint_leave(raw, false) };
+            let _ = unsafe { T::endpoint_leave(raw, false) };
         }
     }
 
@@ -132,10 +142,12 @@ impl<'d, T: Transport> Record<'d, T> {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
             // SAFETY: the endpoint is retired.
-            unsafe { T::endpoint_leave(raw, true) };
+            let driven = unsafe { T::endpoint_leave(raw, true) };
             self.state.set(RecordState::Left);
             self.leave_users();
-            domain.lingering().endpoint_closed();
+            if !driven {
+                domain.lingering().endpoint_closed();
+            }
         }
     }
 
