@@ -3,7 +3,11 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use loom_core::buffer::{Buffer, Lent, Pieces, SourceBuffer, TargetBuffer};
+use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
@@ -12,9 +16,10 @@ use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::options::{RecvOptions, SendOptions};
+use loom_core::objects::mr::Mr;
+use loom_core::objects::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::vocabulary::{Errno, Tag};
+use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 
 const EAGER: u32 = 128;
 const ATTR: NetworkAttr = NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 5, eager_size: EAGER, regions: 0 };
@@ -206,11 +211,232 @@ fn closing_in_between_loses_nothing() {
 
 #[test]
 fn cells_that_are_too_small_for_a_list_take_one_buffer() {
-    let attr = NetworkAttr { eager_size: 64, ..ATTR };
+    let attr = NetworkAttr { eager_size: 63, ..ATTR };
     with_pair(attr, |pair| {
         assert_eq!(pair.cq.domain().attributes().tx.iov_limit, 1);
         let two = Many::cut(&bytes(8, 1), 2, 0);
         let rejected = pair.sender.tagged_sendmsg(pair.to, Tag(1), SendOptions::new(), two.clone()).unwrap_err();
         assert_eq!((rejected.error, rejected.buf), (PostError::TooManyPieces { limit: 1 }, two));
     });
+}
+
+#[test]
+fn as_many_buffers_are_granted_as_there_are_places_for() {
+    for (rx_depth, limit) in [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4), (100, 4)] {
+        with_pair(NetworkAttr { rx_depth, ..ATTR }, |pair| {
+            assert_eq!(pair.cq.domain().attributes().rx.iov_limit, limit);
+            let most = pair.receive(Many::cut(&[0; 8], limit, 0)).unwrap();
+            let sent = pair.send(Many::cut(&bytes(8, 1), 4, 0));
+            assert_eq!(pair.end(most), (bytes(8, 1), Ok(8)));
+            assert_eq!(pair.end(sent).1, Ok(8));
+            let more = pair.receive(Many::cut(&[0; 8], limit + 1, 0));
+            assert_eq!(more, Err(PostError::TooManyPieces { limit }));
+        });
+    }
+}
+
+/// However short, such a message is offered: its sender is told when it has been received.
+#[test]
+fn delivery_out_of_several_buffers_is_awaited_by_every_kind_of_receive() {
+    with_pair(ATTR, |pair| {
+        let options = SendOptions::new().level(CompletionLevel::Delivery);
+        for len in [0, 1, 50, 128, 300] {
+            let message = bytes(len, 3);
+            let out = || Many::cut(&message, 3, 1);
+            for into in 1..=4 {
+                let sent = pair.sender.tagged_sendmsg(pair.to, Tag(1), options, out()).unwrap();
+                assert!(pair.cq.poll().unwrap().is_none(), "nobody has received it");
+                let received = if into > 1 {
+                    pair.receive(Many::cut(&vec![0; len], into, 2)).unwrap()
+                } else {
+                    let key = pair.receiver.tagged_peek_claim(Source::Any, Tag(1)).unwrap();
+                    let found = pair.cq.wait_peek(key, Spins(10)).unwrap().unwrap().message().unwrap().unwrap();
+                    assert_eq!(found.len, len);
+                    pair.receiver.tagged_claim(found.claim.unwrap(), Many::cut(&vec![0; len], 1, 0)).unwrap()
+                };
+                assert_eq!(pair.end(received), (message.clone(), Ok(len)));
+                assert_eq!(pair.end(sent), (message.clone(), Ok(len)));
+            }
+            let sent = pair.sender.tagged_sendmsg(pair.to, Tag(1), options, out()).unwrap();
+            let key = pair.receiver.tagged_peek_discard(Source::Any, Tag(1)).unwrap();
+            assert!(pair.cq.wait_peek(key, Spins(10)).unwrap().unwrap().message().unwrap().is_some());
+            assert_eq!(pair.end(sent), (message.clone(), Ok(len)));
+
+            let sent = pair.sender.sendmsg(pair.to, options, out()).unwrap();
+            let filled = pair.receiver.multi_recv(Source::Any, Many::cut(&[0; 400], 1, 0)).unwrap();
+            let Some(Completion::Piece(piece)) = pair.cq.poll().unwrap() else { panic!("a piece") };
+            assert_eq!(piece.bytes(), &message[..]);
+            drop(piece);
+            assert_eq!(pair.end(sent), (message.clone(), Ok(len)));
+            pair.receiver.cancel(filled).unwrap();
+            assert_eq!(pair.end(filled).1, Err(Errno::ECANCELED));
+        }
+        assert_eq!(pair.cq.in_flight(), 0);
+    });
+}
+
+#[test]
+fn offers_that_are_taken_back_leave_their_receive_waiting() {
+    with_pair(ATTR, |pair| {
+        for round in 0..200 {
+            let room = || pair.receive(Many::cut(&[0; 300], 4, 0)).unwrap();
+            let before = (round % 2 == 0).then(room);
+            let sent = pair.send(Many::cut(&bytes(300, 1), 3, 0));
+            pair.sender.cancel(sent).unwrap();
+            assert_eq!(pair.end(sent).1, Err(Errno::ECANCELED));
+            let received = before.unwrap_or_else(room);
+            let sent = pair.send(Many::cut(&bytes(300, 2), 2, 0));
+            assert_eq!(pair.end(received), (bytes(300, 2), Ok(300)));
+            assert_eq!(pair.end(sent).1, Ok(300));
+            assert!(pair.cq.poll().unwrap().is_none());
+        }
+    });
+}
+
+#[test]
+fn several_parts_are_looked_at_before_any_is_written() {
+    with_pair(NetworkAttr { regions: 2, ..ATTR }, |pair| {
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let open = |access| Mr::open(pair.cq.domain(), Box::<[u8]>::from(vec![0; 100]), access).unwrap();
+        let (first, second) = (open(access), open(Access::REMOTE_READ));
+        let parts = [first.remote().part(10, 50).unwrap(), second.remote().part(0, 50).unwrap()];
+        let out = Many::cut(&bytes(100, 1), 3, 1);
+        let key = pair.sender.writemsg(pair.to, &parts, SendOptions::new(), out).unwrap();
+        assert_eq!(pair.end(key).1, Err(Errno::EACCES));
+        let mut there = [1; 100];
+        first.window().copy_to(0, &mut there).unwrap();
+        assert_eq!(there, [0; 100], "the first part is not written either");
+
+        let second = [first.remote().part(0, 10).unwrap(), first.remote().part(60, 40).unwrap()];
+        let options = SendOptions::new().data(ImmediateData(5));
+        let key = pair.sender.writemsg(pair.to, &second, options, Many::cut(&bytes(50, 2), 4, 3)).unwrap();
+        assert_eq!(pair.end(key).1, Ok(50));
+        let Some(Completion::Remote(event)) = pair.cq.poll_rx().unwrap() else { panic!("the peer is told") };
+        assert_eq!((event.data(), event.len()), (Some(ImmediateData(5)), 50));
+        let key = pair.sender.readmsg(pair.to, &second, ReadOptions::new(), Many::cut(&[0; 50], 2, 1)).unwrap();
+        assert_eq!(pair.end(key), (bytes(50, 2), Ok(50)));
+    });
+}
+
+/// A cell that has come back is its sender's: what a receive into several buffers still has to do, it does without it.
+#[test]
+fn threads_reuse_cells_while_receives_of_several_buffers_end() {
+    const MESSAGES: u64 = 30_000;
+    let attr = NetworkAttr { tx_depth: 1, rx_depth: 12, ..ATTR };
+    let network = &Network::new(attr).unwrap();
+    let (tell, hear) = std::sync::mpsc::channel();
+    let (stop, limit) = (&AtomicBool::new(false), Instant::now() + Duration::from_secs(60));
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let domain = Domain::open(&network.info()).unwrap();
+            let av = Av::open(&domain, 2).unwrap();
+            let cq: CqOwner<'_, _, Many, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+            let sender = cq.endpoint(&av).enable().unwrap();
+            let to = av.insert(&hear.recv().unwrap()).unwrap();
+            let mut number = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                let bytes = number.to_ne_bytes();
+                let tagged = number % 2 == 1;
+                let sent = if tagged { sender.tagged_inject(to, Tag(1), &bytes) } else { sender.inject(to, &bytes) };
+                match sent {
+                    Ok(()) => number += 1,
+                    Err(error) if error.is_transient() => {}
+                    // The receiver is gone.
+                    Err(_) => break,
+                }
+            }
+        });
+        // Also when an assertion fails: the sender would go on.
+        struct Stop<'s>(&'s AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let _stop = Stop(stop);
+        let domain = Domain::open(&network.info()).unwrap();
+        let av = Av::open(&domain, 2).unwrap();
+        let cq: CqOwner<'_, _, Many, _, 16> = Cq::open(&domain, CqAttr::new()).unwrap();
+        let receiver = cq.endpoint(&av).enable().unwrap();
+        tell.send(receiver.address().unwrap()).unwrap();
+        let post = |tagged: bool, buf| {
+            let options = RecvOptions::new();
+            let posted = match tagged {
+                true => receiver.tagged_recvmsg(Source::Any, Tag(1), options, buf),
+                false => receiver.recvmsg(Source::Any, options, buf),
+            };
+            posted.map_err(PostError::from).unwrap();
+        };
+        for tagged in [false, true, false, true] {
+            post(tagged, Many::cut(&[0; 8], 2, 0));
+        }
+        let mut number = 0;
+        while number < MESSAGES {
+            assert!(Instant::now() < limit, "stuck after {number} messages");
+            let Some(completion) = cq.poll().unwrap() else { continue };
+            let Completion::Op(done) = completion else { panic!("{completion:?}") };
+            let got = done.buf().0.concat();
+            assert_eq!(got, number.to_ne_bytes(), "message {number}");
+            post(number % 2 == 1, done.into_buf());
+            number += 1;
+        }
+    });
+}
+
+/// Without room in cells nothing lies in them; what begins where the last one ends is somebody else's.
+#[test]
+fn a_message_from_behind_the_last_cell_is_no_list() {
+    let attr = NetworkAttr { eager_size: 0, tx_depth: 1, ..ATTR };
+    let len = attr.layout().unwrap().size();
+    // The network's block, and right behind it what is sent: as an arena would place it.
+    let mut memory = vec![0_u8; len + 128 + 4096].into_boxed_slice();
+    let arena = Behind(core::cell::RefCell::new(&mut memory));
+    let network = Network::new_in(attr, &arena).unwrap();
+    let message = arena.rest();
+    message.iter_mut().enumerate().for_each(|(at, byte)| *byte = u8::try_from(at % 251).unwrap());
+    let expected = message.to_vec();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    loom_core::objects::cq::scope(&domain, CqAttr::<8>::new(), |cq: &Cq<'_, Soft<'_>, &mut [u8]>| {
+        let endpoints = [(); 2].map(|()| cq.endpoint(&av).enable().unwrap());
+        let [to_first, to_second] = [0, 1].map(|at: usize| av.insert(&endpoints[at].address().unwrap()).unwrap());
+        let mut out = message;
+        // From either endpoint: one has the last cell.
+        for (from, into, to) in [(0, 1, to_second), (1, 0, to_first)] {
+            let room = vec![0; expected.len()].leak();
+            let received = endpoints[into].recv(Source::Any, room).map_err(PostError::from).unwrap();
+            let sent = endpoints[from].send(to, out).map_err(PostError::from).unwrap();
+            let done = cq.wait(received, Spins(100)).unwrap().unwrap();
+            assert_eq!(*done.into_buf(), expected[..], "what was sent, and nothing else");
+            out = cq.wait(sent, Spins(100)).unwrap().unwrap().into_buf();
+        }
+    })
+    .unwrap();
+}
+
+/// Gives its memory out once, from an aligned place; what is behind can be had.
+struct Behind<'m>(core::cell::RefCell<&'m mut [u8]>);
+
+impl<'m> Behind<'m> {
+    /// The 128 bytes right behind what was given out.
+    fn rest(&self) -> &'m mut [u8] {
+        core::mem::take(&mut *self.0.borrow_mut()).split_at_mut(128).0
+    }
+}
+
+// SAFETY: what is given out is taken from the slice, and stays as long as that.
+#[allow(unsafe_code, reason = "implements the unsafe trait `Allocator`")]
+unsafe impl loom_core::allocator_api2::alloc::Allocator for &Behind<'_> {
+    fn allocate(
+        &self,
+        layout: core::alloc::Layout,
+    ) -> Result<core::ptr::NonNull<[u8]>, loom_core::allocator_api2::alloc::AllocError> {
+        let slice = core::mem::take(&mut *self.0.borrow_mut());
+        let skip = slice.as_ptr().align_offset(layout.align());
+        let (given, rest) = slice.split_at_mut(skip).1.split_at_mut(layout.size());
+        *self.0.borrow_mut() = rest;
+        Ok(core::ptr::NonNull::from_mut(given))
+    }
+
+    unsafe fn deallocate(&self, _: core::ptr::NonNull<u8>, _: core::alloc::Layout) {}
 }

@@ -1,7 +1,7 @@
 //! What a network offers: the attributes of its infos.
 
 use super::network::NetworkAttr;
-use super::pieces::limit;
+use super::pieces::{LIMIT, receive_limit, send_limit};
 use crate::vocabulary::{
     AddressFormat, Attributes, AvType, Caps, CompOrder, DomainAttributes, EndpointAttributes, EndpointType, MrMode,
     MsgOrder, Progress, ResourceMgmt, RxAttributes, Threading, TxAttributes, Version,
@@ -62,8 +62,8 @@ pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
             comp_order: CompOrder::NONE,
             inject_size,
             size: attr.tx_depth as usize,
-            iov_limit: limit(attr.eager_size),
-            rma_iov_limit: limit(attr.eager_size),
+            iov_limit: send_limit(inject_size),
+            rma_iov_limit: LIMIT,
             ..TxAttributes::default()
         },
         rx: RxAttributes {
@@ -71,7 +71,7 @@ pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
             msg_order: MSG_ORDER,
             comp_order: CompOrder::NONE,
             size: attr.rx_depth as usize,
-            iov_limit: limit(attr.eager_size),
+            iov_limit: receive_limit(attr.rx_depth),
             ..RxAttributes::default()
         },
         domain: DomainAttributes {

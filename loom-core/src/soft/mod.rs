@@ -15,6 +15,9 @@
 //!   sender takes back, by a cancel or a close, leaves its cell when the receiver next moves on.
 //! - A poll moves messages on when its queue has no event at hand, as libfabric's software providers do: who polls once for
 //!   each send and never finds the queue empty receives nothing.
+//! - A short message out of several buffers is gathered into its cell; a long one's cell carries the list of them
+//!   (`soft/pieces.rs`). A multi-receive stays posted until little of its buffer is left (`soft/multi.rs`); peeks look at the
+//!   messages that wait, and a claim keeps one for itself (`soft/peek.rs`).
 //! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message.
 //! - Closing an endpoint revokes what it has offered, and waits for a copy that is under way; closing a region waits for
 //!   operations that are using it. No other function waits for another thread, except that opening and closing
@@ -22,9 +25,10 @@
 //!
 //! # What it grants
 //!
-//! Messages, tagged messages with directed receive, RMA with 8 bytes of immediate data, sources of messages, and counters.
+//! Messages, tagged messages with directed receive, multi-receives, peeks, claims and discards of tagged messages, RMA with 8
+//! bytes of immediate data, up to four buffers in one operation, sources of messages, and counters.
 //! RMA is done when the post returns, and messages of one sender keep the order they were sent in.
-//! Not there yet: atomics, counters of what peers do, triggered operations, multi-receive, peek, and fault plans.
+//! Not there yet: atomics, counters of what peers do, triggered operations, and fault plans.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

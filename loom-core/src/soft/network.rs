@@ -29,10 +29,11 @@ pub struct NetworkAttr {
     pub endpoints: u16,
     /// How many messages an endpoint can have under way: sent and not yet received. Rounded up to a power of two.
     pub tx_depth: u32,
-    /// How many receives can be posted on an endpoint.
+    /// How many receives can be posted on an endpoint. One into several buffers counts for each of them, and for one more.
     pub rx_depth: u32,
     /// The longest message, in bytes, that is copied into its cell and so is over for the sender at once; longer ones
-    /// are copied once, from the sender's buffer, when they are received. Also the most that can be injected.
+    /// are copied once, from the sender's buffer, when they are received. Also the most that can be injected. With less than
+    /// 64, a message is sent out of one buffer only.
     pub eager_size: u32,
     /// How many memory regions can be open at a time.
     pub regions: u16,
@@ -47,7 +48,7 @@ impl NetworkAttr {
     /// The memory that a network takes from its allocator, in one block.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if a number is zero (regions may be), or if it is more than an address space holds.
+    /// [`OpenError::Size`] if a number is zero (regions and the eager size may be), or if it is more than an address space holds.
     pub fn layout(&self) -> Result<Layout, OpenError> {
         Ok(self.places()?.layout)
     }
@@ -235,7 +236,7 @@ impl<A: Allocator> Network<A> {
     /// Makes a network in memory of `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if a number is zero (regions may be), or all of it more than an address space holds
+    /// - [`OpenError::Size`] if a number is zero (regions and the eager size may be), or all of it more than an address space holds
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn new_in(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
         static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);

@@ -7,7 +7,7 @@
 
 use core::ptr;
 
-use super::cell::{MessageCell, State};
+use super::cell::{Message, MessageCell};
 use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port};
@@ -23,16 +23,25 @@ pub(super) const LIMIT: usize = 4;
 /// A range of memory.
 type Range = (*mut u8, usize);
 
-/// The ranges of an offered message, in its cell. They are only read from.
-#[repr(C)]
-struct List {
-    count: usize,
-    ranges: [Range; LIMIT],
+/// The ranges of an offered message, in its cell; those which it does not have are empty. They are only read from.
+type List = [Range; LIMIT];
+
+/// No bytes.
+const NOTHING: Range = (ptr::null_mut(), 0);
+
+/// How many buffers a message can be sent out of, from cells of this eager size.
+pub(super) const fn send_limit(eager_size: usize) -> usize {
+    if eager_size >= size_of::<List>() { LIMIT } else { 1 }
 }
 
-/// How many buffers an operation can have, in cells of this eager size.
-pub(super) const fn limit(eager_size: u32) -> usize {
-    if eager_size as usize >= size_of::<List>() { LIMIT } else { 1 }
+/// How many buffers a message can be received into, with so many places for receives.
+pub(super) const fn receive_limit(rx_depth: u32) -> usize {
+    match rx_depth {
+        0..=2 => 1,
+        3 => 2,
+        4 => 3,
+        _ => LIMIT,
+    }
 }
 
 /// Copies from ranges to ranges, until one side is used up.
@@ -40,7 +49,7 @@ pub(super) const fn limit(eager_size: u32) -> usize {
 /// # Safety
 /// The ranges are valid, for reads and for writes, and do not overlap.
 unsafe fn copy_ranges(mut from: impl Iterator<Item = Range>, mut into: impl Iterator<Item = Range>) {
-    let (mut source, mut target) = ((ptr::null_mut(), 0), (ptr::null_mut(), 0));
+    let (mut source, mut target) = (NOTHING, NOTHING);
     loop {
         while source.1 == 0 {
             let Some(next) = from.next() else { return };
@@ -73,19 +82,19 @@ fn total(msg: &Msg<'_>) -> usize {
     msg.pieces.iter().map(crate::buffer::Lent::len).sum()
 }
 
-impl Net {
-    /// Whether so many buffers are too many.
-    fn admits(&self, count: usize) -> Result<(), Refusal> {
-        if count <= limit(self.attr.eager_size) { Ok(()) } else { Err(Refusal::Errno(Errno::EINVAL)) }
-    }
+/// Whether there are too many buffers: the objects have seen to it that there are not.
+fn at_most(limit: usize, count: usize) -> Result<(), Refusal> {
+    if count <= limit { Ok(()) } else { Err(Refusal::Errno(Errno::EINVAL)) }
+}
 
+impl Net {
     /// Sends one message out of several buffers.
     ///
     /// # Safety
     /// As [`send`](Net::send), for each of them; as if the message were long if its delivery is awaited.
     #[inline(never)]
     pub(super) unsafe fn send_pieces(&self, port: &Port, msg: &Msg<'_>, tag: Option<Tag>) -> Result<(), Refusal> {
-        self.admits(msg.pieces.len())?;
+        at_most(send_limit(self.eager_size), msg.pieces.len())?;
         let outgoing = Outgoing {
             to: msg.address.0,
             tag: tag.map(|tag| tag.0),
@@ -96,9 +105,9 @@ impl Net {
         };
         if outgoing.len > self.eager_size || msg.flags.contains(OpFlags::DELIVERY_COMPLETE) {
             return self.offer_from(port, outgoing, |room| {
-                let mut list = List { count: msg.pieces.len(), ranges: [(ptr::null_mut(), 0); LIMIT] };
-                list.ranges.iter_mut().zip(ranges(msg)).for_each(|(to, from)| *to = from);
-                // SAFETY: `limit` says that the cell has room for a list; it is aligned as cells are.
+                let mut list: List = [NOTHING; LIMIT];
+                list.iter_mut().zip(ranges(msg)).for_each(|(to, from)| *to = from);
+                // SAFETY: `send_limit` says that the cell has room for a list; it is aligned as cells are.
                 unsafe { room.cast::<List>().write(list) };
                 room
             });
@@ -110,18 +119,20 @@ impl Net {
         self.send_eager(port, outgoing, gather)
     }
 
-    /// Copies a message to where a receive wants it, of which one or both are several ranges.
+    /// Copies a message, which may be a list, to where a receive wants it, which may be several buffers.
     ///
     /// # Safety
     /// As [`hand_over`](Net::hand_over), and the message may be copied from.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn copy_pieces(&self, own: &Own, head: &MessageCell, want: &Want) {
-        let (bytes, len) = (head.message.bytes.get(), head.message.len.get());
-        let mut from = [(bytes.cast_mut(), len), (ptr::null_mut(), 0), (ptr::null_mut(), 0), (ptr::null_mut(), 0)];
-        if self.is_list(head) {
+    pub(super) unsafe fn copy_pieces(&self, own: &Own, message: &Message, want: &Want, list: bool) {
+        let bytes = message.bytes.get();
+        let mut from: List = [NOTHING; LIMIT];
+        if list {
             // SAFETY: the sender has written a list there, and leaves it while the message is copied.
-            from = unsafe { &*bytes.cast::<List>() }.ranges;
+            from = unsafe { bytes.cast::<List>().read() };
+        } else {
+            from[0] = (bytes.cast_mut(), message.len.get());
         }
         let one = (!want.is_scattered()).then_some((want.ptr, want.len));
         let several = Pieces { own, at: want.first_piece() };
@@ -129,10 +140,13 @@ impl Net {
         unsafe { copy_ranges(from.into_iter(), one.into_iter().chain(several)) };
     }
 
-    /// Whether what a cell offers are several ranges.
+    /// Whether what is offered are several ranges: then the bytes are said to be in the cell, where no sender's buffer is. (A
+    /// cell without room has none to be there, and its end may be another's begin.)
     #[inline]
     pub(super) fn is_list(&self, head: &MessageCell) -> bool {
-        ptr::eq(head.message.bytes.get(), self.eager_room(head)) && !head.is(State::Eager)
+        send_limit(self.eager_size) > 1
+            && head.message.len.get() > 0
+            && ptr::eq(head.message.bytes.get(), self.eager_room(head))
     }
 
     /// Posts a receive of one of the [`KINDS`](super::receive::KINDS) into several buffers.
@@ -147,7 +161,7 @@ impl Net {
         want: Want,
         msg: &Msg<'_>,
     ) -> Result<(), Refusal> {
-        self.admits(msg.pieces.len())?;
+        at_most(receive_limit(self.attr.rx_depth), msg.pieces.len())?;
         let own = port.own();
         if !own.rx().reserve() {
             return Err(Refusal::Again);
@@ -180,7 +194,7 @@ impl Net {
         remote: &[RemotePart],
         access: Access,
     ) -> Result<(), Refusal> {
-        self.admits(msg.pieces.len().max(remote.len()))?;
+        at_most(LIMIT, msg.pieces.len().max(remote.len()))?;
         let target = |part: &RemotePart, offset: usize| {
             let addr = part.addr.0.checked_add(offset as u64).ok_or(Errno::EFAULT)?;
             Ok::<_, Errno>(RmaTarget { to: msg.address, addr: RemoteAddr(addr), key: part.key })
@@ -188,8 +202,10 @@ impl Net {
         let reads = access == Access::REMOTE_READ;
         let copy = || {
             // All of them are looked at before anything is moved.
-            for part in remote {
-                self.at_region(&target(part, 0)?, part.len, access, |_| {})?;
+            if remote.len() > 1 {
+                for part in remote {
+                    self.at_region(&target(part, 0)?, part.len, access, |_| {})?;
+                }
             }
             let mut local = ranges(msg);
             let mut here = (ptr::null_mut(), 0);
@@ -215,11 +231,11 @@ impl Net {
             }
             Ok(())
         };
-        let (len, context) = (total(msg), Some(msg.context.addr()));
+        let (len, context) = (total(msg), msg.context.addr());
         if reads {
             self.read_by(port, len, context, copy)
         } else {
-            self.write_by(port, msg.address.0, len, msg.data, context, copy)
+            self.write_by(port, msg.address.0, len, msg.data, Some(context), copy)
         }
     }
 }

@@ -8,6 +8,7 @@ use core::cell::Cell;
 use core::ptr;
 
 use super::cell::{Message, MessageCell, State};
+use super::chain::Chain;
 use super::copy::copy_message;
 use super::list::NIL;
 use super::network::Net;
@@ -184,7 +185,7 @@ impl Net {
             let want = receive.want.get();
             if want.accepts(&head.message) {
                 if want.min_left != 0 {
-                    return self.deliver_to(own, head, (before, at));
+                    return self.deliver_to(own, head, posted, (before, at));
                 }
                 // SAFETY: the receive is posted, so its memory is still lent.
                 if unsafe { self.hand_over(own, head, &want, |event| own.end_receive(event)) } {
@@ -205,10 +206,10 @@ impl Net {
         true
     }
 
-    /// [`deliver`](Self::deliver) to the posted receive in a place, which is a multi-receive or has several buffers.
+    /// [`deliver`](Self::deliver) to the posted receive in a place of its list, which is a multi-receive or has several buffers.
     #[cold]
     #[inline(never)]
-    fn deliver_to(&self, own: &Own, head: &MessageCell, (before, at): (u32, u32)) -> bool {
+    fn deliver_to(&self, own: &Own, head: &MessageCell, posted: &Chain, (before, at): (u32, u32)) -> bool {
         let receive = own.receive(at);
         let want = receive.want.get();
         let over = if want.is_multi() {
@@ -219,8 +220,8 @@ impl Net {
             // SAFETY: as above.
             unsafe { self.hand_over(own, head, &want, |event| own.end_receive(event)) }
         };
+        // From here on the cell is its sender's again.
         if over {
-            let posted = &own.posted[list_of(head.message.flags.get())];
             posted.remove(before, at, |at| &own.receive(at).next);
             own.free_pieces(&want);
             own.free_receive(at);
@@ -262,9 +263,10 @@ impl Net {
         }
         let message = &head.message;
         let len = message.len.get().min(want.len);
-        if want.is_scattered() || offered && self.is_list(head) {
+        let list = offered && self.is_list(head);
+        if list || want.is_scattered() {
             // SAFETY: as below, for each of the ranges.
-            unsafe { self.copy_pieces(own, head, want) };
+            unsafe { self.copy_pieces(own, message, want, list) };
         } else {
             // SAFETY: the bytes are in the cell, which is the receiver's, or in the sender's buffer, which stays lent while
             // the state is `Copying`; the caller promises the other side, and that nobody else has it.

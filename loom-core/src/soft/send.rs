@@ -334,7 +334,7 @@ impl Net {
         len: usize,
         context: u64,
     ) -> Result<(), Refusal> {
-        self.read_by(port, len, Some(context), || {
+        self.read_by(port, len, context, || {
             self.at_region(target, len, Access::REMOTE_READ, |place| {
                 // SAFETY: the region is held open and the range lies within; the caller promises the place.
                 unsafe { copy_out(place, bytes, len) };
@@ -348,14 +348,14 @@ impl Net {
         &self,
         port: &Port,
         len: usize,
-        context: Option<u64>,
+        context: u64,
         copy: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Refusal> {
         let own = port.own();
         if !own.tx().reserve() {
             return Err(Refusal::Again);
         }
-        self.end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, context, copy())
+        self.end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, Some(context), copy())
     }
 
     /// Finds the range that an RMA operation means, and holds its region open while `copy` runs.

@@ -90,11 +90,11 @@ pub struct SoftEndpoint<'n> {
 impl SoftEndpoint<'_> {
     /// Whether what was lent may be used so: where regions are asked for, each piece lies in one.
     #[inline]
-    fn admits_all(&self, msg: &Msg<'_>, access: Access) -> Result<(), Refusal> {
+    fn admits_pieces(&self, msg: &Msg<'_>, access: Access) -> Result<(), Refusal> {
         msg.pieces.iter().try_for_each(|lent| self.admits(lent, access))
     }
 
-    /// As [`admits_all`](Self::admits_all), one of them.
+    /// As [`admits_pieces`](Self::admits_pieces), one of them.
     #[inline]
     fn admits(&self, lent: &Lent, access: Access) -> Result<(), Refusal> {
         if self.local { self.lies_in_its_region(lent, access).map_err(Refusal::Errno) } else { Ok(()) }
@@ -562,13 +562,13 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        endpoint.admits_all(msg, Access::SEND)?;
+        endpoint.admits_pieces(msg, Access::SEND)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, None) }
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        endpoint.admits_all(msg, Access::RECV)?;
+        endpoint.admits_pieces(msg, Access::RECV)?;
         let multi = msg.flags.contains(OpFlags::MULTI_RECV);
         let min_left = if multi { endpoint.port.own().min_left.get() } else { 0 };
         // SAFETY: the caller's contract: what is lent stays until its last event or the endpoint's close.
@@ -576,13 +576,13 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
-        endpoint.admits_all(msg, Access::SEND)?;
+        endpoint.admits_pieces(msg, Access::SEND)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, Some(tag)) }
     }
 
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
-        endpoint.admits_all(msg, Access::RECV)?;
+        endpoint.admits_pieces(msg, Access::RECV)?;
         let (net, port, flags) = (endpoint.net, endpoint.port, msg.flags);
         if flags.contains(OpFlags::PEEK) {
             net.peek(port, &wanted(msg, tag), flags)
@@ -599,14 +599,14 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        endpoint.admits_all(msg, Access::READ)?;
+        endpoint.admits_pieces(msg, Access::READ)?;
         // SAFETY: the caller's contract.
         unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_READ) }
     }
 
     /// It has arrived when this returns, which is as late as any level asks for.
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        endpoint.admits_all(msg, Access::WRITE)?;
+        endpoint.admits_pieces(msg, Access::WRITE)?;
         // SAFETY: the caller's contract.
         unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_WRITE) }
     }
