@@ -24,6 +24,28 @@ use crate::vocabulary::Access;
 /// Peers do not reach the memory: that is [`Mr`](super::mr::Mr)'s. Dropping the buffer ends the registration; forgetting it
 /// leaks that, and the domain.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::objects::{av::Av, cq::{self, Cq, CqAttr}, domain::Domain, endpoint::Source, registered::Registered};
+/// use loom_core::soft::{Network, NetworkAttr, Soft};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// // As over hardware: other buffers are refused.
+/// let domain = Domain::open(&network.info_with_local_registration())?;
+/// let av = Av::open(&domain, 2)?;
+/// cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Registered<'_, Soft<'_>, Vec<u8>>>| {
+///     let endpoint = cq.endpoint(&av).enable()?;
+///     let me = av.insert(&endpoint.address()?)?;
+///     let [room, message] = [vec![0; 5], b"hello".to_vec()].map(|buf| Registered::new(&domain, buf));
+///     endpoint.recv(Source::Any, room?).map_err(PostError::from)?;
+///     endpoint.send(me, message?).map_err(PostError::from)?;
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })??;
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
+///
 /// # References
 /// - `man fi_mr`, `FI_MR_LOCAL`
 #[doc(alias = "fi_mr_reg")]

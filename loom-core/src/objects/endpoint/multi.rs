@@ -24,6 +24,37 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// take them first. Waiting for the multi-receive itself ends with
     /// [`CqError::PiecesOut`](crate::objects::cq::CqError::PiecesOut) where nothing but its pieces is missing.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::completion::Completion;
+    /// use loom_core::error::PostError;
+    /// use loom_core::objects::{av::Av, cq::{self, CqAttr}, domain::Domain, endpoint::Source};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::vocabulary::EndpointOption;
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// let domain = Domain::open(&network.info())?;
+    /// let av = Av::open(&domain, 2)?;
+    /// let mut memory = [0; 1000];
+    /// cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+    ///     let alice = cq.endpoint(&av).enable()?;
+    ///     let bob = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, 400).enable()?;
+    ///     let to_bob = av.insert(&bob.address()?)?;
+    ///     let key = bob.multi_recv(Source::Any, &mut memory[..]).map_err(PostError::from)?;
+    ///     for message in [&[1; 300][..], &[2; 20], &[3; 300]] {
+    ///         alice.inject(to_bob, message)?;
+    ///         let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
+    ///         assert_eq!(piece.bytes(), message);
+    ///     }
+    ///     // Fewer than 400 bytes are left.
+    ///     let Some(Completion::Op(done)) = cq.poll()? else { panic!("the buffer") };
+    ///     assert_eq!((done.key(), done.buf().len()), (key, 1000));
+    ///     Ok::<_, Box<dyn std::error::Error>>(())
+    /// })??;
+    /// # }
+    /// # Ok::<_, Box<dyn core::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`recv`](Self::recv), and
     /// - [`PostError::NotGranted`](crate::error::PostError::NotGranted) without

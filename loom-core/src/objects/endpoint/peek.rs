@@ -16,6 +16,29 @@ use crate::vocabulary::{OpFlags, TagMatch};
 impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// Looks for a tagged message, and leaves it where it is.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::PostError;
+    /// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+    /// use loom_core::soft::{Network, NetworkAttr, Soft};
+    /// use loom_core::vocabulary::{Tag, TagMatch};
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// let domain = Domain::open(&network.info())?;
+    /// let av = Av::open(&domain, 2)?;
+    /// let cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<16>::new())?;
+    /// let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+    /// alice.tagged_inject(av.insert(&bob.address()?)?, Tag(7), b"hello")?;
+    ///
+    /// let key = bob.tagged_peek(Source::Any, TagMatch::any())?;
+    /// let found = cq.wait_peek(key, Forever)?.expect("there is no deadline").message()?.expect("a message");
+    /// let room = vec![0; found.len];
+    /// let received = bob.tagged_recv(Source::Any, found.tag, room).map_err(PostError::from)?;
+    /// assert_eq!(cq.wait(received, Forever)?.expect("there is no deadline").into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, Box<dyn core::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`tagged_recv`](Self::tagged_recv), and `EOPNOTSUPP` over a provider that cannot peek (`shm` of libfabric 1).
     #[doc(alias = "FI_PEEK")]
