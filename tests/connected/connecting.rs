@@ -8,7 +8,6 @@ use loom_core::objects::eq::{Eq, EqAttr, EqEvent, LISTENERS};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::msg_endpoint::CmError;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, Errno};
-use loom_fabric::ofi::{Local, Ofi};
 
 use super::Case;
 use super::sides::{Bytes, Sides, T, client_info, with_sides};
@@ -194,7 +193,7 @@ fn an_endpoint_that_does_not_accept_fails_the_client(info: &Info<T>) {
 
 fn an_info_of_another_kind_is_refused(info: &Info<T>) {
     let hints = Hints { caps: Caps::MSG, provider: Some("shm"), ..Hints::default() };
-    let other = Ofi::<Local>::query(&hints).expect("shm").next().expect("shm");
+    let other = T::query(&hints).expect("shm").next().expect("shm");
     with_sides(info, |sides| {
         assert_eq!(sides.server.listen(&other).unwrap_err(), OpenError::OtherDomain);
         assert_eq!(sides.cq.msg_endpoint(sides.client, &other).unwrap_err(), OpenError::OtherDomain);
@@ -211,7 +210,7 @@ fn an_info_of_another_kind_is_refused(info: &Info<T>) {
             endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
             ..Hints::default()
         };
-        let same = Ofi::<Local>::query(&hints).into_iter().flatten().find(|found| found.provider() == info.provider());
+        let same = T::query(&hints).into_iter().flatten().find(|found| found.provider() == info.provider());
         let Some(same) = same else { return println!("{} has connected endpoints alone", info.provider()) };
         let refused = OpenError::EndpointType(EndpointType::RDM);
         assert_eq!(sides.server.listen(&same).unwrap_err(), refused);
@@ -248,13 +247,13 @@ fn two_listeners_tell_their_requests_apart(info: &Info<T>) {
 fn an_address_that_is_taken_is_refused(info: &Info<T>) {
     with_sides(info, |sides| {
         let hints = Hints {
-            caps: super::NEEDED,
+            caps: crate::NEEDED,
             endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
             provider: Some(info.provider()),
             source: Some(&sides.address),
             ..Hints::default()
         };
-        let taken = Ofi::<Local>::query(&hints).expect("a query by address").next().expect("an info");
+        let taken = T::query(&hints).expect("a query by address").next().expect("an info");
         let refused = sides.server.listen(&taken).unwrap_err();
         let errno = if info.provider() == "sockets" { Errno::EINVAL } else { Errno::EADDRINUSE };
         assert_eq!(refused, OpenError::Errno(errno));

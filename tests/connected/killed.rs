@@ -35,7 +35,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 pub(crate) fn play(role: &str) {
     let [provider, address, part] = role.split(' ').collect::<Vec<_>>().try_into().expect("three words");
     let address: EndpointAddr = address.parse().expect("an address");
-    let info = client_info(&super::info(provider).expect("the provider"), &address);
+    let info = client_info(&crate::info(provider).expect("the provider"), &address);
     let domain = Domain::open(&info).expect("domain");
     let region = Mr::open(&domain, room(LONG), Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
     let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");

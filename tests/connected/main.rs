@@ -1,34 +1,22 @@
 //! Connection-oriented endpoints: each case runs over every provider of libfabric's that has them, connecting, moving data
 //! and checking it, and ending connections in every way.
 
-mod connecting;
-mod ending;
-mod events;
-mod killed;
+#![allow(clippy::duplicate_mod, reason = "the same cases at two threading levels")]
+
 #[path = "../page/mod.rs"]
 mod page;
-mod sides;
-mod strangers;
-mod traffic;
 
 use std::sync::Mutex;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
-use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_fabric::ofi::{Level, Ofi, library_version};
 
-type Case = fn(&Info<Ofi<Local>>);
-
-fn cases() -> Vec<(&'static str, Case)> {
-    [connecting::cases(), traffic::cases(), ending::cases(), killed::cases(), events::cases(), strangers::cases()]
-        .concat()
-}
-
-/// What every one of them grants.
+/// What every provider of connections grants.
 const NEEDED: Caps = Caps::MSG.union(Caps::RMA);
 
-fn info(provider: &str) -> Result<Info<Ofi<Local>>, Failed> {
+fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
     let hints = Hints {
         caps: NEEDED,
         endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
@@ -38,13 +26,56 @@ fn info(provider: &str) -> Result<Info<Ofi<Local>>, Failed> {
         ..Hints::default()
     };
     let missing = || format!("libfabric {} has no connected endpoints of {provider}", library_version());
-    let mut infos = Ofi::<Local>::query(&hints).map_err(|error| format!("{}: {error}", missing()))?;
+    let mut infos = Ofi::<L>::query(&hints).map_err(|error| format!("{}: {error}", missing()))?;
     infos.next().ok_or_else(|| missing().into())
 }
 
+/// The cases on one thread, and what peers do that keep to no rules.
+#[path = "."]
+mod local {
+    mod connecting;
+    mod ending;
+    mod events;
+    pub(crate) mod killed;
+    mod sides;
+    mod strangers;
+    mod traffic;
+
+    pub(crate) use loom_fabric::ofi::Local as Level;
+
+    use super::{Info, Ofi};
+
+    pub(crate) type Case = fn(&Info<Ofi<Level>>);
+
+    pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+        [connecting::cases(), traffic::cases(), ending::cases(), events::cases(), killed::cases(), strangers::cases()]
+            .concat()
+    }
+}
+
+/// The same cases in domains that threads may share.
+#[path = "."]
+mod shared {
+    mod connecting;
+    mod ending;
+    mod events;
+    mod sides;
+    mod traffic;
+
+    pub(crate) use loom_fabric::ofi::Shared as Level;
+
+    use super::{Info, Ofi};
+
+    pub(crate) type Case = fn(&Info<Ofi<Level>>);
+
+    pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+        [connecting::cases(), traffic::cases(), ending::cases(), events::cases()].concat()
+    }
+}
+
 fn main() {
-    if let Ok(role) = std::env::var(killed::ROLE) {
-        return killed::play(&role);
+    if let Ok(role) = std::env::var(local::killed::ROLE) {
+        return local::killed::play(&role);
     }
     let arguments = Arguments::from_args();
     println!("libfabric {}", library_version());
@@ -60,15 +91,28 @@ fn main() {
             continue;
         }
         providers.push(provider);
-        for (number, (name, case)) in cases().into_iter().enumerate() {
-            trials.push(Trial::test(format!("{provider}::{name}"), move || {
+        let mut add = |name: String, run: Box<dyn Fn() -> Result<(), Failed> + Send>| {
+            trials.push(Trial::test(name, move || {
                 // Threads of its own, which spin: two domains of it are too much for two cores.
                 static SOCKETS: Mutex<()> = Mutex::new(());
                 let _alone = (provider == "sockets").then(|| SOCKETS.lock());
+                run()
+            }));
+        };
+        for (number, (name, case)) in local::cases().into_iter().enumerate() {
+            let run = move || {
                 let info = info(provider)?;
                 page::watch((number, name), provider, || case(&info));
                 Ok(())
-            }));
+            };
+            add(format!("{provider}::{name}"), Box::new(run));
+        }
+        for (name, case) in shared::cases() {
+            let run = move || {
+                case(&info(provider)?);
+                Ok(())
+            };
+            add(format!("{provider}::shared::{name}"), Box::new(run));
         }
     }
     let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list && !arguments.ignored;

@@ -12,12 +12,12 @@ use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::msg_endpoint::{Connecting, Established, Idle, MsgEndpoint};
 use loom_core::transport::connected::Fid;
 use loom_core::vocabulary::{EndpointAddr, EndpointAttributes, EndpointType};
-use loom_fabric::ofi::{Local, Ofi};
+use loom_fabric::ofi::Ofi;
 
 /// Every wait ends here at the latest.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-pub(crate) type T = Ofi<Local>;
+pub(crate) type T = Ofi<super::Level>;
 pub(crate) type Bytes = Box<[u8]>;
 pub(crate) type Endpoint<'q, 'd, S = Established> = MsgEndpoint<'q, 'd, T, Bytes, S>;
 
@@ -47,14 +47,14 @@ pub(crate) struct Sides<'q, 'd> {
 /// What a client opens its endpoints from: by the address that a server has told it.
 pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
     let hints = Hints {
-        caps: super::NEEDED,
+        caps: crate::NEEDED,
         endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
         provider: Some(info.provider()),
         domain: Some(info.domain()),
         destination: Some(server),
         ..Hints::default()
     };
-    Ofi::<Local>::query(&hints).expect("a query by address").next().expect("an info for the server's address")
+    T::query(&hints).expect("a query by address").next().expect("an info for the server's address")
 }
 
 /// Opens both sides, and listens.
