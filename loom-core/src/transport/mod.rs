@@ -64,8 +64,8 @@ use crate::vocabulary::{
 ///   endpoints already closed, and values never posted, may be reported: callers recognise them);
 /// - a successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent, and `len`
 ///   never exceeds what was lent;
-/// - a receive that was posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV) is reported once for each message, whose bytes have been initialised
-///   where the event says, and are not touched again; with the event that has
+/// - a receive that was posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV) is reported once for each
+///   message, whose bytes have been initialised where the event says, and are not touched again; with the event that has
 ///   [`CompletionFlags::MULTI_RECV`](crate::vocabulary::CompletionFlags::MULTI_RECV) nothing of what was lent is touched any
 ///   more. All this where its [`Conduct`] says so, or else if its caller has seen to it;
 /// - no pointer into a caller's storage is kept, except to what a post lent and to what `cq_open` was given;

@@ -33,8 +33,8 @@ pub struct Found {
 
 /// A message that is claimed: plain data, which is good for one fetch or discard.
 ///
-/// Losing it leaves the message claimed, until the endpoint is closed; and with it a place of the queue, and over the software transport those of a receive and of the
-/// sender's message.
+/// Losing it leaves the message claimed until the endpoint is closed; and with it a place of the queue, and over the software
+/// transport those of a receive and of the sender's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     key: OpKey,
