@@ -6,8 +6,11 @@
 //! rounds, and the ratios are medians of the ratios of each round. The C side is `raw.c`, compiled here with `cc -O2`, over
 //! the same libfabric and the same provider. libfabric's providers are a little slower in a process that has ever
 //! had a second thread, so that this program starts none.
+//!
+//! `--only SIDE OPERATION COUNT` runs one operation and measures nothing.
 
 mod apart;
+mod only;
 #[cfg(feature = "libfabric")]
 mod raw;
 mod sides;
@@ -16,14 +19,16 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 #[cfg(feature = "libfabric")]
-use loom_core::objects::info::{Hints, Info};
-use loom_core::soft::{Network, NetworkAttr};
+use loom_core::objects::info::Hints;
+use loom_core::objects::info::Info;
+use loom_core::soft::{Network, NetworkAttr, Soft};
 #[cfg(feature = "libfabric")]
 use loom_core::vocabulary::{Caps, MsgOrder};
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Local, Ofi, library_version};
 
 use apart::on_two_queues;
+use only::Only;
 use sides::{LongSide, Operation, Side, on_transport};
 
 /// Rounds of which the median is taken.
@@ -182,21 +187,25 @@ fn compare_over_tcp() -> Result<(), String> {
     Ok(())
 }
 
-fn main() -> ExitCode {
-    let attr = NetworkAttr { eager_size: 4096, ..NetworkAttr::DEFAULT };
-    let network = match Network::new(attr) {
-        Ok(network) => network,
-        Err(error) => {
-            eprintln!("overhead: the software network: {error}");
-            return ExitCode::FAILURE;
-        }
-    };
+/// Everything, beside everything else.
+fn all(soft: &Info<Soft<'_>>) -> Result<(), String> {
     let mut result = Ok(());
-    on_transport(&network.info(), |soft| {
-        on_two_queues(&network.info(), |two_queues| result = compare(soft, two_queues));
-        bandwidth(soft);
+    on_transport(soft, |side| {
+        on_two_queues(soft, |two_queues| result = compare(side, two_queues));
+        bandwidth(side);
     });
-    match result {
+    result
+}
+
+fn run() -> Result<(), String> {
+    let only = Only::from_args()?;
+    let attr = NetworkAttr { eager_size: 4096, ..NetworkAttr::DEFAULT };
+    let network = Network::new(attr).map_err(|error| format!("the software network: {error}"))?;
+    only.map_or_else(|| all(&network.info()), |only| only.run(&network.info()))
+}
+
+fn main() -> ExitCode {
+    match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("overhead: {error}");
