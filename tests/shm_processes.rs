@@ -21,7 +21,7 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Hints;
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::vocabulary::{Access, Caps, EndpointAddr};
@@ -264,4 +264,37 @@ fn scope_ends_the_process_rather_than_a_borrow_that_another_process_may_still_wr
         assert!(text.contains(why), "{role}: {text}");
         assert!(!text.contains("@left"), "{role}: {text}");
     }
+}
+
+/// Opens endpoints where a process that had this one's number, and was killed, has left its names.
+#[test]
+#[ignore = "a role for the other tests"]
+fn role_opens_beside_names_that_were_left() {
+    let domain = domain();
+    let av = Av::open(&domain, 8).expect("address vector");
+    let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let a = cq.endpoint(&av).enable().expect("endpoint");
+    let name = |number| format!("/dev/shm/{}:0:{number}", std::process::id());
+    for number in 1..20 {
+        // What a process with this number leaves behind says that it is of a process with this number.
+        std::fs::copy(name(0), name(number)).expect("a copy");
+    }
+    let b = cq.endpoint(&av).enable().expect("another endpoint");
+    let to_b = av.insert(&b.address().expect("its address")).expect("inserted");
+    let received = b.recv(Source::Any, vec![0; 8]).expect("posted");
+    let deadline = Instant::now() + LIMIT;
+    // Refused for the moment until they have met.
+    while let Err(error) = a.inject(to_b, b"together") {
+        assert!(error.is_transient() && Instant::now() < deadline, "{error}");
+        cq.progress().expect("the queue works");
+    }
+    let (bytes, result) = cq.wait(received, deadline).expect("the queue works").expect("in time").into_parts();
+    assert_eq!((&bytes[..], result.expect("received").len()), (&b"together"[..], 8));
+    println!("@opened");
+}
+
+#[test]
+fn names_that_a_killed_process_left_are_passed_over() {
+    let (status, text) = played("role_opens_beside_names_that_were_left");
+    assert!(status.success() && text.contains("@opened"), "{status}: {text}");
 }

@@ -17,7 +17,7 @@ use super::info::RawInfo;
 use super::level::Handle;
 use super::option::endpoint_set_option;
 use super::queue::Cq;
-use super::quirks::{Closable, takes_options_early};
+use super::quirks::{Closable, names_by_process, takes_options_early};
 use super::sys;
 
 /// An endpoint, raw.
@@ -61,9 +61,25 @@ pub(super) unsafe fn open<L>(
     info: &RawInfo,
     bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    let opened = || {
+    /// How many names to pass over that are somebody else's: so many endpoints one process had open that was killed, and more.
+    const TRIES: usize = 256;
+    let once = || {
         // SAFETY: the contract of callers.
         unsafe { open_bound(domain, info, || {}, bound) }
+    };
+    let opened = || {
+        let mut tries = 1;
+        loop {
+            match once() {
+                // Each endpoint's name has the next number.
+                Err(EndpointError { errno: Errno::EBUSY, left_open: false })
+                    if names_by_process(info) && tries < TRIES =>
+                {
+                    tries += 1;
+                }
+                result => return result,
+            }
+        }
     };
     match domain.group() {
         None => opened(),

@@ -15,6 +15,12 @@ pub(super) fn shares_memory(info: &RawInfo) -> bool {
     layers(info).any(|layer| matches!(layer, "shm" | "sm2"))
 }
 
+/// Whether endpoints are called by the number of their process and their own: names that another process may have left, which
+/// had the number and was killed.
+pub(super) fn names_by_process(info: &RawInfo) -> bool {
+    shares_memory(info)
+}
+
 /// The providers that an info is made of: `tcp;ofi_rxm` is two.
 fn layers(info: &RawInfo) -> impl Iterator<Item = &str> {
     info.name(Name::Provider).unwrap_or_default().split(';')
