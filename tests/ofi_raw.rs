@@ -20,7 +20,7 @@ use loom_core::vocabulary::{
 };
 use loom_fabric::ofi::{Level, Local, Ofi, QueryError, Shared, TextField, library_version};
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 const DEPTH: usize = 64;
 
 /// Provider, and the node that its endpoints listen on.

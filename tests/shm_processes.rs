@@ -30,7 +30,7 @@ use loom_fabric::ofi::{Local, Ofi};
 
 type Shm = Ofi<Local>;
 
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 /// So long that it is not copied through shared memory.
 const LEN: usize = 1 << 20;
 const CONTENT: u8 = 0x5a;

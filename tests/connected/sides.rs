@@ -15,7 +15,7 @@ use loom_core::vocabulary::{EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::Ofi;
 
 /// Every wait ends here at the latest.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) type T = Ofi<super::Level>;
 pub(crate) type Bytes = Box<[u8]>;

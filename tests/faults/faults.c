@@ -2,6 +2,7 @@
  * with 0 if the fault is there, 1 if it is not, 2 if this libfabric does not have the provider, 3 if something else went
  * wrong; `faults` lists the names. A fault that is a crash ends the program with the signal. */
 #include <glob.h>
+#include <malloc.h>
 #include <poll.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -619,6 +620,44 @@ static int immediate_data_is_not_told(void)
 	return entry.flags & FI_REMOTE_CQ_DATA ? GONE : THERE;
 }
 
+/* An endpoint is closed so many steps after a peer began to connect to it, and progress goes on. */
+static void close_while_connecting(int steps)
+{
+	int i;
+
+	open_all("net", FI_MSG, FI_THREAD_SAFE, FI_WAIT_NONE);
+	/* What is freed is not what it was. */
+	mallopt(M_PERTURB, 0x5a);
+	for (i = 0; i < steps; i++) {
+		fi_send(ep[0], from, 8, NULL, addr[1], &contexts[1]);
+		fi_cq_read(cq, NULL, 0);
+	}
+	NEED(fi_close(&ep[1]->fid));
+	for (i = 0; i < 1000; i++)
+		fi_cq_read(cq, NULL, 0);
+}
+
+static int net_close_while_a_peer_connects_crashes(void)
+{
+	int steps, status;
+	pid_t process;
+
+	for (steps = 0; steps < 20; steps++) {
+		process = fork();
+		if (process == 0) {
+			close_while_connecting(steps);
+			_exit(GONE);
+		}
+		if (process < 0 || waitpid(process, &status, 0) != process)
+			return BROKEN;
+		if (WIFSIGNALED(status))
+			return 128 + WTERMSIG(status);
+		if (WEXITSTATUS(status) != GONE)
+			return WEXITSTATUS(status);
+	}
+	return GONE;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -651,6 +690,7 @@ static const struct {
 	{ "rxm-directed-receive-crashes", rxm_directed_receive_crashes },
 	{ "shm-directed-receive-goes-before-older-ones", shm_directed_receive_goes_first },
 	{ "rxm-directed-receive-goes-before-older-ones", rxm_directed_receive_goes_first },
+	{ "net-close-while-a-peer-connects-crashes", net_close_while_a_peer_connects_crashes },
 };
 
 /* Endpoints of shm that nobody closes leave their names behind. */

@@ -22,7 +22,7 @@ const MESSAGE: Tag = Tag(7);
 const MARKER: Tag = Tag(8);
 const NEVER: Tag = Tag(9);
 
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// What one side waits for, and what it got.
 struct Flight<'b> {

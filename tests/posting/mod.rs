@@ -9,7 +9,7 @@ use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
 
 /// Every wait ends here at the latest.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Posts until it is taken.
 pub(crate) fn post(

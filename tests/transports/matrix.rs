@@ -25,7 +25,7 @@ const DIRECTED_FIRST: &str =
     "it goes before older ones of anybody's messages (`…-directed-receive-goes-before-older-ones`)";
 
 /// Not run: they would fail, or never end. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
-const FAULTS: [Fault; 11] = [
+const FAULTS: [Fault; 12] = [
     Fault { provider: "shm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "tcp;ofi_rxm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault {
@@ -33,6 +33,12 @@ const FAULTS: [Fault; 11] = [
         behaviour: "a_program_may_sleep_on_the_descriptor_of_an_idle_queue",
         since: 1,
         what: "the descriptor is readable nearly always (`net-idle-descriptor-is-readable`)",
+    },
+    Fault {
+        provider: "net",
+        behaviour: "threads_close_in_the_middle_of_traffic",
+        since: 1,
+        what: "one that is closed when a peer has just connected to it is used afterwards (`net-close-while-a-peer-connects-crashes`)",
     },
     Fault {
         provider: "sockets",

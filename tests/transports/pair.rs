@@ -15,7 +15,7 @@ use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 
 /// Every wait ends here at the latest.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// The buffers of most tests own their bytes.
 pub(crate) type Bytes = Box<[u8]>;
