@@ -77,6 +77,16 @@ mod connections {
         drop(eq);
     }
 
+    fn shared_receives_dropped_while_bound<T: Connected>(domain: &Domain<T>) {
+        let eq = Eq::open(domain, EqAttr::default()).unwrap();
+        let owner = Cq::<T, Box<[u8]>>::open(domain, CqAttr::<4>::new()).unwrap();
+        let shared = owner.shared_rx(domain.info()).unwrap();
+        let endpoint = shared.msg_endpoint(&eq, domain.info()).unwrap();
+        assert!(endpoint.address().is_ok());
+        drop(endpoint);
+        drop(shared);
+    }
+
     fn event_queue_dropped_while_bound<T: Connected>(domain: &Domain<T>) {
         let eq = Eq::open(domain, EqAttr::default()).unwrap();
         let owner = Cq::<T, Box<[u8]>>::open(domain, CqAttr::<4>::new()).unwrap();
@@ -84,7 +94,7 @@ mod connections {
         assert!(endpoint.address().is_ok());
     }
 
-    pub(super) const CASES: usize = 4;
+    pub(super) const CASES: usize = 5;
 }
 
 twins! {

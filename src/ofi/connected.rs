@@ -14,6 +14,7 @@ use super::endpoint::{self, Endpoint};
 use super::event_queue::{self, Eq, Read, Request};
 use super::info::RawInfo;
 use super::level::Level;
+use super::queue::Cq;
 use super::transport::Ofi;
 
 // SAFETY: the promises are libfabric's, which this implementation passes on: events are the provider's, and are told apart
@@ -104,14 +105,19 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         unsafe { connection::reject(passive, &request, data) }
     }
 
+    unsafe fn shared_rx_open(domain: &Domain<L>, info: &RawInfo, rx: &Cq<L>) -> Result<Endpoint<L>, EndpointError> {
+        // SAFETY: the contract of callers.
+        unsafe { endpoint::open_shared_rx(domain, info, rx) }
+    }
+
     unsafe fn msg_endpoint_open(
         domain: &Domain<L>,
         info: &RawInfo,
         request: &mut Option<Request>,
         bind: MsgBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
-        let (queues, counters, options) = ((bind.tx, bind.rx), bind.counters, bind.options);
-        let bound = endpoint::Bound { to: bind.eq.fid(), queues, counters, options };
+        let MsgBindings { tx, rx, eq, shared_rx, counters, options } = bind;
+        let bound = endpoint::Bound { to: eq.fid(), queues: (tx, rx), shared_rx, counters, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open_msg(domain, info, request, &bound) }
     }

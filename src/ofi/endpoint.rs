@@ -29,6 +29,8 @@ pub struct Endpoint<L> {
     closable: Closable,
     /// Whether its connection can be shut down before it is closed.
     shuts_down: bool,
+    /// Whether operations can be cancelled, and say so.
+    cancels: bool,
 }
 
 impl<L> Endpoint<L> {
@@ -52,6 +54,8 @@ pub(super) struct Bound<'a, L> {
     pub(super) to: NonNull<sys::fid>,
     /// Of transmits and of receives; they may be one.
     pub(super) queues: (&'a Cq<L>, &'a Cq<L>),
+    /// What it receives through, if not by itself.
+    pub(super) shared_rx: Option<&'a Endpoint<L>>,
     pub(super) counters: &'a [(Counted, &'a Counter<L>)],
     pub(super) options: &'a [(u32, OptionValue)],
 }
@@ -104,15 +108,37 @@ pub(super) unsafe fn open_msg<L>(
     request: &mut Option<Request>,
     bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    let Some(handle) = request.as_ref().map(|request| request.0) else {
-        // SAFETY: the contract of callers.
-        return unsafe { open_bound(domain, info, || {}, bound) };
-    };
-    let info = info.referring_to(handle).ok_or(Errno::ENOMEM)?;
+    let handle = request.as_ref().map(|request| request.0);
+    let info = info.for_endpoint(handle, bound.shared_rx.is_some()).ok_or(Errno::ENOMEM)?;
     // Opened, the endpoint has taken over what the handle names, whatever becomes of it.
     let taken = || *request = None;
     // SAFETY: the contract of callers: the handle is that of a request which was not used up.
     unsafe { open_bound(domain, &info, taken, bound) }
+}
+
+/// A shared receive context.
+pub(super) unsafe fn open_shared_rx<L>(
+    domain: &Domain<L>,
+    info: &RawInfo,
+    queue: &Cq<L>,
+) -> Result<Endpoint<L>, EndpointError> {
+    let raw_domain = domain.raw();
+    let Some(open) = entry!(raw_domain, ops => srx_ctx) else { return Err(Errno::ENOSYS.into()) };
+    let attributes = info.fields().rx_attr;
+    if attributes.is_null() {
+        return Err(Errno::EINVAL.into());
+    }
+    let mut raw = ptr::null_mut();
+    // SAFETY: the domain is open (contract of callers); the attributes belong to the info and are read only; `raw` is where
+    // the context goes.
+    let code = unsafe { open(raw_domain.as_ptr(), attributes, &raw mut raw, ptr::null_mut()) };
+    let fid = Handle::new(opened(code, raw)?);
+    // By the man page it needs no queue. `tcp` and `net` take one, where they report what was cancelled, and crash without;
+    // `sockets` takes none, and reports nothing.
+    // SAFETY: just opened; the queue is open (contract of callers).
+    let cancels = unsafe { bind(fid.fid(), queue.fid(), u64::from(sys::FI_RECV)) }.is_ok();
+    let addr_format = domain.addr_format();
+    Ok(Endpoint { fid, addr_format, closable: Closable::Always, shuts_down: false, cancels })
 }
 
 /// Opens an endpoint, calls `opened_it`, binds the endpoint and enables it.
@@ -132,6 +158,7 @@ unsafe fn open_bound<L>(
         addr_format: domain.addr_format(),
         closable: Closable::rule(info, domain.group()),
         shuts_down: domain.connections().shuts_down,
+        cancels: true,
     };
     opened_it();
     // SAFETY: just opened; the others are open (contract of callers).
@@ -163,6 +190,9 @@ unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bou
     } else {
         bind(tx.fid(), transmit)?;
         bind(rx.fid(), receive)?;
+    }
+    if let Some(shared_rx) = bound.shared_rx {
+        bind(shared_rx.fid.fid(), 0)?;
     }
     for (counted, counter) in bound.counters {
         bind(counter.fid(), counted.bits())?;
@@ -201,7 +231,7 @@ pub(super) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, 
 
 pub(super) unsafe fn cancel<L>(endpoint: &Endpoint<L>, context: Context) -> Result<(), Errno> {
     let raw = endpoint.raw();
-    let Some(cancel) = entry!(raw, ops => cancel) else { return Err(Errno::ENOSYS) };
+    let Some(cancel) = entry!(raw, ops => cancel).filter(|_| endpoint.cancels) else { return Err(Errno::ENOSYS) };
     let fid = endpoint.fid.fid().as_ptr();
     // SAFETY: the endpoint is open (contract of callers). The context is compared with those of posted operations, and
     // is followed only where the provider asks for contexts, which are then valid until their event.

@@ -68,12 +68,23 @@ impl RawInfo {
         Some(unsafe { Self::adopt(copy) })
     }
 
-    /// A copy for opening an endpoint that accepts a request: it refers to the request, and is not to be kept. `None`
-    /// without memory.
-    pub(super) fn referring_to(&self, request: NonNull<sys::fid>) -> Option<Self> {
+    /// A copy for opening an endpoint, that is not to be kept: it refers to the request which the endpoint accepts, if there
+    /// is one, and says whether it receives through a shared context. `None` without memory.
+    pub(super) fn for_endpoint(&self, request: Option<NonNull<sys::fid>>, shared_rx: bool) -> Option<Self> {
+        /// `FI_SHARED_CONTEXT`
+        const SHARED: usize = usize::MAX;
         let mut copy = self.try_clone()?;
         // SAFETY: owned, and borrowed exclusively.
-        unsafe { copy.raw.as_mut() }.handle = request.as_ptr();
+        let fields = unsafe { copy.raw.as_mut() };
+        if let Some(request) = request {
+            fields.handle = request.as_ptr();
+        }
+        // SAFETY: null, or owned by the info.
+        if let Some(endpoint) = unsafe { fields.ep_attr.as_mut() }
+            && shared_rx
+        {
+            endpoint.rx_ctx_cnt = SHARED;
+        }
         Some(copy)
     }
 
@@ -171,7 +182,6 @@ unsafe fn address(format: u32, bytes: *const u8, len: usize) -> Option<EndpointA
 ///
 /// # Panics
 /// The C allocator has no memory left.
-/// Panics if C's allocator has no memory.
 impl Clone for RawInfo {
     fn clone(&self) -> Self {
         match self.try_clone() {

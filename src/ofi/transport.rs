@@ -290,8 +290,8 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         info: &RawInfo,
         bind: Bindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
-        let (queues, counters, options) = ((bind.tx, bind.rx), bind.counters, bind.options);
-        let bound = endpoint::Bound { to: bind.av.fid(), queues, counters, options };
+        let Bindings { tx, rx, av, counters, options } = bind;
+        let bound = endpoint::Bound { to: av.fid(), queues: (tx, rx), shared_rx: None, counters, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open(domain, info, &bound) }
     }

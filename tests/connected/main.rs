@@ -37,6 +37,7 @@ mod local {
     mod ending;
     mod events;
     pub(crate) mod killed;
+    mod shared_rx;
     mod sides;
     mod strangers;
     mod traffic;
@@ -48,8 +49,8 @@ mod local {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        [connecting::cases(), traffic::cases(), ending::cases(), events::cases(), killed::cases(), strangers::cases()]
-            .concat()
+        let own = [killed::cases(), strangers::cases()].concat();
+        [connecting::cases(), traffic::cases(), shared_rx::cases(), ending::cases(), events::cases(), own].concat()
     }
 }
 
@@ -59,6 +60,7 @@ mod shared {
     mod connecting;
     mod ending;
     mod events;
+    mod shared_rx;
     mod sides;
     mod traffic;
 
@@ -69,7 +71,7 @@ mod shared {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        [connecting::cases(), traffic::cases(), ending::cases(), events::cases()].concat()
+        [connecting::cases(), traffic::cases(), shared_rx::cases(), ending::cases(), events::cases()].concat()
     }
 }
 

@@ -196,6 +196,16 @@ pub unsafe trait Connected: Transport {
     /// The contract of callers; the request was made to this endpoint, and `data` is not longer than what is carried.
     unsafe fn reject(passive: &Self::PassiveEndpoint, request: Self::Request, data: &[u8]) -> Result<(), Errno>;
 
+    /// `fi_srx_context`: a shared receive context, on which receives are posted as on an endpoint, and whose endpoints
+    /// complete receives into `rx`. On error nothing is left open, or the error says so.
+    ///
+    /// # Safety
+    /// The contract of callers; it is closed after the endpoints that receive through it, which complete into this queue.
+    unsafe fn shared_rx_open(
+        domain: &Self::Domain,
+        info: &Self::Info,
+        rx: &Self::Cq,
+    ) -> Result<Self::Endpoint, EndpointError>;
     /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` of an endpoint that is to be connected, or that accepts a request, which it
     /// then takes. On error nothing is left open, or the error says so.
     ///
@@ -240,6 +250,8 @@ pub struct MsgBindings<'a, T: Connected> {
     pub rx: &'a T::Cq,
     /// Where events of the connection go.
     pub eq: &'a T::Eq,
+    /// The shared receive context that it receives through, if it does not receive by itself.
+    pub shared_rx: Option<&'a T::Endpoint>,
     /// What counts its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
     /// Options that are set before it is enabled, by number.

@@ -8,6 +8,7 @@ use super::Cq;
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::Kind;
+use crate::objects::port::{Receives, Record};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
@@ -73,15 +74,36 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// No `Endpoint` uses the records any more.
     unsafe fn close_endpoints(&self) -> Result<StillOpen, Errno> {
         let mut open = StillOpen { retired: 0, left: 0 };
-        for (index, record) in (0u16..).zip(self.records()) {
-            // SAFETY: the caller's promise.
-            match unsafe { record.close(self.domain, self.in_flight_on(index)) }? {
-                Closing::Closed => {}
-                Closing::Retired => open.retired += 1,
-                Closing::Left => open.left += 1,
+        // What others receive through comes last.
+        for for_others in [false, true] {
+            for (index, record) in (0u16..).zip(self.records()) {
+                if (record.receives() == Some(Receives::ForOthers)) != for_others {
+                    continue;
+                }
+                // SAFETY: the caller's promise.
+                match unsafe { self.close_endpoint(index, record) }? {
+                    Closing::Closed => {}
+                    Closing::Retired => open.retired += 1,
+                    Closing::Left => open.left += 1,
+                }
             }
         }
         Ok(open)
+    }
+
+    /// Closes the endpoint at a place of the queue. A shared receive context that an open endpoint receives through is
+    /// retired.
+    ///
+    /// # Safety
+    /// Nobody uses the endpoint after this.
+    pub(crate) unsafe fn close_endpoint(&self, index: u16, record: &Record<'_, T>) -> Result<Closing, Errno> {
+        let through_this = Some(Receives::Through(index));
+        if self.records().iter().any(|other| other.receives() == through_this) {
+            record.retire();
+            return Ok(Closing::Retired);
+        }
+        // SAFETY: the caller's promise; the record is one of this queue, and so of its domain.
+        unsafe { record.close(self.domain, self.in_flight_on(index)) }
     }
 
     /// What is in flight on an endpoint that may keep it from being closed.

@@ -13,7 +13,7 @@ use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
 use crate::objects::endpoint_options::Options;
 use crate::objects::info::Info;
-use crate::objects::port::Port;
+use crate::objects::port::{Port, Receives};
 use crate::transport::{Bindings, Transport};
 use crate::vocabulary::{Counted, EndpointOption, EndpointType, OptionType};
 
@@ -77,7 +77,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         }
         counters.check(domain, info.caps())?;
         let options = options.raw()?;
-        let port = Port::open(cq, info, counters.bind(av.bind()), |tx, rx| {
+        let port = Port::open(cq, info, Receives::Itself, counters.bind(av.bind()), |tx, rx| {
             let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), options };
             // SAFETY: queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it
             // before itself, and the others live for 'd and stay open while they have users.

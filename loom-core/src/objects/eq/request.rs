@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::objects::cq::Cq;
 use crate::objects::info::Info;
-use crate::objects::msg_endpoint::{Binding, CmError, MsgEndpoint, Refused, Requested};
+use crate::objects::msg_endpoint::{Binding, CmError, MsgEndpoint, Refused, Requested, SharedRx};
 use crate::transport::Connected;
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
 
@@ -70,9 +70,32 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
     /// Those of [`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint); the request is rejected then.
     #[doc(alias = "fi_endpoint")]
     pub fn endpoint<'q, 'c, B: Buffer>(
-        mut self,
+        self,
         cq: &'q Cq<'c, T, B>,
         bind: impl Into<Binding<'c, T>>,
+    ) -> Result<MsgEndpoint<'q, 'c, T, B, Requested>, OpenError> {
+        self.open(cq, None, bind.into())
+    }
+
+    /// [`endpoint`](Self::endpoint) for a connection that receives through a shared receive context, and completes into its
+    /// queue.
+    ///
+    /// # Errors
+    /// As [`endpoint`](Self::endpoint).
+    #[doc(alias = "fi_ep_bind")]
+    pub fn endpoint_through<'q, 'c, B: Buffer>(
+        self,
+        shared_rx: &'q SharedRx<'_, 'c, T, B>,
+        bind: impl Into<Binding<'c, T>>,
+    ) -> Result<MsgEndpoint<'q, 'c, T, B, Requested>, OpenError> {
+        self.open(shared_rx.cq(), Some(shared_rx), bind.into())
+    }
+
+    fn open<'q, 'c, B: Buffer>(
+        mut self,
+        cq: &'q Cq<'c, T, B>,
+        through: Option<&'q SharedRx<'_, 'c, T, B>>,
+        bind: Binding<'c, T>,
     ) -> Result<MsgEndpoint<'q, 'c, T, B, Requested>, OpenError> {
         if !core::ptr::eq(self.eq.domain, cq.domain()) {
             return Err(OpenError::OtherDomain);
@@ -80,7 +103,7 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
         if self.request.is_none() {
             return Err(OpenError::Errno(Errno::ENOENT));
         }
-        let endpoint = MsgEndpoint::for_request(cq, bind.into(), &self.info, &mut self.request)?;
+        let endpoint = MsgEndpoint::for_request(cq, through, bind, &self.info, &mut self.request)?;
         self.request = None;
         Ok(endpoint)
     }

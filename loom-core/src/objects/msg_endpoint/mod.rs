@@ -20,6 +20,7 @@ mod error;
 mod message;
 mod msg;
 mod rma;
+mod shared_rx;
 mod tagged;
 
 use core::fmt;
@@ -28,6 +29,7 @@ use core::ptr;
 
 pub use self::binding::Binding;
 pub use self::error::{CmError, Refused};
+pub use self::shared_rx::SharedRx;
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
@@ -35,7 +37,7 @@ use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
 use crate::objects::eq::{ConnectedEvent, Moment};
 use crate::objects::info::Info;
-use crate::objects::port::Port;
+use crate::objects::port::{Port, Receives};
 use crate::transport::Connected;
 use crate::transport::connected::{Fid, MsgBindings};
 use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr, OptionType};
@@ -101,17 +103,16 @@ impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
         bind: impl Into<Binding<'d, T>>,
         info: &Info<T>,
     ) -> Result<MsgEndpoint<'q, 'd, T, B, Idle>, OpenError> {
-        if !info.same_domain(self.domain().info()) {
-            return Err(OpenError::OtherDomain);
-        }
-        MsgEndpoint::open(self, bind.into(), info, &mut None)
+        MsgEndpoint::to_connect(self, None, bind.into(), info)
     }
 }
 
 impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
-    /// Opens an endpoint from an info of the queue's domain, for a request if there is one.
+    /// Opens an endpoint from an info of the queue's domain, for a request if there is one. `through`, if it is given, is of
+    /// the same queue.
     fn open(
         cq: &'q Cq<'d, T, B>,
+        through: Option<&'q SharedRx<'_, 'd, T, B>>,
         Binding { eq, counters, options }: Binding<'d, T>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
@@ -127,11 +128,13 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
         counters.check(domain, info.caps())?;
         let options = options.raw()?;
         let accepts = request.is_some();
-        let port = Port::open(cq, info, counters.bind(eq.bind()), |tx, rx| {
-            let bind = MsgBindings { tx, rx, eq: eq.raw(), counters: &counters.raw(), options };
+        let receives = through.map_or(Receives::Itself, |shared| Receives::Through(shared.index()));
+        let port = Port::open(cq, info, receives, counters.bind(eq.bind()), |tx, rx| {
+            let shared_rx = through.map(SharedRx::raw);
+            let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters: &counters.raw(), options };
             // SAFETY: queues and counters are open and of this domain, and outlive the endpoint: the completion queue closes
-            // it before itself, and the others live for 'd and stay open while they have users. The request is one of an event
-            // queue that is open (`ConnectionRequest` borrows it).
+            // it before itself, and what it receives through after it; the others live for 'd and stay open while they have
+            // users. The request is one of an event queue that is open (`ConnectionRequest` borrows it).
             unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
         })?;
         let cm_data_size = port.option(EndpointOption::CM_DATA_SIZE);
@@ -219,6 +222,19 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
 }
 
 impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
+    /// Opens an endpoint from an info of the queue's domain.
+    fn to_connect(
+        cq: &'q Cq<'d, T, B>,
+        through: Option<&'q SharedRx<'_, 'd, T, B>>,
+        bind: Binding<'d, T>,
+        info: &Info<T>,
+    ) -> Result<Self, OpenError> {
+        if !info.same_domain(cq.domain().info()) {
+            return Err(OpenError::OtherDomain);
+        }
+        MsgEndpoint::open(cq, through, bind, info, &mut None)
+    }
+
     /// Asks for a connection to a passive endpoint. `data` goes along, for the peer's
     /// [`ConnectionRequest::data`](super::eq::ConnectionRequest::data).
     ///
@@ -247,6 +263,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
     /// Opens an endpoint for a request to the fabric of the queue's domain.
     pub(crate) fn for_request(
         cq: &'q Cq<'d, T, B>,
+        through: Option<&'q SharedRx<'_, 'd, T, B>>,
         bind: Binding<'d, T>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
@@ -254,7 +271,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
         if !info.requests(cq.domain().info()) {
             return Err(OpenError::OtherDomain);
         }
-        MsgEndpoint::open(cq, bind, info, request)
+        MsgEndpoint::open(cq, through, bind, info, request)
     }
 
     /// Accepts the request. `data` goes along, for the peer's

@@ -16,7 +16,7 @@ mod tagged;
 use core::fmt;
 
 pub(crate) use self::post::Limits;
-pub(crate) use self::record::{Bound, Record};
+pub(crate) use self::record::{Bound, Receives, Record};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::OpenError;
@@ -39,6 +39,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
     pub(crate) fn open(
         cq: &'q Cq<'d, T, B>,
         info: &Info<T>,
+        receives: Receives,
         users: Bound<'d>,
         open: impl FnOnce(&T::Cq, &T::Cq) -> Result<T::Endpoint, EndpointError>,
     ) -> Result<Self, OpenError> {
@@ -53,8 +54,8 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
         match open(tx, rx) {
             Ok(raw) => {
                 // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to what has these users.
-                unsafe { record.open(raw, users) };
-                Ok(Port { cq, record, index, limits: Limits::of(info, domain) })
+                unsafe { record.open(raw, receives, users) };
+                Ok(Port { cq, record, index, limits: Limits::of(info, domain, receives) })
             }
             Err(error) => {
                 if error.left_open {
@@ -68,6 +69,11 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
                 Err(error.errno.into())
             }
         }
+    }
+
+    /// Its place in the queue.
+    pub(crate) const fn index(&self) -> u16 {
+        self.index
     }
 
     pub(crate) fn cq(&self) -> &'q Cq<'d, T, B> {
@@ -100,7 +106,7 @@ impl<T: Transport, B: Buffer> Drop for Port<'_, '_, T, B> {
         let (ops, domain) = (self.cq.ops(), self.cq.domain());
         let close = || {
             // SAFETY: the record belongs to this endpoint, which is used no more.
-            unsafe { self.record.close(domain, self.cq.in_flight_on(self.index)) }
+            unsafe { self.cq.close_endpoint(self.index, self.record) }
         };
         let mut closed = close();
         if let Ok(Closing::Retired) = closed {

@@ -1,6 +1,6 @@
 //! What every post goes through: it is checked, and its buffer moves into the op table.
 
-use super::Port;
+use super::{Port, Receives};
 use crate::buffer::{Buffer, Lent};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
@@ -42,11 +42,12 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// Of an endpoint that is opened from this info of a domain.
-    pub(super) fn of<T: Transport>(info: &Info<T>, domain: &Domain<T>) -> Self {
+    pub(super) fn of<T: Transport>(info: &Info<T>, domain: &Domain<T>, receives: Receives) -> Self {
         let attributes = info.attributes();
+        let elsewhere = if let Receives::Through(_) = receives { Caps::RECV } else { Caps::empty() };
         Limits {
             conduct: T::conduct(info.raw()),
-            caps: attributes.caps.with_modifiers(),
+            caps: attributes.caps.with_modifiers().difference(elsewhere),
             inject_size: attributes.tx.inject_size,
             max_msg_size: attributes.endpoint.max_msg_size,
             cq_data_size: attributes.domain.cq_data_size,

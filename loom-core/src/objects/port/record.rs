@@ -25,6 +25,18 @@ pub(crate) struct Record<'d, T: Transport> {
     users: RefCell<Bound<'d>>,
     /// Bytes of the longest message that was truncated.
     truncated: Cell<usize>,
+    receives: Cell<Receives>,
+}
+
+/// Where an endpoint's receives are posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receives {
+    /// On itself.
+    Itself,
+    /// On itself, for others, too: it is a shared receive context.
+    ForOthers,
+    /// On the shared receive context at this place of the queue, which is not closed before the endpoint is.
+    Through(u16),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +58,7 @@ impl<'d, T: Transport> Record<'d, T> {
             raw: UnsafeCell::new(MaybeUninit::uninit()),
             users: RefCell::new(Vec::new()),
             truncated: Cell::new(0),
+            receives: Cell::new(Receives::Itself),
         }
     }
 
@@ -59,17 +72,31 @@ impl<'d, T: Transport> Record<'d, T> {
     /// # Safety
     /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to what `users`
     /// belong to, and counted there.
-    pub(super) unsafe fn open(&self, raw: T::Endpoint, users: Bound<'d>) {
+    pub(super) unsafe fn open(&self, raw: T::Endpoint, receives: Receives, users: Bound<'d>) {
         // SAFETY: the caller's promise.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
         self.users.replace(users);
         self.truncated.set(0);
+        self.receives.set(receives);
         self.state.set(RecordState::Open);
     }
 
     /// Keeps in mind that an endpoint was opened by half and cannot be closed: the queue finds out when it is dropped.
     pub(super) fn fail(&self, errno: Errno) {
+        self.receives.set(Receives::Itself);
         self.state.set(RecordState::Failed(errno));
+    }
+
+    /// Where the endpoint that is open here receives.
+    pub(crate) fn receives(&self) -> Option<Receives> {
+        (!self.is_closed()).then(|| self.receives.get())
+    }
+
+    /// Leaves the endpoint to its queue.
+    pub(crate) fn retire(&self) {
+        if self.state.get() == RecordState::Open {
+            self.state.set(RecordState::Retired);
+        }
     }
 
     /// The raw handle.
