@@ -87,7 +87,7 @@ fn refused_addresses_keep_no_others_out<T: Transport>(info: &Info<T>) {
             _ => foreign(),
         };
         // More than are inserted in one go; each good address many times, and some of them behind nonsense.
-        let is_good = |at: usize| at % 3 != 0;
+        let is_good = |at: usize| !at.is_multiple_of(3);
         let all: Vec<_> = (0..71).map(|at| if is_good(at) { good[at % 5 % 3].clone() } else { nonsense(at) }).collect();
         let told = insert(pair.av, &all);
         for (at, peer) in told.iter().enumerate() {
