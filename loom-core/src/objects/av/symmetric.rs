@@ -23,8 +23,10 @@ impl Range {
             AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => true,
             _ => return Err(Errno::ENOSYS),
         };
+        // Nodes without services are none: they are not gone through.
+        let nodes = if services == 0 { 0 } else { nodes };
         let range = Range { first, nodes, services };
-        let whole = nodes == 0 || services == 0 || range.at(nodes - 1, services - 1).is_some();
+        let whole = nodes == 0 || range.at(nodes - 1, services - 1).is_some();
         (fits && first.port() != 0 && whole).then_some(range).ok_or(Errno::EINVAL)
     }
 
