@@ -23,6 +23,8 @@ enum Step<'a> {
     InsertText { text: &'a str, zero: bool },
     /// The `nth` handle ever given out, counted from the newest.
     Remove { nth: u8 },
+    /// Several addresses at once: places that there are and others, with a generation, and now and then not an address.
+    InsertAll(Vec<(u8, u8)>),
 }
 
 const PLACES: u16 = 4;
@@ -112,6 +114,19 @@ impl Oracle {
                 self.insert(av, &string(&format!("soft://{network}/{index}.{generation}"), *zero));
             }
             Step::InsertText { text, zero } => self.insert(av, &string(text, *zero)),
+            Step::InsertAll(places) => {
+                let address = |&(index, generation): &(u8, u8)| {
+                    string(&format!("soft://{}/{}.{generation}", self.identity, index % 6), index % 2 == 0)
+                };
+                let addresses: Vec<_> = places.iter().map(address).collect();
+                let mut told = Vec::new();
+                let inserted = av.insert_all(&addresses, |peer| told.push(peer));
+                assert_eq!(told.len(), addresses.len());
+                assert_eq!(told.iter().flatten().count(), inserted);
+                for (address, told) in addresses.iter().zip(told) {
+                    self.inserted(address, told);
+                }
+            }
             Step::Remove { nth } => {
                 let Some(at) = self.given.len().checked_sub(1 + usize::from(*nth)) else { return };
                 let peer = self.given[at];
@@ -144,7 +159,11 @@ impl Oracle {
     }
 
     fn insert(&mut self, av: &Av<'_, Soft<'_>>, address: &EndpointAddr) {
-        let inserted = av.insert(address);
+        self.inserted(address, av.insert(address));
+    }
+
+    /// What comes of inserting an address, whatever was inserted with it.
+    fn inserted(&mut self, address: &EndpointAddr, inserted: Result<Peer, InsertError>) {
         let Some((index, generation)) = self.meaning(address) else {
             assert_eq!(inserted, Err(InsertError::Errno(Errno::EINVAL)));
             return;

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::{c_int, c_void};
+use core::net::SocketAddr;
 use core::ptr::{self, NonNull};
 
 use loom_core::buffer::Lent;
@@ -17,6 +18,9 @@ use super::neighbours::Group;
 use super::quirks::{self, Connections};
 use super::sys;
 use super::text::CText;
+
+/// The family of `FI_SOCKADDR_IB`: `bits/socket.h`.
+const AF_IB: u16 = 27;
 
 /// A fabric, raw.
 #[doc(alias = "fid_fabric")]
@@ -100,6 +104,14 @@ impl<L> Av<L> {
     #[inline]
     pub(super) const fn fid(&self) -> NonNull<sys::fid> {
         self.fid.fid()
+    }
+
+    pub(super) const fn raw(&self) -> NonNull<sys::fid_av> {
+        self.fid.raw()
+    }
+
+    pub(super) const fn addr_format(&self) -> AddressFormat {
+        self.addr_format
     }
 }
 
@@ -290,7 +302,9 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
 /// Whether an address may be handed to an object that reads this format.
 ///
 /// What says less than the other is taken: formats that are unspecified, and `FI_SOCKADDR` and `FI_SOCKADDR_IP`, whose
-/// first bytes tell which socket address follows.
+/// first bytes tell which socket address follows. Those have to be of a family that both formats have: address vectors find
+/// each address by its order among the others, and those of an unknown family have none. After one, `ofi_rxm` finds no
+/// other any more, and `ofi_rxd` takes every other for its first.
 pub(super) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     const ANY_SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP];
     const SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];
@@ -299,7 +313,17 @@ pub(super) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     let fits = given == format
         || [given, format].contains(&AddressFormat::UNSPEC)
         || (is_socket(given) && is_socket(format) && !(SOCKET.contains(&given) && SOCKET.contains(&format)));
-    fits && !address.bytes().is_empty()
+    fits && [given, format].into_iter().all(|format| is_whole(format, address.bytes()))
+}
+
+/// Whether these are the bytes of such an address, as far as the format says what they have to be.
+fn is_whole(format: AddressFormat, bytes: &[u8]) -> bool {
+    let is_ip = || EndpointAddr::new(format, bytes).is_ok_and(|address| SocketAddr::try_from(&address).is_ok());
+    match format {
+        AddressFormat::SOCKADDR_IN | AddressFormat::SOCKADDR_IN6 | AddressFormat::SOCKADDR_IP => is_ip(),
+        AddressFormat::SOCKADDR => is_ip() || bytes.starts_with(&AF_IB.to_ne_bytes()),
+        _ => !bytes.is_empty(),
+    }
 }
 
 pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
@@ -368,17 +392,35 @@ mod tests {
 
     #[test]
     fn addresses_of_another_kind_are_refused() {
-        let of = |format, len| EndpointAddr::new(format, &[1; 32][..len]).unwrap();
-        let (any, v4, text) = (AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IN, AddressFormat::ADDR_STR);
-        assert!(takes(v4, &of(v4, 16)));
-        assert!(takes(any, &of(v4, 16)));
-        assert!(takes(v4, &of(any, 16)));
-        assert!(takes(AddressFormat::UNSPEC, &of(text, 16)));
-        assert!(takes(any, &of(AddressFormat::SOCKADDR_IP, 16)));
-        assert!(!takes(text, &of(v4, 16)));
-        assert!(!takes(AddressFormat::SOCKADDR_IN6, &of(v4, 16)));
-        assert!(!takes(v4, &of(text, 16)));
-        assert!(!takes(v4, &of(v4, 0)));
+        let (any, ip, text) = (AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP, AddressFormat::ADDR_STR);
+        let (v4, v6) = (AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6);
+        let of = |format, socket: &str| {
+            let address = EndpointAddr::from(socket.parse::<SocketAddr>().unwrap());
+            EndpointAddr::new(format, address.bytes()).unwrap()
+        };
+        let (four, six) = ("127.0.0.1:7", "[::1]:7");
+        assert!(takes(v4, &of(v4, four)));
+        assert!(takes(any, &of(v4, four)));
+        assert!(takes(v4, &of(any, four)));
+        assert!(takes(any, &of(ip, six)));
+        assert!(takes(AddressFormat::UNSPEC, &of(v4, four)));
+        assert!(takes(v4, &of(AddressFormat::UNSPEC, four)));
+        assert!(takes(AddressFormat::UNSPEC, &EndpointAddr::new(text, b"fi_shm://1\0").unwrap()));
+        assert!(!takes(text, &of(v4, four)));
+        assert!(!takes(text, &EndpointAddr::new(text, b"").unwrap()));
+        assert!(!takes(v6, &of(v4, four)));
+        assert!(!takes(v4, &EndpointAddr::new(text, b"fi_shm://1\0").unwrap()));
+        // Whose bytes are something else than their format.
+        assert!(!takes(v4, &of(v4, six)));
+        assert!(!takes(v6, &of(v6, four)));
+        assert!(!takes(v4, &of(any, six)));
+        assert!(!takes(v6, &of(AddressFormat::UNSPEC, four)));
+        assert!(!takes(v4, &EndpointAddr::new(v4, &of(v4, four).bytes()[..15]).unwrap()));
+        let infiniband = |format| EndpointAddr::new(format, &[27, 0, 1, 1]).unwrap();
+        assert!(takes(any, &infiniband(any)));
+        assert!(!takes(any, &infiniband(ip)));
+        assert!(!takes(v4, &infiniband(v4)));
+        assert!(!takes(any, &EndpointAddr::new(any, &[99; 16]).unwrap()));
     }
 
     #[test]

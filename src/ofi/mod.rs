@@ -91,6 +91,7 @@
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
 //! | `transport`, `connected` | the implementations of the traits, which name all of the above |
 
+mod batch;
 mod call;
 mod connected;
 mod connection;

@@ -17,6 +17,7 @@ use loom_core::vocabulary::{
     Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
 };
 
+use super::batch;
 use super::control::{self, Av, Domain, Fabric, Mr};
 use super::counter::{self, Counter};
 use super::endpoint::{self, Endpoint};
@@ -136,6 +137,11 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     unsafe fn av_insert(av: &Av<L>, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
         // SAFETY: the contract of callers.
         unsafe { control::av_insert(av, address) }
+    }
+
+    unsafe fn av_insert_all(av: &Av<L>, addresses: &[EndpointAddr], results: &mut [Result<FabricAddr, Errno>]) {
+        // SAFETY: the contract of callers.
+        unsafe { batch::av_insert_all(av, addresses, results) };
     }
 
     unsafe fn av_insert_service(av: &Av<L>, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {

@@ -5,6 +5,7 @@
 //! A capability that a transport does not grant is printed, and the cases that need it check instead that asking for it
 //! is refused.
 
+mod addresses;
 mod counters;
 mod lifecycle;
 mod matrix;
@@ -50,6 +51,7 @@ fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         waiting::cases(),
         sleeping::cases(),
         lifecycle::cases(),
+        addresses::cases(),
     ]
     .concat()
 }

@@ -61,6 +61,12 @@ impl<'s> PeerTable<'s> {
         PeerTable { entries }
     }
 
+    /// How many peers there is room for.
+    #[must_use]
+    pub const fn places(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The fabric address of a peer, unless it was removed.
     #[inline]
     #[must_use]

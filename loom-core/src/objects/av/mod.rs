@@ -2,12 +2,16 @@
 
 #![allow(unsafe_code, reason = "opens and closes raw handles; a table in memory of the allocator")]
 
+mod insert;
+mod symmetric;
+
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 
 use allocator_api2::alloc::Allocator;
 
+pub use self::insert::InsertError;
 use crate::engine::peer_table::{Entry, Peer, PeerTable};
 use crate::error::OpenError;
 use crate::objects::domain::Domain;
@@ -15,26 +19,6 @@ use crate::objects::users::Users;
 use crate::storage::{Block, array};
 use crate::transport::Transport;
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
-
-/// Why an address was not inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InsertError {
-    /// The vector has no place left.
-    Full,
-    /// The provider refused the address.
-    Errno(Errno),
-}
-
-impl fmt::Display for InsertError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            InsertError::Full => f.write_str("the address vector has no place left"),
-            InsertError::Errno(errno) => write!(f, "the provider refused the address: {errno}"),
-        }
-    }
-}
-
-impl core::error::Error for InsertError {}
 
 /// Peers' addresses, as endpoints see them.
 ///
@@ -99,41 +83,6 @@ impl<'d, T: Transport> Av<'d, T> {
         capacity: usize,
     ) -> Result<AvOwner<'d, T, allocator_api2::alloc::Global>, OpenError> {
         Self::open_in(domain, capacity, allocator_api2::alloc::Global)
-    }
-
-    /// Puts a peer's address into the vector. The same address again is the same peer (over `sockets` it is another).
-    ///
-    /// # Errors
-    /// - [`InsertError::Full`] if no place is left
-    /// - [`InsertError::Errno`] if the provider refuses: a foreign format, or an address that means nothing to it
-    #[doc(alias = "fi_av_insert")]
-    pub fn insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
-        let _changing = self.changing.lock();
-        // SAFETY: the vector is open.
-        let addr = unsafe { T::av_insert(&self.raw, address) }.map_err(InsertError::Errno)?;
-        self.keep(addr)
-    }
-
-    /// Puts a peer into the vector by the name of its node and service, as `10.0.0.1` and `7471`, or by the text of its
-    /// address alone. Names are looked up by the provider, which may take its time.
-    ///
-    /// # Errors
-    /// As [`insert`](Self::insert); `ENOSYS` if the provider takes addresses only.
-    #[doc(alias = "fi_av_insertsvc")]
-    pub fn insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
-        let _changing = self.changing.lock();
-        // SAFETY: the vector is open.
-        let addr = unsafe { T::av_insert_service(&self.raw, node, service) }.map_err(InsertError::Errno)?;
-        self.keep(addr)
-    }
-
-    /// Makes a peer of an address that was just inserted, while nobody else changes the vector.
-    fn keep(&self, addr: FabricAddr) -> Result<Peer, InsertError> {
-        self.table.insert(addr).map_err(|_| {
-            // SAFETY: as above; no peer was made of the address, so nothing can have been posted to it.
-            let _ = unsafe { T::av_remove(&self.raw, addr) };
-            InsertError::Full
-        })
     }
 
     /// Takes a peer out of the vector: from now on posts to it are refused. Returns whether it was there.

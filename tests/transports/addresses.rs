@@ -1,0 +1,212 @@
+//! Address vectors: many peers at once, by range, and addresses that are none.
+
+use std::net::SocketAddr;
+
+use loom_core::engine::peer_table::Peer;
+use loom_core::objects::av::{Av, InsertError};
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::info::Info;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
+
+use crate::Case;
+use crate::pair::{Bytes, Pair, on_pair, pattern, room};
+
+pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+    vec![
+        ("many_peers_may_be_inserted_at_once", many_peers_may_be_inserted_at_once),
+        ("refused_addresses_keep_no_others_out", refused_addresses_keep_no_others_out),
+        ("address_vector_is_filled_to_its_last_place", address_vector_is_filled_to_its_last_place),
+        ("program_may_use_the_vector_while_it_is_told_of_peers", program_may_use_the_vector_while_it_is_told),
+        ("peers_may_be_inserted_by_their_range", peers_may_be_inserted_by_their_range),
+        ("address_that_is_not_what_it_says_is_refused", address_that_is_not_what_it_says_is_refused),
+    ]
+}
+
+type Ends<'q, 'd, T> = Vec<Endpoint<'q, 'd, T, Bytes>>;
+
+/// Opens some endpoints more on the queue of a pair.
+fn more<'q, 'd, T: Transport>(pair: &Pair<'q, 'd, T>, count: usize) -> Ends<'q, 'd, T> {
+    (0..count).map(|_| pair.cq.endpoint(pair.av).enable().expect("another endpoint")).collect()
+}
+
+fn addresses<T: Transport>(endpoints: &[Endpoint<'_, '_, T, Bytes>]) -> Vec<EndpointAddr> {
+    endpoints.iter().map(|endpoint| endpoint.address().expect("its address")).collect()
+}
+
+fn insert<T: Transport>(av: &Av<'_, T>, addresses: &[EndpointAddr]) -> Vec<Result<Peer, InsertError>> {
+    let mut told = Vec::new();
+    let inserted = av.insert_all(addresses, |peer| told.push(peer));
+    assert_eq!((told.len(), told.iter().flatten().count()), (addresses.len(), inserted));
+    told
+}
+
+/// Sends a message to a peer, and sees it arrive.
+fn reach<T: Transport>(pair: &Pair<'_, '_, T>, peer: Peer, endpoint: &Endpoint<'_, '_, T, Bytes>, seed: usize) {
+    let received = pair.post(room(16), |buf| endpoint.recv(Source::Any, buf));
+    let sent = pair.post(pattern(16, seed), |buf| pair.a.send(peer, buf));
+    assert_eq!(pair.finish(received).0, pattern(16, seed));
+    pair.finish(sent);
+}
+
+/// An address of a format that nobody has.
+fn foreign() -> EndpointAddr {
+    EndpointAddr::new(AddressFormat::from_raw(4242), &[1, 2, 3, 4]).expect("short")
+}
+
+fn many_peers_may_be_inserted_at_once<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        assert_eq!(insert(pair.av, &[]), []);
+        let ends = more(pair, 4);
+        let peers = insert(pair.av, &addresses(&ends));
+        for (seed, (peer, endpoint)) in peers.iter().zip(&ends).enumerate() {
+            reach(pair, peer.expect("inserted"), endpoint, seed);
+        }
+        assert_eq!(pair.av.peers().count(), 2 + 4);
+        // Those that were there before are the same peers, as with insertions of one.
+        if info.provider() != "sockets" {
+            let known = [pair.b.address().expect("address"), pair.a.address().expect("address")];
+            assert_eq!(insert(pair.av, &known), [Ok(pair.to_b), Ok(pair.to_a)]);
+            assert_eq!(insert(pair.av, &addresses(&ends)), peers);
+        }
+    });
+}
+
+fn refused_addresses_keep_no_others_out<T: Transport>(info: &Info<T>) {
+    with_places(info, 64, |pair| {
+        let ends = more(pair, 3);
+        let good = addresses(&ends);
+        let nonsense = |at: usize| match (at % 2, SocketAddr::try_from(&good[0])) {
+            // Of the right form, and nowhere.
+            (0, Ok(mut socket)) => {
+                socket.set_port(0);
+                socket.into()
+            }
+            _ => foreign(),
+        };
+        // More than are inserted in one go; each good address many times, and some of them behind nonsense.
+        let is_good = |at: usize| !at.is_multiple_of(3);
+        let all: Vec<_> = (0..71).map(|at| if is_good(at) { good[at % 5 % 3].clone() } else { nonsense(at) }).collect();
+        let told = insert(pair.av, &all);
+        for (at, peer) in told.iter().enumerate() {
+            let errno = matches!(peer, Err(InsertError::Errno(_)));
+            assert!(if is_good(at) { peer.is_ok() } else { errno }, "address {at}: {peer:?}");
+        }
+        let places: Vec<_> = (0..all.len()).filter(|at| is_good(*at)).collect();
+        for at in [&places[..6], &places[places.len() - 6..]].concat() {
+            reach(pair, told[at].expect("good"), &ends[at % 5 % 3], at);
+        }
+        if info.provider() != "sockets" {
+            assert_eq!(pair.av.peers().count(), 2 + 3, "the same address is the same peer");
+        }
+        pair.warm_up();
+    });
+}
+
+/// Opens a pair with a vector of so many places.
+fn with_places<T: Transport>(info: &Info<T>, places: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, places).expect("address vector");
+    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    test(&Pair::open(&cq, &av));
+}
+
+fn address_vector_is_filled_to_its_last_place<T: Transport>(info: &Info<T>) {
+    with_places(info, 4, |pair| {
+        let ends = more(pair, 4);
+        let good = addresses(&ends);
+        let [c, d, e, f] = [0, 1, 2, 3].map(|at| good[at].clone());
+        let told = insert(pair.av, &[c, foreign(), d, e.clone(), e, f]);
+        let is_full = |peer: &Result<Peer, InsertError>| *peer == Err(InsertError::Full);
+        if info.provider() == "soft" {
+            assert!(!told.iter().any(is_full));
+            return crate::matrix::partly("it has a place for each endpoint that there can be");
+        }
+        assert_eq!(told.iter().map(is_full).collect::<Vec<_>>(), [false, false, false, true, true, true]);
+        assert_eq!(pair.av.peers().count(), 4);
+        // Again and again: what has no place is not kept.
+        for _ in 0..20 {
+            assert!(insert(pair.av, &good[2..]).iter().all(is_full));
+        }
+        reach(pair, told[0].expect("c"), &ends[0], 1);
+        reach(pair, told[2].expect("d"), &ends[1], 2);
+        pair.warm_up();
+    });
+}
+
+fn program_may_use_the_vector_while_it_is_told<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let ends = more(pair, 2);
+        let good = addresses(&ends);
+        let mut there = Vec::new();
+        let inserted = pair.av.insert_all(&good, |peer| {
+            let peer = peer.expect("inserted");
+            there.push(peer);
+            assert!(pair.av.address(peer).is_some());
+            assert!(pair.av.insert(&foreign()).is_err());
+            if there.len() == 1 {
+                assert!(pair.av.remove(peer));
+            }
+        });
+        assert_eq!((inserted, there.len()), (2, 2));
+        assert!(pair.av.address(there[0]).is_none());
+        reach(pair, there[1], &ends[1], 5);
+    });
+}
+
+fn peers_may_be_inserted_by_their_range<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let ends = more(pair, 2);
+        for (seed, endpoint) in ends.iter().enumerate() {
+            let address = endpoint.address().expect("its address");
+            let Ok(socket) = SocketAddr::try_from(&address) else {
+                let refused = pair.av.insert_symmetric(([127, 0, 0, 1], 7000).into(), 1, 1, |_| unreachable!());
+                assert_eq!(refused, Err(InsertError::Errno(Errno::ENOSYS)));
+                return crate::matrix::not_granted();
+            };
+            let mut peers = Vec::new();
+            assert_eq!(pair.av.insert_symmetric(socket, 1, 1, |peer| peers.push(peer)), Ok(1));
+            reach(pair, peers[0].expect("inserted"), endpoint, seed);
+            for (nodes, services) in [(0, 7), (7, 0)] {
+                assert_eq!(pair.av.insert_symmetric(socket, nodes, services, |_| unreachable!()), Ok(0));
+            }
+            for (nodes, services) in [(1, 9), (9, 1), (3, 3), (u32::MAX / 2, 1)] {
+                let full = pair.av.insert_symmetric(socket, nodes, services, |_| unreachable!());
+                assert_eq!(full, Err(InsertError::Full), "{nodes} nodes with {services} services");
+            }
+            for (nodes, services) in [(u32::MAX, 1), (1, u16::MAX)] {
+                let beyond = pair.av.insert_symmetric(socket, nodes, services, |_| unreachable!());
+                assert_eq!(beyond, Err(InsertError::Errno(Errno::EINVAL)), "{nodes} nodes with {services} services");
+            }
+        }
+        pair.warm_up();
+    });
+}
+
+fn address_that_is_not_what_it_says_is_refused<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let ends = more(pair, 3);
+        let good = addresses(&ends);
+        // Providers that compare addresses by family took these for any other, and the next ones for these.
+        let format = good[0].format();
+        let of = |bytes: &[u8]| EndpointAddr::new(format, bytes).expect("short");
+        let mut bad = vec![of(b"")];
+        if SocketAddr::try_from(&good[0]).is_ok() {
+            let bytes = good[0].bytes();
+            let mut strange = bytes.to_vec();
+            strange[..2].copy_from_slice(&99u16.to_ne_bytes());
+            bad.extend([of(&strange), of(&bytes[..8]), of(&[bytes, bytes].concat()), of(&[0; 28])]);
+        }
+        let errno = Err(InsertError::Errno(Errno::EINVAL));
+        for (bad, (endpoint, seed)) in bad.iter().zip(ends.iter().zip(0..).cycle()) {
+            assert_eq!(pair.av.insert(bad), errno, "{bad}");
+            let address = endpoint.address().expect("its address");
+            let told = insert(pair.av, &[bad.clone(), address.clone(), bad.clone()]);
+            assert_eq!([told[0], told[2]], [errno; 2], "{bad}");
+            reach(pair, told[1].expect("good"), endpoint, seed);
+        }
+        pair.warm_up();
+    });
+}
