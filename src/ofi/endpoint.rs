@@ -17,7 +17,7 @@ use super::info::RawInfo;
 use super::level::Handle;
 use super::option::endpoint_set_option;
 use super::queue::Cq;
-use super::quirks::{Closable, names_by_process, takes_options_early};
+use super::quirks::{Closable, names_by_process, shares_receives, takes_options_early};
 use super::sys;
 
 /// An endpoint, raw.
@@ -29,8 +29,6 @@ pub struct Endpoint<L> {
     closable: Closable,
     /// Whether its connection can be shut down before it is closed.
     shuts_down: bool,
-    /// Whether operations can be cancelled, and say so.
-    cancels: bool,
 }
 
 impl<L> Endpoint<L> {
@@ -123,7 +121,8 @@ pub(super) unsafe fn open_shared_rx<L>(
     queue: &Cq<L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
-    let Some(open) = entry!(raw_domain, ops => srx_ctx) else { return Err(Errno::ENOSYS.into()) };
+    let entry = entry!(raw_domain, ops => srx_ctx).filter(|_| shares_receives(info));
+    let Some(open) = entry else { return Err(Errno::ENOSYS.into()) };
     let attributes = info.fields().rx_attr;
     if attributes.is_null() {
         return Err(Errno::EINVAL.into());
@@ -132,13 +131,19 @@ pub(super) unsafe fn open_shared_rx<L>(
     // SAFETY: the domain is open (contract of callers); the attributes belong to the info and are read only; `raw` is where
     // the context goes.
     let code = unsafe { open(raw_domain.as_ptr(), attributes, &raw mut raw, ptr::null_mut()) };
-    let fid = Handle::new(opened(code, raw)?);
-    // By the man page it needs no queue. `tcp` and `net` take one, where they report what was cancelled, and crash without;
-    // `sockets` takes none, and reports nothing.
+    let context = Endpoint {
+        fid: Handle::new(opened(code, raw)?),
+        addr_format: domain.addr_format(),
+        closable: Closable::Always,
+        shuts_down: false,
+    };
+    // The man page does not ask for a queue. But that is where `tcp` and `net` report what was cancelled, and they crash
+    // without.
     // SAFETY: just opened; the queue is open (contract of callers).
-    let cancels = unsafe { bind(fid.fid(), queue.fid(), u64::from(sys::FI_RECV)) }.is_ok();
-    let addr_format = domain.addr_format();
-    Ok(Endpoint { fid, addr_format, closable: Closable::Always, shuts_down: false, cancels })
+    match unsafe { bind(context.fid.fid(), queue.fid(), u64::from(sys::FI_RECV)) } {
+        Ok(()) => Ok(context),
+        Err(errno) => Err(undone(&context, errno)),
+    }
 }
 
 /// Opens an endpoint, calls `opened_it`, binds the endpoint and enables it.
@@ -158,7 +163,6 @@ unsafe fn open_bound<L>(
         addr_format: domain.addr_format(),
         closable: Closable::rule(info, domain.group()),
         shuts_down: domain.connections().shuts_down,
-        cancels: true,
     };
     opened_it();
     // SAFETY: just opened; the others are open (contract of callers).
@@ -231,7 +235,7 @@ pub(super) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, 
 
 pub(super) unsafe fn cancel<L>(endpoint: &Endpoint<L>, context: Context) -> Result<(), Errno> {
     let raw = endpoint.raw();
-    let Some(cancel) = entry!(raw, ops => cancel).filter(|_| endpoint.cancels) else { return Err(Errno::ENOSYS) };
+    let Some(cancel) = entry!(raw, ops => cancel) else { return Err(Errno::ENOSYS) };
     let fid = endpoint.fid.fid().as_ptr();
     // SAFETY: the endpoint is open (contract of callers). The context is compared with those of posted operations, and
     // is followed only where the provider asks for contexts, which are then valid until their event.

@@ -6,7 +6,7 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::Name;
-use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, MsgOrder};
+use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, MsgOrder};
 
 use super::query::{headers_version, library_version};
 use super::{decode, quirks, sys, text};
@@ -69,7 +69,8 @@ impl RawInfo {
     }
 
     /// A copy for opening an endpoint, that is not to be kept: it refers to the request which the endpoint accepts, if there
-    /// is one, and says whether it receives through a shared context. `None` without memory.
+    /// is one, and says whether it receives through a shared context, whatever this info says of that: `tcp` and `net` crash
+    /// where that is not so. `None` without memory.
     pub(super) fn for_endpoint(&self, request: Option<NonNull<sys::fid>>, shared_rx: bool) -> Option<Self> {
         /// `FI_SHARED_CONTEXT`
         const SHARED: usize = usize::MAX;
@@ -80,10 +81,12 @@ impl RawInfo {
             fields.handle = request.as_ptr();
         }
         // SAFETY: null, or owned by the info.
-        if let Some(endpoint) = unsafe { fields.ep_attr.as_mut() }
-            && shared_rx
-        {
-            endpoint.rx_ctx_cnt = SHARED;
+        if let Some(endpoint) = unsafe { fields.ep_attr.as_mut() } {
+            match (shared_rx, endpoint.rx_ctx_cnt) {
+                (true, _) => endpoint.rx_ctx_cnt = SHARED,
+                (false, SHARED) => endpoint.rx_ctx_cnt = 1,
+                (false, _) => {}
+            }
         }
         Some(copy)
     }
@@ -108,6 +111,21 @@ impl RawInfo {
         // SAFETY: null, or owned by the info.
         if let Some(tx) = unsafe { fields.tx_attr.as_mut() } {
             tx.msg_order |= order.bits();
+        }
+    }
+
+    /// Takes something back that the info grants.
+    pub(super) fn withdraw(&mut self, caps: Caps) {
+        // SAFETY: owned, and borrowed exclusively.
+        let fields = unsafe { self.raw.as_mut() };
+        fields.caps &= !caps.bits();
+        // SAFETY: null, or owned by the info.
+        if let Some(tx) = unsafe { fields.tx_attr.as_mut() } {
+            tx.caps &= !caps.bits();
+        }
+        // SAFETY: null, or owned by the info.
+        if let Some(rx) = unsafe { fields.rx_attr.as_mut() } {
+            rx.caps &= !caps.bits();
         }
     }
 

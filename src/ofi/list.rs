@@ -112,7 +112,7 @@ impl<L: Level> Iterator for InfoList<L> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut info = self.raw.pop()?;
-        quirks::have_keys_checked(&mut info);
+        quirks::correct(&mut info);
         Some(Info::from_raw(info))
     }
 

@@ -3,8 +3,9 @@
 use core::ptr::NonNull;
 
 use loom_core::transport::{Claims, Closing, Conduct, InFlight, Name};
-use loom_core::vocabulary::{Caps, Errno, MsgOrder, Threading, WaitObj};
+use loom_core::vocabulary::{Caps, EndpointType, Errno, MsgOrder, Threading, WaitObj};
 
+use super::decode;
 use super::info::RawInfo;
 use super::neighbours::Group;
 use super::query::library_version;
@@ -16,9 +17,9 @@ pub(super) fn shares_memory(info: &RawInfo) -> bool {
 }
 
 /// Whether endpoints are called by the number of their process and their own: names that another process may have left, which
-/// had the number and was killed.
+/// had the number and was killed. Libfabric 2 finds that out by itself.
 pub(super) fn names_by_process(info: &RawInfo) -> bool {
-    shares_memory(info)
+    library_version().major < 2 && layers(info).any(|layer| layer == "shm")
 }
 
 /// The providers that an info is made of: `tcp;ofi_rxm` is two.
@@ -27,9 +28,35 @@ fn layers(info: &RawInfo) -> impl Iterator<Item = &str> {
 }
 
 /// What an info grants and its endpoints do not have: `ofi_rxd` names the first peer of its address vector as the source of
-/// everything.
+/// everything. Connected endpoints of `net` and `tcp` have tagged messages with shared receive contexts only, and follow a null
+/// pointer when one arrives that nobody waits for (not those of `tcp` in libfabric 1).
 pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
-    if layers(info).any(|layer| layer == "ofi_rxd") { Caps::SOURCE } else { Caps::empty() }
+    if layers(info).any(|layer| layer == "ofi_rxd") {
+        Caps::SOURCE
+    } else if has_untrue_tags(info) {
+        Caps::TAGGED
+    } else {
+        Caps::empty()
+    }
+}
+
+fn has_untrue_tags(info: &RawInfo) -> bool {
+    let connected = decode::attributes(info).endpoint.kind == EndpointType::MSG;
+    connected && (layers(info).eq(["net"]) || layers(info).eq(["tcp"]))
+}
+
+/// Changes what an info says, so that its endpoints do not have what they cannot have.
+pub(super) fn correct(info: &mut RawInfo) {
+    have_keys_checked(info);
+    if has_untrue_tags(info) {
+        info.withdraw(Caps::TAGGED);
+    }
+}
+
+/// Whether connections can share their receives. Those of `sockets` go on with what was freed, when an endpoint is closed in the
+/// middle of a message.
+pub(super) fn shares_receives(info: &RawInfo) -> bool {
+    !layers(info).any(|layer| layer == "sockets")
 }
 
 /// Sees to it that the peer's side checks keys and bounds of RMA operations.
@@ -38,7 +65,7 @@ pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
 /// cross-memory attach): with any key, to any address, and to a region that is closed already. With an order it goes
 /// through the peer's queue, where the region is looked up. (`sm2` has no RMA, and no domain for an info that asks for an
 /// order of it.)
-pub(super) fn have_keys_checked(info: &mut RawInfo) {
+fn have_keys_checked(info: &mut RawInfo) {
     if layers(info).any(|layer| layer == "shm") {
         info.ask_for_order(MsgOrder::WAW);
     }

@@ -91,14 +91,19 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         Ok(open)
     }
 
+    /// Whether an endpoint is open that receives through the shared receive context at this place of the queue.
+    pub(crate) fn is_received_through(&self, index: u16) -> bool {
+        let through_this = Some(Receives::Through(index));
+        self.records().iter().any(|other| other.receives() == through_this)
+    }
+
     /// Closes the endpoint at a place of the queue. A shared receive context that an open endpoint receives through is
     /// retired.
     ///
     /// # Safety
     /// Nobody uses the endpoint after this.
     pub(crate) unsafe fn close_endpoint(&self, index: u16, record: &Record<'_, T>) -> Result<Closing, Errno> {
-        let through_this = Some(Receives::Through(index));
-        if self.records().iter().any(|other| other.receives() == through_this) {
+        if self.is_received_through(index) {
             record.retire();
             return Ok(Closing::Retired);
         }

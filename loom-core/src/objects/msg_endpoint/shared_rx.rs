@@ -14,7 +14,7 @@ use crate::objects::info::Info;
 use crate::objects::options::RecvOptions;
 use crate::objects::port::{Bound, Port, Receives};
 use crate::transport::Connected;
-use crate::vocabulary::{EndpointType, Errno, TagMatch};
+use crate::vocabulary::{EndpointType, Errno};
 
 /// A shared receive context: receives that take the messages of many connections, whichever has one first, so that a server
 /// needs buffers for the messages under way and not for its peers.
@@ -22,12 +22,13 @@ use crate::vocabulary::{EndpointType, Errno, TagMatch};
 /// Endpoints receive through it that are opened by [`msg_endpoint`](Self::msg_endpoint) or, for a request, by
 /// [`ConnectionRequest::endpoint_through`](crate::objects::eq::ConnectionRequest::endpoint_through); they have no receives of
 /// their own ([`PostError::NotGranted`](crate::error::PostError::NotGranted)). All of them complete into its queue. A
-/// completion does not tell which of them a message came from: where that matters, a tag, immediate data or the message
-/// has to.
+/// completion does not tell which of them a message came from: where that matters, immediate data or the message has to.
 ///
 /// A receive whose connection ends in the middle of its message may complete with an error, or come back when the context is
 /// dropped; the others wait for the next message of any connection. A context that is dropped while a forgotten endpoint still
-/// receives through it is closed with its queue.
+/// receives through it is closed with its queue; its receives are cancelled, where the provider can.
+///
+/// Messages have no tags here: the providers that have them with shared contexts crash when one arrives that nobody waits for.
 ///
 /// # References
 /// - `man fi_endpoint`, *shared contexts*
@@ -45,7 +46,8 @@ impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
     /// - [`OpenError::OtherDomain`] if the info belongs to another domain
     /// - [`OpenError::EndpointType`] if the info describes endpoints without connections
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
-    /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has none (`max_ep_srx_ctx` is zero)
+    /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has none (`max_ep_srx_ctx` is zero), or
+    ///   none that is safe (`sockets`)
     #[doc(alias = "fi_srx_context")]
     pub fn shared_rx<'q>(&'q self, info: &Info<T>) -> Result<SharedRx<'q, 'd, T, B>, OpenError> {
         let domain = self.domain();
@@ -108,19 +110,6 @@ impl<'d, T: Connected, B: Buffer> SharedRx<'_, 'd, T, B> {
         B: TargetBuffer,
     {
         self.port.recvmsg(the_peer, options, buf)
-    }
-
-    /// Receives a tagged message of any connection.
-    ///
-    /// # Errors
-    /// As [`MsgEndpoint::tagged_recv`].
-    #[doc(alias = "fi_trecv")]
-    #[inline]
-    pub fn tagged_recv(&self, tag: impl Into<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>>
-    where
-        B: TargetBuffer,
-    {
-        self.port.tagged_recv(the_peer, tag.into(), buf)
     }
 
     /// Asks for a receive to end early, as [`MsgEndpoint::cancel`] does.

@@ -60,7 +60,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
             Err(error) => {
                 if error.left_open {
                     // What it is bound to keeps its user, and the queue finds out when it is dropped.
-                    record.fail(error.errno);
+                    record.fail(receives, error.errno);
                 } else {
                     users.iter().for_each(|users| users.closed());
                     domain.lingering().endpoint_closed();
@@ -111,8 +111,11 @@ impl<T: Transport, B: Buffer> Drop for Port<'_, '_, T, B> {
         let mut closed = close();
         if let Ok(Closing::Retired) = closed {
             self.record.cancel_all(ops.posted_on(self.index));
-            self.cq.settle(self.index);
-            closed = close();
+            // What others receive through stays open as long as they do.
+            if !self.cq.is_received_through(self.index) {
+                self.cq.settle(self.index);
+                closed = close();
+            }
         }
         // A retired endpoint is closed with its queue. If closing failed, the queue finds out when it is dropped, and
         // does what has to be done.

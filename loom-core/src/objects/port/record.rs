@@ -82,8 +82,8 @@ impl<'d, T: Transport> Record<'d, T> {
     }
 
     /// Keeps in mind that an endpoint was opened by half and cannot be closed: the queue finds out when it is dropped.
-    pub(super) fn fail(&self, errno: Errno) {
-        self.receives.set(Receives::Itself);
+    pub(super) fn fail(&self, receives: Receives, errno: Errno) {
+        self.receives.set(receives);
         self.state.set(RecordState::Failed(errno));
     }
 
