@@ -711,8 +711,9 @@ static int foreign_datagram_crashes(void)
 	return GONE;
 }
 
-/* Another process opens endpoints, receives a short message and is killed when a long one waits for its receive. */
-static int long_message_to_a_killed_peer_never_ends(void)
+/* Another process opens endpoints, receives a short message and is killed, when a long one is under way
+ * that it does not receive, or before. */
+static int message_to_a_killed_peer_never_ends(const char *provider, int before)
 {
 	struct fi_cq_tagged_entry entry;
 	int pair[2], status;
@@ -723,7 +724,7 @@ static int long_message_to_a_killed_peer_never_ends(void)
 	NEED(peer < 0);
 	if (peer == 0)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	open_all("tcp;ofi_rxm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	open_all(provider, FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
 	if (peer == 0) {
 		POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
 		NEED(write(pair[1], name, sizeof(name)) != sizeof(name));
@@ -734,10 +735,24 @@ static int long_message_to_a_killed_peer_never_ends(void)
 	NEED(fi_av_insert(av, name, 1, &addr[1], 0, NULL) != 1);
 	POST(fi_send(ep[0], from, 8, NULL, addr[1], &contexts[1]));
 	NEED(next(&entry, 20) != 1);
-	POST(fi_send(ep[0], from, sizeof(from), NULL, addr[1], &contexts[2]));
-	poll_for(0.3);
+	if (before) {
+		POST(fi_send(ep[0], from, sizeof(from), NULL, addr[1], &contexts[2]));
+		poll_for(0.3);
+	}
 	NEED(kill(peer, SIGKILL) || waitpid(peer, &status, 0) != peer);
+	if (!before)
+		POST(fi_send(ep[0], from, sizeof(from), NULL, addr[1], &contexts[2]));
 	return next(&entry, 5) == 0 ? THERE : GONE;
+}
+
+static int rxm_long_message_to_a_killed_peer_never_ends(void)
+{
+	return message_to_a_killed_peer_never_ends("tcp;ofi_rxm", 1);
+}
+
+static int rxd_message_to_a_killed_peer_never_ends(void)
+{
+	return message_to_a_killed_peer_never_ends("udp;ofi_rxd", 0);
 }
 
 static const struct {
@@ -776,7 +791,8 @@ static const struct {
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
 	{ "sockets-message-after-garbage-never-comes", message_after_garbage_never_comes },
 	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
-	{ "rxm-long-message-to-a-killed-peer-never-ends", long_message_to_a_killed_peer_never_ends },
+	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
+	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
 };
 
 /* Endpoints of shm that nobody closes leave their names behind. */

@@ -14,8 +14,8 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::Mr;
 use loom_core::vocabulary::{Access, EndpointAddr, Tag};
 
-use crate::scene::{BEGIN, ECHO, LIMIT, LONG, LONGEST_ANSWER, RECEIVED, T, TRAIN, finish, full, post, room};
-use crate::watched::Watched;
+use crate::scene::{BEGIN, ECHO, LIMIT, LONG, LONGEST_ANSWER, MISSED, RECEIVED, T, TRAIN, finish, full, post, room};
+use crate::watched::{Middle, Watched};
 
 /// Plays a part until it is killed, by itself if the part says so.
 pub(crate) fn play(role: &str) {
@@ -85,9 +85,15 @@ pub(crate) fn play(role: &str) {
             Some(_) => {}
             None => std::thread::yield_now(),
         }
-        let is_written = part == "is-written" && byte(0) != 0 && byte(TRAIN * LONG - 1) == 0;
-        let receives = matches!(&incoming[..], [first, .., last] if first.has_begun() && !last.is_full());
-        if is_written || receives {
+        let middle = match part {
+            "is-written" if byte(TRAIN * LONG - 1) != 0 => Middle::Missed,
+            "is-written" if byte(0) != 0 => Middle::Here,
+            _ => Middle::of(&incoming),
+        };
+        if middle == Middle::Missed {
+            std::process::exit(MISSED);
+        }
+        if middle == Middle::Here {
             // SAFETY: ends the process, and nothing else.
             unsafe { libc::raise(libc::SIGKILL) };
         }

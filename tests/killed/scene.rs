@@ -25,13 +25,16 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 /// the addresses of this side.
 pub(crate) const ROLE: &str = "LOOM_KILLED_PEER";
 
-/// So long that it takes many polls, and more than sockets hold.
-pub(crate) const LONG: usize = 8 << 20;
-/// So many long ones follow each other: one can come in a single poll.
-pub(crate) const TRAIN: usize = 4;
+/// So long that it takes many polls.
+pub(crate) const LONG: usize = 4 << 20;
+/// So many long ones follow each other: more than sockets hold, and than passes while nobody looks.
+pub(crate) const TRAIN: usize = 12;
 
 /// The longest message that is answered.
 pub(crate) const LONGEST_ANSWER: usize = 100_000;
+
+/// How a process ends that had to kill itself in the middle of something, and was not running then.
+pub(crate) const MISSED: i32 = 77;
 
 /// Messages that are answered. They begin with the number of the endpoint that sends.
 pub(crate) const ECHO: Tag = Tag(1);

@@ -89,3 +89,22 @@ impl Watch {
         self.0.strong_count() == 0
     }
 }
+
+/// Where a transfer is that fills several buffers, one after the other.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Middle {
+    Before,
+    /// The first byte of all has come, and the last has not.
+    Here,
+    Missed,
+}
+
+impl Middle {
+    pub(crate) fn of(filled: &[Watch]) -> Self {
+        match filled {
+            [.., last] if last.is_full() => Middle::Missed,
+            [first, ..] if first.has_begun() => Middle::Here,
+            _ => Middle::Before,
+        }
+    }
+}
