@@ -1,4 +1,5 @@
-//! What is not run, because it is known to crash, or to hang. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
+//! What is not run, because it is known to crash, or to hang. In brackets, the name under which `tests/faults/faults.c` shows
+//! the same in C.
 
 const CLOSED: &str = "a stranger who speaks when the endpoint is closed can crash its domain (`…-stranger-of-a-closed-endpoint-crashes`)";
 const DATAGRAM: &str = "a datagram of something else crashes the process (`rxd-foreign-datagram-crashes`)";

@@ -80,7 +80,8 @@ impl Posted {
         self.stay += 1;
     }
 
-    /// The peer is killed in the middle of it: here, or by itself where that is seen there. `false` if nobody has looked in time.
+    /// The peer is killed in the middle of it: here, or by itself where that is seen there. `false` if nobody has
+    /// looked in time.
     fn middle(&mut self, scene: &Scene<'_, '_>, killed: &mut Player) -> bool {
         let deadline = Instant::now() + LIMIT;
         let status = loop {

@@ -1,5 +1,5 @@
-//! Connectionless endpoints, and peers that do not keep to the rules: processes that are killed in the middle of a transfer, and
-//! strangers that speak something else. Each case runs over every provider of libfabric's that goes through sockets; what
+//! Connectionless endpoints, and peers that do not keep to the rules: processes that are killed in the middle of a transfer,
+//! and strangers that speak something else. Each case runs over every provider of libfabric's that goes through sockets; what
 //! runs is compared with the page `docs/providers.md`.
 
 mod faults;
