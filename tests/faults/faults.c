@@ -3,6 +3,7 @@
  * wrong; `faults` lists the names. A fault that is a crash ends the program with the signal. */
 #include <glob.h>
 #include <malloc.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -620,6 +622,140 @@ static int immediate_data_is_not_told(void)
 	return entry.flags & FI_REMOTE_CQ_DATA ? GONE : THERE;
 }
 
+/* A socket that is connected to the first endpoint's port, of somebody who does not speak the provider's language. */
+static int stranger(int kind)
+{
+	struct sockaddr_in port;
+	size_t len = sizeof(port);
+	int fd = socket(AF_INET, kind, 0);
+
+	NEED(fi_getname(&ep[0]->fid, &port, &len));
+	NEED(fd < 0 || connect(fd, (struct sockaddr *) &port, sizeof(port)));
+	return fd;
+}
+
+/* Polls for a while. */
+static void poll_for(double seconds)
+{
+	struct fi_cq_tagged_entry entry;
+	double end;
+
+	for (end = now() + seconds; now() < end;)
+		NEED(next(&entry, 0) != 0);
+}
+
+static int stranger_of_a_closed_endpoint_crashes(const char *provider)
+{
+	int strangers[8], i;
+
+	open_all(provider, FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	for (i = 0; i < 8; i++)
+		strangers[i] = stranger(SOCK_STREAM);
+	poll_for(0.1);
+	NEED(fi_close(&ep[0]->fid));
+	/* Memory that was freed is somebody else's. */
+	for (i = 0; i < 4096; i++)
+		memset(malloc(16 * (i % 128 + 1)), 0x5a, 16 * (i % 128 + 1));
+	for (i = 0; i < 8; i++)
+		NEED(write(strangers[i], from, 64) != 64);
+	poll_for(0.5);
+	return GONE;
+}
+
+static int net_stranger_of_a_closed_endpoint_crashes(void)
+{
+	return stranger_of_a_closed_endpoint_crashes("net");
+}
+
+static int tcp_stranger_of_a_closed_endpoint_crashes(void)
+{
+	return stranger_of_a_closed_endpoint_crashes("tcp");
+}
+
+/* The stranger has gone by then. */
+static int message_after_garbage_never_comes(void)
+{
+	struct fi_cq_tagged_entry entry;
+	int round, i, fd;
+
+	open_all("sockets", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	memset(from, 'x', 35);
+	for (round = 0; round < 20; round++) {
+		fd = stranger(SOCK_STREAM);
+		NEED(write(fd, from, 35) != 35);
+		poll_for(0.01 * (round % 3));
+		NEED(close(fd));
+		for (i = 0; i < 2; i++) {
+			POST(fi_recv(ep[!i], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+			POST(fi_send(ep[i], from, 8, NULL, addr[!i], &contexts[1]));
+			if (next(&entry, 5) != 1 || next(&entry, 5) != 1)
+				return THERE;
+		}
+	}
+	return GONE;
+}
+
+static int foreign_datagram_crashes(void)
+{
+	int fd;
+
+	open_all("udp;ofi_rxd", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	fd = stranger(SOCK_DGRAM);
+	memset(from, 0xff, 64);
+	NEED(write(fd, "GET / HTTP/1.1\r\n\r\n", 18) != 18);
+	poll_for(0.2);
+	NEED(write(fd, from, 64) != 64);
+	poll_for(0.2);
+	return GONE;
+}
+
+/* Another process opens endpoints, receives a short message and is killed, when a long one is under way
+ * that it does not receive, or before. */
+static int message_to_a_killed_peer_never_ends(const char *provider, int before)
+{
+	struct fi_cq_tagged_entry entry;
+	int pair[2], status;
+	pid_t peer;
+
+	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	peer = fork();
+	NEED(peer < 0);
+	if (peer == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	open_all(provider, FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	if (peer == 0) {
+		POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+		NEED(write(pair[1], name, sizeof(name)) != sizeof(name));
+		for (;;)
+			fi_cq_read(cq, &entry, 1);
+	}
+	NEED(read(pair[0], name, sizeof(name)) != sizeof(name));
+	NEED(fi_av_insert(av, name, 1, &addr[1], 0, NULL) != 1);
+	POST(fi_send(ep[0], from, 8, NULL, addr[1], &contexts[1]));
+	NEED(next(&entry, 20) != 1);
+	if (before) {
+		POST(fi_send(ep[0], from, sizeof(from), NULL, addr[1], &contexts[2]));
+		poll_for(0.3);
+	}
+	NEED(kill(peer, SIGKILL) || waitpid(peer, &status, 0) != peer);
+	if (!before)
+		POST(fi_send(ep[0], from, sizeof(from), NULL, addr[1], &contexts[2]));
+	return next(&entry, 5) == 0 ? THERE : GONE;
+}
+
+static int rxm_long_message_to_a_killed_peer_never_ends(void)
+{
+	return message_to_a_killed_peer_never_ends("tcp;ofi_rxm", 1);
+}
+
+static int rxd_message_to_a_killed_peer_never_ends(void)
+{
+	return message_to_a_killed_peer_never_ends("udp;ofi_rxd", 0);
+}
+
 /* An endpoint is closed so many steps after a peer began to connect to it, and progress goes on. */
 static void close_while_connecting(int steps)
 {
@@ -691,6 +827,12 @@ static const struct {
 	{ "shm-directed-receive-goes-before-older-ones", shm_directed_receive_goes_first },
 	{ "rxm-directed-receive-goes-before-older-ones", rxm_directed_receive_goes_first },
 	{ "net-close-while-a-peer-connects-crashes", net_close_while_a_peer_connects_crashes },
+	{ "net-stranger-of-a-closed-endpoint-crashes", net_stranger_of_a_closed_endpoint_crashes },
+	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
+	{ "sockets-message-after-garbage-never-comes", message_after_garbage_never_comes },
+	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
+	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
+	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
 };
 
 /* Endpoints of shm that nobody closes leave their names behind. */

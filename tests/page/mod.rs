@@ -15,6 +15,7 @@ pub(crate) enum Outcome {
     /// Shown, but for what is said.
     Partly(&'static str),
     /// What it needs is not granted, and asking for it is refused.
+    #[allow(dead_code, reason = "not every program that shares this asks for what may not be granted")]
     NotGranted,
     /// Not run, for the reason that is said.
     Not(&'static str),
@@ -37,6 +38,7 @@ thread_local! {
 }
 
 /// A case found that what it is about is not granted, and goes on to see that asking for it is refused.
+#[allow(dead_code, reason = "as above")]
 pub(crate) fn not_granted() {
     NOTED.set(Outcome::NotGranted);
 }
@@ -142,7 +144,14 @@ pub(crate) fn differences_are_noticed() {
 }
 
 /// The versions that the page must have a section of; others may be missing.
-const TESTED: [&str; 4] = ["1.17", "2.5", "1.17, connected endpoints", "2.5, connected endpoints"];
+const TESTED: [&str; 6] = [
+    "1.17",
+    "2.5",
+    "1.17, connected endpoints",
+    "2.5, connected endpoints",
+    "1.17, peers that fail",
+    "2.5, peers that fail",
+];
 
 /// Compares a whole run that has succeeded with the page; `false` if they differ. With `LOOM_PAGE=write` the page is made to
 /// agree.

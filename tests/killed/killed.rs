@@ -1,0 +1,306 @@
+//! A peer process that is killed in the middle of a transfer: every operation ends within a bound, at the latest with its
+//! endpoint, and messages with others go on.
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
+
+use loom_core::completion::Done;
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::vocabulary::Errno;
+
+use crate::scene::{
+    BEGIN, LIMIT, LONG, LONGEST_ANSWER, MISSED, Player, RECEIVED, Scene, T, TRAIN, full, room, with_scene,
+};
+use crate::watched::{Middle, Watch, Watched};
+use crate::{Case, page};
+
+pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+    vec![
+        ("a_receiver_is_killed_in_the_middle_of_a_long_message", a_receiver_is_killed),
+        ("a_sender_is_killed_in_the_middle_of_a_long_message", a_sender_is_killed),
+        ("a_target_is_killed_in_the_middle_of_writes", a_target_of_writes_is_killed),
+        ("a_target_is_killed_in_the_middle_of_reads", a_target_of_reads_is_killed),
+        ("closing_right_after_peers_were_killed_gives_every_buffer_back", closing_right_after_kills),
+        ("what_is_posted_to_a_dead_peer_disturbs_nobody", what_is_posted_to_a_dead_peer),
+    ]
+}
+
+const LATE: &str =
+    "what is under way to the peer ends with this side's endpoint only (`rxd-message-to-a-killed-peer-never-ends`)";
+
+/// What is posted, and when it is in its middle.
+#[derive(Default)]
+struct Posted {
+    keys: Vec<OpKey>,
+    watches: Vec<Watch>,
+    /// Buffers that are filled one after the other, if they are on this side.
+    filled: Vec<Watch>,
+    /// What has ended, with the buffers, which are looked at.
+    ended: Vec<Done<Watched>>,
+    /// How many of them nobody but the end of their endpoint ends.
+    stay: usize,
+}
+
+impl Posted {
+    fn post(
+        &mut self,
+        scene: &Scene<'_, '_>,
+        mut buf: Watched,
+        post: impl Fn(Watched) -> Result<OpKey, Rejected<Watched>>,
+    ) {
+        self.watches.push(buf.watch());
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            match post(buf) {
+                Ok(key) => return self.keys.push(key),
+                Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
+                    buf = rejected.buf;
+                    scene.cq.progress().expect("the queue works");
+                }
+                // The peer has killed itself by now: `sockets` has threads of its own.
+                Err(rejected) if scene.is("sockets") && rejected.error == PostError::Errno(Errno::ENOENT) => return,
+                Err(rejected) => panic!("not posted: {}", rejected.error),
+            }
+        }
+    }
+
+    /// The same for a long one that comes here.
+    fn post_to_fill(&mut self, scene: &Scene<'_, '_>, post: impl Fn(Watched) -> Result<OpKey, Rejected<Watched>>) {
+        let buf = room(LONG);
+        self.filled.push(buf.watch());
+        self.post(scene, buf, post);
+    }
+
+    /// A receive that names nobody: it waits on when one of its possible senders is gone.
+    fn post_open_receive(&mut self, scene: &Scene<'_, '_>) {
+        self.post(scene, room(64), |buf| scene.a.recv(Source::Any, buf));
+        self.stay += 1;
+    }
+
+    /// The peer is killed in the middle of it: here, or by itself where that is seen there. `false` if nobody has
+    /// looked in time.
+    fn middle(&mut self, scene: &Scene<'_, '_>, killed: &mut Player) -> bool {
+        let deadline = Instant::now() + LIMIT;
+        let status = loop {
+            assert!(Instant::now() < deadline, "never in the middle: {:?} left, {:?} ended", self.keys, self.ended);
+            match Middle::of(&self.filled) {
+                Middle::Before => {}
+                Middle::Here => killed.process.kill(),
+                Middle::Missed => return false,
+            }
+            if let Some(status) = killed.process.ended() {
+                break status;
+            }
+            self.ended.append(&mut scene.take(&mut self.keys));
+        };
+        if status.code() == Some(MISSED) {
+            return false;
+        }
+        assert_eq!(status.signal(), Some(9), "{status}");
+        true
+    }
+}
+
+/// Runs a case again that has missed the middle: some providers go on by themselves while this process is not running.
+fn until_in_the_middle(case: impl Fn() -> bool) {
+    assert!((0..5).any(|_| case()), "never in the middle");
+}
+
+/// What is posted for a part.
+type Posts = fn(&Scene<'_, '_>, &Player, &mut Posted);
+
+/// Kills a peer while something is in flight; the other peer goes on, and everything ends.
+fn kill_in_the_middle(info: &Info<T>, part: &str, posts: Posts) {
+    until_in_the_middle(|| {
+        let mut met = false;
+        kill_once(info, part, posts, &mut met);
+        met
+    });
+}
+
+fn kill_once(info: &Info<T>, part: &str, posts: Posts, met: &mut bool) {
+    with_scene(info, [part], |scene, [mut killed]| {
+        scene.exchange(1);
+        let mut posted = Posted::default();
+        posts(&scene, &killed, &mut posted);
+        *met = posted.middle(&scene, &mut killed);
+        if !*met {
+            return posted.watches;
+        }
+        scene.exchange(2);
+
+        let Posted { mut keys, watches, mut stay, .. } = posted;
+        if scene.is("udp;ofi_rxd") {
+            page::partly(LATE);
+            stay = keys.len();
+        } else if scene.is("tcp;ofi_rxm") && part == "receives" {
+            page::partly(
+                "the long messages to it end with their endpoint only (`rxm-long-message-to-a-killed-peer-never-ends`)",
+            );
+            stay += TRAIN + 1;
+        }
+        let deadline = Instant::now() + LIMIT;
+        while keys.len() > stay {
+            assert!(Instant::now() < deadline, "{keys:?} never ended");
+            scene.take(&mut keys);
+        }
+        scene.exchange(1);
+        close_first(scene, &mut keys);
+        watches
+    });
+}
+
+/// At the latest, the end of their endpoint is that of operations; and of nobody else's.
+fn close_first(scene: Scene<'_, '_>, keys: &mut Vec<OpKey>) {
+    let deadline = Instant::now() + LIMIT;
+    drop(scene.a);
+    assert!(Instant::now() < deadline, "closing took too long");
+    let scene = Scene { a: scene.cq.endpoint(scene.av).enable().expect("another endpoint"), ..scene };
+    scene.take(keys);
+    assert!(keys.is_empty(), "{keys:?} have not ended with their endpoint");
+    scene.exchange_from(&scene.b, 1, LONGEST_ANSWER, 9);
+}
+
+fn receives(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
+    posted.post_open_receive(scene);
+    for _ in 0..TRAIN {
+        posted.post(scene, full(LONG), |buf| scene.a.tagged_send(to.peer, RECEIVED, buf));
+    }
+    // And what nobody receives there.
+    for len in [64, 64, 64, 64, LONG] {
+        posted.post(scene, full(len), |buf| scene.a.send(to.peer, buf));
+    }
+}
+
+fn sends(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
+    for _ in 0..TRAIN {
+        posted.post_to_fill(scene, |buf| scene.a.tagged_recv(Source::Any, RECEIVED, buf));
+    }
+    // One at most has begun.
+    posted.stay += TRAIN - 1;
+    posted.post_open_receive(scene);
+    posted.post(scene, full(1), |buf| scene.a.tagged_send(from.peer, BEGIN, buf));
+}
+
+/// Where each of the long ones goes in the peer's region.
+fn places() -> impl Iterator<Item = u64> {
+    (0..TRAIN).map(|number| u64::try_from(number * LONG).expect("small"))
+}
+
+fn is_written(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
+    posted.post_open_receive(scene);
+    for place in places() {
+        posted.post(scene, full(LONG), |buf| scene.a.write(to.peer, &to.region, place, buf));
+    }
+}
+
+fn is_read(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
+    posted.post_open_receive(scene);
+    for place in places() {
+        posted.post_to_fill(scene, |buf| scene.a.read(to.peer, &to.region, place, buf));
+    }
+}
+
+fn a_receiver_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "receives", receives);
+}
+
+fn a_sender_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "sends", sends);
+}
+
+fn a_target_of_writes_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "is-written", is_written);
+}
+
+fn a_target_of_reads_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "is-read", is_read);
+}
+
+/// Closed before the provider has noticed anything; in the end with a forgotten endpoint.
+fn closing_right_after_kills(info: &Info<T>) {
+    for forgets in [false, true] {
+        until_in_the_middle(|| {
+            let mut met = true;
+            close_once(info, forgets, &mut met);
+            met
+        });
+    }
+}
+
+fn close_once(info: &Info<T>, forgets: bool, met: &mut bool) {
+    with_scene(info, ["receives", "sends", "is-written", "is-read"], |scene, mut killed| {
+        scene.exchange(1);
+        let posts: [Posts; 4] = [receives, sends, is_written, is_read];
+        let mut watches = Vec::new();
+        let mut keys = Vec::new();
+        for (killed, posts) in killed.iter_mut().zip(posts) {
+            let mut posted = Posted { keys: std::mem::take(&mut keys), ..Posted::default() };
+            posts(&scene, killed, &mut posted);
+            *met &= posted.middle(&scene, killed);
+            watches.append(&mut posted.watches);
+            keys = posted.keys;
+        }
+        if forgets {
+            std::mem::forget(scene.a);
+        } else {
+            close_first(scene, &mut keys);
+        }
+        watches
+    });
+}
+
+/// Posts of every kind to a peer that is gone: once when that may not have been noticed, and once more.
+fn what_is_posted_to_a_dead_peer(info: &Info<T>) {
+    with_scene(info, ["idle"], |scene, [mut killed]| {
+        killed.process.kill();
+        let deadline = Instant::now() + LIMIT;
+        while killed.process.ended().is_none() {
+            assert!(Instant::now() < deadline, "it does not end");
+        }
+        let (a, to) = (&scene.a, &killed);
+        let posts: [&dyn Fn(Watched) -> Result<OpKey, Rejected<Watched>>; 4] = [
+            &|buf| a.send(to.peer, buf),
+            &|buf| a.tagged_send(to.peer, RECEIVED, buf),
+            &|buf| a.write(to.peer, &to.region, 0, buf),
+            &|buf| a.read(to.peer, &to.region, 0, buf),
+        ];
+        let (mut watches, mut keys) = (Vec::new(), Vec::new());
+        for _ in 0..2 {
+            for (post, len) in posts.iter().flat_map(|post| [(post, 64), (post, 1 << 20)]) {
+                let mut buf = full(len);
+                watches.push(buf.watch());
+                let soon = Instant::now() + Duration::from_millis(50);
+                loop {
+                    match post(buf) {
+                        Ok(key) => break keys.push(key),
+                        Err(rejected) if rejected.error.is_transient() && Instant::now() < soon => {
+                            buf = rejected.buf;
+                            scene.take(&mut keys);
+                        }
+                        Err(rejected) => {
+                            if rejected.error.is_transient() {
+                                page::partly("the provider says \"try again\", however often it is tried");
+                            }
+                            break;
+                        }
+                    }
+                }
+            }
+            scene.exchange(1);
+            if scene.is("udp;ofi_rxd") {
+                page::partly(LATE);
+                break;
+            }
+            while !keys.is_empty() {
+                assert!(Instant::now() < deadline, "{keys:?} never ended");
+                scene.take(&mut keys);
+            }
+        }
+        close_first(scene, &mut keys);
+        watches
+    });
+}

@@ -1,0 +1,113 @@
+//! Connectionless endpoints, and peers that do not keep to the rules: processes that are killed in the middle of a transfer,
+//! and strangers that speak something else. Each case runs over every provider of libfabric's that goes through sockets; what
+//! runs is compared with the page `docs/providers.md`.
+
+mod faults;
+mod killed;
+#[path = "../page/mod.rs"]
+mod page;
+mod roles;
+mod scene;
+mod strangers;
+mod watched;
+
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use loom_core::objects::info::{Hints, Info};
+use loom_core::vocabulary::Caps;
+use loom_fabric::ofi::{Ofi, library_version};
+
+type Case = fn(&Info<scene::T>);
+
+/// The providers of Debian's libfabric, and of libfabric 2.
+const PROVIDERS: [&str; 5] = ["tcp;ofi_rxm", "tcp", "net", "sockets", "udp;ofi_rxd"];
+
+/// Those that every libfabric has.
+const EVERYWHERE: [&str; 3] = ["tcp;ofi_rxm", "sockets", "udp;ofi_rxd"];
+
+/// What needs connections that strangers can open.
+const CONNECTIONS: [&str; 2] = ["silence_does_not_stop_the_others", "a_stranger_may_outlive_the_endpoint"];
+
+fn info(provider: &str) -> Result<Info<scene::T>, Failed> {
+    let hints = Hints {
+        caps: Caps::MSG | Caps::TAGGED | Caps::RMA,
+        provider: Some(provider),
+        node: Some("127.0.0.1"),
+        listen: true,
+        ..Hints::default()
+    };
+    let missing = || format!("libfabric {} has no provider {provider}", library_version());
+    let mut infos = Ofi::query(&hints).map_err(|error| format!("{}: {error}", missing()))?;
+    infos.next().ok_or_else(|| missing().into())
+}
+
+/// Ends the process if something does not return: a call of a provider's cannot be bounded otherwise.
+fn bounded(name: &str, case: impl FnOnce()) {
+    const TOO_LONG: Duration = Duration::from_secs(100);
+    let name = name.to_owned();
+    let (ended, ends) = channel::<()>();
+    std::thread::spawn(move || {
+        if ends.recv_timeout(TOO_LONG) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("{name}: a call has not returned for {TOO_LONG:?}");
+            std::process::abort();
+        }
+    });
+    case();
+    drop(ended);
+}
+
+fn main() {
+    if let Ok(role) = std::env::var(scene::ROLE) {
+        return roles::play(&role);
+    }
+    let mut arguments = Arguments::from_args();
+    // Each case is several processes, which wait for each other to start, and then poll.
+    arguments.test_threads = arguments.test_threads.or(Some(2));
+    println!("libfabric {}", library_version());
+    let mut trials = vec![Trial::test("page::differences_are_noticed", || {
+        page::differences_are_noticed();
+        Ok(())
+    })];
+    let mut providers = Vec::new();
+    for provider in PROVIDERS {
+        if let Err(error) = info(provider)
+            && !EVERYWHERE.contains(&provider)
+        {
+            println!("{}", error.message().unwrap_or("missing"));
+            continue;
+        }
+        providers.push(provider);
+        for (number, (name, case)) in [killed::cases(), strangers::cases()].concat().into_iter().enumerate() {
+            // Datagrams need nobody to listen to them.
+            if provider == "udp;ofi_rxd" && CONNECTIONS.contains(&name) {
+                continue;
+            }
+            let known = faults::known(provider, name);
+            if let Some(what) = known {
+                page::keep((number, name), provider, page::Outcome::Not(what));
+            }
+            let full_name = format!("{provider}::{name}");
+            let trial = Trial::test(full_name.clone(), move || {
+                // Threads of its own, which spin: two domains of it are too much for two cores.
+                static SOCKETS: Mutex<()> = Mutex::new(());
+                let _alone = (provider == "sockets").then(|| SOCKETS.lock());
+                let info = info(provider)?;
+                bounded(&full_name, || page::watch((number, name), provider, || case(&info)));
+                Ok(())
+            });
+            trials.push(trial.with_ignored_flag(known.is_some()));
+        }
+    }
+    let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list && !arguments.ignored;
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if whole && !conclusion.has_failed() {
+        let section = format!("{}, peers that fail", library_version());
+        if !page::agrees_with_the_page(&section, &providers) {
+            std::process::exit(101);
+        }
+    }
+    conclusion.exit();
+}

@@ -1,0 +1,101 @@
+//! What the other processes do.
+
+#![allow(unsafe_code, reason = "a process that kills itself")]
+
+use std::io::Read;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use loom_core::completion::Completion;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::mr::Mr;
+use loom_core::vocabulary::{Access, EndpointAddr, Tag};
+
+use crate::scene::{BEGIN, ECHO, LIMIT, LONG, LONGEST_ANSWER, MISSED, RECEIVED, T, TRAIN, finish, full, post, room};
+use crate::watched::{Middle, Watched};
+
+/// Plays a part until it is killed, by itself if the part says so.
+pub(crate) fn play(role: &str) {
+    // The end of the input is that of the process which has started this one.
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read(&mut [0]);
+        std::process::exit(0);
+    });
+    let [provider, part, hello, a, b] = role.split(' ').collect::<Vec<_>>().try_into().expect("five words");
+    let info = crate::info(provider).expect("the provider");
+    let domain = Domain::open(&info).expect("domain");
+    let av = Av::open(&domain, 8).expect("address vector");
+    let [a, b] = [a, b].map(|address| {
+        let address: EndpointAddr = address.parse().expect("an address");
+        av.insert(&address).expect("in the vector")
+    });
+    // What is read is told from what has not come yet.
+    let content = u8::from(part == "is-read");
+    let region =
+        Mr::open(&domain, vec![content; TRAIN * LONG], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
+    let cq = Cq::<T, Watched>::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+    let own = endpoint.address().expect("its address").to_string();
+    // Before anything comes, so that nothing has to wait for it.
+    let incoming: Vec<_> = (0..if part == "receives" { TRAIN } else { 0 })
+        .map(|_| {
+            let into = room(LONG);
+            let watch = into.watch();
+            post(&cq, into, |buf| endpoint.tagged_recv(Source::Any, RECEIVED, buf));
+            watch
+        })
+        .collect();
+    let hello = Tag(hello.parse().expect("a number"));
+    let place = [&region.remote().to_bytes(), own.as_bytes()].concat();
+    let said = post(&cq, place.into(), |buf| endpoint.tagged_send(a, hello, buf));
+    finish(&cq, said);
+    if part == "sends" {
+        // There is no middle that can be seen of a message that nobody has a buffer for.
+        let begins = post(&cq, room(1), |buf| endpoint.tagged_recv(Source::Any, BEGIN, buf));
+        finish(&cq, begins);
+        for _ in 0..TRAIN {
+            post(&cq, full(LONG), |buf| endpoint.tagged_send(a, RECEIVED, buf));
+        }
+    }
+    let listen = || post(&cq, room(LONGEST_ANSWER), |buf| endpoint.tagged_recv(Source::Any, ECHO, buf));
+    let mut listens = (part == "answers").then(listen);
+    let mut ended = Vec::new();
+    let window = region.window();
+    let byte = |at| window.load(at, Ordering::Relaxed).expect("within the region");
+    // Longer than the test; nobody waits for a peer that was forgotten.
+    let deadline = Instant::now() + 6 * LIMIT;
+    while Instant::now() < deadline {
+        match cq.poll().expect("works") {
+            Some(Completion::Op(done)) if Some(done.key()) == listens => {
+                let (buf, result) = done.into_parts();
+                let len = result.expect("a question").len();
+                let mut bytes = buf.into_bytes().into_vec();
+                bytes.truncate(len);
+                let to = if bytes[0] == 0 { a } else { b };
+                bytes.iter_mut().for_each(|byte| *byte += 1);
+                listens = Some(listen());
+                // Its completion is nobody's in particular.
+                post(&cq, bytes.into(), |buf| endpoint.tagged_send(to, ECHO, buf));
+            }
+            // What has come is looked at on.
+            Some(Completion::Op(done)) => ended.push(done),
+            Some(_) => {}
+            None => std::thread::yield_now(),
+        }
+        let middle = match part {
+            "is-written" if byte(TRAIN * LONG - 1) != 0 => Middle::Missed,
+            "is-written" if byte(0) != 0 => Middle::Here,
+            _ => Middle::of(&incoming),
+        };
+        if middle == Middle::Missed {
+            std::process::exit(MISSED);
+        }
+        if middle == Middle::Here {
+            // SAFETY: ends the process, and nothing else.
+            unsafe { libc::raise(libc::SIGKILL) };
+        }
+    }
+}

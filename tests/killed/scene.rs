@@ -1,0 +1,219 @@
+//! This side of each case: two endpoints, processes that play parts, and one of them that stays and answers.
+
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use loom_core::completion::{Completion, Done, OpError, Transfer};
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::Rejected;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{self, Source};
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::RemoteRegion;
+use loom_core::vocabulary::{EndpointAddr, Tag};
+use loom_fabric::ofi::{Local, Ofi};
+
+use crate::watched::{Watch, Watched};
+
+/// Every wait ends here at the latest.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// How a process of this program learns that it is to be a peer: the provider, the part, the tag to say hello with, and
+/// the addresses of this side.
+pub(crate) const ROLE: &str = "LOOM_KILLED_PEER";
+
+/// So long that it takes many polls.
+pub(crate) const LONG: usize = 4 << 20;
+/// So many long ones follow each other: more than sockets hold, and than passes while nobody looks.
+pub(crate) const TRAIN: usize = 12;
+
+/// The longest message that is answered.
+pub(crate) const LONGEST_ANSWER: usize = 100_000;
+
+/// How a process ends that had to kill itself in the middle of something, and was not running then.
+pub(crate) const MISSED: i32 = 77;
+
+/// Messages that are answered. They begin with the number of the endpoint that sends.
+pub(crate) const ECHO: Tag = Tag(1);
+/// The long message that is received.
+pub(crate) const RECEIVED: Tag = Tag(2);
+/// Tells a sender that its message can come.
+pub(crate) const BEGIN: Tag = Tag(3);
+/// A newcomer's.
+pub(crate) const NEW: Tag = Tag(4);
+/// Greater tags are those of peers' first messages: their region and their address.
+const HELLO: Tag = Tag(16);
+
+pub(crate) type T = Ofi<Local>;
+pub(crate) type Endpoint<'q, 'd> = endpoint::Endpoint<'q, 'd, T, Watched>;
+
+/// An empty buffer to receive into.
+pub(crate) fn room(len: usize) -> Watched {
+    vec![0; len].into()
+}
+
+/// A buffer to send of which no byte is zero.
+pub(crate) fn full(len: usize) -> Watched {
+    vec![1; len].into()
+}
+
+/// A process that plays a part, and is killed at the latest when this goes.
+pub(crate) struct Process(Child);
+
+impl Process {
+    /// It listens to its input, which ends with this process, whatever becomes of that.
+    fn start(role: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.env(ROLE, role).stdin(Stdio::piped()).stdout(Stdio::null());
+        Process(command.spawn().expect("another process"))
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().expect("kills");
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.0.try_wait().expect("a process of this one")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A peer: its process, and where it is reached.
+pub(crate) struct Player {
+    pub(crate) process: Process,
+    pub(crate) peer: Peer,
+    pub(crate) region: RemoteRegion,
+}
+
+/// Two endpoints on one queue, known to the processes by their numbers, 0 and 1.
+pub(crate) struct Scene<'q, 'd> {
+    pub(crate) info: &'d Info<T>,
+    pub(crate) cq: &'q Cq<'d, T, Watched>,
+    pub(crate) av: &'d Av<'d, T>,
+    pub(crate) a: Endpoint<'q, 'd>,
+    pub(crate) b: Endpoint<'q, 'd>,
+    /// Answers both.
+    pub(crate) other: Player,
+}
+
+/// Opens everything, with processes for these parts, and closes it; then every buffer of those that `test` tells of is given
+/// back.
+pub(crate) fn with_scene<const N: usize>(
+    info: &Info<T>,
+    parts: [&str; N],
+    test: impl FnOnce(Scene<'_, '_>, [Player; N]) -> Vec<Watch>,
+) {
+    let domain = Domain::open(info).expect("domain");
+    let watches = {
+        let av = Av::open(&domain, 32).expect("address vector");
+        let cq = Cq::open(&domain, CqAttr::<256>::new().endpoints(32)).expect("queue");
+        let a = cq.endpoint(&av).enable().expect("endpoint a");
+        let b = cq.endpoint(&av).enable().expect("endpoint b");
+        let addresses = [&a, &b].map(|endpoint| endpoint.address().expect("its address").to_string()).join(" ");
+        // They start together, which takes some time each.
+        let mut number = HELLO.0;
+        let mut start = |part: &str| {
+            number += 1;
+            let hello = post(&cq, room(256), |buf| a.tagged_recv(Source::Any, Tag(number), buf));
+            (hello, Process::start(&format!("{} {part} {number} {addresses}", info.provider())))
+        };
+        let (other, others) = (start("answers"), parts.map(start));
+        let meet = |(hello, process)| {
+            let (bytes, transfer) = finish(&cq, hello);
+            let (region, address) = bytes[..transfer.len()].split_first_chunk().expect("as long as a region");
+            let address: EndpointAddr = std::str::from_utf8(address).expect("text").parse().expect("an address");
+            let peer = av.insert(&address).expect("the peer in the vector");
+            Player { process, peer, region: RemoteRegion::from_bytes(region) }
+        };
+        let (other, others) = (meet(other), others.map(meet));
+        test(Scene { info, cq: &cq, av: &av, a, b, other }, others)
+    };
+    assert!(watches.iter().all(Watch::is_dropped), "buffers have leaked");
+}
+
+impl Scene<'_, '_> {
+    pub(crate) fn is(&self, provider: &str) -> bool {
+        self.info.provider() == provider
+    }
+
+    /// Messages to the process that stays, and its answers, checked.
+    pub(crate) fn exchange(&self, rounds: u8) {
+        for round in 0..rounds {
+            for len in [64, LONGEST_ANSWER] {
+                self.exchange_from(&self.a, 0, len, round);
+                self.exchange_from(&self.b, 1, len, round);
+            }
+        }
+    }
+
+    pub(crate) fn exchange_from(&self, from: &Endpoint<'_, '_>, number: u8, len: usize, seed: u8) {
+        let question = |at: usize| u8::try_from((at * 31 + at / 251 + usize::from(seed)) % 251).expect("small");
+        let bytes: Vec<u8> = (0..len).map(|at| if at == 0 { number } else { question(at) }).collect();
+        let received = post(self.cq, room(len), |buf| from.tagged_recv(Source::Any, ECHO, buf));
+        let sent = post(self.cq, bytes.clone().into(), |buf| from.tagged_send(self.other.peer, ECHO, buf));
+        assert!(*finish(self.cq, sent).0 == bytes, "what was sent comes back as it was");
+        let (answer, transfer) = finish(self.cq, received);
+        assert_eq!(transfer.len(), len);
+        assert!(answer.iter().zip(&bytes).all(|(answer, byte)| *answer == byte + 1), "an answer of {len} bytes");
+    }
+
+    /// Takes what has ended of `left`, well or not.
+    pub(crate) fn take(&self, left: &mut Vec<OpKey>) -> Vec<Done<Watched>> {
+        let mut ended = Vec::new();
+        while let Some(completion) = self.cq.poll().expect("the queue works") {
+            match completion {
+                Completion::Op(done) => {
+                    let at = left.iter().position(|key| *key == done.key()).expect("each once");
+                    left.swap_remove(at);
+                    ended.push(done);
+                }
+                // Some providers report failures without saying of what.
+                Completion::Unclaimed(error) => println!("of nothing: {error:?}"),
+                other => panic!("not expected: {other:?}"),
+            }
+        }
+        ended
+    }
+}
+
+/// Posts until it is taken.
+pub(crate) fn post(
+    cq: &Cq<'_, T, Watched>,
+    mut buf: Watched,
+    post: impl Fn(Watched) -> Result<OpKey, Rejected<Watched>>,
+) -> OpKey {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match post(buf) {
+            Ok(key) => return key,
+            Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
+                buf = rejected.buf;
+                cq.progress().expect("the queue works");
+            }
+            Err(rejected) => panic!("not posted: {}", rejected.error),
+        }
+    }
+}
+
+/// Waits for an operation that must succeed.
+pub(crate) fn finish(cq: &Cq<'_, T, Watched>, key: OpKey) -> (Box<[u8]>, Transfer) {
+    let (bytes, result) = end(cq, key);
+    (bytes, result.expect("the operation succeeds"))
+}
+
+/// Waits for an operation.
+fn end(cq: &Cq<'_, T, Watched>, key: OpKey) -> (Box<[u8]>, Result<Transfer, OpError>) {
+    let done = cq.wait(key, Instant::now() + LIMIT).expect("the queue works").expect("the operation ends in time");
+    let (buf, result) = done.into_parts();
+    (buf.into_bytes(), result)
+}
