@@ -756,6 +756,91 @@ static int rxd_message_to_a_killed_peer_never_ends(void)
 	return message_to_a_killed_peer_never_ends("udp;ofi_rxd", 0);
 }
 
+/* An endpoint of a connection, which receives through a shared context. */
+static struct fid_ep *connected_endpoint(struct fi_info *of, struct fid_eq *eq, struct fid_ep *srx)
+{
+	struct fid_ep *endpoint;
+
+	NEED(fi_endpoint(domain, of, &endpoint, NULL));
+	NEED(fi_ep_bind(endpoint, &eq->fid, 0));
+	NEED(fi_ep_bind(endpoint, &cq->fid, FI_TRANSMIT | FI_RECV));
+	NEED(fi_ep_bind(endpoint, &srx->fid, 0));
+	NEED(fi_enable(endpoint));
+	return endpoint;
+}
+
+/* A tagged message comes that nobody waits for. */
+static int tagged_message_to_shared_receives_crashes(const char *provider)
+{
+	struct fi_info *hints = fi_allocinfo(), *client;
+	struct fi_cq_attr cq_attr = { .size = 64, .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_eq_attr eq_attr = { .size = 16 };
+	struct fi_cq_tagged_entry entry;
+	struct fi_eq_cm_entry event;
+	struct fid_ep *srx;
+	struct fid_pep *listener;
+	struct fid_eq *eq;
+	size_t len = sizeof(name);
+	uint32_t kind;
+	int connected = 0;
+	double end = now() + 20;
+
+	hints->caps = FI_MSG | FI_TAGGED;
+	hints->ep_attr->type = FI_EP_MSG;
+	hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	hints->fabric_attr->prov_name = strdup(provider);
+	if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), "127.0.0.1", NULL, FI_SOURCE, hints, &info))
+		exit(NO_PROVIDER);
+	signal(SIGSEGV, SIG_DFL);
+	NEED(fi_fabric(info->fabric_attr, &fabric, NULL));
+	NEED(fi_domain(fabric, info, &domain, NULL));
+	NEED(fi_eq_open(fabric, &eq_attr, &eq, NULL));
+	NEED(fi_cq_open(domain, &cq_attr, &cq, NULL));
+	NEED(fi_srx_context(domain, info->rx_attr, &srx, NULL));
+	NEED(fi_ep_bind(srx, &cq->fid, FI_RECV));
+	NEED(fi_passive_ep(fabric, info, &listener, NULL));
+	NEED(fi_pep_bind(listener, &eq->fid, 0));
+	NEED(fi_listen(listener));
+	NEED(fi_getname(&listener->fid, name, &len));
+	client = fi_dupinfo(info);
+	free(client->src_addr);
+	client->src_addr = NULL;
+	client->src_addrlen = 0;
+	client->dest_addr = memcpy(malloc(len), name, len);
+	client->dest_addrlen = len;
+	ep[0] = connected_endpoint(client, eq, srx);
+	NEED(fi_connect(ep[0], name, NULL, 0));
+	while (connected < 2) {
+		NEED(now() > end);
+		fi_cq_read(cq, NULL, 0);
+		if (fi_eq_read(eq, &kind, &event, sizeof(event), 0) < (ssize_t) sizeof(event))
+			continue;
+		if (kind == FI_CONNREQ) {
+			ep[1] = connected_endpoint(event.info, eq, srx);
+			NEED(fi_accept(ep[1], NULL, 0));
+		} else if (kind == FI_CONNECTED) {
+			connected++;
+		}
+	}
+	POST(fi_trecv(srx, into, 8, NULL, 0, 1, 0, &contexts[0]));
+	POST(fi_tsend(ep[0], from, 8, NULL, 0, 2, &contexts[1]));
+	POST(fi_tsend(ep[0], from, 8, NULL, 0, 1, &contexts[2]));
+	for (end = now() + 1; now() < end;)
+		fi_cq_read(cq, &entry, 1);
+	return GONE;
+}
+
+static int net_tagged_message_to_shared_receives_crashes(void)
+{
+	return tagged_message_to_shared_receives_crashes("net");
+}
+
+static int tcp_tagged_message_to_shared_receives_crashes(void)
+{
+	return tagged_message_to_shared_receives_crashes("tcp");
+}
+
 /* An endpoint is closed so many steps after a peer began to connect to it, and progress goes on. */
 static void close_while_connecting(int steps)
 {
@@ -827,6 +912,8 @@ static const struct {
 	{ "shm-directed-receive-goes-before-older-ones", shm_directed_receive_goes_first },
 	{ "rxm-directed-receive-goes-before-older-ones", rxm_directed_receive_goes_first },
 	{ "net-close-while-a-peer-connects-crashes", net_close_while_a_peer_connects_crashes },
+	{ "net-tagged-message-to-shared-receives-crashes", net_tagged_message_to_shared_receives_crashes },
+	{ "tcp-tagged-message-to-shared-receives-crashes", tcp_tagged_message_to_shared_receives_crashes },
 	{ "net-stranger-of-a-closed-endpoint-crashes", net_stranger_of_a_closed_endpoint_crashes },
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
 	{ "sockets-message-after-garbage-never-comes", message_after_garbage_never_comes },
