@@ -5,6 +5,8 @@
 
 #[path = "../page/mod.rs"]
 mod page;
+#[path = "../posting/mod.rs"]
+mod posting;
 
 use std::sync::Mutex;
 

@@ -1,6 +1,6 @@
 //! A server and a client in one thread, and what tests do with them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use loom_core::completion::{OpError, Transfer};
 use loom_core::engine::op_table::OpKey;
@@ -14,8 +14,7 @@ use loom_core::transport::connected::Fid;
 use loom_core::vocabulary::{EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::Ofi;
 
-/// Every wait ends here at the latest.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) use crate::posting::LIMIT;
 
 pub(crate) type T = Ofi<super::Level>;
 pub(crate) type Bytes = Box<[u8]>;
@@ -145,18 +144,8 @@ impl<'q, 'd> Sides<'q, 'd> {
     }
 
     /// Posts until it is taken.
-    pub(crate) fn post(&self, mut buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            match post(buf) {
-                Ok(key) => return key,
-                Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
-                    buf = rejected.buf;
-                    self.cq.progress().expect("the queue works");
-                }
-                Err(rejected) => panic!("not posted: {}", rejected.error),
-            }
-        }
+    pub(crate) fn post(&self, buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
+        crate::posting::post(self.cq, buf, post)
     }
 
     /// Waits for an operation.

@@ -6,6 +6,8 @@ mod faults;
 mod killed;
 #[path = "../page/mod.rs"]
 mod page;
+#[path = "../posting/mod.rs"]
+mod posting;
 mod roles;
 mod scene;
 mod strangers;

@@ -1,12 +1,11 @@
 //! This side of each case: two endpoints, processes that play parts, and one of them that stays and answers.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use loom_core::completion::{Completion, Done, OpError, Transfer};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
@@ -16,10 +15,8 @@ use loom_core::objects::mr::RemoteRegion;
 use loom_core::vocabulary::{EndpointAddr, Tag};
 use loom_fabric::ofi::{Local, Ofi};
 
+pub(crate) use crate::posting::{LIMIT, post};
 use crate::watched::{Watch, Watched};
-
-/// Every wait ends here at the latest.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// How a process of this program learns that it is to be a peer: the provider, the part, the tag to say hello with, and
 /// the addresses of this side.
@@ -183,25 +180,6 @@ impl Scene<'_, '_> {
             }
         }
         ended
-    }
-}
-
-/// Posts until it is taken.
-pub(crate) fn post(
-    cq: &Cq<'_, T, Watched>,
-    mut buf: Watched,
-    post: impl Fn(Watched) -> Result<OpKey, Rejected<Watched>>,
-) -> OpKey {
-    let deadline = Instant::now() + LIMIT;
-    loop {
-        match post(buf) {
-            Ok(key) => return key,
-            Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
-                buf = rejected.buf;
-                cq.progress().expect("the queue works");
-            }
-            Err(rejected) => panic!("not posted: {}", rejected.error),
-        }
     }
 }
 

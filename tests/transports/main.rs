@@ -16,6 +16,8 @@ mod page;
 mod pair;
 mod peek;
 mod pieces;
+#[path = "../posting/mod.rs"]
+mod posting;
 mod registered;
 mod rma;
 #[cfg(feature = "libfabric")]

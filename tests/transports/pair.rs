@@ -14,8 +14,7 @@ use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 
-/// Every wait ends here at the latest.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) use crate::posting::{LIMIT, post as post_on};
 
 /// The buffers of most tests own their bytes.
 pub(crate) type Bytes = Box<[u8]>;
@@ -120,25 +119,6 @@ impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
         let sent = self.post(pattern(8, 99), |buf| self.a.send(self.to_b, buf));
         assert_eq!(self.finish(received).0, pattern(8, 99));
         self.finish(sent);
-    }
-}
-
-/// Posts until it is taken; what completes meanwhile is kept.
-pub(crate) fn post_on<T: Transport>(
-    cq: &Cq<'_, T, Bytes>,
-    mut buf: Bytes,
-    post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>,
-) -> OpKey {
-    let deadline = limit();
-    loop {
-        match post(buf) {
-            Ok(key) => return key,
-            Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
-                buf = rejected.buf;
-                cq.progress().expect("the queue works");
-            }
-            Err(rejected) => panic!("not posted: {}", rejected.error),
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use loom_core::completion::Transfer;
 use loom_core::engine::op_table::OpKey;
-use loom_core::error::{PostError, Rejected};
+use loom_core::error::PostError;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::Domain;
@@ -18,6 +18,7 @@ use std::time::Instant;
 
 use crate::Case;
 use crate::pair::{Bytes, limit, pattern, room};
+use crate::posting::post;
 
 pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
     vec![
@@ -31,24 +32,6 @@ type Buf<'d, T> = Registered<'d, T, Bytes>;
 
 fn register<T: Transport>(domain: &Domain<T>, bytes: Bytes) -> Buf<'_, T> {
     Registered::new(domain, bytes).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn post<'d, T: Transport>(
-    cq: &Cq<'d, T, Buf<'d, T>>,
-    mut buf: Buf<'d, T>,
-    post: impl Fn(Buf<'d, T>) -> Result<OpKey, Rejected<Buf<'d, T>>>,
-) -> OpKey {
-    let deadline = limit();
-    loop {
-        match post(buf) {
-            Ok(key) => return key,
-            Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
-                buf = rejected.buf;
-                cq.progress().expect("the queue works");
-            }
-            Err(rejected) => panic!("not posted: {}", rejected.error),
-        }
-    }
 }
 
 fn finish<'d, T: Transport>(cq: &Cq<'d, T, Buf<'d, T>>, key: OpKey) -> (Buf<'d, T>, Transfer) {

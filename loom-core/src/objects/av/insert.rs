@@ -63,15 +63,18 @@ impl<T: Transport> Av<'_, T> {
     /// told of yet are in the vector, and the rest is not.
     ///
     /// ```
-    /// # use loom_core::objects::{av::{Av, InsertError}, domain::Domain};
+    /// # use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain};
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// # let av = Av::open(&domain, 8)?;
-    /// # let addresses: [loom_core::vocabulary::EndpointAddr; 0] = [];
+    /// # let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::<8>::new())?;
+    /// # let (a, b) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+    /// let addresses = [a.address()?, b.address()?];
     /// let mut peers = Vec::with_capacity(addresses.len());
     /// let inserted = av.insert_all(&addresses, |peer| peers.push(peer));
-    /// assert_eq!(inserted, peers.iter().flatten().count());
+    /// assert_eq!(inserted, 2);
+    /// assert!(peers.iter().all(Result::is_ok));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///
