@@ -12,7 +12,7 @@ use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::registered::Registered;
-use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Errno, HmemIface, MrMode, Tag};
 
 type Bytes = Box<[u8]>;
@@ -47,7 +47,7 @@ impl TargetBuffer for Either<'_, '_> {}
 #[test]
 fn what_is_posted_has_to_be_registered() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_with_local_registration();
+    let info = network.info_that_asks(Asks::nothing().for_local_registration());
     assert!(info.attributes().domain.mr_mode.contains(MrMode::LOCAL));
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
@@ -85,7 +85,7 @@ fn what_is_posted_has_to_be_registered() {
 #[test]
 fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_with_local_registration()).unwrap();
+    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Either<'_, '_>>| {
         let endpoint = cq.endpoint(&av).enable().unwrap();
@@ -103,7 +103,7 @@ fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
 #[test]
 fn what_is_only_read_is_registered_for_reading() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_with_local_registration()).unwrap();
+    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let shared = bytes(100);
     cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Registered<'_, Soft<'_>, &[u8]>>| {
@@ -133,7 +133,7 @@ fn a_buffer_that_cannot_be_registered_comes_back() {
 #[test]
 fn an_endpoint_of_another_info_takes_registered_buffers_only_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_with_local_registration()).unwrap();
+    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
     cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Either<'_, '_>>| {

@@ -28,11 +28,11 @@ use crate::vocabulary::Access;
 /// # #[cfg(feature = "std")] {
 /// use loom_core::error::PostError;
 /// use loom_core::objects::{av::Av, cq::{self, Cq, CqAttr}, domain::Domain, endpoint::Source, registered::Registered};
-/// use loom_core::soft::{Network, NetworkAttr, Soft};
+/// use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: other buffers are refused.
-/// let domain = Domain::open(&network.info_with_local_registration())?;
+/// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration()))?;
 /// let av = Av::open(&domain, 2)?;
 /// cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Registered<'_, Soft<'_>, Vec<u8>>>| {
 ///     let endpoint = cq.endpoint(&av).enable()?;

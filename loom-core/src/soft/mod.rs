@@ -57,6 +57,7 @@
 //! ```
 
 mod address;
+mod asks;
 mod attributes;
 mod cell;
 mod chain;
@@ -79,6 +80,7 @@ mod send;
 mod sync;
 mod transport;
 
+pub use asks::Asks;
 pub use counter::SoftCounter;
 pub use network::{Network, NetworkAttr};
 pub use transport::{Soft, SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};

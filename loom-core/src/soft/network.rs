@@ -10,6 +10,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use super::NO_PORT;
+use super::asks::Asks;
 use super::cell::MessageCell;
 use super::list::NIL;
 use super::port::{Own, Port, Sending};
@@ -305,15 +306,14 @@ impl<A: Allocator> Network<A> {
     /// What the network grants: the info to open domains with.
     #[must_use]
     pub fn info(&self) -> Info<Soft<'_>> {
-        Info::from_raw(SoftInfo::new(self.net(), false))
+        Info::from_raw(SoftInfo::new(self.net(), Asks::nothing()))
     }
 
-    /// The info of a network whose domains insist on local registration (`FI_MR_LOCAL`), which memory has no need of: for
-    /// trying out what hardware asks for. Posts of buffers that are not
-    /// [`Registered`](crate::objects::registered::Registered) are refused there.
+    /// The info of a network whose domains ask for something that memory has no need of, and insist on it: for trying out
+    /// what hardware asks for.
     #[must_use]
-    pub fn info_with_local_registration(&self) -> Info<Soft<'_>> {
-        Info::from_raw(SoftInfo::new(self.net(), true))
+    pub fn info_that_asks(&self, asks: Asks) -> Info<Soft<'_>> {
+        Info::from_raw(SoftInfo::new(self.net(), asks))
     }
 
     /// The network's info, if it satisfies the hints.

@@ -9,6 +9,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::address::{parse_address, parse_text, write_address};
+use super::asks::Asks;
 use super::attributes::{PROVIDER, attributes};
 use super::counter::SoftCounter;
 use super::msg::{piece, wanted};
@@ -40,13 +41,13 @@ pub struct Soft<'n>(PhantomData<&'n Net>);
 #[derive(Clone)]
 pub struct SoftInfo<'n> {
     net: &'n Net,
-    /// Its domains ask for local registration.
-    local: bool,
+    /// What its domains ask of the application.
+    asks: Asks,
 }
 
 impl<'n> SoftInfo<'n> {
-    pub(super) fn new(net: &'n Net, local: bool) -> Self {
-        SoftInfo { net, local }
+    pub(super) fn new(net: &'n Net, asks: Asks) -> Self {
+        SoftInfo { net, asks }
     }
 }
 
@@ -59,8 +60,7 @@ pub struct SoftFabric<'n> {
 pub struct SoftDomain<'n> {
     net: &'n Net,
     number: u32,
-    /// What is posted has to lie in a region.
-    local: bool,
+    asks: Asks,
 }
 
 /// A raw address vector. Fabric addresses say themselves where an endpoint is.
@@ -84,6 +84,7 @@ pub struct SoftMr<'n> {
 pub struct SoftEndpoint<'n> {
     net: &'n Net,
     port: &'n Port,
+    /// What is posted has to lie in a region.
     local: bool,
 }
 
@@ -152,9 +153,7 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     fn attributes(info: &Self::Info) -> Attributes {
         let mut attributes = attributes(&info.net.attr);
-        if info.local {
-            attributes.domain.mr_mode |= MrMode::LOCAL;
-        }
+        attributes.domain.mr_mode |= info.asks.mr_mode;
         attributes
     }
 
@@ -198,7 +197,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         if !core::ptr::eq(net, info.net) {
             return Err(Errno::EINVAL);
         }
-        Ok(SoftDomain { net, number: net.domains.fetch_add(1, Ordering::Relaxed), local: info.local })
+        Ok(SoftDomain { net, number: net.domains.fetch_add(1, Ordering::Relaxed), asks: info.asks })
     }
 
     unsafe fn domain_close(_: &Self::Domain) -> Result<(), Errno> {
@@ -383,7 +382,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
         // thread uses all of them.
         let port = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue, bind.counters) }?;
-        let endpoint = SoftEndpoint { net, port, local: domain.local };
+        let endpoint = SoftEndpoint { net, port, local: domain.asks.mr_mode.contains(MrMode::LOCAL) };
         for (option, value) in bind.options {
             // SAFETY: just opened.
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
