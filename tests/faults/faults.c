@@ -43,6 +43,8 @@ static char name[512], from[1 << 19], into[4096];
 /* What is left at least of a multi-receive that goes on; zero for the provider's default. */
 static size_t min_multi_recv;
 static enum fi_ep_type type = FI_EP_RDM;
+/* The order that is asked for. */
+static uint64_t order;
 
 static double now(void)
 {
@@ -65,6 +67,7 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = type;
+	hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->domain_attr->threading = threading;
 	hints->fabric_attr->prov_name = strdup(provider);
@@ -879,6 +882,68 @@ static int net_close_while_a_peer_connects_crashes(void)
 	return GONE;
 }
 
+/* Endpoints of shm that nobody closes leave their names behind. */
+static void remove_names_of(pid_t process)
+{
+	char pattern[64];
+	glob_t names;
+	size_t i;
+
+	snprintf(pattern, sizeof(pattern), "/dev/shm/%ld:*", (long)process);
+	if (glob(pattern, 0, NULL, &names) != 0)
+		return;
+	for (i = 0; i < names.gl_pathc; i++)
+		unlink(names.gl_pathv[i]);
+	globfree(&names);
+}
+
+/* A region that a peer is writing to is closed after so many polls, and progress goes on. */
+static void close_region_while_it_is_written(int polls)
+{
+	enum { LENGTH = 8 << 20 };
+	char *source = calloc(1, LENGTH), *target = calloc(1, LENGTH);
+	struct fid_mr *mr;
+	uint64_t remote;
+	int i;
+
+	order = FI_ORDER_WAW;
+	open_all("shm", FI_MSG | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	NEED(fi_mr_reg(domain, target, LENGTH, FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
+	remote = (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) ? (uint64_t) (uintptr_t) target : 0;
+	POST(fi_write(ep[0], source, LENGTH, NULL, addr[1], remote, fi_mr_key(mr), &contexts[2]));
+	for (i = 0; i < polls; i++)
+		fi_cq_read(cq, NULL, 0);
+	NEED(fi_close(&mr->fid));
+	/* What was freed is somebody else's now. */
+	for (i = 0; i < 64; i++)
+		memset(malloc(16 * (i % 8 + 1)), 0x5a, 16 * (i % 8 + 1));
+	for (i = 0; i < 1000; i++)
+		fi_cq_read(cq, NULL, 0);
+}
+
+static int shm_region_closed_while_it_is_written_crashes(void)
+{
+	int polls, status;
+	pid_t process;
+
+	for (polls = 0; polls < 20; polls++) {
+		process = fork();
+		if (process == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			close_region_while_it_is_written(polls);
+			_exit(GONE);
+		}
+		NEED(process < 0 || waitpid(process, &status, 0) != process);
+		remove_names_of(process);
+		if (WIFSIGNALED(status))
+			return 128 + WTERMSIG(status);
+		if (WEXITSTATUS(status) != GONE)
+			return WEXITSTATUS(status);
+	}
+	return GONE;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -920,22 +985,8 @@ static const struct {
 	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
+	{ "shm-region-closed-while-it-is-written-crashes", shm_region_closed_while_it_is_written_crashes },
 };
-
-/* Endpoints of shm that nobody closes leave their names behind. */
-static void remove_names_of(pid_t process)
-{
-	char pattern[64];
-	glob_t names;
-	size_t i;
-
-	snprintf(pattern, sizeof(pattern), "/dev/shm/%ld:*", (long)process);
-	if (glob(pattern, 0, NULL, &names) != 0)
-		return;
-	for (i = 0; i < names.gl_pathc; i++)
-		unlink(names.gl_pathv[i]);
-	globfree(&names);
-}
 
 /* In a process of its own, which may crash; what a shell would say of how it ended. */
 static int run_apart(int (*run)(void))
