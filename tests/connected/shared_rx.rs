@@ -6,6 +6,7 @@ use std::time::Instant;
 use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::eq::Eq;
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::msg_endpoint::{Connecting, SharedRx};
@@ -34,6 +35,8 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_client_receives_through_a_shared_context_too", a_client_receives_through_a_shared_context_too),
         ("what_waits_comes_back_with_a_shared_context", what_waits_comes_back_with_a_shared_context),
         ("a_forgotten_endpoint_keeps_its_shared_context", a_forgotten_endpoint_keeps_its_shared_context),
+        ("shared_receives_complete_into_a_queue_of_their_own", shared_receives_complete_into_a_queue_of_their_own),
+        ("a_shared_context_is_one_of_its_domain", a_shared_context_is_one_of_its_domain),
     ]
 }
 
@@ -322,5 +325,53 @@ fn a_forgotten_endpoint_keeps_its_shared_context(info: &Info<T>) {
         sides.message(&other, &other_server, 64, 1);
         drop(client);
         // The queue closes both, in the order that libfabric wants.
+    });
+}
+
+fn shared_receives_complete_into_a_queue_of_their_own(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let cq = Cq::<T, Bytes>::open(sides.domain, CqAttr::<16>::new().separate()).expect("two provider queues");
+        if shared(sides, info).is_none() {
+            return;
+        }
+        let shared = cq.shared_rx(info).expect("a shared receive context");
+        let (server, client) = pair(sides, &shared);
+        let received = crate::posting::post(&cq, room(700), |buf| shared.recv(buf));
+        let sent = sides.post(pattern(700, 1), |buf| client.send(buf));
+        let answer = sides.post(room(80), |buf| client.recv(buf));
+        let answered = crate::posting::post(&cq, pattern(80, 2), |buf| server.send(buf));
+        let deadline = Instant::now() + LIMIT;
+        let (mut told, mut into) = ([None, None], None);
+        while told.contains(&None) {
+            assert!(Instant::now() < deadline, "{told:?} of the receive and the send within {LIMIT:?}");
+            sides.cq.progress().expect("the client's queue works");
+            if let Some(Completion::Op(done)) = cq.poll_rx().expect("the queue of the receives works") {
+                told[0] = Some(done.key());
+                into = Some(done.into_buf());
+            }
+            if let Some(Completion::Op(done)) = cq.poll_tx().expect("the queue of the sends works") {
+                told[1] = Some(done.key());
+            }
+        }
+        assert_eq!((told, into), ([Some(received), Some(answered)], Some(pattern(700, 1))));
+        assert_eq!(sides.finish(answer).0, pattern(80, 2));
+        sides.finish(sent);
+    });
+}
+
+fn a_shared_context_is_one_of_its_domain(info: &Info<T>) {
+    let found = |hints: Hints<'_>| T::query(&hints).into_iter().flatten().next();
+    let elsewhere = found(Hints { provider: Some("udp"), ..Hints::default() }).expect("an info of another provider");
+    // Not every provider of connections has endpoints without them.
+    let (node, listen) = (Some("127.0.0.1"), true);
+    let endpoint_attr = EndpointAttributes::of(EndpointType::RDM);
+    let provider = Some(info.provider());
+    let alone = found(Hints { provider, domain: Some(info.domain()), endpoint_attr, node, listen, ..Hints::default() });
+    with_sides(info, |sides| {
+        assert_eq!(sides.cq.shared_rx(&elsewhere).expect_err("of another domain"), OpenError::OtherDomain);
+        if let Some(alone) = &alone {
+            let refused = sides.cq.shared_rx(alone).expect_err("without connections");
+            assert_eq!(refused, OpenError::EndpointType(EndpointType::RDM));
+        }
     });
 }

@@ -26,6 +26,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_message_that_is_too_long_is_cut_and_told", a_message_that_is_too_long_is_cut_and_told),
         ("a_receive_is_cancelled", a_receive_is_cancelled),
         ("counters_count_over_connections", counters_count_over_connections),
+        ("counters_count_through_a_shared_context", counters_count_through_a_shared_context),
         ("one_listener_serves_many_while_others_come_and_go", one_listener_serves_many_while_others_come_and_go),
     ]
 }
@@ -177,6 +178,18 @@ fn a_receive_is_cancelled(info: &Info<T>) {
 }
 
 fn counters_count_over_connections(info: &Info<T>) {
+    count(info, false);
+}
+
+fn counters_count_through_a_shared_context(info: &Info<T>) {
+    if info.provider() == "sockets" {
+        return crate::page::not_granted();
+    }
+    count(info, true);
+}
+
+/// Counts messages over a connection, whose server receives through a shared context or by itself.
+fn count(info: &Info<T>, through_shared: bool) {
     let domain = Domain::open(info).expect("domain");
     let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
     let (sent, received) = match [(); 2].map(|()| Counter::open(&domain, CounterAttr::default())) {
@@ -189,6 +202,7 @@ fn counters_count_over_connections(info: &Info<T>) {
         }
     };
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let shared = through_shared.then(|| cq.shared_rx(info).expect("a shared receive context"));
     let listener = eq.listen(info).expect("listens");
     let address = listener.address().expect("its address");
     let info = client_info(info, &address);
@@ -201,7 +215,11 @@ fn counters_count_over_connections(info: &Info<T>) {
         match eq.poll().expect("works") {
             Some(EqEvent::Request(request)) => {
                 let bind = Binding::to(&eq).counter(Counted::RECV, &received);
-                accepting = Some(request.endpoint(&cq, bind).expect("an endpoint").accept(&[]).expect("accepts"));
+                let requested = match &shared {
+                    Some(shared) => request.endpoint_through(shared, bind),
+                    None => request.endpoint(&cq, bind),
+                };
+                accepting = Some(requested.expect("an endpoint").accept(&[]).expect("accepts"));
             }
             Some(EqEvent::Connected(event))
                 if client.as_ref().is_some_and(|client| client.fid() == event.endpoint()) =>
@@ -217,7 +235,11 @@ fn counters_count_over_connections(info: &Info<T>) {
     }
     let (client, server) = (connected.expect("a client"), server.expect("a server"));
     for round in 1..=5 {
-        let receive = server.recv(room(64)).expect("posts");
+        let receive = match &shared {
+            Some(shared) => shared.recv(room(64)),
+            None => server.recv(room(64)),
+        };
+        let receive = receive.expect("posts");
         client.send(pattern(64, 1)).expect("posts");
         cq.wait(receive, deadline).expect("works").expect("in time").result().expect("succeeds");
         while (sent.read(), received.read()) != (round, round) {
