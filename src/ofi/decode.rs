@@ -84,11 +84,22 @@ fn rx_attributes(raw: &sys::fi_rx_attr) -> RxAttributes {
     }
 }
 
+#[cfg(libfabric_has_progress)]
+fn data_progress(raw: &sys::fi_domain_attr) -> sys::fi_progress {
+    // SAFETY: the union has two names for one number.
+    unsafe { raw.__bindgen_anon_1.data_progress }
+}
+
+#[cfg(not(libfabric_has_progress))]
+fn data_progress(raw: &sys::fi_domain_attr) -> sys::fi_progress {
+    raw.data_progress
+}
+
 fn domain_attributes(raw: &sys::fi_domain_attr) -> DomainAttributes {
     DomainAttributes {
         threading: Threading::from_raw(raw.threading),
         control_progress: Progress::from_raw(raw.control_progress),
-        data_progress: Progress::from_raw(raw.data_progress),
+        data_progress: Progress::from_raw(data_progress(raw)),
         resource_mgmt: ResourceMgmt::from_raw(raw.resource_mgmt),
         av_type: AvType::from_raw(raw.av_type),
         mr_mode: MrMode::from_bits_retain(raw.mr_mode.cast_unsigned()),

@@ -66,7 +66,14 @@ pub(super) fn rx(raw: &mut sys::fi_rx_attr, hints: &RxAttributes) {
 pub(super) fn domain(raw: &mut sys::fi_domain_attr, hints: &DomainAttributes, threading: Threading) {
     raw.threading = threading.as_raw();
     raw.control_progress = hints.control_progress.as_raw();
-    raw.data_progress = hints.data_progress.as_raw();
+    #[cfg(libfabric_has_progress)]
+    {
+        raw.__bindgen_anon_1.data_progress = hints.data_progress.as_raw();
+    }
+    #[cfg(not(libfabric_has_progress))]
+    {
+        raw.data_progress = hints.data_progress.as_raw();
+    }
     raw.resource_mgmt = hints.resource_mgmt.as_raw();
     raw.av_type = hints.av_type.as_raw();
     raw.mr_mode = MR_MODE.union(hints.mr_mode).bits().cast_signed();

@@ -7,9 +7,10 @@ use core::fmt;
 use core::ptr;
 
 use loom_core::objects::info::Hints;
-use loom_core::vocabulary::{Errno, Version};
+use loom_core::vocabulary::{DomainAttributes, Errno, Version};
 
 use super::call::errno;
+use super::info::RawInfo;
 use super::level::Level;
 use super::list::{InfoList, RawList};
 use super::request::{Names, Request, addresses_are_sound, pointer};
@@ -197,10 +198,19 @@ impl<L: Level> Ofi<L> {
         let mut list = found(code, raw)?;
         let asked = hints.caps.union(hints.rx_attr.caps);
         list.retain(|info| {
-            info.is_named(hints.provider, hints.fabric, hints.domain) && !quirks::untrue_caps(info).intersects(asked)
+            info.is_named(hints.provider, hints.fabric, hints.domain)
+                && !quirks::untrue_caps(info).intersects(asked)
+                && has_keys_and_groups(info, &hints.domain_attr)
         });
         if list.is_empty() { Err(QueryError::NoMatch) } else { Ok(InfoList::new(list)) }
     }
+}
+
+/// Whether an info has as many keys for an endpoint, and as large numbers of groups, as are asked for: providers answer with
+/// what they have, whatever that is.
+fn has_keys_and_groups(info: &RawInfo, asked: &DomainAttributes) -> bool {
+    let granted = info.attributes().domain;
+    granted.max_ep_auth_key >= asked.max_ep_auth_key && granted.max_group_id >= asked.max_group_id
 }
 
 /// What a call of `fi_getinfo` has found.

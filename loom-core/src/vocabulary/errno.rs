@@ -67,6 +67,7 @@ errnos! {
     ENOSYS = 38, "FI_ENOSYS", "Function not implemented";
     ENOMSG = 42, "FI_ENOMSG", "No message of the desired kind";
     ENODATA = 61, "FI_ENODATA", "No data available";
+    EPROTO = 71, "FI_EPROTO", "Protocol error";
     EOVERFLOW = 75, "FI_EOVERFLOW", "Value too large";
     EMSGSIZE = 90, "FI_EMSGSIZE", "Message too long";
     ENOPROTOOPT = 92, "FI_ENOPROTOOPT", "Protocol option not available";

@@ -4,7 +4,7 @@ bitflags::bitflags! {
     /// Capabilities of an endpoint, a domain or an `Info`.
     ///
     /// Primary capabilities (`MSG`, `RMA`, `TAGGED`, `ATOMIC`, `MULTICAST`, `COLLECTIVE`, `NAMED_RX_CTX`, `DIRECTED_RECV`,
-    /// `VARIABLE_MSG`, `HMEM`, `XPU`) are granted only when asked for. The modifiers (`SEND`, `RECV`, `READ`, `WRITE`,
+    /// `TAGGED_DIRECTED_RECV`, `TAGGED_MULTI_RECV`, `HMEM`, `XPU`) are granted only when asked for. The modifiers (`SEND`, `RECV`, `READ`, `WRITE`,
     /// `REMOTE_READ`, `REMOTE_WRITE`) restrict them; none means all. The others are secondary: a provider may grant them
     /// unasked.
     ///
@@ -69,12 +69,15 @@ bitflags::bitflags! {
         /// Operations that a device starts; `FI_XPU_TRIGGER` in older headers.
         #[doc(alias = "FI_XPU")]
         const XPU = 1 << 44;
+        /// A tagged receive may name the sender that it takes messages of; part of `DIRECTED_RECV`. Libfabric 2.
+        #[doc(alias = "FI_TAGGED_DIRECTED_RECV")]
+        const TAGGED_DIRECTED_RECV = 1 << 45;
+        /// A tagged receive may take many messages. Libfabric 2.
+        #[doc(alias = "FI_TAGGED_MULTI_RECV")]
+        const TAGGED_MULTI_RECV = 1 << 46;
         /// Transfers to and from device memory.
         #[doc(alias = "FI_HMEM")]
         const HMEM = 1 << 47;
-        /// The receiver is told of a message before it gives a buffer; not in libfabric 2.
-        #[doc(alias = "FI_VARIABLE_MSG")]
-        const VARIABLE_MSG = 1 << 48;
         /// RMA to and from persistent memory; experimental in libfabric.
         #[doc(alias = "FI_RMA_PMEM")]
         const RMA_PMEM = 1 << 49;
