@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::process::Command;
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
@@ -156,22 +157,52 @@ fn members_receive_and_others_do_not() {
     });
 }
 
-/// A host whose routes lead to no group: a join that would fail is not made, and what was to join can be closed.
-#[test]
-#[ignore = "needs hosts: .ci/run multicast"]
-fn a_host_without_a_route_is_told_so() {
-    thread::spawn(|| {
+/// Runs a test on a host of its own, which has no network yet.
+fn on_a_new_host(test: impl FnOnce() + Send + 'static) {
+    let host = thread::spawn(|| {
         // SAFETY: no pointers.
         let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) };
         assert_eq!(moved, 0, "{}", std::io::Error::last_os_error());
+        test();
+    });
+    host.join().unwrap();
+}
+
+/// A join that would fail is not made, and what was to join can be closed.
+#[test]
+#[ignore = "needs hosts: .ci/run multicast"]
+fn a_host_without_a_route_is_told_so() {
+    on_a_new_host(|| {
+        with_side("0.0.0.0", None, |side| {
+            assert_eq!(side.endpoint().join(&group(1, PORT)).map(|_| ()).unwrap_err(), Errno::ENODEV);
+        });
+    });
+}
+
+/// Without a route a group cannot be left. It is left with the endpoint, when there is one again.
+#[test]
+#[ignore = "needs hosts: .ci/run multicast"]
+fn a_group_that_could_not_be_left_is_left_with_its_endpoint() {
+    let ip = |arguments: &str| {
+        // On the host of the thread that runs it.
+        let done = Command::new("ip").args(arguments.split(' ')).status().expect("ip");
+        assert!(done.success(), "ip {arguments}");
+    };
+    let connect = move || {
+        ip("link set plug up");
+        ip("route add 239.0.0.0/8 dev plug");
+    };
+    on_a_new_host(move || {
+        ip("link add plug type veth peer name socket");
+        ip("addr add 10.78.1.1/24 dev plug");
+        connect();
         with_side("0.0.0.0", None, |side| {
             let endpoint = side.endpoint();
-            assert_eq!(endpoint.join(&group(1, PORT)).map(|_| ()).unwrap_err(), Errno::ENODEV);
-            let port = endpoint.address().unwrap();
-            drop(endpoint);
-            assert!(is_free(&port), "the endpoint is closed");
+            let member = join(&endpoint, &group(1, PORT)).unwrap();
+            ip("link set plug down");
+            assert_eq!(member.leave(), Err(Errno::ENODEV));
+            connect();
+            assert_eq!(endpoint.join(&group(1, PORT)).map(|_| ()).unwrap_err(), Errno::EADDRINUSE, "it still is in it");
         });
-    })
-    .join()
-    .unwrap();
+    });
 }
