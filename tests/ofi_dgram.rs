@@ -1,7 +1,8 @@
-//! Datagrams (`FI_EP_DGRAM`): over `udp`, which has nothing else, and over `sockets`.
+//! Datagrams (`FI_EP_DGRAM`): over `udp`, which has nothing else, and over `sockets`; and multicast groups.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
+mod multicast;
 mod posting;
 
 use std::time::Instant;

@@ -152,6 +152,8 @@ pub enum OpenError {
     /// The info asks for operations that do by default what loom does not serve: receives into one buffer of several messages,
     /// for example.
     OpFlags(crate::vocabulary::OpFlags),
+    /// The info does not grant this capability.
+    NotGranted(Caps),
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
     /// The memory may not be accessed as the region asks for.
@@ -183,6 +185,7 @@ impl fmt::Display for OpenError {
                 f.write_str("the counters of an endpoint count one kind of operation each, at least")
             }
             OpenError::OpFlags(flags) => write!(f, "the info asks for default flags that are not served: {flags}"),
+            OpenError::NotGranted(caps) => write!(f, "the info does not grant {caps}"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
             OpenError::EndpointType(kind) => write!(f, "the info describes an endpoint of another kind: {kind}"),
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),

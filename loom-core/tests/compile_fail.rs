@@ -23,8 +23,9 @@ use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{self, Mr, RemoteRegion};
 use loom_core::objects::msg_endpoint::{Established, MsgEndpoint};
+use loom_core::objects::multicast::{Joined, MulticastEndpoint, MulticastGroup};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::transport::Connected;
+use loom_core::transport::{Connected, Multicast};
 use loom_core::vocabulary::{Access, Counted, EndpointAddr};
 
 /// The compiler whose messages are pinned.
@@ -94,7 +95,25 @@ mod connections {
         assert!(endpoint.address().is_ok());
     }
 
-    pub(super) const CASES: usize = 5;
+    fn group_sent_to_before_it_is_joined<T: Multicast>(group: MulticastGroup<'_, '_, '_, T, &'static [u8], Joined>) {
+        group.send(b"in time").unwrap();
+    }
+
+    fn group_sent_to_after_leaving<T: Multicast>(group: MulticastGroup<'_, '_, '_, T, &'static [u8]>) {
+        group.send(b"in time").unwrap();
+        group.leave().unwrap();
+    }
+
+    fn group_outlives_endpoint<T: Multicast>(
+        endpoint: MulticastEndpoint<'_, '_, T, &'static [u8]>,
+        address: &EndpointAddr,
+    ) {
+        let group = endpoint.join(address).unwrap();
+        group.leave().unwrap();
+        drop(endpoint);
+    }
+
+    pub(super) const CASES: usize = 8;
 }
 
 twins! {

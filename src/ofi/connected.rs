@@ -42,7 +42,9 @@ unsafe impl<L: Level> Connected for Ofi<L> {
             Read::Request { listener, info, request } => Notice::Request { listener, info, request },
             Read::Connected(endpoint) => Notice::Connected(endpoint),
             Read::Shutdown(endpoint) => Notice::Shutdown(endpoint),
+            Read::Joined { group, context } => Notice::Joined { group, context },
             Read::Entry(entry) => Notice::Entry(entry),
+            Read::Failed(fault) => Notice::Failed(fault),
             Read::Other(kind) => Notice::Other(kind),
         }))
     }
@@ -117,7 +119,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         bind: MsgBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         let MsgBindings { tx, rx, eq, shared_rx, counters, options } = bind;
-        let bound = endpoint::Bound { to: eq.fid(), queues: (tx, rx), shared_rx, counters, options };
+        let bound = endpoint::Bound { to: [Some(eq.fid()), None], queues: (tx, rx), shared_rx, counters, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open_msg(domain, info, request, &bound) }
     }

@@ -15,6 +15,7 @@ use super::counter::Counter;
 use super::event_queue::Request;
 use super::info::RawInfo;
 use super::level::Handle;
+use super::multicast::Groups;
 use super::option::endpoint_set_option;
 use super::queue::Cq;
 use super::quirks::{Closable, names_by_process, shares_receives, takes_options_early};
@@ -29,6 +30,7 @@ pub struct Endpoint<L> {
     closable: Closable,
     /// Whether its connection can be shut down before it is closed.
     shuts_down: bool,
+    groups: Groups<L>,
 }
 
 impl<L> Endpoint<L> {
@@ -44,12 +46,16 @@ impl<L> Endpoint<L> {
     pub(super) const fn shuts_down(&self) -> bool {
         self.shuts_down
     }
+
+    pub(super) const fn groups(&self) -> &Groups<L> {
+        &self.groups
+    }
 }
 
 /// What an endpoint is bound to, and set to, before it is enabled.
 pub(super) struct Bound<'a, L> {
-    /// An address vector or an event queue.
-    pub(super) to: NonNull<sys::fid>,
+    /// An address vector, an event queue, or both.
+    pub(super) to: [Option<NonNull<sys::fid>>; 2],
     /// Of transmits and of receives; they may be one.
     pub(super) queues: (&'a Cq<L>, &'a Cq<L>),
     /// What it receives through, if not by itself.
@@ -136,6 +142,7 @@ pub(super) unsafe fn open_shared_rx<L>(
         addr_format: domain.addr_format(),
         closable: Closable::Always,
         shuts_down: false,
+        groups: Groups::none(),
     };
     // The man page does not ask for a queue. But that is where `tcp` and `net` report what was cancelled, and they crash
     // without.
@@ -163,6 +170,7 @@ unsafe fn open_bound<L>(
         addr_format: domain.addr_format(),
         closable: Closable::rule(info, domain.group()),
         shuts_down: domain.connections().shuts_down,
+        groups: Groups::none(),
     };
     opened_it();
     // SAFETY: just opened; the others are open (contract of callers).
@@ -188,7 +196,7 @@ unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bou
         unsafe { bind(fid, object, flags) }
     };
     let (tx, rx) = bound.queues;
-    bind(bound.to, 0)?;
+    bound.to.iter().flatten().try_for_each(|object| bind(*object, 0))?;
     if tx.fid() == rx.fid() {
         bind(tx.fid(), transmit | receive)?;
     } else {
@@ -217,8 +225,12 @@ unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bou
 }
 
 pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {
-    // SAFETY: the contract of callers.
-    endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close(endpoint.fid.fid()) })
+    endpoint.closable.close(in_flight, endpoint.fid.fid(), || {
+        // SAFETY: the contract of callers.
+        unsafe { endpoint.groups.leave_all() }?;
+        // SAFETY: as above; its groups, the endpoint's children, are closed.
+        unsafe { close(endpoint.fid.fid()) }
+    })
 }
 
 pub(super) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) -> bool {

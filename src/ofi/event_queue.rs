@@ -32,7 +32,9 @@ pub(super) enum Read {
     Request { listener: Fid, info: RawInfo, request: Request },
     Connected(Fid),
     Shutdown(Fid),
+    Joined { group: Fid, context: u64 },
     Entry(Entry),
+    Failed(Fault),
     Other(EventKind),
 }
 
@@ -139,7 +141,17 @@ unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
             // SAFETY: any bytes are such an entry, whose pointers are not followed.
             let Some(entry) = (unsafe { prefix::<sys::fi_eq_entry>(bytes) }) else { return other() };
             let (object, context) = (named(entry.fid), entry.context.addr() as u64);
-            (Read::Entry(Entry { kind, object, context, data: entry.data }), CmData::EMPTY)
+            let read = match kind {
+                // What `udp` writes of a join that failed is as long as an error's entry, and is one.
+                EventKind::JOIN_COMPLETE if bytes.len() > size_of::<sys::fi_eq_entry>() => {
+                    // SAFETY: any bytes are such an entry, whose pointers are not followed.
+                    let Some(entry) = (unsafe { prefix::<sys::fi_eq_err_entry>(bytes) }) else { return other() };
+                    Read::Failed(fault(&entry))
+                }
+                EventKind::JOIN_COMPLETE => Read::Joined { group: object, context },
+                _ => Read::Entry(Entry { kind, object, context, data: entry.data }),
+            };
+            (read, CmData::EMPTY)
         }
         _ => other(),
     }
@@ -187,17 +199,22 @@ pub(super) unsafe fn read_error<L>(eq: &Eq<L>, data: &mut CmData) -> Result<Opti
         let bytes = unsafe { slice::from_raw_parts(bytes, len) };
         *data = CmData::new(bytes).unwrap_or(CmData::EMPTY);
     }
+    Ok(Some(fault(entry)))
+}
+
+/// What an entry says of a failure.
+fn fault(entry: &sys::fi_eq_err_entry) -> Fault {
     let errno = match entry.err.checked_abs() {
         None | Some(0) => Errno::EOTHER,
         Some(number) => Errno::from_raw(number),
     };
-    Ok(Some(Fault {
+    Fault {
         object: named(entry.fid),
         context: entry.context.addr() as u64,
         data: entry.data,
         errno,
         provider_errno: entry.prov_errno,
-    }))
+    }
 }
 
 pub(super) unsafe fn error_text<L>(eq: &Eq<L>, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize {
@@ -247,13 +264,16 @@ mod tests {
     fn entries_of_every_kind_are_told_apart() {
         let fid = ptr::without_provenance_mut(64);
         let entry = sys::fi_eq_entry { fid, context: ptr::without_provenance_mut(5), data: 6 };
-        for kind in [EventKind::NOTIFY, EventKind::MR_COMPLETE, EventKind::AV_COMPLETE, EventKind::JOIN_COMPLETE] {
+        for kind in [EventKind::NOTIFY, EventKind::MR_COMPLETE, EventKind::AV_COMPLETE] {
             // SAFETY: such an entry.
             let (read, data) = unsafe { decode(kind, bytes_of(&entry)) };
             let expected = Entry { kind, object: Fid::from_addr(64), context: 5, data: 6 };
             assert!(matches!(read, Read::Entry(entry) if entry == expected), "{read:?}");
             assert!(data.is_empty());
         }
+        // SAFETY: such an entry.
+        let (read, _) = unsafe { decode(EventKind::JOIN_COMPLETE, bytes_of(&entry)) };
+        assert!(matches!(read, Read::Joined { group, context: 5 } if group == Fid::from_addr(64)), "{read:?}");
         let mut connection = [0; CM_ENTRY + 5];
         connection[..8].copy_from_slice(&64_u64.to_ne_bytes());
         connection[CM_ENTRY..].copy_from_slice(b"hello");
@@ -261,6 +281,17 @@ mod tests {
         let (read, data) = unsafe { decode(EventKind::CONNECTED, &connection) };
         assert!(matches!(read, Read::Connected(object) if object == Fid::from_addr(64)), "{read:?}");
         assert_eq!(&*data, b"hello");
+    }
+
+    #[test]
+    fn joins_that_failed_are_failures() {
+        let (fid, context) = (ptr::without_provenance_mut(64), ptr::without_provenance_mut(5));
+        let entry = sys::fi_eq_err_entry { fid, context, err: -19, prov_errno: 7, ..Default::default() };
+        // SAFETY: such an entry, as `udp` writes it: with a negative number.
+        let (read, _) = unsafe { decode(EventKind::JOIN_COMPLETE, bytes_of(&entry)) };
+        let expected =
+            Fault { object: Fid::from_addr(64), context: 5, data: 0, errno: Errno::ENODEV, provider_errno: 7 };
+        assert!(matches!(read, Read::Failed(fault) if fault == expected), "{read:?}");
     }
 
     #[test]

@@ -133,7 +133,7 @@ const _: () = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ofi::{Av, Counter, Cq, Domain, Endpoint, Eq, Fabric, Mr, PassiveEndpoint, RawInfo};
+    use crate::ofi::{Av, Counter, Cq, Domain, Endpoint, Eq, Fabric, Group, Mr, PassiveEndpoint, RawInfo};
 
     /// Whether a type has an auto trait: the inherent constant, where it exists, hides the trait's.
     macro_rules! has {
@@ -172,6 +172,7 @@ mod tests {
         {
             assert!(!stays);
         }
+        assert!(!has!(Group<Shared>: Sync) && !has!(Group<Shared>: Send));
         assert!(!has!(PassiveEndpoint<Shared>: Sync) && !has!(PassiveEndpoint<Shared>: Send));
         assert!(has!(RawInfo: Send));
         assert!(has!(RawInfo: Sync));

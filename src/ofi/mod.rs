@@ -65,6 +65,49 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Multicast
+//!
+//! One message to every member of a group, over `udp`:
+//!
+//! ```no_run
+//! use std::net::SocketAddr;
+//! use std::time::{Duration, Instant};
+//!
+//! use loom_fabric::loom_core::error::PostError;
+//! use loom_fabric::loom_core::objects::{av::Av, cq, cq::CqAttr, domain::Domain, endpoint::Source, eq::{Eq, EqAttr, EqEvent}, info::Hints};
+//! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+//! use loom_fabric::ofi::{Local, Ofi};
+//!
+//! let group: SocketAddr = "239.1.2.3:4000".parse()?;
+//! let hints = Hints {
+//!     caps: Caps::MSG | Caps::MULTICAST,
+//!     endpoint_attr: EndpointAttributes::of(EndpointType::DGRAM),
+//!     provider: Some("udp"),
+//!     // What is sent to the group arrives at its port, at every address.
+//!     node: Some("0.0.0.0"),
+//!     service: Some("4000"),
+//!     listen: true,
+//!     ..Hints::default()
+//! };
+//! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no datagrams here")?;
+//! let domain = Domain::open(&info)?;
+//! let (av, eq) = (Av::open(&domain, 1)?, Eq::open(&domain, EqAttr::default())?);
+//! cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+//!     let endpoint = cq.endpoint(&av).enable_multicast(&eq)?;
+//!     let joining = endpoint.join(&group.into())?;
+//!     let group = match eq.poll_for(Duration::from_secs(10))? {
+//!         Some(EqEvent::Joined(event)) => joining.joined(&event).map_err(|_| "the event of another join")?,
+//!         other => return Err(format!("not in the group: {other:?}").into()),
+//!     };
+//!     let received = endpoint.recv(Source::Any, vec![0; 64]).map_err(PostError::from)?;
+//!     group.send(b"to all".to_vec()).map_err(PostError::from)?;
+//!     let (bytes, result) = cq.wait(received, Instant::now() + Duration::from_secs(10))?.ok_or("nothing came")?.into_parts();
+//!     println!("{:?}", &bytes[..result?.len()]);
+//!     Ok::<_, Box<dyn std::error::Error>>(())
+//! })??;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # How it calls libfabric
 //!
 //! Most of libfabric's API is static inline C, which calls through an object's operation tables
@@ -88,6 +131,7 @@
 //! | `queue`, `counter` | completion queues; counters |
 //! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
+//! | `multicast` | multicast groups |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
 //! | `transport`, `connected` | the implementations of the traits, which name all of the above |
 
@@ -104,6 +148,7 @@ mod event_queue;
 mod info;
 mod level;
 mod list;
+mod multicast;
 mod neighbours;
 mod nic;
 mod option;
@@ -127,6 +172,7 @@ pub use event_queue::{Eq, Request};
 pub use info::RawInfo;
 pub use level::{Level, Local, Shared};
 pub use list::InfoList;
+pub use multicast::Group;
 pub use params::{Param, Params, params};
 pub use providers::{Provider, Providers, providers};
 pub use query::{QueryError, TextField, headers_version, library_version};

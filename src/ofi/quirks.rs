@@ -53,6 +53,14 @@ pub(super) fn correct(info: &mut RawInfo) {
     }
 }
 
+/// Whether endpoints of an info can be in multicast groups. Those of `udp` can, unless they only send: such an endpoint joins no
+/// group of the system's, so that leaving fails, and with it closing. Nobody else has groups so far; another provider might go
+/// on looking at the address of one that was left.
+pub(super) fn multicasts(info: &RawInfo) -> bool {
+    let caps = decode::attributes(info).caps;
+    layers(info).eq(["udp"]) && caps.contains(Caps::MULTICAST | Caps::RECV)
+}
+
 /// Whether connections can share their receives. Those of `sockets` go on with what was freed, when an endpoint is closed in the
 /// middle of a message.
 pub(super) fn shares_receives(info: &RawInfo) -> bool {

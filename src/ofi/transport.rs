@@ -297,7 +297,8 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         bind: Bindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         let Bindings { tx, rx, av, counters, options } = bind;
-        let bound = endpoint::Bound { to: av.fid(), queues: (tx, rx), shared_rx: None, counters, options };
+        let bound =
+            endpoint::Bound { to: [Some(av.fid()), None], queues: (tx, rx), shared_rx: None, counters, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open(domain, info, &bound) }
     }

@@ -1,6 +1,7 @@
 /* What libfabric's providers fail at, without loom: each fault that the tests of loom pass over, in C. `faults NAME` exits
  * with 0 if the fault is there, 1 if it is not, 2 if this libfabric does not have the provider, 3 if something else went
  * wrong; `faults` lists the names. A fault that is a crash ends the program with the signal. */
+#include <arpa/inet.h>
 #include <glob.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -9,6 +10,7 @@
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
@@ -715,6 +717,67 @@ static int foreign_datagram_crashes(void)
 	return GONE;
 }
 
+static struct fid_mc *group;
+
+/* An endpoint of udp joins: the length of the event that says so, which comes at once. */
+static ssize_t join_of_udp(uint64_t caps, const char *address, struct fi_eq_err_entry *entry)
+{
+	struct fi_eq_attr eq_attr = { .size = 4, .wait_obj = FI_WAIT_NONE };
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
+	struct fid_eq *eq;
+	uint32_t event = 0;
+	ssize_t len;
+
+	type = FI_EP_DGRAM;
+	open_all("udp", caps | FI_MULTICAST, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	NEED(fi_close(&ep[0]->fid));
+	NEED(fi_eq_open(fabric, &eq_attr, &eq, NULL));
+	NEED(fi_endpoint(domain, info, &ep[0], NULL));
+	NEED(fi_ep_bind(ep[0], &av->fid, 0));
+	NEED(fi_ep_bind(ep[0], &eq->fid, 0));
+	NEED(fi_ep_bind(ep[0], &cq->fid, FI_TRANSMIT | FI_RECV));
+	NEED(fi_enable(ep[0]));
+	NEED(inet_pton(AF_INET, address, &to.sin_addr) != 1);
+	NEED(fi_join(ep[0], &to, 0, &group, NULL));
+	len = fi_eq_read(eq, &event, entry, sizeof(*entry), 0);
+	NEED(len >= 0 && event != FI_JOIN_COMPLETE);
+	return len;
+}
+
+/* Not the address of a group, which the system refuses. */
+static const char nobody[] = "10.1.2.3";
+
+static int failed_join_is_told_like_one_that_went_well(void)
+{
+	struct fi_eq_err_entry entry = { 0 };
+	ssize_t len = join_of_udp(FI_MSG, nobody, &entry);
+
+	if (len == -FI_EAVAIL)
+		return GONE;
+	NEED(len != sizeof(entry) || entry.err != -FI_EINVAL);
+	return THERE;
+}
+
+static int endpoint_of_a_failed_join_cannot_be_closed(void)
+{
+	struct fi_eq_err_entry entry;
+
+	join_of_udp(FI_MSG, nobody, &entry);
+	if (fi_close(&group->fid) == 0)
+		return GONE;
+	return fi_close(&ep[0]->fid) == -FI_EBUSY ? THERE : GONE;
+}
+
+static int endpoint_that_only_sends_cannot_leave(void)
+{
+	struct fi_eq_err_entry entry;
+
+	NEED(join_of_udp(FI_MSG | FI_SEND, "239.77.7.1", &entry) != sizeof(struct fi_eq_entry));
+	if (fi_close(&group->fid) == 0)
+		return GONE;
+	return fi_close(&ep[0]->fid) == -FI_EBUSY ? THERE : GONE;
+}
+
 /* Another process opens endpoints, receives a short message and is killed, when a long one is under way
  * that it does not receive, or before. */
 static int message_to_a_killed_peer_never_ends(const char *provider, int before)
@@ -983,6 +1046,9 @@ static const struct {
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
 	{ "sockets-message-after-garbage-never-comes", message_after_garbage_never_comes },
 	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
+	{ "udp-failed-join-is-told-like-one-that-went-well", failed_join_is_told_like_one_that_went_well },
+	{ "udp-endpoint-of-a-failed-join-cannot-be-closed", endpoint_of_a_failed_join_cannot_be_closed },
+	{ "udp-endpoint-that-only-sends-cannot-leave", endpoint_that_only_sends_cannot_leave },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
 	{ "shm-region-closed-while-it-is-written-crashes", shm_region_closed_while_it_is_written_crashes },

@@ -12,6 +12,7 @@ pub mod info;
 mod lingering;
 pub mod mr;
 pub mod msg_endpoint;
+pub mod multicast;
 pub mod options;
 mod port;
 pub mod registered;

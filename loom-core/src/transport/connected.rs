@@ -53,8 +53,17 @@ pub enum Notice<T: Connected> {
     Connected(Fid),
     /// [`EventKind::SHUTDOWN`]
     Shutdown(Fid),
+    /// [`EventKind::JOIN_COMPLETE`]: the endpoint is in the group.
+    Joined {
+        /// The group.
+        group: Fid,
+        /// What was given to join.
+        context: u64,
+    },
     /// The end of an operation on an object, or something that the application wrote.
     Entry(Entry),
+    /// An operation on an object failed, where the provider reports that like a success.
+    Failed(Fault),
     /// An event of another kind, or in another form than its kind has; its bytes are data.
     Other(EventKind),
 }

@@ -7,6 +7,7 @@
 
 pub mod connected;
 mod event;
+mod multicast;
 mod terms;
 
 use core::alloc::Layout;
@@ -16,6 +17,7 @@ use core::ptr::NonNull;
 
 pub use self::connected::Connected;
 pub use self::event::{Context, Event};
+pub use self::multicast::Multicast;
 pub use self::terms::{
     Bindings, Claims, Closing, Conduct, CounterAttr, CounterWait, EndpointError, InFlight, Msg, Name, Refusal,
     RemotePart, RmaTarget,
@@ -45,7 +47,7 @@ use crate::vocabulary::{
 /// - memory lent with a post ([`Lent`], with the access that the operation needs) stays valid until its event was
 ///   polled or `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`]; so does the scratch space of its [`Context`];
 /// - a [`FabricAddr`] given to a post was returned by `av_insert` of the endpoint's vector and not removed since,
-///   or is `UNSPEC` where a receive means any source;
+///   or is `UNSPEC` where a receive means any source, or is the address of a group ([`Multicast`]);
 /// - memory given to `cq_open` has the layout that `cq_layout` returned and stays until the last call that names the
 ///   queue;
 /// - memory registered with `mr_open` stays until `mr_close` returned `Ok` and, unless the transport says

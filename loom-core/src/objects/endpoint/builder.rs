@@ -12,10 +12,13 @@ use crate::objects::counter::{Counter, Counters};
 use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
 use crate::objects::endpoint_options::Options;
+use crate::objects::eq::Eq;
 use crate::objects::info::Info;
+use crate::objects::multicast::MulticastEndpoint;
 use crate::objects::port::{Port, Receives};
-use crate::transport::{Bindings, Transport};
-use crate::vocabulary::{Counted, EndpointOption, EndpointType, OptionType};
+use crate::objects::users::Users;
+use crate::transport::{Bindings, EndpointError, Multicast, Transport};
+use crate::vocabulary::{Caps, Counted, EndpointOption, EndpointType, OptionType};
 
 /// Opens an endpoint: everything that it is bound to is named before it is enabled.
 #[derive(Debug)]
@@ -65,6 +68,54 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     #[doc(alias = "fi_enable")]
     #[doc(alias = "fi_ep_bind")]
     pub fn enable(self) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
+        self.open(
+            || None,
+            |domain, info, bind| {
+                // SAFETY: see `open`.
+                unsafe { T::endpoint_open(domain, info, bind) }
+            },
+        )
+    }
+
+    /// As [`enable`](Self::enable), for an endpoint that joins multicast groups: it is bound to an event queue, too, which
+    /// tells how that went.
+    ///
+    /// # Errors
+    /// As [`enable`](Self::enable), and
+    /// - [`OpenError::OtherDomain`] if the event queue belongs to another domain
+    /// - [`OpenError::NotGranted`] without [`Caps::MULTICAST`], which has to be asked for
+    /// - [`OpenError::Errno`] with `EOPNOTSUPP` over a provider of libfabric's that is not known to leave groups; `udp` is,
+    ///   unless the endpoint only sends
+    #[doc(alias = "FI_MULTICAST")]
+    pub fn enable_multicast(self, eq: &'d Eq<'d, T>) -> Result<MulticastEndpoint<'q, 'd, T, B>, OpenError>
+    where
+        T: Multicast,
+    {
+        let domain = self.cq.domain();
+        if !ptr::eq(eq.domain(), domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        let missing = Caps::MULTICAST.difference(self.info.unwrap_or_else(|| domain.info()).caps());
+        if !missing.is_empty() {
+            return Err(OpenError::NotGranted(missing));
+        }
+        let endpoint = self.open(
+            || Some(eq.bind()),
+            |domain, info, bind| {
+                // SAFETY: see `open`; the event queue is open, of this domain, and stays open while it has users.
+                unsafe { T::multicast_endpoint_open(domain, info, bind, eq.raw()) }
+            },
+        )?;
+        Ok(MulticastEndpoint::new(endpoint, eq))
+    }
+
+    /// Opens the endpoint, bound to one thing more that counts its users. `open` may rely on this: everything that it is given
+    /// is open, of the domain, and outlives the endpoint.
+    fn open(
+        self,
+        more: impl FnOnce() -> Option<&'d Users>,
+        open: impl FnOnce(&T::Domain, &T::Info, Bindings<'_, T>) -> Result<T::Endpoint, EndpointError>,
+    ) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
         let EndpointBuilder { cq, av, info, counters, options } = self;
         let domain = cq.domain();
         let info = info.unwrap_or_else(|| domain.info());
@@ -77,11 +128,12 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         }
         counters.check(domain, info.caps())?;
         let options = options.raw()?;
-        let port = Port::open(cq, info, Receives::Itself, counters.bind(av.bind()), |tx, rx| {
-            let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), options };
-            // SAFETY: queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it
-            // before itself, and the others live for 'd and stay open while they have users.
-            unsafe { T::endpoint_open(domain.raw(), info.raw(), bind) }
+        let mut users = counters.bind(av.bind());
+        users.extend(more());
+        let port = Port::open(cq, info, Receives::Itself, users, |tx, rx| {
+            // Queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it before
+            // itself, and the others live for 'd and stay open while they have users.
+            open(domain.raw(), info.raw(), Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), options })
         })?;
         Ok(Endpoint { port, av })
     }

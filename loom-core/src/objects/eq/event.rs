@@ -23,7 +23,11 @@ pub enum EqEvent<'e, 'd, T: Connected> {
     /// gone. Some providers tell of one's own shutdown too.
     #[doc(alias = "FI_SHUTDOWN")]
     Shutdown(Fid),
-    /// Something failed: an attempt to connect, for example, that the peer has rejected.
+    /// An endpoint is in a multicast group: see
+    /// [`MulticastGroup::joined`](crate::objects::multicast::MulticastGroup::joined).
+    #[doc(alias = "FI_JOIN_COMPLETE")]
+    Joined(JoinedEvent),
+    /// Something failed: an attempt to connect, for example, that the peer has rejected, or to join a group.
     #[doc(alias = "fi_eq_err_entry")]
     Failed(Failure),
     /// The end of an operation which reports through event queues, or something that the application wrote.
@@ -72,6 +76,26 @@ impl fmt::Debug for ConnectedEvent {
     }
 }
 
+/// An endpoint is in a multicast group.
+#[derive(Clone, Copy, Debug)]
+pub struct JoinedEvent {
+    pub(super) group: Fid,
+    pub(super) context: u64,
+}
+
+impl JoinedEvent {
+    /// Which group.
+    #[must_use]
+    pub const fn group(&self) -> Fid {
+        self.group
+    }
+
+    /// What was given to join.
+    pub(crate) const fn context(&self) -> u64 {
+        self.context
+    }
+}
+
 /// What failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
@@ -80,7 +104,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The object that it was about: an endpoint, if a connection failed.
+    /// The object that it was about: an endpoint, if a connection failed, or a multicast group.
     #[must_use]
     pub const fn object(&self) -> Fid {
         self.fault.object

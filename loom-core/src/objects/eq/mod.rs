@@ -1,8 +1,9 @@
-//! [`struct@Eq`]: the event queue, which tells of connections.
+//! [`struct@Eq`]: the event queue, which tells of connections and of multicast groups.
 //!
 //! A server listens on the queue's [`PassiveEndpoint`] and gets a [`ConnectionRequest`] for each peer; a client connects a
 //! [`MsgEndpoint`](super::msg_endpoint::MsgEndpoint) that is bound to the queue. Both are told by the queue when their
-//! endpoints are connected, and when they are not any more.
+//! endpoints are connected, and when they are not any more. An endpoint that joins a
+//! [`MulticastGroup`](super::multicast::MulticastGroup) is told when it is in it.
 
 #![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
 
@@ -18,7 +19,7 @@ use core::time::Duration;
 
 use heapless::Vec;
 
-pub use self::event::{ConnectedEvent, EqEvent, Failure};
+pub use self::event::{ConnectedEvent, EqEvent, Failure, JoinedEvent};
 pub use self::passive::PassiveEndpoint;
 pub use self::request::ConnectionRequest;
 use crate::error::OpenError;
@@ -168,7 +169,9 @@ impl<'d, T: Connected> Eq<'d, T> {
             },
             Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen: self.moment(), data }),
             Notice::Shutdown(endpoint) => EqEvent::Shutdown(endpoint),
+            Notice::Joined { group, context } => EqEvent::Joined(JoinedEvent { group, context }),
             Notice::Entry(entry) => EqEvent::Entry(entry),
+            Notice::Failed(fault) => EqEvent::Failed(Failure { fault, data }),
             Notice::Other(kind) => EqEvent::Other { kind, data },
         }))
     }

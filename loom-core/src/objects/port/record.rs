@@ -14,8 +14,8 @@ use crate::objects::users::Users;
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
-/// The users of everything that an endpoint is bound to: an address vector or event queue, and counters.
-pub(crate) type Bound<'d> = Vec<&'d Users, 7>;
+/// The users of everything that an endpoint is bound to: an address vector, an event queue, or both, and counters.
+pub(crate) type Bound<'d> = Vec<&'d Users, 8>;
 
 /// A place for one endpoint in the storage of its queue, so that a forgotten one is closed with the queue.
 pub(crate) struct Record<'d, T: Transport> {

@@ -1,0 +1,213 @@
+//! [`MulticastGroup`]: one message to many endpoints.
+//!
+//! An endpoint that is opened with an event queue
+//! ([`EndpointBuilder::enable_multicast`](super::endpoint::EndpointBuilder::enable_multicast)) joins groups, which are
+//! addresses of their own. The event queue says when it is in one; from then on what is sent to the group reaches every member.
+//! Receives are those of any endpoint, posted on the endpoint itself.
+//!
+//! | state | how it is left |
+//! |---|---|
+//! | [`Joining`] | [`joined`](MulticastGroup::joined), with the event that says so |
+//! | [`Joined`] | dropping it |
+
+#![allow(unsafe_code, reason = "joins, uses and leaves raw groups")]
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::buffer::{Buffer, SourceBuffer};
+use crate::engine::op_table::OpKey;
+use crate::error::Rejected;
+use crate::objects::endpoint::Endpoint;
+use crate::objects::eq::{Eq, JoinedEvent};
+use crate::objects::options::SendOptions;
+use crate::transport::Multicast;
+use crate::transport::connected::Fid;
+use crate::vocabulary::{Caps, EndpointAddr, Errno, OpFlags};
+
+/// A connectionless endpoint that can be in multicast groups: an [`Endpoint`], bound to an event queue besides.
+///
+/// # References
+/// - `man fi_endpoint`, `man fi_cm`
+#[doc(alias = "FI_MULTICAST")]
+pub struct MulticastEndpoint<'q, 'd, T: Multicast, B: Buffer> {
+    endpoint: Endpoint<'q, 'd, T, B>,
+    eq: &'d Eq<'d, T>,
+}
+
+impl<'q, 'd, T: Multicast, B: Buffer> MulticastEndpoint<'q, 'd, T, B> {
+    /// `endpoint` was opened with `Multicast::multicast_endpoint_open`, and this event queue.
+    pub(crate) const fn new(endpoint: Endpoint<'q, 'd, T, B>, eq: &'d Eq<'d, T>) -> Self {
+        MulticastEndpoint { endpoint, eq }
+    }
+
+    /// Joins the group at an address, to send to it and to receive what others send: a multicast address, and the port at
+    /// which the members receive. Whether and when the endpoint is in it, the event queue says.
+    ///
+    /// To receive, the endpoint itself has to be open at that port, and at the group's address or every address of its host:
+    /// what [`Hints::node`](super::info::Hints::node) and `service` of its info say. Members on one host need a port each (`udp`
+    /// does not share them), and so are not reached by one message.
+    ///
+    /// # Errors
+    /// - `EINVAL` if that is not the address of a group, or of another format than the endpoint's
+    /// - `EADDRINUSE` if the endpoint is in that group already, also if the group's value was forgotten
+    /// - `ENOBUFS` if the endpoint is in eight groups, or in as many as the system lets it
+    /// - `ENODEV` if no interface leads to such addresses
+    /// - what else the provider says; `ENOSYS` from `udp` for IPv6
+    #[doc(alias = "fi_join")]
+    pub fn join(&self, address: &EndpointAddr) -> Result<MulticastGroup<'_, 'q, 'd, T, B, Joining>, Errno> {
+        // Names the join, in every event queue of the program: the provider's own names come again.
+        static JOINS: AtomicU64 = AtomicU64::new(1);
+
+        let context = JOINS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the endpoint is open, and was opened for it.
+        let raw = unsafe { T::join(self.endpoint.raw(), address, context) }?;
+        Ok(MulticastGroup { member: Member { endpoint: self, raw, context }, state: PhantomData })
+    }
+
+    /// The event queue that tells of the endpoint's groups.
+    #[must_use]
+    pub const fn eq(&self) -> &'d Eq<'d, T> {
+        self.eq
+    }
+}
+
+impl<'q, 'd, T: Multicast, B: Buffer> Deref for MulticastEndpoint<'q, 'd, T, B> {
+    type Target = Endpoint<'q, 'd, T, B>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.endpoint
+    }
+}
+
+impl<T: Multicast, B: Buffer> fmt::Debug for MulticastEndpoint<'_, '_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MulticastEndpoint").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+/// Between joining and the event that says how it went.
+#[derive(Debug)]
+pub enum Joining {}
+
+/// In the group.
+#[derive(Debug)]
+pub enum Joined {}
+
+/// A multicast group that an endpoint is in, or is about to be in. Dropping it leaves the group.
+///
+/// It borrows the endpoint. If it is forgotten, the endpoint stays in the group until it is closed.
+///
+/// # References
+/// - `man fi_cm`
+#[doc(alias = "fid_mc")]
+pub struct MulticastGroup<'e, 'q, 'd, T: Multicast, B: Buffer, S = Joined> {
+    member: Member<'e, 'q, 'd, T, B>,
+    state: PhantomData<S>,
+}
+
+/// What leaves the group when it is dropped.
+struct Member<'e, 'q, 'd, T: Multicast, B: Buffer> {
+    endpoint: &'e MulticastEndpoint<'q, 'd, T, B>,
+    raw: T::Group,
+    context: u64,
+}
+
+impl<T: Multicast, B: Buffer> Member<'_, '_, '_, T, B> {
+    fn leave(self) -> Result<(), Errno> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: joined on this endpoint, which is open, and left once: here, and not in `drop`.
+        unsafe { T::leave(this.endpoint.raw(), &this.raw) }
+    }
+}
+
+impl<T: Multicast, B: Buffer> Drop for Member<'_, '_, '_, T, B> {
+    fn drop(&mut self) {
+        // SAFETY: joined on this endpoint, which is open, and left once. If that fails, closing the endpoint leaves the group.
+        let _ = unsafe { T::leave(self.endpoint.raw(), &self.raw) };
+    }
+}
+
+impl<'e, 'q, 'd, T: Multicast, B: Buffer, S> MulticastGroup<'e, 'q, 'd, T, B, S> {
+    /// What events name this group by, as long as the endpoint is in it.
+    #[must_use]
+    pub fn fid(&self) -> Fid {
+        T::group_fid(&self.member.raw)
+    }
+
+    /// The endpoint that is in it.
+    #[must_use]
+    pub const fn endpoint(&self) -> &'e MulticastEndpoint<'q, 'd, T, B> {
+        self.member.endpoint
+    }
+
+    /// Leaves the group, as dropping it does, and tells whether that went well. What was sent to it goes on.
+    ///
+    /// # Errors
+    /// The provider's. The endpoint is in the group until it is closed, then.
+    #[doc(alias = "fi_close")]
+    pub fn leave(self) -> Result<(), Errno> {
+        self.member.leave()
+    }
+}
+
+impl<'e, 'q, 'd, T: Multicast, B: Buffer> MulticastGroup<'e, 'q, 'd, T, B, Joining> {
+    /// The group that the endpoint is in now, if the event is about this one.
+    ///
+    /// A join that has failed is an [`EqEvent::Failed`](super::eq::EqEvent::Failed) about this [`fid`](Self::fid); then drop this.
+    ///
+    /// # Errors
+    /// The group as it was, if the event is about another.
+    pub fn joined(self, event: &JoinedEvent) -> Result<MulticastGroup<'e, 'q, 'd, T, B, Joined>, Self> {
+        if event.context() != self.member.context || event.group() != self.fid() {
+            return Err(self);
+        }
+        Ok(MulticastGroup { member: self.member, state: PhantomData })
+    }
+}
+
+impl<T: Multicast, B: Buffer> MulticastGroup<'_, '_, '_, T, B, Joined> {
+    /// Sends a message to every member of the group, this endpoint too if it receives there. As of any datagram, nothing says
+    /// whom it has reached.
+    ///
+    /// # Errors
+    /// Any [`PostError`](crate::error::PostError) of a send; the buffer comes back.
+    #[doc(alias = "fi_send")]
+    pub fn send(&self, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.sendmsg(SendOptions::new(), buf)
+    }
+
+    /// Sends a message to every member of the group, out of one buffer or several.
+    ///
+    /// # Errors
+    /// As [`Endpoint::sendmsg`].
+    #[doc(alias = "fi_sendmsg")]
+    #[doc(alias = "fi_mc_addr")]
+    pub fn sendmsg(&self, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        let Member { endpoint, raw, .. } = &self.member;
+        let options = SendOptions { flags: options.flags | OpFlags::MULTICAST, ..options };
+        let port = endpoint.port();
+        let to = || {
+            port.granted(Caps::MULTICAST)?;
+            // SAFETY: the group was joined on this endpoint, whose event has said so, and not left. The address goes to
+            // `sendmsg` of this endpoint, with the flag.
+            Ok(unsafe { T::group_address(raw) })
+        };
+        port.sendmsg(to, options, buf)
+    }
+}
+
+impl<T: Multicast, B: Buffer, S> fmt::Debug for MulticastGroup<'_, '_, '_, T, B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MulticastGroup").field("fid", &self.fid()).finish_non_exhaustive()
+    }
+}

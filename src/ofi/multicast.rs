@@ -1,0 +1,171 @@
+//! Multicast groups: joining, leaving, and the implementation of [`Multicast`].
+//!
+//! `udp` is the provider that has them. It does not survive everything:
+//!
+//! - It reports a join that failed like one that went well, but for the length of the entry; `event_queue` tells them apart.
+//! - It closes a group by asking the system to leave, which fails for a group that was not joined; and an endpoint with a group
+//!   that is open cannot be closed. So a join that would fail is not made: a socket of loom's own asks the system before. And an
+//!   endpoint that only sends joins nothing, and could leave nothing: see `quirks::multicasts`.
+//! - Leaving fails, too, while no interface leads to the group. The group is as it was then, and is left when the endpoint is
+//!   closed.
+
+#![allow(unsafe_code, reason = "implements the unsafe trait `Multicast`, and calls libfabric")]
+
+use core::cell::RefCell;
+use core::net::{Ipv4Addr, SocketAddr};
+use core::ptr::{self, NonNull};
+
+use heapless::Vec;
+use loom_core::transport::connected::Fid;
+use loom_core::transport::{Bindings, EndpointError, Multicast};
+use loom_core::vocabulary::{EndpointAddr, Errno, FabricAddr};
+
+use super::call::{done, entry};
+use super::control::{Domain, Padded, close, takes};
+use super::endpoint::{self, Endpoint};
+use super::event_queue::{Eq, named};
+use super::info::RawInfo;
+use super::level::{Handle, Level};
+use super::transport::Ofi;
+use super::{quirks, sys};
+
+/// How many groups an endpoint has room for.
+const GROUPS: usize = 8;
+
+/// A multicast group that an endpoint is in, raw.
+#[doc(alias = "fid_mc")]
+#[derive(Debug)]
+pub struct Group<L>(Handle<sys::fid_mc, L>);
+
+/// The groups that an endpoint is in: each is left before the endpoint is closed, also if nobody remembers it.
+#[derive(Debug)]
+pub(super) struct Groups<L>(RefCell<Vec<(Handle<sys::fid_mc, L>, Ipv4Addr), GROUPS>>);
+
+impl<L> Groups<L> {
+    pub(super) const fn none() -> Self {
+        Groups(RefCell::new(Vec::new()))
+    }
+
+    /// Asks the system whether a socket which is in these groups could join one more.
+    #[cfg(feature = "std")]
+    fn ask(&self, group: Ipv4Addr) -> Result<(), Errno> {
+        let known = |error: std::io::Error| error.raw_os_error().map_or(Errno::EOTHER, Errno::from_raw);
+        let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(known)?;
+        let groups = self.0.borrow();
+        groups.iter().map(|(_, group)| *group).chain([group]).try_for_each(|group| {
+            // As `udp` does: through the interface that leads there.
+            socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED).map_err(known)
+        })
+    }
+
+    /// Without the standard library there is nobody to ask.
+    #[cfg(not(feature = "std"))]
+    fn ask(&self, _: Ipv4Addr) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Leaves a group.
+    ///
+    /// # Safety
+    /// The contract of callers: the endpoint of these groups is open.
+    unsafe fn leave(&self, group: NonNull<sys::fid>) -> Result<(), Errno> {
+        let mut groups = self.0.borrow_mut();
+        let place = groups.iter().position(|(other, _)| other.fid() == group).ok_or(Errno::EINVAL)?;
+        // SAFETY: an open group: those that were closed are not here. `udp` leaves a group as it was if this fails.
+        unsafe { close(group) }?;
+        groups.swap_remove(place);
+        Ok(())
+    }
+
+    /// Leaves every group.
+    ///
+    /// # Safety
+    /// As [`leave`](Self::leave).
+    pub(super) unsafe fn leave_all(&self) -> Result<(), Errno> {
+        loop {
+            let Some(group) = self.0.borrow().last().map(|(group, _)| group.fid()) else { return Ok(()) };
+            // SAFETY: the caller's promise.
+            unsafe { self.leave(group) }?;
+        }
+    }
+}
+
+unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) -> Result<Group<L>, Errno> {
+    let group = match SocketAddr::try_from(address) {
+        Ok(socket) if !socket.ip().is_multicast() || !takes(endpoint.addr_format(), address) => Err(Errno::EINVAL),
+        Ok(SocketAddr::V4(socket)) => Ok(*socket.ip()),
+        Ok(SocketAddr::V6(_)) => Err(Errno::ENOSYS),
+        Err(_) => Err(Errno::EINVAL),
+    }?;
+    let context = usize::try_from(context).map_err(|_| Errno::EINVAL)?;
+    let groups = endpoint.groups();
+    if groups.0.borrow().is_full() {
+        return Err(Errno::ENOBUFS);
+    }
+    groups.ask(group)?;
+    let raw = endpoint.raw();
+    let Some(join) = entry!(raw, cm => join) else { return Err(Errno::ENOSYS) };
+    let padded = Padded::new(address);
+    let mut joined = ptr::null_mut();
+    // SAFETY: the endpoint is open and has an event queue (contract of callers); the address is in memory larger than addresses
+    // are, and copied; `joined` is where the group goes; nobody follows the context.
+    let code = unsafe {
+        join(raw.as_ptr(), (&raw const padded).cast(), 0, &raw mut joined, ptr::without_provenance_mut(context))
+    };
+    // `udp` joins first and may then find no room for the event.
+    let opened = NonNull::new(joined);
+    if let Some(opened) = opened {
+        let _ = groups.0.borrow_mut().push((Handle::new(opened), group));
+    }
+    match (done(code), opened) {
+        (Ok(()), Some(opened)) => Ok(Group(Handle::new(opened))),
+        (Ok(()), None) => Err(Errno::EOTHER),
+        (Err(errno), opened) => {
+            // SAFETY: just joined. If it cannot be left, closing the endpoint tries again, or fails.
+            let _ = opened.map(|opened| unsafe { groups.leave(opened.cast()) });
+            Err(errno)
+        }
+    }
+}
+
+// SAFETY: groups that are open are in their endpoint's list, which `endpoint_close` closes before the endpoint. A provider is
+// let join only if it is known to keep the promises (`quirks::multicasts`): `udp` looks at a group's address in the call that
+// sends, and its events carry the context.
+unsafe impl<L: Level> Multicast for Ofi<L> {
+    type Group = Group<L>;
+
+    unsafe fn multicast_endpoint_open(
+        domain: &Domain<L>,
+        info: &RawInfo,
+        bind: Bindings<'_, Self>,
+        eq: &Eq<L>,
+    ) -> Result<Endpoint<L>, EndpointError> {
+        if !quirks::multicasts(info) {
+            return Err(Errno::EOPNOTSUPP.into());
+        }
+        let Bindings { tx, rx, av, counters, options } = bind;
+        let to = [Some(av.fid()), Some(eq.fid())];
+        let bound = endpoint::Bound { to, queues: (tx, rx), shared_rx: None, counters, options };
+        // SAFETY: the contract of callers.
+        unsafe { endpoint::open(domain, info, &bound) }
+    }
+
+    unsafe fn join(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) -> Result<Group<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { join(endpoint, address, context) }
+    }
+
+    fn group_fid(group: &Group<L>) -> Fid {
+        named(group.0.fid().as_ptr())
+    }
+
+    unsafe fn group_address(group: &Group<L>) -> FabricAddr {
+        // SAFETY: the group is open (contract of callers).
+        FabricAddr(unsafe { group.0.raw().as_ref() }.fi_addr)
+    }
+
+    unsafe fn leave(endpoint: &Endpoint<L>, group: &Group<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { endpoint.groups().leave(group.0.fid()) }
+    }
+}

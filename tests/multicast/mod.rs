@@ -1,0 +1,246 @@
+//! Multicast groups over `udp`: on one host, as far as its routes lead to groups, and between hosts.
+
+mod hosts;
+
+use std::io::{Write, stderr};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Instant;
+
+use loom_core::completion::Transfer;
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::OpenError;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
+use loom_core::objects::info::{Hints, Info};
+use loom_core::objects::multicast::{MulticastEndpoint, MulticastGroup};
+use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, Errno, OpFlags, TxAttributes};
+use loom_fabric::loom_core;
+use loom_fabric::ofi::QueryError;
+
+use super::posting::{LIMIT, post};
+use super::{T, bytes};
+
+/// A group that is nobody else's: of those for use within an organisation.
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 77, 7, 1);
+
+fn hints(caps: Caps) -> Hints<'static> {
+    let endpoint_attr = EndpointAttributes { kind: EndpointType::DGRAM, ..EndpointAttributes::default() };
+    Hints { caps, provider: Some("udp"), listen: true, endpoint_attr, ..Hints::default() }
+}
+
+/// Endpoints at a node's address, and at any port of it or at this one.
+fn info(node: &str, service: Option<&str>) -> Info<T> {
+    let hints = Hints { node: Some(node), service, ..hints(Caps::MSG | Caps::MULTICAST | Caps::SOURCE) };
+    T::query(&hints).unwrap().next().expect("udp has multicast")
+}
+
+/// Where endpoints are opened.
+struct Side<'q, 'd> {
+    cq: &'q Cq<'d, T, Vec<u8>>,
+    av: &'d Av<'d, T>,
+    eq: &'d Eq<'d, T>,
+}
+
+/// Afterwards everything is closed, what the test has forgotten too.
+fn with_side(node: &str, service: Option<&str>, test: impl FnOnce(&Side<'_, '_>)) {
+    let domain = Domain::open(&info(node, service)).unwrap();
+    {
+        let av = Av::open(&domain, 8).unwrap();
+        let eq = Eq::open(&domain, EqAttr::default()).unwrap();
+        let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<64>::new()).unwrap();
+        test(&Side { cq: &cq, av: &av, eq: &eq });
+    }
+    let left = format!("{domain:?}");
+    assert!(left.contains("children: 0"), "something is still open: {left}");
+}
+
+type Endpoint<'q, 'd> = MulticastEndpoint<'q, 'd, T, Vec<u8>>;
+
+impl<'q, 'd> Side<'q, 'd> {
+    fn endpoint(&self) -> Endpoint<'q, 'd> {
+        self.cq.endpoint(self.av).enable_multicast(self.eq).unwrap()
+    }
+
+    fn receive(&self, endpoint: &Endpoint<'_, '_>) -> OpKey {
+        post(self.cq, vec![0; 1472], |buf| endpoint.recv(Source::Any, buf))
+    }
+
+    fn finish(&self, key: OpKey) -> (Vec<u8>, Transfer) {
+        let (buf, result) = self.cq.wait(key, Instant::now() + LIMIT).unwrap().expect("in time").into_parts();
+        (buf, result.unwrap())
+    }
+
+    /// What a receive has brought.
+    fn received(&self, key: OpKey) -> Vec<u8> {
+        let (mut buf, transfer) = self.finish(key);
+        buf.truncate(transfer.len());
+        buf
+    }
+
+    fn send_to(&self, group: &MulticastGroup<'_, '_, '_, T, Vec<u8>>, bytes: Vec<u8>) {
+        self.finish(post(self.cq, bytes, |buf| group.send(buf)));
+    }
+}
+
+/// Joins, and waits for the event.
+fn join<'e, 'q, 'd>(
+    endpoint: &'e Endpoint<'q, 'd>,
+    address: &EndpointAddr,
+) -> Result<MulticastGroup<'e, 'q, 'd, T, Vec<u8>>, Errno> {
+    let (mut joining, deadline) = (endpoint.join(address)?, Instant::now() + LIMIT);
+    loop {
+        match endpoint.eq().poll_for(LIMIT).unwrap() {
+            Some(EqEvent::Joined(event)) => match joining.joined(&event) {
+                Ok(group) => return Ok(group),
+                Err(another) => joining = another,
+            },
+            Some(other) => panic!("in the group, not {other:?}"),
+            None => assert!(Instant::now() < deadline, "no event within {LIMIT:?}"),
+        }
+    }
+}
+
+/// The address of this host on the interface that leads to groups. Without one the test cannot run, and says so past the
+/// test runner, which shows what failed only.
+fn route_to_groups(test: &str) -> Option<Ipv4Addr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    match socket.connect((GROUP, 9)).and_then(|()| socket.local_addr()) {
+        Ok(SocketAddr::V4(local)) => Some(*local.ip()),
+        other => {
+            let said = format!("SKIPPED: {test}: no route to {GROUP}: {other:?}\n");
+            stderr().write_all(said.as_bytes()).unwrap();
+            None
+        }
+    }
+}
+
+fn group(last: u8, port: u16) -> EndpointAddr {
+    let [a, b, c, _] = GROUP.octets();
+    SocketAddr::new(Ipv4Addr::new(a, b, c, last).into(), port).into()
+}
+
+#[test]
+fn a_message_to_a_group_reaches_its_member_and_names_its_sender() {
+    let Some(host) = route_to_groups("a_message_to_a_group_reaches_its_member_and_names_its_sender") else { return };
+    with_side(&GROUP.to_string(), None, |there| {
+        with_side(&host.to_string(), None, |here| {
+            let (member, sender) = (there.endpoint(), here.endpoint());
+            let address = member.address().unwrap();
+            let peer = there.av.insert(&sender.address().unwrap()).unwrap();
+            let _member_of = join(&member, &address).unwrap();
+            let group = join(&sender, &address).unwrap();
+            for (seed, len) in [1, 100, 1472, 0].into_iter().enumerate() {
+                let received = there.receive(&member);
+                here.send_to(&group, bytes(len, seed));
+                let (buf, transfer) = there.finish(received);
+                assert_eq!(transfer.len(), len);
+                assert!(buf[..len] == bytes(len, seed), "{len} bytes");
+                assert_eq!(transfer.source().and_then(|source| there.av.peer(source)), Some(peer));
+            }
+            let limit = here.cq.domain().attributes().endpoint.max_msg_size;
+            let longer = group.send(vec![0; limit + 1]).unwrap_err();
+            assert_eq!(longer.buf.len(), limit + 1, "the buffer comes back: {}", longer.error);
+            // Its members are peers as before.
+            let to_sender = there.av.insert(&sender.address().unwrap()).unwrap();
+            let received = here.receive(&sender);
+            there.finish(post(there.cq, b"alone".to_vec(), |buf| member.send(to_sender, buf)));
+            assert_eq!(here.received(received), b"alone");
+        });
+    });
+}
+
+#[test]
+fn what_cannot_be_joined_is_refused_and_does_no_harm() {
+    let Some(host) = route_to_groups("what_cannot_be_joined_is_refused_and_does_no_harm") else { return };
+    with_side(&host.to_string(), None, |side| {
+        let endpoint = side.endpoint();
+        let refused = |address: &EndpointAddr| endpoint.join(address).map(|_| ()).unwrap_err();
+        assert_eq!(refused(&endpoint.address().unwrap()), Errno::EINVAL, "one endpoint's address");
+        let six: SocketAddr = "[ff15::77]:9".parse().unwrap();
+        assert_eq!(refused(&six.into()), Errno::EINVAL, "another format");
+        let first = join(&endpoint, &group(1, 9)).unwrap();
+        assert_eq!(refused(&group(1, 9)), Errno::EADDRINUSE, "twice");
+        assert_eq!(refused(&group(1, 10)), Errno::EADDRINUSE, "the port makes no difference");
+        let others: Vec<_> = (2..9).map(|last| join(&endpoint, &group(last, 9)).unwrap()).collect();
+        assert_eq!(refused(&group(9, 9)), Errno::ENOBUFS, "more than eight");
+        first.leave().unwrap();
+        let again = join(&endpoint, &group(1, 9)).unwrap();
+        drop(others);
+        side.send_to(&again, b"to nobody else".to_vec());
+    });
+}
+
+#[test]
+fn an_event_is_taken_by_its_own_join_only() {
+    let Some(host) = route_to_groups("an_event_is_taken_by_its_own_join_only") else { return };
+    with_side(&host.to_string(), None, |side| {
+        let endpoint = side.endpoint();
+        // Left before anybody has read of it: what comes next may have its name.
+        for last in 1..5 {
+            drop(endpoint.join(&group(last, 9)).unwrap());
+        }
+        let mut joining = endpoint.join(&group(5, 9)).unwrap();
+        for _ in 1..5 {
+            let Some(EqEvent::Joined(event)) = side.eq.poll_for(LIMIT).unwrap() else { panic!("an event") };
+            joining = joining.joined(&event).expect_err("an earlier one");
+        }
+        let Some(EqEvent::Joined(event)) = side.eq.poll_for(LIMIT).unwrap() else { panic!("an event") };
+        let group = joining.joined(&event).expect("this one");
+        assert_eq!(event.group(), group.fid());
+        assert!(side.eq.poll().unwrap().is_none());
+    });
+}
+
+#[test]
+fn what_was_forgotten_is_left_with_its_endpoint() {
+    let Some(host) = route_to_groups("what_was_forgotten_is_left_with_its_endpoint") else { return };
+    with_side(&host.to_string(), None, |side| {
+        let endpoint = side.endpoint();
+        std::mem::forget(join(&endpoint, &group(1, 9)).unwrap());
+        std::mem::forget(endpoint.join(&group(2, 9)).unwrap());
+        assert_eq!(endpoint.join(&group(1, 9)).map(|_| ()).unwrap_err(), Errno::EADDRINUSE, "it still is in it");
+        let receive = side.receive(&endpoint);
+        drop(endpoint);
+        let done = side.cq.wait(receive, Instant::now() + LIMIT).unwrap().expect("the endpoint is closed");
+        assert_eq!(done.result().unwrap_err().errno, Errno::ECANCELED);
+
+        let forgotten = side.endpoint();
+        std::mem::forget(join(&forgotten, &group(1, 9)).unwrap());
+        side.receive(&forgotten);
+        std::mem::forget(forgotten);
+    });
+}
+
+#[test]
+fn multicast_has_to_be_granted() {
+    let local = |hints: &Hints<'_>| T::query(&Hints { node: Some("127.0.0.1"), ..*hints }).unwrap().next().unwrap();
+    let refused = |info: &Info<T>| {
+        let domain = Domain::open(info).unwrap();
+        let (av, eq) = (Av::open(&domain, 1).unwrap(), Eq::open(&domain, EqAttr::default()).unwrap());
+        let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<4>::new()).unwrap();
+        cq.endpoint(&av).enable_multicast(&eq).map(|_| ()).unwrap_err()
+    };
+    let not_granted = OpenError::NotGranted(Caps::MULTICAST);
+    assert_eq!(refused(&local(&Hints { provider: Some("sockets"), ..hints(Caps::MSG) })), not_granted);
+    assert_eq!(refused(&local(&hints(Caps::MSG))), not_granted, "it was not asked for");
+    // tests/faults: `udp-endpoint-that-only-sends-cannot-leave`.
+    let sends = local(&hints(Caps::MSG | Caps::SEND | Caps::MULTICAST));
+    assert!(!sends.caps().contains(Caps::RECV));
+    assert_eq!(refused(&sends), OpenError::Errno(Errno::EOPNOTSUPP));
+    // Sends to peers would take what the provider has for a peer's address as a pointer.
+    let tx_attr = TxAttributes { op_flags: OpFlags::MULTICAST, ..TxAttributes::default() };
+    match T::query(&Hints { tx_attr, node: Some("127.0.0.1"), ..hints(Caps::MSG | Caps::MULTICAST) }) {
+        Err(error) => assert_eq!(error, QueryError::NoMatch),
+        Ok(infos) => infos.for_each(|info| {
+            assert_eq!(Domain::open(&info).map(|_| ()).unwrap_err(), OpenError::OpFlags(OpFlags::MULTICAST));
+        }),
+    }
+
+    let (domain, other) = (Domain::open(&sends).unwrap(), Domain::open(&sends).unwrap());
+    let (av, eq) = (Av::open(&domain, 1).unwrap(), Eq::open(&other, EqAttr::default()).unwrap());
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<4>::new()).unwrap();
+    assert_eq!(cq.endpoint(&av).enable_multicast(&eq).map(|_| ()).unwrap_err(), OpenError::OtherDomain);
+}
