@@ -3,7 +3,7 @@
 use super::{Context, Transport};
 use crate::buffer::Lent;
 use crate::vocabulary::{
-    Counted, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, RemoteAddr, WaitObj,
+    Access, Counted, Errno, FabricAddr, ImmediateData, MemoryKey, MrFlags, OpFlags, OptionValue, RemoteAddr, WaitObj,
 };
 
 /// Why a transport did not take a post.
@@ -153,6 +153,28 @@ pub struct Bindings<'a, T: Transport> {
     pub counters: &'a [(Counted, &'a T::Counter)],
     /// Options that are set before it is enabled, by number.
     pub options: &'a [(u32, OptionValue)],
+}
+
+/// How memory is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_mr_attr")]
+pub struct MrAttr {
+    /// What it is used for.
+    pub access: Access,
+    /// The wanted key, where the provider does not choose.
+    pub key: MemoryKey,
+    /// Which of the devices of its kind it belongs to, if it is not the host's.
+    pub device: i32,
+    /// What is special about it.
+    pub flags: MrFlags,
+}
+
+impl MrAttr {
+    /// The host's memory, with nothing special.
+    #[must_use]
+    pub const fn new(access: Access, key: MemoryKey) -> Self {
+        MrAttr { access, key, device: 0, flags: MrFlags::empty() }
+    }
 }
 
 /// How a counter is opened.

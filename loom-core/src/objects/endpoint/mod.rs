@@ -120,6 +120,10 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
         self.port.raw()
     }
 
+    pub(crate) const fn port(&self) -> &Port<'q, 'd, T, B> {
+        &self.port
+    }
+
     #[inline]
     fn peer(&self, peer: Peer) -> Result<FabricAddr, PostError> {
         self.av.fabric_addr(peer).ok_or(PostError::UnknownPeer)
