@@ -8,7 +8,11 @@ use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use loom_core::buffer::Lent;
+#[cfg(libfabric_has_dmabuf)]
+use loom_core::transport::DmaBuf;
 use loom_core::transport::MrAttr;
+#[cfg(any(libfabric_has_dmabuf, test))]
+use loom_core::vocabulary::MrFlags;
 use loom_core::vocabulary::{Access, Errno, HmemIface, MemoryKey};
 
 use super::call::{done, entry};
@@ -83,6 +87,13 @@ impl Attributes {
         Attributes { attributes, more: [0; _] }
     }
 
+    /// Instead of the range, what of an exported buffer it is, which is read through a pointer.
+    #[cfg(libfabric_has_dmabuf)]
+    const fn in_buffer(mut self, buffer: *const sys::fi_mr_dmabuf) -> Self {
+        self.attributes.__bindgen_anon_1.dmabuf = buffer;
+        self
+    }
+
     /// For the library, which may read on behind the fields that it knows.
     const fn as_ptr(&self) -> *const sys::fi_mr_attr {
         ptr::from_ref(self).cast()
@@ -99,10 +110,24 @@ pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
         let Some(register) = entry!(raw_domain, mr => regattr) else { return Err(Errno::ENOSYS) };
         let range = sys::iovec { iov_base: start, iov_len: memory.len() };
         let attributes = Attributes::new(&raw const range, memory.kind(), attr);
-        // SAFETY: the domain is open and the memory stays until the region is closed (contract of callers); the attributes and
-        // the range are read and not kept; `raw` is where the region goes.
+        #[cfg(libfabric_has_dmabuf)]
+        let buffer;
+        #[cfg(libfabric_has_dmabuf)]
+        let (attributes, flags) = match attr.dmabuf {
+            None => (attributes, flags),
+            Some(DmaBuf { fd, offset }) => {
+                buffer = sys::fi_mr_dmabuf { fd, offset, len: memory.len(), base_addr: start };
+                (attributes.in_buffer(&raw const buffer), flags | MrFlags::DMABUF.bits())
+            }
+        };
+        #[cfg(not(libfabric_has_dmabuf))]
+        if attr.dmabuf.is_some() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        // SAFETY: the domain is open and the memory stays until the region is closed (contract of callers); the attributes,
+        // the range and the buffer are read and not kept; `raw` is where the region goes.
         unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
-    } else if memory.kind() == HmemIface::SYSTEM {
+    } else if memory.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
         let Some(register) = entry!(raw_domain, mr => reg) else { return Err(Errno::ENOSYS) };
         let (access, key) = (attr.access.bits(), attr.key.0);
         // SAFETY: as above; there are no attributes.
@@ -171,8 +196,6 @@ pub(super) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use loom_core::vocabulary::MrFlags;
-
     use super::*;
     use crate::ofi::Local;
 
@@ -204,8 +227,13 @@ mod tests {
             assert!(given.context.is_null() && given.auth_key.is_null() && given.auth_key_size == 0);
             assert_eq!(given.iface, kind.as_raw());
             // SAFETY: every field of the union is a number.
-            let numbers = unsafe { (given.device.cuda, given.device.ze, given.device.neuron, given.device.synapseai) };
-            assert_eq!(numbers, (device, device, device, device));
+            assert_eq!(unsafe { given.device.cuda }, device);
+            // SAFETY: as above.
+            assert_eq!(unsafe { given.device.ze }, device);
+            // SAFETY: as above.
+            assert_eq!(unsafe { given.device.neuron }, device);
+            // SAFETY: as above.
+            assert_eq!(unsafe { given.device.synapseai }, device);
             // SAFETY: as above: nothing but the number is there.
             assert_eq!(unsafe { given.device.reserved }, u64::from(device.cast_unsigned()));
             assert_eq!(attributes.more, [0; 16], "what a newer library reads");
@@ -276,5 +304,15 @@ mod tests {
         // SAFETY: as above.
         unsafe { mr_refresh(&mr, first, 24) }.unwrap();
         assert_eq!(fake.asked, [sys::FI_ENABLE, sys::FI_REFRESH]);
+    }
+    #[cfg(libfabric_has_dmabuf)]
+    #[test]
+    fn a_part_of_an_exported_buffer_takes_the_place_of_the_range() {
+        let buffer = sys::fi_mr_dmabuf { fd: 7, offset: 4096, len: 8, base_addr: ptr::null_mut() };
+        let attr = MrAttr::new(Access::RECV, MemoryKey(0));
+        let attributes = Attributes::new(ptr::null(), HmemIface::CUDA, attr).in_buffer(&raw const buffer);
+        assert_eq!(attributes.attributes.iov_count, 1);
+        // SAFETY: written by `in_buffer`.
+        assert_eq!(unsafe { attributes.attributes.__bindgen_anon_1.dmabuf }, &raw const buffer);
     }
 }

@@ -128,6 +128,10 @@ fn what_a_region_cannot_be_is_refused<T: Transport>(info: &Info<T>) {
     assert_eq!(device.unwrap_err(), OpenError::DeviceMemory);
     let device = Registered::on_device(&domain, 1, OnDevice(room(8)));
     assert_eq!(device.unwrap_err().error, OpenError::DeviceMemory);
+    // SAFETY: nothing is exported, and nothing is registered.
+    #[allow(unsafe_code, reason = "the caller says what the descriptor names")]
+    let exported = unsafe { Mr::builder(&domain, PEER_ACCESS).dmabuf(0, 0) };
+    assert_eq!(exported.open(room(8)).unwrap_err(), OpenError::DeviceMemory);
     let av = Av::open(&other, 8).expect("address vector");
     let cq = Cq::<T, Bytes>::open(&other, CqAttr::<4>::new()).expect("queue");
     let endpoint = cq.endpoint(&av).enable().expect("endpoint");

@@ -296,7 +296,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
-        if memory.kind() != HmemIface::SYSTEM || !attr.flags.is_empty() {
+        if memory.kind() != HmemIface::SYSTEM || !attr.flags.is_empty() || attr.dmabuf.is_some() {
             return Err(Errno::EOPNOTSUPP);
         }
         let (net, access) = (domain.net, attr.access);

@@ -17,8 +17,8 @@ use core::ptr::NonNull;
 pub use self::connected::Connected;
 pub use self::event::{Context, Event};
 pub use self::terms::{
-    Bindings, Claims, Closing, Conduct, CounterAttr, CounterWait, EndpointError, InFlight, MrAttr, Msg, Name, Refusal,
-    RemotePart, RmaTarget,
+    Bindings, Claims, Closing, Conduct, CounterAttr, CounterWait, DmaBuf, EndpointError, InFlight, MrAttr, Msg, Name,
+    Refusal, RemotePart, RmaTarget,
 };
 use crate::buffer::Lent;
 use crate::objects::info::Nic;

@@ -1,5 +1,7 @@
 //! What is said across the boundary: refusals, how closing went, what an endpoint is bound to.
 
+use core::ffi::c_int;
+
 use super::{Context, Transport};
 use crate::buffer::Lent;
 use crate::vocabulary::{
@@ -167,13 +169,25 @@ pub struct MrAttr {
     pub device: i32,
     /// What is special about it.
     pub flags: MrFlags,
+    /// The buffer of a device that it is, if it is given as one.
+    pub dmabuf: Option<DmaBuf>,
+}
+
+/// Where memory lies in a buffer that a device's driver has exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_mr_dmabuf")]
+pub struct DmaBuf {
+    /// The file descriptor of the buffer.
+    pub fd: c_int,
+    /// Where the memory begins, in bytes.
+    pub offset: u64,
 }
 
 impl MrAttr {
     /// The host's memory, with nothing special.
     #[must_use]
     pub const fn new(access: Access, key: MemoryKey) -> Self {
-        MrAttr { access, key, device: 0, flags: MrFlags::empty() }
+        MrAttr { access, key, device: 0, flags: MrFlags::empty(), dmabuf: None }
     }
 }
 

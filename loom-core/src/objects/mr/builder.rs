@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "registers memory that stays in its place until the region is closed")]
 
+use core::ffi::c_int;
 use core::fmt;
 use core::ptr;
 
@@ -17,7 +18,7 @@ use crate::error::OpenError;
 use crate::objects::counter::Counter;
 use crate::objects::domain::Domain;
 use crate::objects::lingering::Kept;
-use crate::transport::Transport;
+use crate::transport::{DmaBuf, Transport};
 use crate::vocabulary::{Access, MemoryKey};
 
 /// Opens a region: what it is bound to is named before it is enabled.
@@ -58,6 +59,19 @@ impl<'d, T: Transport> MrBuilder<'d, T> {
     #[doc(alias = "fi_mr_regattr")]
     pub const fn device(mut self, number: i32) -> Self {
         self.registration.device = number;
+        self
+    }
+
+    /// The memory is given to the provider as a part of a buffer that the device's driver has exported under a file descriptor,
+    /// from this byte on; where the provider takes that, and libfabric's headers at build time had it (from 1.20 on). The
+    /// descriptor may be closed when the region is open.
+    ///
+    /// # Safety
+    /// The buffer that the region is opened with lends exactly this memory.
+    #[doc(alias = "FI_MR_DMABUF")]
+    #[doc(alias = "fi_mr_dmabuf")]
+    pub const unsafe fn dmabuf(mut self, fd: c_int, offset: u64) -> Self {
+        self.registration.dmabuf = Some(DmaBuf { fd, offset });
         self
     }
 

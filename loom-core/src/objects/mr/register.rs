@@ -10,7 +10,7 @@ use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::objects::counter::Counter;
 use crate::objects::domain::Domain;
-use crate::transport::{MrAttr, Transport};
+use crate::transport::{DmaBuf, MrAttr, Transport};
 use crate::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrFlags, MrMode};
 
 /// How memory is to be registered.
@@ -22,11 +22,13 @@ pub(in crate::objects) struct Registration {
     /// Which of the devices of a kind the memory belongs to.
     pub(in crate::objects) device: i32,
     pub(in crate::objects) flags: MrFlags,
+    /// What of a device's exported buffer it is.
+    pub(in crate::objects) dmabuf: Option<DmaBuf>,
 }
 
 impl Registration {
     pub(in crate::objects) const fn new(access: Access) -> Self {
-        Registration { access, key: None, device: 0, flags: MrFlags::empty() }
+        Registration { access, key: None, device: 0, flags: MrFlags::empty(), dmabuf: None }
     }
 }
 
@@ -50,12 +52,13 @@ pub(in crate::objects) unsafe fn register<T: Transport>(
 ) -> Result<T::Mr, OpenError> {
     /// How many keys to try where the application chooses and others choose too.
     const TRIES: usize = 16;
-    let Registration { access, key, device, flags } = registration;
-    if lent.kind() != HmemIface::SYSTEM && !domain.info().caps().contains(Caps::HMEM) {
+    let Registration { access, key, device, flags, dmabuf } = registration;
+    let of_device = lent.kind() != HmemIface::SYSTEM || dmabuf.is_some();
+    if of_device && !domain.info().caps().contains(Caps::HMEM) {
         return Err(OpenError::DeviceMemory);
     }
     let open = |key| {
-        let attr = MrAttr { access, key, device, flags };
+        let attr = MrAttr { access, key, device, flags, dmabuf };
         // SAFETY: the caller's promise; the domain is open.
         unsafe { T::mr_open(domain.raw(), lent, attr) }
     };
@@ -110,8 +113,11 @@ impl<'d, T: Transport> Mr<'d, T> {
         let raw = unsafe { register(domain, lent, registration) }?;
         domain.child_opened();
         let memory = (lent.ptr().addr().get() as u64, lent.len() as u64);
-        let (ptr, len) =
-            if lent.kind() == HmemIface::SYSTEM { (lent.ptr(), lent.len()) } else { (NonNull::dangling(), 0) };
+        let (ptr, len) = if lent.kind() == HmemIface::SYSTEM && registration.dmabuf.is_none() {
+            (lent.ptr(), lent.len())
+        } else {
+            (NonNull::dangling(), 0)
+        };
         // SAFETY: the caller's promise.
         let window = unsafe { Window::new(ptr, len, lent.is_writable()) };
         Ok(Mr { raw, domain, window, memory, fenced: Self::is_fenced(access), counter: None })
