@@ -30,7 +30,7 @@ const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 fn info() -> Info<T> {
     shared_memory::remove_at_exit();
     let domain_attr = DomainAttributes { mr_mode: MrMode::HMEM, ..DomainAttributes::default() };
-    let caps = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::HMEM;
+    let caps = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::HMEM | Caps::MULTI_RECV;
     let hints = Hints { caps, provider: Some("shm"), domain_attr, ..Hints::default() };
     let info = Ofi::<Local>::query(&hints).unwrap().next().unwrap();
     assert!(info.caps().contains(Caps::HMEM));
@@ -131,6 +131,9 @@ fn a_devices_memory_is_posted_with_a_registration_only() {
         assert_eq!(rejected.error, PostError::NotRegistered);
         assert_eq!(rejected.buf.0, [0; 8], "the buffer comes back");
     }
+    // SAFETY: it is refused: its messages would be looked at where they lie.
+    let rejected = unsafe { endpoint.multi_recv_trusting(Source::Any, device()) }.unwrap_err();
+    assert_eq!(rejected.error, PostError::DeviceMemory);
 }
 
 /// The provider hears whose memory it is, and says that its library was not made for that.
@@ -143,6 +146,7 @@ fn a_devices_memory_is_registered_as_such() {
     let exported = unsafe { Mr::builder(&domain, PEER_ACCESS).dmabuf(0, 0) };
     // An error of loom, or of a provider that looks at the descriptor.
     assert!(matches!(exported.open(vec![0; 8]), Err(OpenError::Errno(_))));
-    let refused = Registered::on_device(&domain, 1, OnDevice(vec![0; 8])).unwrap_err();
+    // SAFETY: the provider's library knows no device of the kind.
+    let refused = unsafe { Registered::on_device(&domain, 1, OnDevice(vec![0; 8])) }.unwrap_err();
     assert_eq!((refused.error, refused.buf.0), (OpenError::Errno(Errno::ENOSYS), vec![0; 8]));
 }

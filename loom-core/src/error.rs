@@ -36,7 +36,8 @@ pub enum PostError {
     /// The provider asks for local registration (`FI_MR_LOCAL`), or the buffer is in the memory of a device, and it is not
     /// [`Registered`](crate::objects::registered::Registered).
     NotRegistered,
-    /// The buffer is in the memory of a device, and the info does not grant [`HMEM`](Caps::HMEM).
+    /// The buffer is in the memory of a device, and the info does not grant [`HMEM`](Caps::HMEM), or its bytes are to be looked
+    /// at (a multi-receive).
     DeviceMemory,
     /// The immediate data needs more bytes than the provider carries.
     DataWidth {
@@ -89,7 +90,7 @@ impl fmt::Display for PostError {
             }
             PostError::Access => f.write_str("the buffer does not allow the access that the operation needs"),
             PostError::ForeignDescriptor => f.write_str("the buffer is registered in another domain"),
-            PostError::DeviceMemory => f.write_str("the transport cannot reach the device's memory"),
+            PostError::DeviceMemory => f.write_str("the memory of a device cannot be reached, or not looked at"),
             PostError::DataWidth { limit } => write!(f, "immediate data is limited to {limit} bytes"),
             PostError::NotGranted(caps) => write!(f, "the provider does not grant {caps}"),
             PostError::Errno(errno) => write!(f, "the provider refused: {errno}"),

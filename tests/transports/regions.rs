@@ -126,7 +126,7 @@ fn what_a_region_cannot_be_is_refused<T: Transport>(info: &Info<T>) {
     assert!(!info.caps().contains(Caps::HMEM), "nobody asked for it");
     let device = Mr::open(&domain, OnDevice(room(8)), PEER_ACCESS);
     assert_eq!(device.unwrap_err(), OpenError::DeviceMemory);
-    let device = Registered::on_device(&domain, 1, OnDevice(room(8)));
+    let device = Registered::new(&domain, OnDevice(room(8)));
     assert_eq!(device.unwrap_err().error, OpenError::DeviceMemory);
     // SAFETY: nothing is exported, and nothing is registered.
     #[allow(unsafe_code, reason = "the caller says what the descriptor names")]

@@ -102,6 +102,9 @@ const SERVED_MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
 /// The registration modes that are served: addresses, keys and counters are handled by [`Mr`](super::mr::Mr), regions that are
 /// bound to endpoints by its builder, and local buffers and those of devices are to be
 /// [`Registered`](super::registered::Registered).
+///
+/// Not `FI_MR_RAW`: the keys that such providers have peers map (`ucx`, `ofi_mrail`) are addresses of this side's memory, which
+/// posts follow. A [`RemoteRegion`](super::mr::RemoteRegion) is what a peer says, and may say anything.
 const SERVED_MR_MODES: MrMode = MrMode::BASIC
     .union(MrMode::VIRT_ADDR)
     .union(MrMode::ALLOCATED)

@@ -66,7 +66,7 @@ pub struct NotRegistered<B> {
 
 impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
     /// Registers the memory of a buffer for everything that can be done with that: to be sent and written from if it is
-    /// initialised, to be received and read into if it may be written.
+    /// initialised, to be received and read into if it may be written. Of the devices of a kind, it is the first one's.
     ///
     /// # Errors
     /// The buffer comes back.
@@ -74,7 +74,7 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
     /// - [`OpenError::DeviceMemory`] if it is a device's memory, and the info of the domain does not grant `FI_HMEM`
     /// - [`OpenError::Errno`] if the provider refuses
     pub fn new(domain: &'d Domain<T>, buf: B) -> Result<Self, NotRegistered<B>> {
-        Self::on_device(domain, 0, buf)
+        Self::register(domain, 0, buf)
     }
 
     /// Registers the memory of a device: of the one with this number, among those of its kind
@@ -82,8 +82,15 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
     ///
     /// # Errors
     /// As [`Registered::new`].
+    ///
+    /// # Safety
+    /// The memory is that device's: a provider may look the number up without a check.
     #[doc(alias = "fi_mr_regattr")]
-    pub fn on_device(domain: &'d Domain<T>, device: i32, mut buf: B) -> Result<Self, NotRegistered<B>> {
+    pub unsafe fn on_device(domain: &'d Domain<T>, device: i32, buf: B) -> Result<Self, NotRegistered<B>> {
+        Self::register(domain, device, buf)
+    }
+
+    fn register(domain: &'d Domain<T>, device: i32, mut buf: B) -> Result<Self, NotRegistered<B>> {
         let lent = buf.lend();
         let mut access = Access::empty();
         if lent.is_readable() {

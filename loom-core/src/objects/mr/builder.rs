@@ -56,8 +56,11 @@ impl<'d, T: Transport> MrBuilder<'d, T> {
 
     /// Which device the memory belongs to, among those of its kind ([`Lent::kind`](crate::buffer::Lent::kind)); the first one, if
     /// nothing is said. The host's memory has none.
+    ///
+    /// # Safety
+    /// The memory that the region is opened with is that device's: a provider may look the number up without a check.
     #[doc(alias = "fi_mr_regattr")]
-    pub const fn device(mut self, number: i32) -> Self {
+    pub const unsafe fn device(mut self, number: i32) -> Self {
         self.registration.device = number;
         self
     }
