@@ -22,6 +22,34 @@ use crate::transport::{DmaBuf, Transport};
 use crate::vocabulary::{Access, MemoryKey};
 
 /// Opens a region: what it is bound to is named before it is enabled.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::OpenError;
+/// use loom_core::objects::{av::Av, cq::{self, CqAttr}, domain::Domain, mr::Mr};
+/// use loom_core::soft::{Asks, Network, NetworkAttr};
+/// use loom_core::vocabulary::Access;
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// // As over some hardware: what peers reach belongs to an endpoint.
+/// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints()))?;
+/// let av = Av::open(&domain, 2)?;
+/// assert_eq!(Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(), OpenError::NeedsEndpoint);
+/// cq::scope(&domain, CqAttr::<16>::new(), |cq: &cq::Cq<'_, _, &[u8]>| {
+///     let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+///     let to_bob = av.insert(&bob.address()?)?;
+///     // The same over every domain.
+///     let region = Mr::builder(&domain, Access::REMOTE_WRITE).open_for(&bob, vec![0; 8])?;
+///     alice.inject_write(to_bob, &region.remote(), 3, b"hello")?;
+///     assert_eq!(region.close().map_err(|error| error.to_string())?, b"\0\0\0hello");
+///     Ok::<_, Box<dyn std::error::Error>>(())
+/// })??;
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
+///
+/// # References
+/// - `man fi_mr`, `fi_mr_regattr`, `fi_mr_bind`, `fi_mr_enable`
 #[must_use = "a region is opened by `open`, `open_for` or `scope`"]
 pub struct MrBuilder<'d, T: Transport> {
     domain: &'d Domain<T>,
