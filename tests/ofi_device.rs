@@ -41,6 +41,16 @@ fn info() -> Info<T> {
 #[derive(Debug)]
 struct OnDevice(Vec<u8>);
 
+/// Bytes that are said to be of a device that nobody knows.
+struct OnUnknown(Vec<u8>);
+
+// SAFETY: the bytes stay where they are.
+unsafe impl Buffer for OnUnknown {
+    fn lend(&mut self) -> Lent {
+        self.0.lend().in_memory_of(HmemIface::from_raw(4711))
+    }
+}
+
 // SAFETY: the bytes stay where they are.
 unsafe impl Buffer for OnDevice {
     fn lend(&mut self) -> Lent {
@@ -142,6 +152,8 @@ fn a_devices_memory_is_registered_as_such() {
     let domain = Domain::open(&info()).unwrap();
     let refused = Mr::open(&domain, OnDevice(vec![0; 8]), PEER_ACCESS).unwrap_err();
     assert_eq!(refused, OpenError::Errno(Errno::ENOSYS));
+    let refused = Mr::open(&domain, OnUnknown(vec![0; 8]), PEER_ACCESS).unwrap_err();
+    assert_eq!(refused, OpenError::Errno(Errno::EOPNOTSUPP), "the provider is not asked");
     // SAFETY: nothing is exported, and these headers have no such thing.
     let exported = unsafe { Mr::builder(&domain, PEER_ACCESS).dmabuf(0, 0) };
     // An error of loom, or of a provider that looks at the descriptor.

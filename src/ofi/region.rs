@@ -101,6 +101,10 @@ impl Attributes {
 }
 
 pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
+    if memory.kind().name().is_none() {
+        // Libfabric looks it up in a table, without a check.
+        return Err(Errno::EOPNOTSUPP);
+    }
     let raw_domain = domain.raw();
     let fid = domain.fid().as_ptr();
     let start = memory.ptr().as_ptr().cast();
