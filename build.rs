@@ -28,11 +28,12 @@ mod libfabric {
     const OLDEST: &str = "1.17";
 
     /// Fields that `src/ofi` reads and that only some versions of the headers have.
-    const FIELDS: [&str; 4] = [
+    const FIELDS: [&str; 5] = [
         "total_buffered_recv", // fi_rx_attr, libfabric 1
         "max_ep_auth_key",     // fi_domain_attr, from 1.20 on
         "max_group_id",        // fi_domain_attr, libfabric 2
         "progress",            // fi_domain_attr, libfabric 2, in a union with `data_progress`
+        "dmabuf",              // fi_mr_attr, from 1.20 on: then in a union with the ranges
     ];
 
     const HELP: &str = "install them (Debian and Ubuntu: `apt-get install libfabric-dev libclang-dev pkg-config`), \

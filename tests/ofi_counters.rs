@@ -23,6 +23,8 @@ use posting::{LIMIT, post};
 
 type T = Ofi<Local>;
 
+const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
+
 /// An info of a provider, which every libfabric of a version has.
 fn info(provider: &str, more: Caps) -> Info<T> {
     shared_memory::remove_at_exit();
@@ -129,4 +131,65 @@ fn sockets_count_what_peers_do() {
 #[test]
 fn rxd_counts_what_peers_do() {
     counts_what_peers_do("udp;ofi_rxd");
+}
+
+/// Of its two regions, one is counted: what is written there, and only that.
+#[test]
+fn sockets_count_what_peers_write_to_a_region() {
+    let domain = Domain::open(&info("sockets", Caps::RMA_EVENT)).unwrap();
+    let writes = Counter::open(&domain, CounterAttr::default()).unwrap();
+    let counted = Mr::builder(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap();
+    let other = Mr::open(&domain, vec![0_u8; 64], PEER_ACCESS).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<16>::new()).unwrap();
+    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).enable().unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let deadline = Instant::now() + LIMIT;
+    for round in 1..=3 {
+        for remote in [other.remote(), counted.remote()] {
+            let written = post(&cq, vec![round; 8], |buf| a.write(to_b, &remote, 16, buf));
+            cq.wait(written, deadline).unwrap().unwrap().result().unwrap();
+            let read = post(&cq, vec![0; 8], |buf| a.read(to_b, &remote, 16, buf));
+            let (bytes, result) = cq.wait(read, deadline).unwrap().unwrap().into_parts();
+            result.unwrap();
+            assert_eq!(bytes, [round; 8]);
+        }
+        while writes.read() < round.into() {
+            assert!(Instant::now() < deadline, "{} writes", writes.read());
+            cq.progress().unwrap();
+        }
+        assert_eq!((writes.read(), writes.read_error()), (round.into(), 0));
+    }
+    // The counter may be closed after its region, which comes after the endpoints.
+    drop((a, b));
+    drop(cq);
+    assert_eq!(counted.close().unwrap()[16..24], [3; 8]);
+    drop(writes);
+}
+
+/// Closed while an endpoint may still be counting for it, a region leaves its counter open for good.
+#[test]
+fn a_region_that_is_closed_before_the_endpoints_leaves_its_counter_open() {
+    let domain = Domain::open(&info("sockets", Caps::RMA_EVENT)).unwrap();
+    let writes = Counter::open(&domain, CounterAttr::default()).unwrap();
+    let region = Mr::builder(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<16>::new()).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
+    drop(region);
+    drop(endpoint);
+    assert!(format!("{writes:?}").contains("count: 1"), "{writes:?}");
+}
+
+/// What the info grants is of endpoints: other providers have no counters of regions.
+#[test]
+fn others_have_no_counters_of_regions() {
+    for provider in ["shm", "udp;ofi_rxd"] {
+        let domain = Domain::open(&info(provider, Caps::RMA_EVENT)).unwrap();
+        let writes = Counter::open(&domain, CounterAttr::default()).unwrap();
+        let refused = Mr::builder(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap_err();
+        assert_eq!(refused, OpenError::Errno(Errno::ENOSYS), "{provider}");
+        // Nothing is left of it: counter and domain are closed.
+        assert!(format!("{writes:?}").contains("count: 0"), "{writes:?}");
+    }
 }

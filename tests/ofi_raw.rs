@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use loom_core::buffer::Lent;
 use loom_core::objects::info::{Hints, Info};
-use loom_core::transport::{Bindings, Closing, Context, Event, InFlight, Refusal, RmaTarget, Transport};
+use loom_core::transport::{Bindings, Closing, Context, Event, InFlight, MrAttr, Refusal, RmaTarget, Transport};
 use loom_core::vocabulary::{
     Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, FabricAddr, ImmediateData,
     MemoryKey, MrMode, RemoteAddr, Tag, TagMatch, WaitObj,
@@ -280,7 +280,7 @@ fn rma<L: Level>(pair: &Pair<L>) {
     let memory = target(&mut window);
     let access = Access::REMOTE_WRITE | Access::REMOTE_READ;
     // SAFETY: the window outlives the region.
-    let region = unsafe { Raw::<L>::mr_open(&pair.domain, &memory, access, MemoryKey(42)) }.unwrap();
+    let region = unsafe { Raw::<L>::mr_open(&pair.domain, &memory, MrAttr::new(access, MemoryKey(42))) }.unwrap();
     let key = Raw::<L>::mr_key(&region);
     let by_address = pair.attributes.domain.mr_mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC);
     let base = if by_address { memory.ptr().as_ptr().addr() as u64 } else { 0 };

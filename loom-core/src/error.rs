@@ -33,10 +33,11 @@ pub enum PostError {
     Access,
     /// The buffer's descriptor belongs to a region of another domain.
     ForeignDescriptor,
-    /// The provider asks for local registration (`FI_MR_LOCAL`), and the buffer is not
+    /// The provider asks for local registration (`FI_MR_LOCAL`), or the buffer is in the memory of a device, and it is not
     /// [`Registered`](crate::objects::registered::Registered).
     NotRegistered,
-    /// The buffer is in the memory of a device, which this transport cannot reach.
+    /// The buffer is in the memory of a device, and the info does not grant [`HMEM`](Caps::HMEM), or its bytes are to be looked
+    /// at (a multi-receive).
     DeviceMemory,
     /// The immediate data needs more bytes than the provider carries.
     DataWidth {
@@ -75,7 +76,7 @@ impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PostError::UnknownClaim => f.write_str("no message is claimed by that"),
-            PostError::NotRegistered => f.write_str("the provider takes registered buffers only"),
+            PostError::NotRegistered => f.write_str("only a registered buffer can be posted here"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }
@@ -89,7 +90,7 @@ impl fmt::Display for PostError {
             }
             PostError::Access => f.write_str("the buffer does not allow the access that the operation needs"),
             PostError::ForeignDescriptor => f.write_str("the buffer is registered in another domain"),
-            PostError::DeviceMemory => f.write_str("the transport cannot reach the device's memory"),
+            PostError::DeviceMemory => f.write_str("the memory of a device cannot be reached, or not looked at"),
             PostError::DataWidth { limit } => write!(f, "immediate data is limited to {limit} bytes"),
             PostError::NotGranted(caps) => write!(f, "the provider does not grant {caps}"),
             PostError::Errno(errno) => write!(f, "the provider refused: {errno}"),
@@ -160,6 +161,17 @@ pub enum OpenError {
     Access,
     /// Memory is to be borrowed by a region, and a queue is open whose endpoints could let peers reach it after the borrow.
     QueueOpen,
+    /// Peers are to reach the memory, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`):
+    /// [`MrBuilder::open_for_in`](crate::objects::mr::MrBuilder::open_for_in).
+    NeedsEndpoint,
+    /// The memory is a device's, and the info does not grant [`HMEM`](Caps::HMEM).
+    DeviceMemory,
+    /// Another region of the domain has the key.
+    #[doc(alias = "FI_ENOKEY")]
+    KeyTaken,
+    /// The provider chooses keys itself (`FI_MR_PROV_KEY`), or has none that long.
+    #[doc(alias = "FI_EKEYREJECTED")]
+    KeyNotAvailable,
     /// The provider refused.
     Errno(Errno),
 }
@@ -189,6 +201,10 @@ impl fmt::Display for OpenError {
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
             OpenError::EndpointType(kind) => write!(f, "the info describes an endpoint of another kind: {kind}"),
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),
+            OpenError::NeedsEndpoint => f.write_str("the domain binds regions that peers reach to an endpoint"),
+            OpenError::DeviceMemory => f.write_str("the info does not grant memory of devices"),
+            OpenError::KeyTaken => f.write_str("another region of the domain has the key"),
+            OpenError::KeyNotAvailable => f.write_str("the key is not one that the application can choose"),
             OpenError::QueueOpen => f.write_str("a scope of borrowed memory has to be around the queues of its domain"),
             OpenError::Errno(errno) => write!(f, "the provider refused: {errno}"),
         }

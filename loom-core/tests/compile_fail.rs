@@ -430,6 +430,26 @@ twins! {
         drop(region);
     }
 
+    fn endpoint_closed_under_its_region() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let av = Av::open(&domain, 1).unwrap();
+        let cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<4>::new()).unwrap();
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let region = Mr::builder(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
+        drop(region);
+        drop(endpoint);
+    }
+
+    fn region_of_an_endpoint_on_another_thread() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let region = Mr::builder(&domain, Access::REMOTE_WRITE).open(vec![0; 8]).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(region));
+        });
+    }
+
     fn region_of_memory_of_one_thread() {
         struct Anywhere(Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! Fabrics, domains, address vectors and memory regions.
+//! Fabrics, domains and address vectors.
 //!
 //! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
 
@@ -8,8 +8,7 @@ use core::ffi::{c_int, c_void};
 use core::net::SocketAddr;
 use core::ptr::{self, NonNull};
 
-use loom_core::buffer::Lent;
-use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, Errno, FabricAddr, HmemIface, MemoryKey};
+use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr};
 
 use super::call::{done, entry, errno};
 use super::info::RawInfo;
@@ -43,6 +42,8 @@ pub struct Domain<L> {
     sleeps: bool,
     /// Whether cancelling a multi-receive is flagged as its end only where it is.
     flags_cancelled: bool,
+    /// Whether memory of devices is granted.
+    has_devices: bool,
 }
 
 /// An address vector, raw.
@@ -54,17 +55,6 @@ pub struct Av<L> {
     addr_format: AddressFormat,
     /// The domain's.
     group: Option<Group>,
-}
-
-/// A memory region, raw.
-#[doc(alias = "fid_mr")]
-#[derive(Debug)]
-pub struct Mr<L> {
-    fid: Handle<sys::fid_mr, L>,
-    /// Read once at opening, so that asking for it touches nothing of libfabric's.
-    key: MemoryKey,
-    /// `fi_mr_desc` as a number, its provenance exposed.
-    descriptor: usize,
 }
 
 impl<L> Domain<L> {
@@ -98,6 +88,14 @@ impl<L> Domain<L> {
     pub(super) const fn flags_cancelled(&self) -> bool {
         self.flags_cancelled
     }
+
+    pub(super) const fn has_devices(&self) -> bool {
+        self.has_devices
+    }
+
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.fid.fid()
+    }
 }
 
 impl<L> Av<L> {
@@ -112,18 +110,6 @@ impl<L> Av<L> {
 
     pub(super) const fn addr_format(&self) -> AddressFormat {
         self.addr_format
-    }
-}
-
-impl<L> Mr<L> {
-    #[inline]
-    pub(super) const fn key(&self) -> MemoryKey {
-        self.key
-    }
-
-    #[inline]
-    pub(super) const fn descriptor(&self) -> usize {
-        self.descriptor
     }
 }
 
@@ -208,7 +194,17 @@ pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Resul
     let group = quirks::shares_memory(info).then(Group::new);
     let connections = Connections::of(info);
     let (sleeps, flags_cancelled) = (quirks::sleeps(info), quirks::flags_cancelled_multi_recv(info));
-    Ok(Domain { fid, fabric: Handle::new(fabric), addr_format, group, connections, sleeps, flags_cancelled })
+    let has_devices = info.attributes().caps.contains(Caps::HMEM);
+    Ok(Domain {
+        fid,
+        fabric: Handle::new(fabric),
+        addr_format,
+        group,
+        connections,
+        sleeps,
+        flags_cancelled,
+        has_devices,
+    })
 }
 
 pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
@@ -353,36 +349,6 @@ pub(super) fn read_address(
     // Some functions succeed with a part of the address, and tell how long all of it is.
     let bytes = padded.0.get(..len).ok_or(Errno::ETOOSMALL)?;
     EndpointAddr::new(format, bytes).map_err(|_| Errno::ETOOSMALL)
-}
-
-pub(super) unsafe fn mr_open<L>(
-    domain: &Domain<L>,
-    memory: &Lent,
-    access: Access,
-    key: MemoryKey,
-) -> Result<Mr<L>, Errno> {
-    if memory.kind() != HmemIface::SYSTEM {
-        // Needs `fi_mr_regattr` and the device's number.
-        return Err(Errno::EOPNOTSUPP);
-    }
-    let raw_domain = domain.raw();
-    let Some(register) = entry!(raw_domain, mr => reg) else { return Err(Errno::ENOSYS) };
-    let fid = domain.fid.fid().as_ptr();
-    let start = memory.ptr().as_ptr().cast();
-    let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open and the memory stays until the region is closed (contract of callers); `raw` is where
-    // the region goes. No flags: nothing but the range is read.
-    let code = unsafe { register(fid, start, memory.len(), access.bits(), 0, key.0, 0, &raw mut raw, ptr::null_mut()) };
-    let region = opened(code, raw)?;
-    // SAFETY: just opened.
-    let fields = unsafe { region.as_ref() };
-    let (key, descriptor) = (MemoryKey(fields.key), fields.mem_desc.expose_provenance());
-    Ok(Mr { fid: Handle::new(region), key, descriptor })
-}
-
-pub(super) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
-    unsafe { close(mr.fid.fid()) }
 }
 
 #[cfg(test)]

@@ -9,7 +9,11 @@ use super::sys;
 
 /// What loom serves by itself, whoever asks: providers that want it can be offered.
 const MODE: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
-const MR_MODE: MrMode = MrMode::VIRT_ADDR.union(MrMode::ALLOCATED).union(MrMode::PROV_KEY);
+const MR_MODE: MrMode = MrMode::VIRT_ADDR
+    .union(MrMode::ALLOCATED)
+    .union(MrMode::PROV_KEY)
+    .union(MrMode::RMA_EVENT)
+    .union(MrMode::COLLECTIVE);
 
 /// Whether the headers have a field for everything that is asked for.
 pub(super) const fn can_be_asked(hints: &Hints<'_>) -> bool {

@@ -39,6 +39,10 @@ impl<L> Endpoint<L> {
         self.fid.raw()
     }
 
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.fid.fid()
+    }
+
     pub(super) const fn addr_format(&self) -> AddressFormat {
         self.addr_format
     }

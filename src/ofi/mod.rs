@@ -127,7 +127,7 @@
 //! | `query`, `request`, `encode`, `list` | `fi_getinfo`: hints in, infos out |
 //! | `providers`, `params` | which providers there are; the environment variables that they read |
 //! | `text` | C strings without an allocator |
-//! | `control` | fabric, domain, address vector, memory region |
+//! | `control`, `region` | fabric, domain, address vector; memory regions |
 //! | `queue`, `counter` | completion queues; counters |
 //! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
@@ -159,13 +159,14 @@ mod providers;
 mod query;
 mod queue;
 mod quirks;
+mod region;
 mod request;
 pub mod sys;
 mod text;
 mod transport;
 
 pub use connection::PassiveEndpoint;
-pub use control::{Av, Domain, Fabric, Mr};
+pub use control::{Av, Domain, Fabric};
 pub use counter::Counter;
 pub use endpoint::Endpoint;
 pub use event_queue::{Eq, Request};
@@ -177,4 +178,5 @@ pub use params::{Param, Params, params};
 pub use providers::{Provider, Providers, providers};
 pub use query::{QueryError, TextField, headers_version, library_version};
 pub use queue::Cq;
+pub use region::Mr;
 pub use transport::Ofi;

@@ -28,10 +28,10 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Device memory is refused: this transport does not register any.
+    /// Device memory is refused that is not registered: the descriptor says whose it is.
     #[inline]
     pub(super) fn new(lent: &Lent) -> Result<Self, Refusal> {
-        if lent.kind() != HmemIface::SYSTEM {
+        if lent.kind() != HmemIface::SYSTEM && lent.descriptor().is_none() {
             return Err(Refusal::Errno(Errno::EOPNOTSUPP));
         }
         let descriptor = match lent.descriptor() {

@@ -144,8 +144,11 @@ impl<L: Level> Ofi<L> {
     /// What libfabric offers, the best first, as libfabric ranks it.
     ///
     /// Beyond the hints, the query says what loom is ready for by itself: contexts (`FI_CONTEXT`, `FI_CONTEXT2`),
-    /// registration with virtual addresses, allocated memory and keys of the provider (`FI_MR_VIRT_ADDR`,
-    /// `FI_MR_ALLOCATED`, `FI_MR_PROV_KEY`), and the threading of the level `L`.
+    /// registration with virtual addresses, allocated memory, keys of the provider, and regions that are told of events and
+    /// collectives (`FI_MR_VIRT_ADDR`, `FI_MR_ALLOCATED`, `FI_MR_PROV_KEY`, `FI_MR_RMA_EVENT`, `FI_MR_COLLECTIVE`), and the
+    /// threading of the level `L`. What the program has to be ready for itself, it says in
+    /// [`Hints::domain_attr`](loom_core::objects::info::Hints::domain_attr): registered buffers (`FI_MR_LOCAL`, `FI_MR_HMEM`),
+    /// regions that are opened for an endpoint (`FI_MR_ENDPOINT`), and refreshing them (`FI_MR_MMU_NOTIFY`).
     ///
     /// Names are names, not patterns: an info is returned only if its provider, fabric and domain are called exactly
     /// as asked, upper and lower case being the same. `tcp` is therefore never answered with `tcp;ofi_rxm`, and

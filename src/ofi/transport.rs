@@ -10,15 +10,15 @@ use core::ptr::NonNull;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::Nic;
 use loom_core::transport::{
-    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
-    RemotePart, RmaTarget, Transport,
+    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
+    Refusal, RemotePart, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
-    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
+    Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 use super::batch;
-use super::control::{self, Av, Domain, Fabric, Mr};
+use super::control::{self, Av, Domain, Fabric};
 use super::counter::{self, Counter};
 use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
@@ -29,6 +29,7 @@ use super::post;
 use super::post_msg;
 use super::queue::{self, Cq};
 use super::quirks;
+use super::region::{self, Mr};
 
 /// The libfabric transport at a threading level: `Ofi<Local>` or `Ofi<Shared>`.
 ///
@@ -216,9 +217,29 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     }
 
     #[inline]
-    unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, access: Access, key: MemoryKey) -> Result<Mr<L>, Errno> {
+    unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
         // SAFETY: the contract of callers.
-        unsafe { control::mr_open(domain, memory, access, key) }
+        unsafe { region::mr_open(domain, memory, attr) }
+    }
+
+    unsafe fn mr_bind_endpoint(mr: &mut Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_bind_endpoint(mr, endpoint) }
+    }
+
+    unsafe fn mr_bind_counter(mr: &mut Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_bind_counter(mr, counter) }
+    }
+
+    unsafe fn mr_enable(mr: &mut Mr<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_enable(mr) }
+    }
+
+    unsafe fn mr_refresh(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_refresh(mr, first, len) }
     }
 
     fn mr_key(mr: &Mr<L>) -> MemoryKey {
@@ -232,7 +253,7 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     #[inline]
     unsafe fn mr_close(mr: &Mr<L>) -> Result<(), Errno> {
         // SAFETY: the contract of callers.
-        unsafe { control::mr_close(mr) }
+        unsafe { region::mr_close(mr) }
     }
 
     unsafe fn counter_open(domain: &Domain<L>, attr: CounterAttr) -> Result<Counter<L>, Errno> {

@@ -1007,6 +1007,25 @@ static int shm_region_closed_while_it_is_written_crashes(void)
 	return GONE;
 }
 
+/* A region of several ranges, of which the info says that there can be eight: peers reach the first only. */
+static int second_range_of_a_region_is_not_reached(void)
+{
+	static char ranges[3][64];
+	struct iovec iov[2] = { { ranges[0], sizeof(ranges[0]) }, { ranges[2], sizeof(ranges[2]) } };
+	struct fi_cq_tagged_entry entry;
+	struct fid_mr *mr;
+
+	open_all("sockets", FI_MSG | FI_RMA, FI_THREAD_SAFE, FI_WAIT_NONE);
+	if (info->domain_attr->mr_iov_limit < 2)
+		return GONE;
+	NEED(fi_mr_regv(domain, iov, 2, FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
+	warm_up();
+	POST(fi_write(ep[0], from, 8, NULL, addr[1], 8, fi_mr_key(mr), &contexts[0]));
+	NEED(next(&entry, 20) != 1);
+	POST(fi_write(ep[0], from, 8, NULL, addr[1], sizeof(ranges[0]), fi_mr_key(mr), &contexts[0]));
+	return next(&entry, 20) < 0 ? THERE : GONE;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -1044,6 +1063,7 @@ static const struct {
 	{ "tcp-tagged-message-to-shared-receives-crashes", tcp_tagged_message_to_shared_receives_crashes },
 	{ "net-stranger-of-a-closed-endpoint-crashes", net_stranger_of_a_closed_endpoint_crashes },
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
+	{ "sockets-second-range-of-a-region-is-not-reached", second_range_of_a_region_is_not_reached },
 	{ "sockets-message-after-garbage-never-comes", message_after_garbage_never_comes },
 	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
 	{ "udp-failed-join-is-told-like-one-that-went-well", failed_join_is_told_like_one_that_went_well },

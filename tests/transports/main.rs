@@ -18,6 +18,7 @@ mod peek;
 mod pieces;
 #[path = "../posting/mod.rs"]
 mod posting;
+mod regions;
 mod registered;
 mod rma;
 #[cfg(feature = "libfabric")]
@@ -45,6 +46,7 @@ fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
     [
         messages::cases(),
         rma::cases(),
+        regions::cases(),
         registered::cases(),
         pieces::cases(),
         multi::cases(),

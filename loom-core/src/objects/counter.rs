@@ -15,7 +15,7 @@ use crate::objects::port::Bound;
 use crate::objects::users::Users;
 pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
-use crate::vocabulary::{Caps, Counted, Errno, WaitObj};
+use crate::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
 
 /// What is known to be counted.
 const EVERYTHING: Counted = Counted::SEND
@@ -213,6 +213,25 @@ impl<'d, T: Transport> Counter<'d, T> {
         self.is_usable().map_err(CounterError::Errno)?;
         // SAFETY: as above; the counter was opened on this domain.
         unsafe { T::counter_may_sleep(self.domain.raw(), &self.raw) }.map_err(CounterError::Errno)
+    }
+
+    /// Who keeps it open.
+    pub(crate) const fn users(&self) -> &Users {
+        &self.users
+    }
+
+    /// Whether it can count what peers write to a region of this domain with this access.
+    pub(crate) fn counts_writes_to(&self, domain: &Domain<T>, access: Access) -> Result<(), OpenError> {
+        if !core::ptr::eq(self.domain, domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        if !access.contains(Access::REMOTE_WRITE) {
+            return Err(OpenError::Counters);
+        }
+        if !domain.info().caps().contains(Caps::RMA_EVENT) {
+            return Err(OpenError::Errno(Errno::EOPNOTSUPP));
+        }
+        Ok(())
     }
 
     /// Whether the provider may still be asked.

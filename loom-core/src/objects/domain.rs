@@ -99,10 +99,22 @@ pub struct Domain<T: Transport> {
 /// The modes that the op table serves.
 const SERVED_MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
 
-/// The registration modes that are served: addresses and keys are handled by [`Mr`](super::mr::Mr), and local buffers are to be
+/// The registration modes that are served: addresses, keys and counters are handled by [`Mr`](super::mr::Mr), regions that are
+/// bound to endpoints by its builder, and local buffers and those of devices are to be
 /// [`Registered`](super::registered::Registered).
-const SERVED_MR_MODES: MrMode =
-    MrMode::BASIC.union(MrMode::VIRT_ADDR).union(MrMode::ALLOCATED).union(MrMode::PROV_KEY).union(MrMode::LOCAL);
+///
+/// Not `FI_MR_RAW`: the keys that such providers have peers map (`ucx`, `ofi_mrail`) are addresses of this side's memory, which
+/// posts follow. A [`RemoteRegion`](super::mr::RemoteRegion) is what a peer says, and may say anything.
+const SERVED_MR_MODES: MrMode = MrMode::BASIC
+    .union(MrMode::VIRT_ADDR)
+    .union(MrMode::ALLOCATED)
+    .union(MrMode::PROV_KEY)
+    .union(MrMode::LOCAL)
+    .union(MrMode::HMEM)
+    .union(MrMode::ENDPOINT)
+    .union(MrMode::RMA_EVENT)
+    .union(MrMode::COLLECTIVE)
+    .union(MrMode::MMU_NOTIFY);
 
 /// The default flags of receives that mean nothing else than the calls without them. `MULTI_RECV` would have a provider write
 /// into a buffer that has come back.

@@ -9,9 +9,9 @@ use core::ops::Deref;
 use crate::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use crate::error::OpenError;
 use crate::objects::domain::Domain;
-use crate::objects::mr::register;
+use crate::objects::mr::{Registration, register};
 use crate::transport::Transport;
-use crate::vocabulary::Access;
+use crate::vocabulary::{Access, HmemIface, MrMode};
 
 /// A buffer and the registration of its memory, which is posted like any other buffer and brings its descriptor along.
 ///
@@ -66,13 +66,31 @@ pub struct NotRegistered<B> {
 
 impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
     /// Registers the memory of a buffer for everything that can be done with that: to be sent and written from if it is
-    /// initialised, to be received and read into if it may be written.
+    /// initialised, to be received and read into if it may be written. Of the devices of a kind, it is the first one's.
     ///
     /// # Errors
     /// The buffer comes back.
     /// - [`OpenError::Access`] if it lends nothing by itself: of an array of buffers each is registered
-    /// - [`OpenError::Errno`] if the provider refuses, and with `EOPNOTSUPP` for the memory of a device
-    pub fn new(domain: &'d Domain<T>, mut buf: B) -> Result<Self, NotRegistered<B>> {
+    /// - [`OpenError::DeviceMemory`] if it is a device's memory, and the info of the domain does not grant `FI_HMEM`
+    /// - [`OpenError::Errno`] if the provider refuses
+    pub fn new(domain: &'d Domain<T>, buf: B) -> Result<Self, NotRegistered<B>> {
+        Self::register(domain, 0, buf)
+    }
+
+    /// Registers the memory of a device: of the one with this number, among those of its kind
+    /// ([`Lent::kind`](crate::buffer::Lent::kind)). The host's memory has none.
+    ///
+    /// # Errors
+    /// As [`Registered::new`].
+    ///
+    /// # Safety
+    /// The memory is that device's: a provider may look the number up without a check.
+    #[doc(alias = "fi_mr_regattr")]
+    pub unsafe fn on_device(domain: &'d Domain<T>, device: i32, buf: B) -> Result<Self, NotRegistered<B>> {
+        Self::register(domain, device, buf)
+    }
+
+    fn register(domain: &'d Domain<T>, device: i32, mut buf: B) -> Result<Self, NotRegistered<B>> {
         let lent = buf.lend();
         let mut access = Access::empty();
         if lent.is_readable() {
@@ -84,9 +102,13 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
         if access.is_empty() {
             return Err(NotRegistered { buf, error: OpenError::Access });
         }
+        if domain.attributes().domain.mr_mode.contains(MrMode::COLLECTIVE) {
+            access |= Access::COLLECTIVE;
+        }
+        let registration = Registration { device, ..Registration::new(access) };
         // SAFETY: by the contract of buffers the memory stays where it is until the buffer is dropped, which ends the
         // registration before. If that is forgotten, nobody uses it: peers have no access, and no post names it.
-        match unsafe { register(domain, &lent, access) } {
+        match unsafe { register(domain, &lent, registration) } {
             Ok(raw) => {
                 domain.child_opened();
                 let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };
@@ -96,13 +118,13 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
         }
     }
 
-    /// The memory, if it is initialised and may be written.
+    /// The memory, if it is initialised, may be written, and is the host's.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         let lent = self.buf.lend();
-        if !lent.is_readable() || !lent.is_writable() {
+        if !lent.is_readable() || !lent.is_writable() || lent.kind() != HmemIface::SYSTEM {
             return None;
         }
-        // SAFETY: initialised and writable memory of the host (`register`), and borrowed from this value alone, which is not
+        // SAFETY: initialised and writable memory of the host, and borrowed from this value alone, which is not
         // posted.
         Some(unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), lent.len()) })
     }

@@ -28,4 +28,12 @@ impl Asks {
         self.mr_mode = self.mr_mode.union(MrMode::LOCAL);
         self
     }
+
+    /// Regions that peers reach are bound to an endpoint, and reached through no other (`FI_MR_ENDPOINT`); an endpoint is not
+    /// closed before them.
+    #[must_use]
+    pub const fn for_regions_of_endpoints(mut self) -> Self {
+        self.mr_mode = self.mr_mode.union(MrMode::ENDPOINT);
+        self
+    }
 }

@@ -50,6 +50,8 @@ pub(super) struct Own {
     pub(super) tx: Cell<Option<NonNull<Queue>>>,
     pub(super) rx: Cell<Option<NonNull<Queue>>>,
     pub(super) counters: Counters,
+    /// How many memory regions are bound to the endpoint.
+    pub(super) regions: Cell<u32>,
     /// The bytes that are left at least of multi-receives that go on.
     pub(super) min_left: Cell<usize>,
     /// The next port in the circle of the transmit queue and of the receive queue; if they are one, in the former.
@@ -93,6 +95,7 @@ impl Port {
                 tx: Cell::new(None),
                 rx: Cell::new(None),
                 counters: Counters::none(),
+                regions: Cell::new(0),
                 min_left: Cell::new(MIN_LEFT),
                 next_on_tx: Cell::new(NO_PORT),
                 next_on_rx: Cell::new(NO_PORT),

@@ -13,13 +13,39 @@ const OPEN: u64 = 1 << 31;
 const USERS: u64 = OPEN - 1;
 
 /// What a region exposes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Exposed {
     pub(super) ptr: NonNull<u8>,
     pub(super) len: usize,
     pub(super) access: Access,
-    /// Only endpoints of this domain lead here.
+    /// The domain that it was opened in, for what is posted there.
     pub(super) domain: u32,
+    /// What leads here, of what peers do.
+    pub(super) reached: Reached,
+}
+
+/// What leads to a region.
+#[derive(Debug)]
+pub(super) struct Reached {
+    /// The endpoints of this domain, ...
+    domain: u32,
+    /// ... or if it is [`NOBODY`](Self::NOBODY), the one with this fabric address.
+    endpoint: AtomicU64,
+}
+
+impl Reached {
+    /// Where a domain's number is; domains are counted from one.
+    const NOBODY: u32 = 0;
+
+    /// By all endpoints of a domain.
+    pub(super) fn through(domain: u32) -> Self {
+        Reached { domain, endpoint: AtomicU64::new(u64::MAX) }
+    }
+
+    /// By none yet. (No endpoint is at the last place, so that none has such an address.)
+    pub(super) fn by_nobody() -> Self {
+        Reached::through(Self::NOBODY)
+    }
 }
 
 /// A place for one region.
@@ -56,6 +82,14 @@ impl Region {
         MemoryKey(generation << 32 | u64::from(index))
     }
 
+    /// Lets peers in through an endpoint, if the region is open for one.
+    pub(super) fn enable(&self, key: MemoryKey, endpoint: u64) -> Result<(), Errno> {
+        let guard = self.enter(key)?;
+        // Relaxed: what the region exposes came with `open`.
+        guard.exposed()?.reached.endpoint.store(endpoint, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Which place a key names.
     pub(super) fn index(key: MemoryKey) -> usize {
         usize::try_from(key.0 & u64::from(u32::MAX)).unwrap_or(usize::MAX)
@@ -86,14 +120,33 @@ impl Region {
 pub(super) struct Guard<'r>(&'r Region);
 
 impl Guard<'_> {
-    /// The address of a range, if the region and its access allow it.
     #[inline]
-    pub(super) fn range(&self, offset: u64, len: usize, access: Access, domain: u32) -> Result<NonNull<u8>, Errno> {
+    fn exposed(&self) -> Result<&Exposed, Errno> {
         // SAFETY: the count keeps the region open, and an open region is not written.
-        let exposed = unsafe { &*self.0.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)?;
-        if exposed.domain != domain {
+        unsafe { &*self.0.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)
+    }
+
+    /// The address of a range for a peer, if it comes through an endpoint that leads here.
+    #[inline]
+    pub(super) fn remote_range(
+        &self,
+        offset: u64,
+        len: usize,
+        access: Access,
+        domain: u32,
+        endpoint: u64,
+    ) -> Result<NonNull<u8>, Errno> {
+        let exposed = self.exposed()?;
+        let reached = &exposed.reached;
+        if reached.domain != domain && reached.endpoint.load(Ordering::Relaxed) != endpoint {
             return Err(Errno::ENOKEY);
         }
+        Self::range(exposed, offset, len, access)
+    }
+
+    /// The address of a range, if the region and its access allow it.
+    #[inline]
+    fn range(exposed: &Exposed, offset: u64, len: usize, access: Access) -> Result<NonNull<u8>, Errno> {
         if !exposed.access.contains(access) {
             return Err(Errno::EACCES);
         }
@@ -107,10 +160,12 @@ impl Guard<'_> {
 
     /// Whether a range of memory lies in the region, and may be used so.
     pub(super) fn covers(&self, ptr: NonNull<u8>, len: usize, access: Access, domain: u32) -> Result<(), Errno> {
-        // SAFETY: as above.
-        let exposed = unsafe { &*self.0.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)?;
+        let exposed = self.exposed()?;
+        if exposed.domain != domain {
+            return Err(Errno::ENOKEY);
+        }
         let offset = ptr.addr().get().checked_sub(exposed.ptr.addr().get()).ok_or(Errno::EFAULT)?;
-        self.range(offset as u64, len, access, domain).map(|_| ())
+        Self::range(exposed, offset as u64, len, access).map(|_| ())
     }
 }
 

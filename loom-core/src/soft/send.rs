@@ -370,7 +370,7 @@ impl Net {
         let peer = self.reach(target.to.0)?;
         let domain = peer.domain.load(Ordering::Relaxed);
         let region = self.region(target.key).ok_or(Errno::ENOKEY)?.enter(target.key)?;
-        copy(region.range(target.addr.0, len, access, domain)?.as_ptr());
+        copy(region.remote_range(target.addr.0, len, access, domain, target.to.0)?.as_ptr());
         Ok(())
     }
 

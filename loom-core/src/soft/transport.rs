@@ -17,18 +17,18 @@ use super::network::Net;
 use super::port::Port;
 use super::queue::Queue;
 use super::receive::Want;
-use super::region::{Exposed, Region};
+use super::region::{Exposed, Reached, Region};
 use super::send::Outgoing;
 use super::sync::Ordering;
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::transport::{
-    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
-    RemotePart, RmaTarget, Transport,
+    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
+    Refusal, RemotePart, RmaTarget, Transport,
 };
 use crate::vocabulary::{
-    Access, Attributes, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, ImmediateData, MemoryKey,
-    MrMode, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
+    Access, Attributes, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, HmemIface, ImmediateData,
+    MemoryKey, MrMode, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 /// The software transport over a [`Network`](super::Network).
@@ -78,6 +78,8 @@ pub struct SoftCq<'n> {
 pub struct SoftMr<'n> {
     net: &'n Net,
     key: MemoryKey,
+    /// The endpoint that it is bound to.
+    endpoint: Option<&'n Port>,
 }
 
 /// A raw endpoint.
@@ -293,12 +295,42 @@ unsafe impl<'n> Transport for Soft<'n> {
         out.iter_mut().zip(text).map(|(to, from)| *to = *from).count()
     }
 
-    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, access: Access, _: MemoryKey) -> Result<Self::Mr, Errno> {
-        let net = domain.net;
-        let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number };
+    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
+        if memory.kind() != HmemIface::SYSTEM || !attr.flags.is_empty() || attr.dmabuf.is_some() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let (net, access) = (domain.net, attr.access);
+        let of_endpoint = domain.asks.mr_mode.contains(MrMode::ENDPOINT);
+        let reached = if of_endpoint { Reached::by_nobody() } else { Reached::through(domain.number) };
+        let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number, reached };
         let _opening = net.opening.lock();
         let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;
-        Ok(SoftMr { net, key: region.open(index, exposed) })
+        Ok(SoftMr { net, key: region.open(index, exposed), endpoint: None })
+    }
+
+    unsafe fn mr_bind_endpoint(mr: &mut Self::Mr, endpoint: &Self::Endpoint) -> Result<(), Errno> {
+        if mr.endpoint.is_some() || !core::ptr::eq(mr.net, endpoint.net) {
+            return Err(Errno::EINVAL);
+        }
+        let regions = &endpoint.port.own().regions;
+        regions.set(regions.get() + 1);
+        mr.endpoint = Some(endpoint.port);
+        Ok(())
+    }
+
+    /// Peers' writes are copies by their own threads, which nothing here counts.
+    unsafe fn mr_bind_counter(_: &mut Self::Mr, _: &SoftCounter) -> Result<(), Errno> {
+        Err(Errno::ENOSYS)
+    }
+
+    unsafe fn mr_enable(mr: &mut Self::Mr) -> Result<(), Errno> {
+        let endpoint = mr.endpoint.ok_or(Errno::EINVAL)?.own().addr.get();
+        mr.net.region(mr.key).ok_or(Errno::EINVAL)?.enable(mr.key, endpoint)
+    }
+
+    /// There are no tables of pages to be told.
+    unsafe fn mr_refresh(_: &Self::Mr, _: NonNull<u8>, _: usize) -> Result<(), Errno> {
+        Ok(())
     }
 
     fn mr_key(mr: &Self::Mr) -> MemoryKey {
@@ -315,6 +347,10 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
         mr.net.regions().get(Region::index(mr.key)).ok_or(Errno::EINVAL)?.close();
+        if let Some(port) = mr.endpoint {
+            let regions = &port.own().regions;
+            regions.set(regions.get() - 1);
+        }
         Ok(())
     }
 
@@ -394,6 +430,10 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: InFlight) -> Result<Closing, Errno> {
+        if endpoint.port.own().regions.get() > 0 {
+            // As providers that bind regions to endpoints say it.
+            return Err(Errno::EBUSY);
+        }
         endpoint.net.close_port(endpoint.port);
         Ok(Closing::Closed)
     }

@@ -19,13 +19,13 @@ pub use self::connected::Connected;
 pub use self::event::{Context, Event};
 pub use self::multicast::Multicast;
 pub use self::terms::{
-    Bindings, Claims, Closing, Conduct, CounterAttr, CounterWait, EndpointError, InFlight, Msg, Name, Refusal,
-    RemotePart, RmaTarget,
+    Bindings, Claims, Closing, Conduct, CounterAttr, CounterWait, DmaBuf, EndpointError, InFlight, MrAttr, Msg, Name,
+    Refusal, RemotePart, RmaTarget,
 };
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::vocabulary::{
-    Access, Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
+    Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 /// A network layer underneath the safe objects.
@@ -38,10 +38,14 @@ use crate::vocabulary::{
 ///
 /// - a handle is used only between the success of its `*_open` and the call of its `*_close`;
 /// - children are closed before parents: endpoints, queues, address vectors, counters and regions before their domain,
-///   endpoints before the queues, vectors and counters they are bound to, a domain before its fabric;
+///   endpoints before the queues, vectors and counters they are bound to, regions before the endpoints and counters they are
+///   bound to, a domain before its fabric;
 /// - a close is called once, unless an endpoint's says [`Closing::Retired`]. Whatever it returns, the handle is never
 ///   used again; a retired endpoint's is used for cancelling and closing only;
 /// - one queue and the endpoints bound to it are used by one thread at a time, and so are counters and their endpoints;
+/// - a region that is bound to an endpoint is bound, enabled and closed by the endpoint's thread;
+/// - a counter to which a region is bound stays open until the region is closed and, unless the transport says
+///   [`MR_CLOSE_FENCES`](Transport::MR_CLOSE_FENCES), what peers have begun on it has ended;
 /// - a counter to which an endpoint is bound stays where it is until the endpoint is closed, or nobody uses its queues any
 ///   more;
 /// - memory lent with a post ([`Lent`], with the access that the operation needs) stays valid until its event was
@@ -261,11 +265,38 @@ pub unsafe trait Transport: Sized {
     /// The contract of callers.
     unsafe fn cq_error_text(cq: &Self::Cq, provider_errno: i32, out: &mut [u8]) -> usize;
 
-    /// `fi_mr_reg`: `key` is the wanted key where the provider does not choose.
+    /// `fi_mr_regattr`. Where the domain asks for regions that are bound (`FI_MR_ENDPOINT`, `FI_MR_RMA_EVENT`), nobody reaches the
+    /// memory before [`mr_enable`](Self::mr_enable).
+    ///
+    /// # Errors
+    /// `ENOKEY` if another region of the domain has the key.
     ///
     /// # Safety
     /// The contract of callers.
-    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, access: Access, key: MemoryKey) -> Result<Self::Mr, Errno>;
+    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno>;
+    /// `fi_mr_bind` to an endpoint, where the domain asks for `FI_MR_ENDPOINT`.
+    ///
+    /// # Safety
+    /// The contract of callers; both are of one domain, and the region is not enabled.
+    unsafe fn mr_bind_endpoint(mr: &mut Self::Mr, endpoint: &Self::Endpoint) -> Result<(), Errno>;
+    /// `fi_mr_bind` to a counter of what peers write (`FI_REMOTE_WRITE`).
+    ///
+    /// # Errors
+    /// `ENOSYS` if there are no counters of regions.
+    ///
+    /// # Safety
+    /// The contract of callers; both are of one domain, and the region is not enabled.
+    unsafe fn mr_bind_counter(mr: &mut Self::Mr, counter: &Self::Counter) -> Result<(), Errno>;
+    /// `fi_mr_enable`; the region's key may be another afterwards.
+    ///
+    /// # Safety
+    /// The contract of callers; the domain asks for it, and the region is bound to what it needs.
+    unsafe fn mr_enable(mr: &mut Self::Mr) -> Result<(), Errno>;
+    /// `fi_mr_refresh` of a range.
+    ///
+    /// # Safety
+    /// The contract of callers; the range lies within the region.
+    unsafe fn mr_refresh(mr: &Self::Mr, first: NonNull<u8>, len: usize) -> Result<(), Errno>;
     /// `fi_mr_key`
     fn mr_key(mr: &Self::Mr) -> MemoryKey;
     /// `fi_mr_desc`, as a number.

@@ -1,9 +1,11 @@
 //! What is said across the boundary: refusals, how closing went, what an endpoint is bound to.
 
+use core::ffi::c_int;
+
 use super::{Context, Transport};
 use crate::buffer::Lent;
 use crate::vocabulary::{
-    Counted, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, RemoteAddr, WaitObj,
+    Access, Counted, Errno, FabricAddr, ImmediateData, MemoryKey, MrFlags, OpFlags, OptionValue, RemoteAddr, WaitObj,
 };
 
 /// Why a transport did not take a post.
@@ -153,6 +155,40 @@ pub struct Bindings<'a, T: Transport> {
     pub counters: &'a [(Counted, &'a T::Counter)],
     /// Options that are set before it is enabled, by number.
     pub options: &'a [(u32, OptionValue)],
+}
+
+/// How memory is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_mr_attr")]
+pub struct MrAttr {
+    /// What it is used for.
+    pub access: Access,
+    /// The wanted key, where the provider does not choose.
+    pub key: MemoryKey,
+    /// Which of the devices of its kind it belongs to, if it is not the host's.
+    pub device: i32,
+    /// What is special about it.
+    pub flags: MrFlags,
+    /// The buffer of a device that it is, if it is given as one.
+    pub dmabuf: Option<DmaBuf>,
+}
+
+/// Where memory lies in a buffer that a device's driver has exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_mr_dmabuf")]
+pub struct DmaBuf {
+    /// The file descriptor of the buffer.
+    pub fd: c_int,
+    /// Where the memory begins, in bytes.
+    pub offset: u64,
+}
+
+impl MrAttr {
+    /// The host's memory, with nothing special.
+    #[must_use]
+    pub const fn new(access: Access, key: MemoryKey) -> Self {
+        MrAttr { access, key, device: 0, flags: MrFlags::empty(), dmabuf: None }
+    }
 }
 
 /// How a counter is opened.

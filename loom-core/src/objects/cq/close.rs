@@ -21,6 +21,9 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Safety
     /// Called once, by the owner, whom nobody borrows any more.
     pub(super) unsafe fn close(&self, on_failed_close: OnFailedClose) -> Result<(), Errno> {
+        if self.has_bound_regions() {
+            return Err(Errno::EBUSY);
+        }
         // Polls: milliseconds where giving up leaks; a tenth of a second, so that a peer which is not running at the
         // moment can answer, where it ends the process.
         let patience = match on_failed_close {
@@ -66,6 +69,12 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         let _ = ManuallyDrop::new(queues);
         // Queues of endpoints that stay open stay open too, and so does the domain, which has a child more then.
         if left_open { Ok(()) } else { self.close_queues() }
+    }
+
+    /// Whether a memory region is bound to one of the endpoints: it was forgotten, if the queue is to be closed, and so the
+    /// endpoint cannot be.
+    pub(super) fn has_bound_regions(&self) -> bool {
+        self.records().iter().any(|record| record.regions().get() > 0)
     }
 
     /// Closes every endpoint, and tells how many are still open.

@@ -173,6 +173,9 @@ impl<T: Transport, B: Buffer, A: Allocator, const N: usize> Drop for CqOwner<'_,
                 unsafe { ManuallyDrop::drop(&mut self.block) };
             }
             Err(_) if self.on_failed_close == OnFailedClose::Leak => {}
+            Err(_) if self.has_bound_regions() => {
+                crate::abort::abort("a memory region was forgotten that is bound to an endpoint of a scope")
+            }
             Err(_) => crate::abort::abort("a provider failed to close an endpoint or queue whose buffers are borrowed"),
         }
         domain.lingering().release();

@@ -59,6 +59,8 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// As [`recv`](Self::recv), and
     /// - [`PostError::NotGranted`](crate::error::PostError::NotGranted) without
     ///   [`Caps::MULTI_RECV`](crate::vocabulary::Caps::MULTI_RECV), which has to be asked for;
+    /// - [`PostError::DeviceMemory`](crate::error::PostError::DeviceMemory) for any memory of a device: messages are shown where
+    ///   they lie;
     /// - [`PostError::NotSafe`](crate::error::PostError::NotSafe) over providers that may write behind the buffer, or to it when
     ///   it has come back. Those that are known not to are the software transport and, of libfabric 2, `tcp`. For the others
     ///   there is [`multi_recv_trusting`](Self::multi_recv_trusting).

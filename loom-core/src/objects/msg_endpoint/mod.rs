@@ -147,6 +147,10 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
         MsgEndpoint { port, fid, opened, accepts, cm_data_size, state: PhantomData }
     }
 
+    pub(crate) const fn port(&self) -> &Port<'q, 'd, T, B> {
+        &self.port
+    }
+
     /// What events name this endpoint by, as long as it is open.
     #[must_use]
     pub fn fid(&self) -> Fid {

@@ -80,6 +80,10 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
         self.cq
     }
 
+    pub(crate) const fn record(&self) -> &'q Record<'d, T> {
+        self.record
+    }
+
     /// The raw handle.
     #[inline]
     pub(crate) fn raw(&self) -> &T::Endpoint {

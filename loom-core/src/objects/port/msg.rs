@@ -11,7 +11,7 @@ use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 use crate::transport::{Msg, RemotePart, Transport};
-use crate::vocabulary::{Caps, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
+use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, OpFlags, Tag, TagMatch};
 
 /// The parts of peers' memory that one operation names.
 type Parts = Vec<RemotePart, { Pieces::MOST }>;
@@ -134,6 +134,10 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Err(error) => return Err(Rejected { buf, error }),
         };
         self.cq().ops().post_multi(self.index, buf, |lent, context| {
+            // Its messages are shown where they lie.
+            if lent.kind() != HmemIface::SYSTEM {
+                return Err(PostError::DeviceMemory);
+            }
             self.lendable(lent, Use::Receive)?;
             let pieces = core::slice::from_ref(lent);
             let msg = Msg { address, pieces, data: None, context, flags: OpFlags::MULTI_RECV };

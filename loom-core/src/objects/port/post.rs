@@ -114,7 +114,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             return Err(PostError::Access);
         }
         if lent.kind() != HmemIface::SYSTEM {
-            return Err(PostError::DeviceMemory);
+            self.takes_of_device(lent)?;
         }
         match lent.descriptor() {
             Some(descriptor) if descriptor.domain != self.cq.domain().identity() => {
@@ -127,6 +127,16 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             return Err(PostError::TooLong { limit: self.limits.max_msg_size });
         }
         Ok(())
+    }
+
+    /// Whether what a buffer has lent of a device's memory can be posted. It has to be registered, whether the domain asks for
+    /// that or not: by its descriptor a provider knows whose memory it is.
+    #[cold]
+    fn takes_of_device(&self, lent: &Lent) -> Result<(), PostError> {
+        if !self.limits.caps.contains(Caps::HMEM) {
+            return Err(PostError::DeviceMemory);
+        }
+        if lent.descriptor().is_none() && lent.len() > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
     }
 
     /// Posts something that goes out. `submit` may rely on this: the endpoint is open, the address is what `to` gave,

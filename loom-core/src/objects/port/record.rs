@@ -26,6 +26,8 @@ pub(crate) struct Record<'d, T: Transport> {
     /// Bytes of the longest message that was truncated.
     truncated: Cell<usize>,
     receives: Cell<Receives>,
+    /// How many memory regions are bound to it, which are closed before it is.
+    regions: Cell<u32>,
 }
 
 /// Where an endpoint's receives are posted.
@@ -59,6 +61,7 @@ impl<'d, T: Transport> Record<'d, T> {
             users: RefCell::new(Vec::new()),
             truncated: Cell::new(0),
             receives: Cell::new(Receives::Itself),
+            regions: Cell::new(0),
         }
     }
 
@@ -92,6 +95,11 @@ impl<'d, T: Transport> Record<'d, T> {
         (!self.is_closed()).then(|| self.receives.get())
     }
 
+    /// How many memory regions are bound to it.
+    pub(crate) const fn regions(&self) -> &Cell<u32> {
+        &self.regions
+    }
+
     /// Leaves the endpoint to its queue.
     pub(crate) fn retire(&self) {
         if self.state.get() == RecordState::Open {
@@ -104,7 +112,7 @@ impl<'d, T: Transport> Record<'d, T> {
     /// # Safety
     /// The state is `Open` or `Retired`: the handle was written, and is not written again before the record is closed.
     #[inline]
-    pub(super) unsafe fn raw(&self) -> &T::Endpoint {
+    pub(crate) unsafe fn raw(&self) -> &T::Endpoint {
         // SAFETY: the caller's promise.
         let raw = unsafe { &*self.raw.get() };
         // SAFETY: as above.
@@ -116,7 +124,8 @@ impl<'d, T: Transport> Record<'d, T> {
         self.truncated.set(self.truncated.get().max(len));
     }
 
-    /// Closes the endpoint, if one is open here. A close that failed is reported again, and not retried.
+    /// Closes the endpoint, if one is open here. A close that failed is reported again, and not retried. One to which regions
+    /// are bound is retired.
     ///
     /// # Safety
     /// No `Endpoint` uses the record after this; it is of an endpoint of `domain`, on which so much is in flight.
@@ -126,6 +135,10 @@ impl<'d, T: Transport> Record<'d, T> {
             RecordState::Left => return Ok(Closing::Left),
             RecordState::Failed(errno) => return Err(errno),
             RecordState::Open | RecordState::Retired => {}
+        }
+        if self.regions.get() > 0 {
+            self.state.set(RecordState::Retired);
+            return Ok(Closing::Retired);
         }
         // SAFETY: the state is `Open` or `Retired`.
         let raw = unsafe { self.raw() };

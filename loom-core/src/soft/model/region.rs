@@ -6,12 +6,12 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::Plain;
-use crate::soft::region::{Exposed, Region};
+use crate::soft::region::{Exposed, Reached, Region};
 use crate::soft::sync::{AtomicU64, Ordering, spin_loop};
 use crate::vocabulary::Access;
 
 fn exposed() -> Exposed {
-    Exposed { ptr: NonNull::dangling(), len: 8, access: Access::REMOTE_WRITE, domain: 1 }
+    Exposed { ptr: NonNull::dangling(), len: 8, access: Access::REMOTE_WRITE, domain: 1, reached: Reached::through(1) }
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn nobody_is_in_a_region_after_it_closed() {
                 let (region, memory) = &*shared;
                 let inside = region.enter(key);
                 if let Ok(guard) = &inside {
-                    assert!(guard.range(0, 8, Access::REMOTE_WRITE, 1).is_ok());
+                    assert!(guard.remote_range(0, 8, Access::REMOTE_WRITE, 1, 0).is_ok());
                     let _ = memory.read();
                 }
                 inside.is_ok()
@@ -55,7 +55,7 @@ fn a_key_never_opens_the_next_region_in_its_place() {
                 let mut inside = 0;
                 for _ in 0..2 {
                     if let Ok(guard) = shared.enter(old) {
-                        assert!(guard.range(0, 8, Access::REMOTE_WRITE, 1).is_ok(), "what the key was for");
+                        assert!(guard.remote_range(0, 8, Access::REMOTE_WRITE, 1, 0).is_ok(), "what the key was for");
                         inside += 1;
                     }
                 }

@@ -1,0 +1,152 @@
+//! [`MrOwner`]: a region together with its memory.
+
+#![allow(unsafe_code, reason = "keeps memory until nobody reaches it")]
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+
+use allocator_api2::alloc::Allocator;
+
+use super::Mr;
+use crate::buffer::Buffer;
+use crate::objects::lingering::Kept;
+use crate::transport::Transport;
+use crate::vocabulary::Errno;
+
+/// Owns a region and the memory that it registers.
+///
+/// Dropping it closes the region: peers' operations on it are refused from then on. The memory is dropped as soon as
+/// nobody can reach it. Over the software transport that is at once. Over libfabric an operation that began before goes on,
+/// so the domain keeps the memory until none of its endpoints is open, and drops it then. A program that closes regions
+/// while endpoints stay open for long, and knows from its protocol when its peers have finished, gets the memory back with
+/// [`close_finished`](Self::close_finished).
+pub struct MrOwner<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H = ()> {
+    pub(super) mr: Mr<'d, T>,
+    memory: ManuallyDrop<Kept<M, A>>,
+    /// What the region keeps open. Dropped when it is closed, and never if that fails.
+    hold: ManuallyDrop<H>,
+}
+
+impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H> MrOwner<'d, T, M, A, H> {
+    pub(super) const fn new(mr: Mr<'d, T>, memory: Kept<M, A>, hold: H) -> Self {
+        MrOwner { mr, memory: ManuallyDrop::new(memory), hold: ManuallyDrop::new(hold) }
+    }
+
+    /// Closes the region and gives the memory back.
+    ///
+    /// # Errors
+    /// - [`CloseError::EndpointsOpen`] if an endpoint of the domain is open, through which peers may still reach the memory;
+    ///   never over the software transport. The region is as it was.
+    /// - [`CloseError::Errno`] if the provider fails to close it: the memory is then leaked, because peers may still reach
+    ///   it.
+    pub fn close(self) -> Result<M, CloseError<Self>> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: called once, on an owner that ends here unless this is not called.
+        let close = || unsafe { this.mr.deregister() };
+        let closed = if this.mr.fenced { Some(close()) } else { this.mr.domain.lingering().without_endpoints(close) };
+        match closed {
+            Some(Ok(())) => {
+                this.mr.leave_counter();
+                // SAFETY: called once: the owner ends here. Nobody can reach the memory any more.
+                Ok(unsafe { this.take_memory() }.into_value())
+            }
+            Some(Err(errno)) => Err(CloseError::Errno(errno)),
+            None => Err(CloseError::EndpointsOpen(ManuallyDrop::into_inner(this))),
+        }
+    }
+
+    /// Closes the region and gives the memory back, while endpoints are open.
+    ///
+    /// # Errors
+    /// The provider's, if it fails to close it: the memory is then leaked.
+    ///
+    /// # Safety
+    /// No operation of a peer on the region is under way: the peers' protocol says that all have ended, and that none
+    /// begins.
+    pub unsafe fn close_finished(self) -> Result<M, Errno> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: called once: the owner ends here.
+        unsafe { this.mr.deregister() }?;
+        this.mr.leave_counter();
+        // SAFETY: as above; peers have finished, says the caller.
+        Ok(unsafe { this.take_memory() }.into_value())
+    }
+
+    /// The memory of a region that is closed, which keeps nothing open any more.
+    ///
+    /// # Safety
+    /// Called once, on an owner that is not dropped.
+    unsafe fn take_memory(&mut self) -> Kept<M, A> {
+        // SAFETY: the caller's promise.
+        unsafe { ManuallyDrop::drop(&mut self.hold) };
+        // SAFETY: as above.
+        unsafe { ManuallyDrop::take(&mut self.memory) }
+    }
+}
+
+impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H> Deref for MrOwner<'d, T, M, A, H> {
+    type Target = Mr<'d, T>;
+
+    fn deref(&self) -> &Mr<'d, T> {
+        &self.mr
+    }
+}
+
+impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H> Drop for MrOwner<'_, T, M, A, H> {
+    fn drop(&mut self) {
+        // SAFETY: called once, here. If it fails, peers may still reach the memory, which is leaked then.
+        if unsafe { self.mr.deregister() }.is_err() {
+            return;
+        }
+        if self.mr.has_ended() {
+            self.mr.leave_counter();
+        }
+        // SAFETY: taken once, here.
+        let memory = unsafe { self.take_memory() };
+        if self.mr.fenced {
+            drop(memory);
+        } else {
+            self.mr.domain.lingering().keep(memory);
+        }
+    }
+}
+
+impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H> fmt::Debug
+    for MrOwner<'_, T, M, A, H>
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.mr, f)
+    }
+}
+
+/// Why a region did not give its memory back.
+pub enum CloseError<R> {
+    /// An endpoint of the domain is open, and the transport cannot stop what peers do through it. Here is the region, still
+    /// open.
+    EndpointsOpen(R),
+    /// The provider failed. The memory is leaked.
+    Errno(Errno),
+}
+
+impl<R> fmt::Debug for CloseError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::EndpointsOpen(_) => f.write_str("EndpointsOpen"),
+            CloseError::Errno(errno) => f.debug_tuple("Errno").field(errno).finish(),
+        }
+    }
+}
+
+impl<R> fmt::Display for CloseError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::EndpointsOpen(_) => {
+                f.write_str("peers may reach the memory while endpoints of the domain are open")
+            }
+            CloseError::Errno(errno) => write!(f, "the provider failed to close the region: {errno}"),
+        }
+    }
+}
+
+impl<R> core::error::Error for CloseError<R> {}

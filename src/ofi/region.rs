@@ -1,0 +1,322 @@
+//! Memory regions.
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+
+#![allow(unsafe_code, reason = "calls libfabric")]
+
+use core::ffi::{c_int, c_void};
+use core::ptr::{self, NonNull};
+
+use loom_core::buffer::Lent;
+#[cfg(libfabric_has_dmabuf)]
+use loom_core::transport::DmaBuf;
+use loom_core::transport::MrAttr;
+#[cfg(any(libfabric_has_dmabuf, test))]
+use loom_core::vocabulary::MrFlags;
+use loom_core::vocabulary::{Access, Errno, HmemIface, MemoryKey};
+
+use super::call::{done, entry};
+use super::control::{Domain, bind, close, opened};
+use super::counter::Counter;
+use super::endpoint::Endpoint;
+use super::level::Handle;
+use super::sys;
+
+/// A memory region, raw.
+#[doc(alias = "fid_mr")]
+#[derive(Debug)]
+pub struct Mr<L> {
+    fid: Handle<sys::fid_mr, L>,
+    /// Read once at opening, so that asking for it touches nothing of libfabric's.
+    key: MemoryKey,
+    /// `fi_mr_desc` as a number, its provenance exposed.
+    descriptor: usize,
+}
+
+impl<L> Mr<L> {
+    #[inline]
+    pub(super) const fn key(&self) -> MemoryKey {
+        self.key
+    }
+
+    #[inline]
+    pub(super) const fn descriptor(&self) -> usize {
+        self.descriptor
+    }
+
+    /// # Safety
+    /// The region is open.
+    unsafe fn of(region: NonNull<sys::fid_mr>) -> Self {
+        // SAFETY: the caller's promise.
+        let fields = unsafe { region.as_ref() };
+        let (key, descriptor) = (MemoryKey(fields.key), fields.mem_desc.expose_provenance());
+        Mr { fid: Handle::new(region), key, descriptor }
+    }
+}
+
+/// The attributes of a registration, and zeros behind them: a newer library may read more fields than these headers have.
+#[repr(C)]
+struct Attributes {
+    attributes: sys::fi_mr_attr,
+    more: [u64; 16],
+}
+
+impl Attributes {
+    /// Of one range, which is read through a pointer.
+    fn new(range: *const sys::iovec, kind: HmemIface, attr: MrAttr) -> Self {
+        let mut attributes = sys::fi_mr_attr {
+            iov_count: 1,
+            access: attr.access.bits(),
+            requested_key: attr.key.0,
+            iface: kind.as_raw(),
+            ..Default::default()
+        };
+        #[cfg(not(libfabric_has_dmabuf))]
+        {
+            attributes.mr_iov = range;
+        }
+        #[cfg(libfabric_has_dmabuf)]
+        {
+            attributes.__bindgen_anon_1.mr_iov = range;
+        }
+        // All of the union first: what is read of it depends on the kind, and is a number wherever it is one device of several.
+        attributes.device.reserved = 0;
+        if kind != HmemIface::SYSTEM {
+            attributes.device.cuda = attr.device;
+        }
+        Attributes { attributes, more: [0; _] }
+    }
+
+    /// Instead of the range, what of an exported buffer it is, which is read through a pointer.
+    #[cfg(libfabric_has_dmabuf)]
+    const fn in_buffer(mut self, buffer: *const sys::fi_mr_dmabuf) -> Self {
+        self.attributes.__bindgen_anon_1.dmabuf = buffer;
+        self
+    }
+
+    /// For the library, which may read on behind the fields that it knows.
+    const fn as_ptr(&self) -> *const sys::fi_mr_attr {
+        ptr::from_ref(self).cast()
+    }
+}
+
+pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
+    if memory.kind().name().is_none() {
+        // Libfabric looks it up in a table, without a check.
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let raw_domain = domain.raw();
+    let fid = domain.fid().as_ptr();
+    let start = memory.ptr().as_ptr().cast();
+    let flags = attr.flags.bits();
+    let mut raw = ptr::null_mut();
+    let code = if domain.has_devices() {
+        let Some(register) = entry!(raw_domain, mr => regattr) else { return Err(Errno::ENOSYS) };
+        let range = sys::iovec { iov_base: start, iov_len: memory.len() };
+        let attributes = Attributes::new(&raw const range, memory.kind(), attr);
+        #[cfg(libfabric_has_dmabuf)]
+        let buffer;
+        #[cfg(libfabric_has_dmabuf)]
+        let (attributes, flags) = match attr.dmabuf {
+            None => (attributes, flags),
+            Some(DmaBuf { fd, offset }) => {
+                buffer = sys::fi_mr_dmabuf { fd, offset, len: memory.len(), base_addr: start };
+                (attributes.in_buffer(&raw const buffer), flags | MrFlags::DMABUF.bits())
+            }
+        };
+        #[cfg(not(libfabric_has_dmabuf))]
+        if attr.dmabuf.is_some() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        // SAFETY: the domain is open and the memory stays until the region is closed (contract of callers); the attributes,
+        // the range and the buffer are read and not kept; `raw` is where the region goes.
+        unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
+    } else if memory.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
+        let Some(register) = entry!(raw_domain, mr => reg) else { return Err(Errno::ENOSYS) };
+        let (access, key) = (attr.access.bits(), attr.key.0);
+        // SAFETY: as above; there are no attributes.
+        unsafe { register(fid, start, memory.len(), access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
+    } else {
+        return Err(Errno::EOPNOTSUPP);
+    };
+    let region = opened(code, raw)?;
+    // SAFETY: just opened.
+    Ok(unsafe { Mr::of(region) })
+}
+
+pub(super) unsafe fn mr_bind_endpoint<L>(mr: &Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { bind(mr.fid.fid(), endpoint.fid(), 0) }
+}
+
+pub(super) unsafe fn mr_bind_counter<L>(mr: &Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { bind(mr.fid.fid(), counter.fid(), u64::from(sys::FI_REMOTE_WRITE)) }
+}
+
+pub(super) unsafe fn mr_enable<L>(mr: &mut Mr<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers; the command takes no argument.
+    unsafe { control(mr, sys::FI_ENABLE, ptr::null_mut()) }?;
+    // Providers that choose keys may do so only now.
+    // SAFETY: the contract of callers.
+    *mr = unsafe { Mr::of(mr.fid.raw()) };
+    Ok(())
+}
+
+pub(super) unsafe fn mr_refresh<L>(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
+    let range = sys::iovec { iov_base: first.as_ptr().cast(), iov_len: len };
+    let modify = Attributes::new(&raw const range, HmemIface::SYSTEM, MrAttr::new(Access::empty(), MemoryKey(0)));
+    let mut modify = Modify { flags: 0, attributes: modify };
+    // SAFETY: the contract of callers; the range is read and not kept.
+    unsafe { control(mr, sys::FI_REFRESH, (&raw mut modify).cast()) }
+}
+
+/// `fi_mr_modify`, and zeros behind it.
+#[repr(C)]
+struct Modify {
+    flags: u64,
+    attributes: Attributes,
+}
+
+const _: () = assert!(core::mem::offset_of!(Modify, attributes) == core::mem::offset_of!(sys::fi_mr_modify, attr));
+
+/// `fi_control`
+///
+/// # Safety
+/// The contract of callers; the argument is what the command takes.
+unsafe fn control<L>(mr: &Mr<L>, command: u32, argument: *mut c_void) -> Result<(), Errno> {
+    let fid = mr.fid.fid();
+    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
+    let command = c_int::try_from(command).map_err(|_| Errno::EOTHER)?;
+    // SAFETY: the caller's promise.
+    done(unsafe { control(fid.as_ptr(), command, argument) })
+}
+
+pub(super) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(mr.fid.fid()) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+    use crate::ofi::Local;
+
+    fn iov(attributes: &Attributes) -> *const sys::iovec {
+        #[cfg(not(libfabric_has_dmabuf))]
+        return attributes.attributes.mr_iov;
+        #[cfg(libfabric_has_dmabuf)]
+        // SAFETY: written by `new`.
+        return unsafe { attributes.attributes.__bindgen_anon_1.mr_iov };
+    }
+
+    #[test]
+    fn attributes_say_whose_memory_it_is() {
+        let range = sys::iovec { iov_base: ptr::null_mut(), iov_len: 8 };
+        let access = Access::SEND | Access::REMOTE_WRITE;
+        for (kind, device) in [
+            (HmemIface::SYSTEM, 0),
+            (HmemIface::CUDA, 3),
+            (HmemIface::ROCR, 1),
+            (HmemIface::ZE, 0x0002_0001),
+            (HmemIface::NEURON, 5),
+            (HmemIface::SYNAPSEAI, 6),
+        ] {
+            let attr = MrAttr { device, flags: MrFlags::empty(), ..MrAttr::new(access, MemoryKey(77)) };
+            let attributes = Attributes::new(&raw const range, kind, attr);
+            let given = &attributes.attributes;
+            assert_eq!((iov(&attributes), given.iov_count), (&raw const range, 1));
+            assert_eq!((given.access, given.offset, given.requested_key), (access.bits(), 0, 77));
+            assert!(given.context.is_null() && given.auth_key.is_null() && given.auth_key_size == 0);
+            assert_eq!(given.iface, kind.as_raw());
+            // SAFETY: every field of the union is a number.
+            assert_eq!(unsafe { given.device.cuda }, device);
+            // SAFETY: as above.
+            assert_eq!(unsafe { given.device.ze }, device);
+            // SAFETY: as above.
+            assert_eq!(unsafe { given.device.neuron }, device);
+            // SAFETY: as above.
+            assert_eq!(unsafe { given.device.synapseai }, device);
+            // SAFETY: as above: nothing but the number is there.
+            assert_eq!(unsafe { given.device.reserved }, u64::from(device.cast_unsigned()));
+            assert_eq!(attributes.more, [0; 16], "what a newer library reads");
+            assert_eq!(attributes.as_ptr().cast(), &raw const attributes.attributes);
+        }
+    }
+
+    #[test]
+    fn the_hosts_memory_has_no_device() {
+        let attr = MrAttr { device: 9, ..MrAttr::new(Access::RECV, MemoryKey(0)) };
+        let attributes = Attributes::new(ptr::null(), HmemIface::SYSTEM, attr);
+        // SAFETY: every field of the union is a number.
+        assert_eq!(unsafe { attributes.attributes.device.reserved }, 0);
+    }
+
+    /// A region of a provider that is not here.
+    #[repr(C)]
+    struct Fake {
+        region: sys::fid_mr,
+        /// The commands that it was given.
+        asked: std::vec::Vec<u32>,
+    }
+
+    /// Enabled, the region has a key.
+    unsafe extern "C" fn control_it(fid: *mut sys::fid, command: c_int, argument: *mut c_void) -> c_int {
+        // SAFETY: the region of the test, which nobody borrows.
+        let fake = unsafe { &mut *fid.cast::<Fake>() };
+        fake.asked.push(command.cast_unsigned());
+        match command.cast_unsigned() {
+            sys::FI_ENABLE => {
+                assert!(argument.is_null());
+                fake.region.key = 42;
+                0
+            }
+            sys::FI_REFRESH => {
+                // SAFETY: this is what the command takes.
+                let modify = unsafe { &*argument.cast::<sys::fi_mr_modify>() };
+                assert_eq!((modify.flags, modify.attr.iov_count), (0, 1));
+                #[cfg(not(libfabric_has_dmabuf))]
+                let range = modify.attr.mr_iov;
+                #[cfg(libfabric_has_dmabuf)]
+                // SAFETY: a range, as the count says.
+                let range = unsafe { modify.attr.__bindgen_anon_1.mr_iov };
+                // SAFETY: as above.
+                let range = unsafe { &*range };
+                assert_eq!((range.iov_base.addr(), range.iov_len), (0x1000, 24));
+                0
+            }
+            _ => -38,
+        }
+    }
+
+    /// No provider for software has regions enabled, or refreshed: this is what one that does is asked.
+    #[test]
+    fn regions_are_enabled_and_refreshed() {
+        let mut ops = sys::fi_ops { control: Some(control_it), ..Default::default() };
+        let fid = sys::fid { ops: &raw mut ops, ..Default::default() };
+        let region = sys::fid_mr { fid, key: u64::MAX, ..Default::default() };
+        let mut fake = Fake { region, asked: std::vec::Vec::new() };
+        let raw = NonNull::from_mut(&mut fake).cast();
+        // SAFETY: as good as open.
+        let mut mr = unsafe { Mr::<Local>::of(raw) };
+        assert_eq!(mr.key(), MemoryKey(u64::MAX));
+        // SAFETY: as above.
+        unsafe { mr_enable(&mut mr) }.unwrap();
+        assert_eq!(mr.key(), MemoryKey(42), "which is known only now");
+        let first = NonNull::new(ptr::without_provenance_mut(0x1000)).unwrap();
+        // SAFETY: as above.
+        unsafe { mr_refresh(&mr, first, 24) }.unwrap();
+        assert_eq!(fake.asked, [sys::FI_ENABLE, sys::FI_REFRESH]);
+    }
+    #[cfg(libfabric_has_dmabuf)]
+    #[test]
+    fn a_part_of_an_exported_buffer_takes_the_place_of_the_range() {
+        let buffer = sys::fi_mr_dmabuf { fd: 7, offset: 4096, len: 8, base_addr: ptr::null_mut() };
+        let attr = MrAttr::new(Access::RECV, MemoryKey(0));
+        let attributes = Attributes::new(ptr::null(), HmemIface::CUDA, attr).in_buffer(&raw const buffer);
+        assert_eq!(attributes.attributes.iov_count, 1);
+        // SAFETY: written by `in_buffer`.
+        assert_eq!(unsafe { attributes.attributes.__bindgen_anon_1.dmabuf }, &raw const buffer);
+    }
+}

@@ -1,0 +1,143 @@
+//! Regions that more is asked of than access: an endpoint, a key of one's own.
+
+use std::time::Instant;
+
+use loom_core::buffer::{Buffer, Lent};
+use loom_core::error::OpenError;
+use loom_core::objects::av::Av;
+use loom_core::objects::counter::{Counter, CounterAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
+use loom_core::objects::registered::Registered;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrMode};
+
+use super::Case;
+use super::pair::{Bytes, Pair, limit, on_pair, pattern, room};
+
+pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+    vec![
+        ("region_for_an_endpoint_is_reached_through_it", region_for_an_endpoint_is_reached_through_it),
+        ("key_is_chosen_where_the_provider_leaves_it", key_is_chosen_where_the_provider_leaves_it),
+        ("what_a_region_cannot_be_is_refused", what_a_region_cannot_be_is_refused),
+    ]
+}
+
+const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
+
+/// Writes into a region of `b` until the bytes are seen there.
+fn write_and_see<T: Transport>(pair: &Pair<'_, '_, T>, region: &Mr<'_, T>, remote: &RemoteRegion, seed: usize) {
+    let written = pair.post(pattern(64, seed), |buf| pair.a.write(pair.to_b, remote, 8, buf));
+    pair.finish(written);
+    let deadline = limit();
+    let mut seen = room(64);
+    while seen != pattern(64, seed) {
+        assert!(Instant::now() < deadline, "the bytes arrive");
+        pair.cq.progress().expect("the queue works");
+        region.window().copy_to(8, &mut seen).expect("within the window");
+    }
+}
+
+fn region_for_an_endpoint_is_reached_through_it<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let open = || Mr::builder(pair.domain, PEER_ACCESS).open_for(&pair.b, room(100)).expect("region");
+        for seed in 0..3 {
+            let region = open();
+            write_and_see(pair, &region, &region.remote(), seed);
+            match region.close() {
+                Ok(memory) => assert!(memory[8..72] == *pattern(64, seed), "the memory comes back"),
+                Err(CloseError::EndpointsOpen(region)) => drop(region),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        let regions = [open(), open()];
+        for (seed, region) in regions.iter().enumerate() {
+            write_and_see(pair, region, &region.remote(), seed);
+        }
+    });
+}
+
+fn key_is_chosen_where_the_provider_leaves_it<T: Transport>(info: &Info<T>) {
+    let attributes = &info.attributes().domain;
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let key = MemoryKey(0x4242);
+        let open = || Mr::builder(pair.domain, PEER_ACCESS).key(key).open(room(100));
+        if attributes.mr_mode.intersects(MrMode::PROV_KEY | MrMode::BASIC) {
+            assert_eq!(open().unwrap_err(), OpenError::KeyNotAvailable);
+            return;
+        }
+        let region = open().expect("a region with this key");
+        assert_eq!(region.key(), key);
+        let told = region.remote();
+        assert!(attributes.mr_mode.contains(MrMode::VIRT_ADDR) || told.base().0 == 0);
+        write_and_see(pair, &region, &RemoteRegion::new(told.base(), 100, key), 1);
+        assert_eq!(open().unwrap_err(), OpenError::KeyTaken);
+        // Neither is there another way to it.
+        let again = Mr::builder(pair.domain, PEER_ACCESS).key(key).open_for(&pair.b, room(100));
+        assert_eq!(again.unwrap_err(), OpenError::KeyTaken);
+        write_and_see(pair, &region, &told, 2);
+        drop(region);
+        let region = open().expect("the key is free again");
+        write_and_see(pair, &region, &region.remote(), 3);
+        // Keys that nobody asks for go round those that are taken.
+        let next = Mr::open(pair.domain, room(8), PEER_ACCESS).expect("region").key();
+        let taken = MemoryKey(next.0 + 1);
+        let _taken = Mr::builder(pair.domain, PEER_ACCESS).key(taken).open(room(8)).expect("region");
+        let others = [(); 3].map(|()| Mr::open(pair.domain, room(8), PEER_ACCESS).expect("region"));
+        assert!(others.iter().all(|other| other.key() != taken));
+    });
+}
+
+/// Bytes that are said to be those of a device.
+#[derive(Debug)]
+struct OnDevice(Bytes);
+
+// SAFETY: the bytes stay where they are.
+#[allow(unsafe_code, reason = "implements the unsafe trait `Buffer`")]
+unsafe impl Buffer for OnDevice {
+    fn lend(&mut self) -> Lent {
+        self.0.lend().in_memory_of(HmemIface::CUDA)
+    }
+}
+
+fn what_a_region_cannot_be_is_refused<T: Transport>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let other = Domain::open(info).expect("another domain");
+    let counters = [&domain, &other].map(|domain| Counter::open(domain, CounterAttr::default()).expect("counter"));
+    let [counter, foreign] = &counters;
+    let region = Mr::open(&domain, room(8), PEER_ACCESS).expect("region");
+    assert_eq!(region.refresh(0, 8), Ok(()));
+    assert_eq!(region.refresh(8, 0), Ok(()));
+    assert_eq!(region.refresh(1, 8), Err(Errno::EINVAL));
+    assert_eq!(region.refresh(usize::MAX, 2), Err(Errno::EINVAL));
+
+    let elsewhere = Mr::builder(&domain, PEER_ACCESS).counter(foreign).open(room(8));
+    assert_eq!(elsewhere.unwrap_err(), OpenError::OtherDomain);
+    let nothing = Mr::builder(&domain, Access::REMOTE_READ).counter(counter).open(room(8));
+    assert_eq!(nothing.unwrap_err(), OpenError::Counters);
+    if !info.caps().contains(Caps::RMA_EVENT) {
+        let uncounted = Mr::builder(&domain, PEER_ACCESS).counter(counter).open(room(8));
+        assert_eq!(uncounted.unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
+    }
+    assert!(!info.caps().contains(Caps::HMEM), "nobody asked for it");
+    let device = Mr::open(&domain, OnDevice(room(8)), PEER_ACCESS);
+    assert_eq!(device.unwrap_err(), OpenError::DeviceMemory);
+    let device = Registered::new(&domain, OnDevice(room(8)));
+    assert_eq!(device.unwrap_err().error, OpenError::DeviceMemory);
+    // SAFETY: nothing is exported, and nothing is registered.
+    #[allow(unsafe_code, reason = "the caller says what the descriptor names")]
+    let exported = unsafe { Mr::builder(&domain, PEER_ACCESS).dmabuf(0, 0) };
+    assert_eq!(exported.open(room(8)).unwrap_err(), OpenError::DeviceMemory);
+    let av = Av::open(&other, 8).expect("address vector");
+    let cq = Cq::<T, Bytes>::open(&other, CqAttr::<4>::new()).expect("queue");
+    let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+    let elsewhere = Mr::builder(&domain, PEER_ACCESS).open_for(&endpoint, room(8));
+    assert_eq!(elsewhere.unwrap_err(), OpenError::OtherDomain);
+    drop(
+        Mr::builder(&other, PEER_ACCESS).open_for(&endpoint, room(8)).expect("a region for an endpoint of its domain"),
+    );
+}
