@@ -98,6 +98,9 @@ pub(super) fn takes_options_early(info: &RawInfo) -> bool {
 ///
 /// Directed receives of messages without tag: `net` and `tcp` take anybody's; `shm` and `ofi_rxm` of libfabric 2 crash when
 /// the peer sends and an open receive is posted, too.
+///
+/// Closing regions: `shm` of libfabric 2 keeps a pointer to the region that a peer's long operation goes to, and the thread of
+/// `sockets` looks for the counters of a region after it has let the lock go under which it found it.
 pub(super) fn conduct(info: &RawInfo) -> Conduct {
     let two = library_version().major >= 2;
     let is = |name| layers(info).any(|layer| layer == name);
@@ -115,6 +118,7 @@ pub(super) fn conduct(info: &RawInfo) -> Conduct {
             Claims::InContexts
         },
         discard: !is("ofi_rxm") && !is("ofi_rxd"),
+        mr_close: !(two && shares_memory(info)) && !is("sockets"),
     }
 }
 

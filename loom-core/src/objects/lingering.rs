@@ -133,7 +133,10 @@ impl Lingering {
     }
 
     /// Keeps a value until no endpoint is open, and drops it then: at once, if none is.
-    pub(crate) fn keep<V: Send + 'static, A: Allocator + Send + 'static>(&self, kept: Kept<V, A>) {
+    ///
+    /// # Safety
+    /// The value can be dropped as long as the domain is there.
+    pub(crate) unsafe fn keep<V: Send, A: Allocator + Send + 'static>(&self, kept: Kept<V, A>) {
         let mut state = self.0.lock();
         if state.endpoints == 0 {
             drop(state);

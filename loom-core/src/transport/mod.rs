@@ -87,8 +87,8 @@ pub unsafe trait Transport: Sized {
     type Av;
     /// `fid_cq`
     type Cq;
-    /// `fid_mr`
-    type Mr;
+    /// `fid_mr`. Whichever thread closes the last endpoint of a domain may close it.
+    type Mr: Send;
     /// `fid_cntr`
     type Counter;
     /// `fid_ep`

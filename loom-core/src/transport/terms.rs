@@ -105,6 +105,9 @@ pub struct Conduct {
     pub claims: Claims,
     /// A message that is discarded is over for its sender, too.
     pub discard: bool,
+    /// A region can be closed at any time, also in the middle of a peer's operation on it. Otherwise it is closed when no endpoint
+    /// of its domain is open, unless the caller knows that no operation is under way.
+    pub mr_close: bool,
 }
 
 /// How a provider keeps a claim on a message (`FI_CLAIM`).
@@ -120,8 +123,14 @@ pub enum Claims {
 
 impl Conduct {
     /// All as it should be.
-    pub const GOOD: Conduct =
-        Conduct { multi_recv: true, directed_recv: true, peek: true, claims: Claims::ByContext, discard: true };
+    pub const GOOD: Conduct = Conduct {
+        multi_recv: true,
+        directed_recv: true,
+        peek: true,
+        claims: Claims::ByContext,
+        discard: true,
+        mr_close: true,
+    };
 }
 
 /// An operation with several pieces and with flags.

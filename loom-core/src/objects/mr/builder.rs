@@ -9,7 +9,7 @@ use core::ptr;
 use allocator_api2::alloc::Allocator;
 
 use super::Mr;
-use super::owner::MrOwner;
+use super::owner::{MrOwner, Reached};
 use super::register::{Registration, Terms, is_bound_to_endpoint};
 use super::scope::scoped;
 use super::through::{Bound, EndpointMr, Through};
@@ -200,8 +200,8 @@ impl<'d, T: Transport> MrBuilder<'d, T> {
         hold: H,
     ) -> Result<MrOwner<'d, T, M, A, H>, OpenError> {
         let terms = Terms { registration: self.registration, counter: self.counter, endpoint };
-        let mut memory = Kept::new(memory, alloc)?;
-        let lent = memory.value().lend();
+        let mut memory = Kept::new(Reached::new(memory), alloc)?;
+        let lent = memory.value().memory().lend();
         // SAFETY: the memory stays in its place until the region is closed and no endpoint can reach it: `MrOwner`.
         let mr = unsafe { Mr::register(self.domain, &lent, &terms) }?;
         let mut owner = MrOwner::new(mr, memory, hold);

@@ -160,6 +160,14 @@ impl<'d, T: Transport> Mr<'d, T> {
         Ok(())
     }
 
+    /// Whether the provider may go on looking at the region when it is closed in the middle of a peer's operation. (One that is
+    /// bound to an endpoint is closed before it in any case.)
+    fn is_used_when_closed(&self) -> bool {
+        let info = self.domain.info();
+        let bound = info.attributes().domain.mr_mode.contains(MrMode::ENDPOINT);
+        !self.fenced && !bound && !T::conduct(info.raw()).mr_close
+    }
+
     /// Lets the counter go, after [`deregister`](Self::deregister), when nothing that peers do is counted any more. Otherwise it
     /// stays open for good.
     fn leave_counter(&self) {

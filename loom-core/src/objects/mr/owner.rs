@@ -21,15 +21,19 @@ use crate::vocabulary::Errno;
 /// so the domain keeps the memory until none of its endpoints is open, and drops it then. A program that closes regions
 /// while endpoints stay open for long, and knows from its protocol when its peers have finished, gets the memory back with
 /// [`close_finished`](Self::close_finished).
+///
+/// Some providers go on looking at a region that is closed in the middle of a peer's operation (libfabric 2's `shm`, `sockets`).
+/// There a region that is dropped while endpoints of its domain are open is closed with the last of these, and peers reach
+/// the memory, which stays, until then. [`close_finished`](Self::close_finished) closes it at once.
 pub struct MrOwner<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H = ()> {
     pub(super) mr: Mr<'d, T>,
-    memory: ManuallyDrop<Kept<M, A>>,
+    memory: ManuallyDrop<Kept<Reached<T, M>, A>>,
     /// What the region keeps open. Dropped when it is closed, and never if that fails.
     hold: ManuallyDrop<H>,
 }
 
 impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H> MrOwner<'d, T, M, A, H> {
-    pub(super) const fn new(mr: Mr<'d, T>, memory: Kept<M, A>, hold: H) -> Self {
+    pub(super) const fn new(mr: Mr<'d, T>, memory: Kept<Reached<T, M>, A>, hold: H) -> Self {
         MrOwner { mr, memory: ManuallyDrop::new(memory), hold: ManuallyDrop::new(hold) }
     }
 
@@ -49,7 +53,7 @@ impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static
             Some(Ok(())) => {
                 this.mr.leave_counter();
                 // SAFETY: called once: the owner ends here. Nobody can reach the memory any more.
-                Ok(unsafe { this.take_memory() }.into_value())
+                Ok(unsafe { this.take_memory() }.into_value().into_memory())
             }
             Some(Err(errno)) => Err(CloseError::Errno(errno)),
             None => Err(CloseError::EndpointsOpen(ManuallyDrop::into_inner(this))),
@@ -70,14 +74,14 @@ impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static
         unsafe { this.mr.deregister() }?;
         this.mr.leave_counter();
         // SAFETY: as above; peers have finished, says the caller.
-        Ok(unsafe { this.take_memory() }.into_value())
+        Ok(unsafe { this.take_memory() }.into_value().into_memory())
     }
 
-    /// The memory of a region that is closed, which keeps nothing open any more.
+    /// The memory of a region that is closed, or goes with its memory, and keeps nothing open any more.
     ///
     /// # Safety
     /// Called once, on an owner that is not dropped.
-    unsafe fn take_memory(&mut self) -> Kept<M, A> {
+    unsafe fn take_memory(&mut self) -> Kept<Reached<T, M>, A> {
         // SAFETY: the caller's promise.
         unsafe { ManuallyDrop::drop(&mut self.hold) };
         // SAFETY: as above.
@@ -95,6 +99,17 @@ impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static
 
 impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H> Drop for MrOwner<'_, T, M, A, H> {
     fn drop(&mut self) {
+        let lingering = self.mr.domain.lingering();
+        if self.mr.is_used_when_closed() && lingering.has_endpoints() {
+            // SAFETY: taken once, here.
+            let mut memory = unsafe { self.take_memory() };
+            // SAFETY: read once, here: nobody uses this region under its name any more.
+            memory.value().region = Some(unsafe { core::ptr::read(&raw const self.mr.raw) });
+            self.mr.domain.child_closed();
+            // SAFETY: a region can be closed as long as its domain is there, whose list this is.
+            unsafe { lingering.keep(memory) };
+            return;
+        }
         // SAFETY: called once, here. If it fails, peers may still reach the memory, which is leaked then.
         if unsafe { self.mr.deregister() }.is_err() {
             return;
@@ -107,7 +122,8 @@ impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H>
         if self.mr.fenced {
             drop(memory);
         } else {
-            self.mr.domain.lingering().keep(memory);
+            // SAFETY: there is no region with it.
+            unsafe { lingering.keep(memory) };
         }
     }
 }
@@ -117,6 +133,40 @@ impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.mr, f)
+    }
+}
+
+/// Memory that peers reach, and the region, where that is to be closed when the memory is dropped.
+pub(super) struct Reached<T: Transport, M> {
+    memory: ManuallyDrop<M>,
+    region: Option<T::Mr>,
+}
+
+impl<T: Transport, M> Reached<T, M> {
+    pub(super) const fn new(memory: M) -> Self {
+        Reached { memory: ManuallyDrop::new(memory), region: None }
+    }
+
+    pub(super) fn memory(&mut self) -> &mut M {
+        &mut self.memory
+    }
+
+    /// The memory of a region that is closed.
+    fn into_memory(self) -> M {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: taken once: this value ends here.
+        unsafe { ManuallyDrop::take(&mut this.memory) }
+    }
+}
+
+impl<T: Transport, M> Drop for Reached<T, M> {
+    fn drop(&mut self) {
+        // SAFETY: the region is open and its domain too (`MrOwner`), and it is closed once, here.
+        let closed = self.region.take().is_none_or(|region| unsafe { T::mr_close(&region) }.is_ok());
+        if closed {
+            // SAFETY: dropped once, here. Otherwise peers may still reach the memory, which is leaked.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
+        }
     }
 }
 
