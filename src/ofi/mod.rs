@@ -89,7 +89,7 @@
 //! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
-//! | `transport`, `connected` | the implementations of the traits, which name all of the above |
+//! | `transport`, `connected`, `signals` | the implementations of the traits, which name all of the above |
 
 mod batch;
 mod call;
@@ -115,6 +115,7 @@ mod query;
 mod queue;
 mod quirks;
 mod request;
+mod signals;
 pub mod sys;
 mod text;
 mod transport;
@@ -130,5 +131,5 @@ pub use list::InfoList;
 pub use params::{Param, Params, params};
 pub use providers::{Provider, Providers, providers};
 pub use query::{QueryError, TextField, headers_version, library_version};
-pub use queue::Cq;
+pub use queue::{Cq, Signal};
 pub use transport::Ofi;

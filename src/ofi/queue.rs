@@ -11,9 +11,9 @@ use core::ptr::{self, NonNull};
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
 
-use super::call::{entry, errno};
+use super::call::{done, entry, errno};
 use super::control::{Domain, close, opened, try_wait};
-use super::level::Handle;
+use super::level::{Handle, Shared};
 use super::{quirks, sys, text};
 
 /// Events that one call of `fi_cq_read` takes at most.
@@ -183,6 +183,8 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
     const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
     const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
+    // What a signal makes of a sleep in libfabric 1.
+    const SIGNALLED: isize = -(Errno::ECANCELED.as_raw() as isize);
     if !cq.sleeps {
         return Err(Errno::ENOSYS);
     }
@@ -210,9 +212,30 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
             Ok(())
         }
         // What is to be had from `read_error` is found by the next poll.
-        None if [0, AGAIN, OVER, INTERRUPTED, AVAILABLE].contains(&code) => Ok(()),
+        None if [0, AGAIN, OVER, INTERRUPTED, AVAILABLE, SIGNALLED].contains(&code) => Ok(()),
         None => Err(errno(code)),
     }
+}
+
+/// A completion queue as other threads know it: to be signalled, and for nothing else.
+#[derive(Debug)]
+pub struct Signal(Handle<Signalled, Shared>);
+
+/// `struct fid_cq`, of which `fi_cq_signal` alone is called.
+#[repr(transparent)]
+pub(super) struct Signalled(sys::fid_cq);
+
+pub(super) const fn signal_of(cq: &Cq<Shared>) -> Signal {
+    Signal(Handle::new(cq.fid.raw().cast()))
+}
+
+/// `fi_cq_signal`
+pub(super) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
+    let raw = signal.0.raw().cast::<sys::fid_cq>();
+    let Some(signal) = entry!(raw, ops => signal) else { return Err(Errno::ENOSYS) };
+    // SAFETY: the queue is open (contract of callers), and has something to sleep on, without which providers follow a null
+    // pointer here. For the thread, see `Signalled`'s place in `level`.
+    done(unsafe { signal(raw.as_ptr()) })
 }
 
 /// `fi_trywait`

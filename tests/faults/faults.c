@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -879,6 +880,56 @@ static int net_close_while_a_peer_connects_crashes(void)
 	return GONE;
 }
 
+static volatile int rounds_begun;
+
+/* Signals once in each round, a little later from round to round. */
+static void *signals(void *unused)
+{
+	int round, spin;
+
+	for (round = 1; ; round++) {
+		while (rounds_begun < round)
+			;
+		for (spin = 0; spin < round % 300 * 50; spin++)
+			__asm__ volatile ("");
+		NEED(fi_cq_signal(cq));
+	}
+	return unused;
+}
+
+/* A signal that comes when a sleep begins, before or after, ends it; here it goes on for as long as it may. */
+static int signal_is_lost_when_a_sleep_begins(const char *provider)
+{
+	struct fi_cq_tagged_entry entry;
+	pthread_t thread;
+	double end, begin;
+
+	open_all(provider, FI_MSG, FI_THREAD_COMPLETION, FI_WAIT_FD);
+	NEED(pthread_create(&thread, NULL, signals, NULL));
+	for (end = now() + 20; (begin = now()) < end; ) {
+		rounds_begun++;
+		fi_cq_sread(cq, &entry, 1, NULL, 500);
+		if (now() - begin > 0.4)
+			return THERE;
+	}
+	return GONE;
+}
+
+static int rxm_signal_is_lost_when_a_sleep_begins(void)
+{
+	return signal_is_lost_when_a_sleep_begins("tcp;ofi_rxm");
+}
+
+static int rxd_signal_is_lost_when_a_sleep_begins(void)
+{
+	return signal_is_lost_when_a_sleep_begins("udp;ofi_rxd");
+}
+
+static int net_signal_is_lost_when_a_sleep_begins(void)
+{
+	return signal_is_lost_when_a_sleep_begins("net");
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -920,6 +971,9 @@ static const struct {
 	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
+	{ "rxm-signal-is-lost-when-a-sleep-begins", rxm_signal_is_lost_when_a_sleep_begins },
+	{ "rxd-signal-is-lost-when-a-sleep-begins", rxd_signal_is_lost_when_a_sleep_begins },
+	{ "net-signal-is-lost-when-a-sleep-begins", net_signal_is_lost_when_a_sleep_begins },
 };
 
 /* Endpoints of shm that nobody closes leave their names behind. */
