@@ -47,6 +47,9 @@ pub enum PostError {
     NotGranted(Caps),
     /// The provider grants it, and is known not to keep to memory that it is lent for it: there is an `unsafe` form.
     NotSafe,
+    /// The endpoint was not opened for operations that do not report their success
+    /// ([`selective`](crate::objects::endpoint::EndpointBuilder::selective)).
+    NotSelective,
     /// The message was fetched or discarded already, or was claimed through another endpoint.
     UnknownClaim,
     /// The provider refused.
@@ -75,6 +78,7 @@ impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PostError::UnknownClaim => f.write_str("no message is claimed by that"),
+            PostError::NotSelective => f.write_str("the endpoint was not opened for operations that report nothing"),
             PostError::NotRegistered => f.write_str("the provider takes registered buffers only"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")

@@ -43,6 +43,8 @@ static fi_addr_t addr[2];
 static char name[512], from[1 << 19], into[4096];
 /* What is left at least of a multi-receive that goes on; zero for the provider's default. */
 static size_t min_multi_recv;
+/* How endpoints are bound besides. */
+static uint64_t selective;
 static enum fi_ep_type type = FI_EP_RDM;
 
 static double now(void)
@@ -83,7 +85,7 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 
 		NEED(fi_endpoint(domain, info, &ep[i], NULL));
 		NEED(fi_ep_bind(ep[i], &av->fid, 0));
-		NEED(fi_ep_bind(ep[i], &cq->fid, FI_TRANSMIT | FI_RECV));
+		NEED(fi_ep_bind(ep[i], &cq->fid, FI_TRANSMIT | FI_RECV | selective));
 		if (min_multi_recv && early)
 			NEED(fi_setopt(&ep[i]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min_multi_recv, sizeof(size_t)));
 		NEED(fi_enable(ep[i]));
@@ -880,6 +882,25 @@ static int net_close_while_a_peer_connects_crashes(void)
 	return GONE;
 }
 
+/* On an endpoint that was bound with FI_SELECTIVE_COMPLETION, a send without FI_COMPLETION reports nothing; here it does. */
+static int selective_completion_reports_everything(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct iovec iov = { from, 8 };
+	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .context = &contexts[1] };
+
+	selective = FI_SELECTIVE_COMPLETION;
+	open_all("net", FI_MSG, FI_THREAD_SAFE, FI_WAIT_NONE);
+	msg.addr = addr[1];
+	POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	POST(fi_sendmsg(ep[0], &msg, 0));
+	/* The receive may report nothing, either. */
+	while (next(&entry, 2) == 1)
+		if (entry.op_context == &contexts[1])
+			return THERE;
+	return GONE;
+}
+
 static volatile int rounds_begun;
 
 /* Signals once in each round, a little later from round to round. */
@@ -971,6 +992,7 @@ static const struct {
 	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
+	{ "net-selective-completion-reports-everything", selective_completion_reports_everything },
 	{ "rxm-signal-is-lost-when-a-sleep-begins", rxm_signal_is_lost_when_a_sleep_begins },
 	{ "rxd-signal-is-lost-when-a-sleep-begins", rxd_signal_is_lost_when_a_sleep_begins },
 	{ "net-signal-is-lost-when-a-sleep-begins", net_signal_is_lost_when_a_sleep_begins },

@@ -27,6 +27,7 @@ mod shared_memory;
 mod signalling;
 mod sleeping;
 mod threads;
+mod unreported;
 mod waiting;
 
 #[cfg(feature = "libfabric")]
@@ -52,6 +53,7 @@ fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         multi::cases(),
         peek::cases(),
         counters::cases(),
+        unreported::cases(),
         waiting::cases(),
         sleeping::cases(),
         lifecycle::cases(),

@@ -26,11 +26,12 @@ pub struct EndpointBuilder<'q, 'd, T: Transport, B: Buffer> {
     info: Option<&'q Info<T>>,
     counters: Counters<'d, T>,
     options: Options,
+    selective: bool,
 }
 
 impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     pub(crate) fn new(cq: &'q Cq<'d, T, B>, av: &'d Av<'d, T>) -> Self {
-        EndpointBuilder { cq, av, info: None, counters: Counters::none(), options: Options::none() }
+        EndpointBuilder { cq, av, info: None, counters: Counters::none(), options: Options::none(), selective: false }
     }
 
     /// Opens it from this info instead of the domain's: with another source address, for example.
@@ -53,6 +54,16 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         self
     }
 
+    /// For operations that do not report their success, too, such as
+    /// [`send_unreported`](Endpoint::send_unreported). All others go on reporting theirs.
+    ///
+    /// [`enable`](Self::enable) refuses with `EOPNOTSUPP` over `net`, which reports them all the same.
+    #[doc(alias = "FI_SELECTIVE_COMPLETION")]
+    pub fn selective(mut self) -> Self {
+        self.selective = true;
+        self
+    }
+
     /// Opens the endpoint, binds it to the queue and the address vector, and enables it.
     ///
     /// # Errors
@@ -65,7 +76,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     #[doc(alias = "fi_enable")]
     #[doc(alias = "fi_ep_bind")]
     pub fn enable(self) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
-        let EndpointBuilder { cq, av, info, counters, options } = self;
+        let EndpointBuilder { cq, av, info, counters, options, selective } = self;
         let domain = cq.domain();
         let info = info.unwrap_or_else(|| domain.info());
         if !ptr::eq(av.domain(), domain) || !info.same_domain(domain.info()) {
@@ -78,11 +89,11 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         counters.check(domain, info.caps())?;
         let options = options.raw()?;
         let port = Port::open(cq, info, Receives::Itself, counters.bind(av.bind()), |tx, rx| {
-            let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), options };
+            let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), selective, options };
             // SAFETY: queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it
             // before itself, and the others live for 'd and stay open while they have users.
             unsafe { T::endpoint_open(domain.raw(), info.raw(), bind) }
         })?;
-        Ok(Endpoint { port, av })
+        Ok(Endpoint { port, av, selective })
     }
 }
