@@ -86,6 +86,7 @@
 //! | `text` | C strings without an allocator |
 //! | `control` | fabric, domain, address vector, memory region |
 //! | `queue`, `counter` | completion queues; counters |
+//! | `entry_queue` | completion queues whose entries the user reads, in any format |
 //! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
@@ -100,6 +101,7 @@ mod counter;
 mod decode;
 mod encode;
 mod endpoint;
+mod entry_queue;
 mod event_queue;
 mod info;
 mod level;
@@ -124,6 +126,7 @@ pub use connection::PassiveEndpoint;
 pub use control::{Av, Domain, Fabric, Mr};
 pub use counter::Counter;
 pub use endpoint::Endpoint;
+pub use entry_queue::{Entry, EntryCq};
 pub use event_queue::{Eq, Request};
 pub use info::RawInfo;
 pub use level::{Level, Local, Shared};

@@ -9,7 +9,7 @@ use core::ffi::c_char;
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::Event;
-use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
+use loom_core::vocabulary::{CompletionFlags, CqFormat, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
 
 use super::call::{done, entry, errno};
 use super::control::{Domain, close, opened, try_wait};
@@ -92,6 +92,15 @@ impl<L> Cq<L> {
     pub(super) const fn fid(&self) -> NonNull<sys::fid> {
         self.fid.fid()
     }
+
+    pub(super) const fn raw(&self) -> NonNull<sys::fid_cq> {
+        self.fid.raw()
+    }
+
+    /// Whether there is something to sleep on.
+    pub(super) const fn sleeps(&self) -> bool {
+        self.sleeps
+    }
 }
 
 pub(super) const fn layout() -> Layout {
@@ -105,26 +114,35 @@ pub(super) unsafe fn open<L>(
     wait: WaitObj,
     memory: NonNull<u8>,
 ) -> Result<Cq<L>, Errno> {
+    let batch = memory.cast::<Batch>();
+    // SAFETY: the memory has the layout of a batch and is ours until `close` returned (contract of callers).
+    unsafe { batch.write(Batch::new()) };
+    // SAFETY: the contract of callers.
+    let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
+    Ok(Cq { batch, with_source, ..cq })
+}
+
+/// Opens a queue of any format, with no place for a batch: not for `poll`, `sleep` and `may_sleep`.
+pub(super) unsafe fn open_as<L>(
+    domain: &Domain<L>,
+    depth: usize,
+    format: CqFormat,
+    wait: WaitObj,
+) -> Result<Cq<L>, Errno> {
     if !quirks::can_sleep(wait, domain.sleeps()) {
         return Err(Errno::ENOSYS);
     }
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => cq_open) else { return Err(Errno::ENOSYS) };
-    let batch = memory.cast::<Batch>();
-    // SAFETY: the memory has the layout of a batch and is ours until `close` returned (contract of callers).
-    unsafe { batch.write(Batch::new()) };
-    let mut attributes = sys::fi_cq_attr {
-        size: depth,
-        format: sys::FI_CQ_FORMAT_TAGGED,
-        wait_obj: wait.as_raw(),
-        ..Default::default()
-    };
+    let mut attributes =
+        sys::fi_cq_attr { size: depth, format: format.as_raw(), wait_obj: wait.as_raw(), ..Default::default() };
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     let (sleeps, flags_cancelled) = (wait != WaitObj::NONE, domain.flags_cancelled());
-    Ok(Cq { fid: Handle::new(opened(code, raw)?), batch, with_source, sleeps, flags_cancelled })
+    let (fid, batch) = (Handle::new(opened(code, raw)?), NonNull::dangling());
+    Ok(Cq { fid, batch, with_source: false, sleeps, flags_cancelled })
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {

@@ -5,6 +5,8 @@
 #![allow(unsafe_code, reason = "the raw layer is unsafe")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod formats;
+#[path = "../shared_memory/mod.rs"]
 mod shared_memory;
 
 use std::alloc::Layout;
