@@ -208,7 +208,7 @@ unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bou
     };
     let (tx, rx) = bound.queues;
     bind(bound.to, 0)?;
-    let transmit = if bound.selective { transmit | u64::from(sys::FI_SELECTIVE_COMPLETION) } else { transmit };
+    let transmit = if bound.selective { transmit | sys::FI_SELECTIVE_COMPLETION } else { transmit };
     if tx.fid() == rx.fid() && !bound.selective {
         bind(tx.fid(), transmit | receive)?;
     } else {

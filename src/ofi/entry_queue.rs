@@ -89,7 +89,17 @@ impl<E: Entry, L: Level> EntryCq<E, L> {
     pub unsafe fn open(domain: &Domain<L>, depth: usize, wait: WaitObj) -> Result<Self, Errno> {
         // SAFETY: the caller's promise.
         let queue = unsafe { queue::open_as(domain, depth, E::FORMAT, wait) }?;
-        Ok(EntryCq { queue, entry: PhantomData })
+        Ok(Self::of(queue))
+    }
+
+    /// Of a queue that was opened in this format.
+    pub(super) const fn of(queue: Cq<L>) -> Self {
+        EntryCq { queue, entry: PhantomData }
+    }
+
+    #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+    pub(super) const fn raw_queue(&self) -> &Cq<L> {
+        &self.queue
     }
 
     /// The queue, to be named in [`Bindings`](loom_core::transport::Bindings).

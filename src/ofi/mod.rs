@@ -87,6 +87,7 @@
 //! | `control` | fabric, domain, address vector, memory region |
 //! | `queue`, `counter` | completion queues; counters |
 //! | `entry_queue` | completion queues whose entries the user reads, in any format |
+//! | `sets` | poll sets and wait sets, where the headers have them |
 //! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
@@ -117,6 +118,8 @@ mod query;
 mod queue;
 mod quirks;
 mod request;
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+mod sets;
 mod signals;
 pub mod sys;
 mod text;
@@ -135,4 +138,6 @@ pub use params::{Param, Params, params};
 pub use providers::{Provider, Providers, providers};
 pub use query::{QueryError, TextField, headers_version, library_version};
 pub use queue::{Cq, Signal};
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+pub use sets::{Member, PollSet, WaitSet};
 pub use transport::Ofi;

@@ -132,17 +132,40 @@ pub(super) unsafe fn open_as<L>(
     if !quirks::can_sleep(wait, domain.sleeps()) {
         return Err(Errno::ENOSYS);
     }
+    let attributes =
+        sys::fi_cq_attr { size: depth, format: format.as_raw(), wait_obj: wait.as_raw(), ..Default::default() };
+    // SAFETY: the contract of callers.
+    unsafe { open_with(domain, attributes, wait != WaitObj::NONE) }
+}
+
+/// As [`open_as`], of a wait set, which is open and stays so until the queue is closed. The queue by itself cannot be slept on.
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+pub(super) unsafe fn open_in_set<L>(
+    domain: &Domain<L>,
+    depth: usize,
+    format: CqFormat,
+    set: *mut sys::fid_wait,
+) -> Result<Cq<L>, Errno> {
+    let attributes = sys::fi_cq_attr {
+        size: depth,
+        format: format.as_raw(),
+        wait_obj: WaitObj::SET.as_raw(),
+        wait_set: set,
+        ..Default::default()
+    };
+    // SAFETY: the contract of callers.
+    unsafe { open_with(domain, attributes, false) }
+}
+
+unsafe fn open_with<L>(domain: &Domain<L>, mut attributes: sys::fi_cq_attr, sleeps: bool) -> Result<Cq<L>, Errno> {
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => cq_open) else { return Err(Errno::ENOSYS) };
-    let mut attributes =
-        sys::fi_cq_attr { size: depth, format: format.as_raw(), wait_obj: wait.as_raw(), ..Default::default() };
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    let (sleeps, flags_cancelled) = (wait != WaitObj::NONE, domain.flags_cancelled());
     let (fid, batch) = (Handle::new(opened(code, raw)?), NonNull::dangling());
-    Ok(Cq { fid, batch, with_source: false, sleeps, flags_cancelled })
+    Ok(Cq { fid, batch, with_source: false, sleeps, flags_cancelled: domain.flags_cancelled() })
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {

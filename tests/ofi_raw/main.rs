@@ -6,6 +6,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod formats;
+mod loopback;
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+mod sets;
 #[path = "../shared_memory/mod.rs"]
 mod shared_memory;
 
