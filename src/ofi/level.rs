@@ -82,8 +82,8 @@ impl SharedAt<Shared> for sys::fid_domain {}
 impl SharedAt<Shared> for sys::fid_av {}
 impl SharedAt<Shared> for sys::fid_mr {}
 // Threading models ask that a queue is used by one thread at a time, but `fi_cq_signal` is there to wake up a thread that is
-// using the queue (man fi_cq). In all providers it does no more than to set an atomic number and to write to a file
-// descriptor, or it takes a lock which is not one of those that threading models leave out.
+// using the queue (man fi_cq). What most providers have in common (`ofi_cq_signal`) sets an atomic number and writes to a
+// socket, by way of another; `sockets` takes a lock besides, which no model leaves out.
 impl SharedAt<Shared> for Signalled {}
 
 /// A libfabric object of C type `F` that was opened at level `L`; closing it is up to whoever holds the handle.

@@ -8,7 +8,7 @@ use loom_core::buffer::Lent;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
@@ -31,24 +31,27 @@ pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
     ]
 }
 
-/// A pair whose endpoint `a` is selective, with a counter of all that goes out of it.
+/// A pair whose endpoint `a` is selective, with a counter of all that goes out of it. The process is aborted if what is bound
+/// in two ways cannot be closed.
 fn on_selective_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>, &Counter<'_, T>)) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open(&domain, 8).expect("address vector");
     let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
-    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
-    let counted = Counted::SEND | Counted::READ | Counted::WRITE;
-    let a = match cq.endpoint(&av).counter(counted, &counter).selective().enable() {
-        Ok(a) => a,
-        Err(error) => {
-            assert_eq!((error, info.provider()), (OpenError::Errno(Errno::EOPNOTSUPP), "net"));
-            return not_granted();
-        }
-    };
-    let b = cq.endpoint(&av).enable().expect("endpoint b");
-    let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
-    let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
-    test(&Pair { cq: &cq, av: &av, domain: &domain, a, b, to_a, to_b }, &counter);
+    cq::scope(&domain, CqAttr::<64>::new(), |cq| {
+        let counted = Counted::SEND | Counted::READ | Counted::WRITE;
+        let a = match cq.endpoint(&av).counter(counted, &counter).selective().enable() {
+            Ok(a) => a,
+            Err(error) => {
+                assert_eq!((error, info.provider()), (OpenError::Errno(Errno::EOPNOTSUPP), "net"));
+                return not_granted();
+            }
+        };
+        let b = cq.endpoint(&av).enable().expect("endpoint b");
+        let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
+        let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+        test(&Pair { cq, av: &av, domain: &domain, a, b, to_a, to_b }, &counter);
+    })
+    .expect("queue");
 }
 
 fn source(bytes: &[u8]) -> Lent {
@@ -135,11 +138,11 @@ fn all_others_report_on_a_selective_endpoint<T: Transport>(info: &Info<T>) {
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
         let region = Mr::open(pair.domain, room(4096), access).expect("a region");
         let remote = region.remote();
-        let bytes = pattern(64, 7);
-        let lent = source(&bytes);
+        static BYTES: [u8; 64] = [7; 64];
+        let lent = source(&BYTES);
         for round in 0..3 {
             let received = pair.post(room(64), |buf| pair.b.recv(Source::Any, buf));
-            // SAFETY: the bytes are read only, and stay until after the queue is closed.
+            // SAFETY: the bytes are read only, and stay.
             insist(pair.cq, || unsafe { pair.a.send_unreported(pair.to_b, SendOptions::new(), &lent) });
             pair.finish(received);
             for sendmsg in [false, true] {

@@ -11,6 +11,10 @@ use crate::vocabulary::Errno;
 /// Implementations promise: [`cq_signal`](Self::cq_signal) may be called by any thread at any time, also by several, while
 /// the queue's own thread uses the queue or sleeps on it. This is beside the rule for callers of [`Transport`] that one
 /// thread at a time uses a queue.
+#[diagnostic::on_unimplemented(
+    message = "no other thread can wake up the one that sleeps on a queue of `{Self}`",
+    note = "over libfabric, transports have signals whose domains threads share: `Ofi<Shared>`"
+)]
 pub unsafe trait Signals: Transport {
     /// What names a queue to other threads. Dropping it does nothing.
     type Signal: Send + Sync;

@@ -63,7 +63,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     ///   memory for each operation's context (`FI_CONTEXT`).
     ///
     /// # Safety
-    /// Until the operation is over
+    /// What `lent` describes is memory that may be read. Until the operation is over
     /// - the memory stays where it is, and nobody writes to it;
     /// - the endpoint stays open: it is not dropped, and neither is its queue.
     #[doc(alias = "fi_sendmsg")]
@@ -120,7 +120,8 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// As [`send_unreported`](Self::send_unreported), and [`PostError::OutOfBounds`].
     ///
     /// # Safety
-    /// As [`send_unreported`](Self::send_unreported), and nobody reads from the memory or refers to it until then.
+    /// As [`send_unreported`](Self::send_unreported), but it is memory that may be written, and nobody reads from it or refers
+    /// to it until then.
     #[doc(alias = "fi_readmsg")]
     pub unsafe fn read_unreported(
         &self,
