@@ -158,6 +158,10 @@ fn all_others_report_on_a_selective_endpoint<T: Transport>(info: &Info<T>) {
             let sent = pair.post(pattern(8, round), |buf| pair.b.send(pair.to_a, buf));
             pair.finish(sent);
             assert_eq!(pair.finish(received).0, pattern(8, round));
+            // Injected bytes report nothing, as on any endpoint.
+            let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+            insist(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round)));
+            assert_eq!(pair.finish(received).0, pattern(8, round));
             let written = pair.post(pattern(100, round), |buf| pair.a.write(pair.to_b, &remote, 8, buf));
             pair.finish(written);
             let part = remote.part(8, 100).expect("a part of it");
