@@ -28,12 +28,14 @@ mod libfabric {
     const OLDEST: &str = "1.17";
 
     /// Fields that `src/ofi` reads and that only some versions of the headers have.
-    const FIELDS: [&str; 5] = [
+    const FIELDS: [&str; 7] = [
         "total_buffered_recv", // fi_rx_attr, libfabric 1
         "max_ep_auth_key",     // fi_domain_attr, from 1.20 on
         "max_group_id",        // fi_domain_attr, libfabric 2
         "progress",            // fi_domain_attr, libfabric 2, in a union with `data_progress`
         "dmabuf",              // fi_mr_attr, from 1.20 on: then in a union with the ranges
+        "poll_open",           // fi_ops_domain, deprecated in libfabric 2
+        "wait_open",           // fi_ops_fabric, as well
     ];
 
     const HELP: &str = "install them (Debian and Ubuntu: `apt-get install libfabric-dev libclang-dev pkg-config`), \

@@ -6,10 +6,11 @@
 #![allow(missing_docs, reason = "tests")]
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
+use loom_core::objects::cq::{Cq, Signaller};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::info::Info;
+use loom_core::transport::Signals;
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, Shared};
 
@@ -53,6 +54,10 @@ type Queue<L> = Cq<'static, Ofi<L>, ()>;
 type Post<L> = Endpoint<'static, 'static, Ofi<L>, ()>;
 is_not!(Queue<Local>: Sync, Queue<Local>: Send, Post<Local>: Sync, Post<Local>: Send);
 is_not!(Queue<Shared>: Sync, Queue<Shared>: Send, Post<Shared>: Sync, Post<Shared>: Send);
+
+// Others can wake up the thread of a queue, where there are others.
+is!(Ofi<Shared>: Signals, Signaller<'static, Ofi<Shared>>: Send, Signaller<'static, Ofi<Shared>>: Sync);
+is_not!(Ofi<Local>: Signals);
 
 // What is found can be opened anywhere.
 is!(Info<Ofi<Local>>: Send, Info<Ofi<Local>>: Sync, Info<Ofi<Shared>>: Send, Info<Ofi<Shared>>: Sync);

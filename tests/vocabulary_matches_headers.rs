@@ -4,13 +4,17 @@
 //! have in a group that the vocabulary covers must be in the vocabulary. Constants of newer headers are printed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::offset_of;
 
 use bitflags::Flags;
 use loom_core::vocabulary::{
-    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, Counted, ENDPOINT_OPTIONS, EndpointType,
-    Errno, EventKind, FabricAddr, HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType,
-    Progress, Protocol, ResourceMgmt, Threading, TrafficClass, WaitObj,
+    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, Counted, CqDataEntry, CqEntry,
+    CqErrEntry, CqFormat, CqMsgEntry, CqTaggedEntry, ENDPOINT_OPTIONS, EndpointType, Errno, EventKind, FabricAddr,
+    HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType, Progress, Protocol,
+    ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
+
+use loom_fabric::ofi::sys;
 
 /// The bindings that `build.rs` generated from the headers.
 const BINDINGS: &str = include_str!(env!("LOOM_LIBFABRIC_BINDINGS"));
@@ -185,6 +189,7 @@ fn every_constant_has_the_headers_value() {
     // The second name of zero.
     enumeration!(all, BusType, "FI_BUS_PCI", except "FI_BUS_UNKNOWN");
     enumeration!(all, WaitObj, "FI_WAIT_NONE");
+    enumeration!(all, CqFormat, "FI_CQ_FORMAT_CONTEXT");
     enumeration!(all, LinkState, "FI_LINK_UP");
     enumeration!(all, ParamType, "FI_PARAM_SIZE_T");
     enumeration!(all, EndpointType, "FI_EP_RDM");
@@ -240,6 +245,37 @@ fn addresses_and_keys_have_libfabrics_width() {
     assert_eq!(size_of::<FabricAddr>(), size_of::<loom_fabric::ofi::sys::fi_addr_t>());
     assert_eq!(size_of::<MemoryKey>(), size_of::<u64>());
     assert_eq!(FabricAddr::UNSPEC.0, u64::MAX);
+}
+
+/// Compares the places of fields, and their sizes.
+macro_rules! laid_out_alike {
+    ($($Ours:ident is $theirs:ident { $($field:ident),+ })+) => {$({
+        use loom_fabric::ofi::sys::$theirs as Theirs;
+        let ours = [$((stringify!($field), offset_of!($Ours, $field), size_of_val(&$Ours::default().$field))),+];
+        let theirs = [$((stringify!($field), offset_of!(Theirs, $field), size_of_val(&Theirs::default().$field))),+];
+        assert_eq!(ours, theirs);
+        assert_eq!(align_of::<$Ours>(), align_of::<Theirs>());
+    })+};
+}
+
+#[test]
+fn entries_of_queues_are_laid_out_alike() {
+    laid_out_alike! {
+        CqEntry is fi_cq_entry { op_context }
+        CqMsgEntry is fi_cq_msg_entry { op_context, flags, len }
+        CqDataEntry is fi_cq_data_entry { op_context, flags, len, buf, data }
+        CqTaggedEntry is fi_cq_tagged_entry { op_context, flags, len, buf, data, tag }
+        CqErrEntry is fi_cq_err_entry {
+            op_context, flags, len, buf, data, tag, olen, err, prov_errno, err_data, err_data_size
+        }
+    }
+    assert_eq!(size_of::<CqEntry>(), size_of::<sys::fi_cq_entry>());
+    assert_eq!(size_of::<CqMsgEntry>(), size_of::<sys::fi_cq_msg_entry>());
+    assert_eq!(size_of::<CqDataEntry>(), size_of::<sys::fi_cq_data_entry>());
+    assert_eq!(size_of::<CqTaggedEntry>(), size_of::<sys::fi_cq_tagged_entry>());
+    // Headers from 1.20 on have the last field, which is `src_addr`.
+    let without = offset_of!(CqErrEntry, src_addr);
+    assert!([without, size_of::<CqErrEntry>()].contains(&size_of::<sys::fi_cq_err_entry>()));
 }
 
 /// The comparison can fail: a wrong value, a missing constant and an unknown one are each reported.

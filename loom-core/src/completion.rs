@@ -273,7 +273,8 @@ pub enum Completion<'q, B> {
     Peek(Peek),
     /// A peer wrote to this side's memory and said so.
     Remote(RemoteEvent),
-    /// An operation without a key failed: an injected message that could not be delivered.
+    /// An operation without a key failed: an injected message that could not be delivered, or an operation that reports nothing
+    /// else ([`Endpoint::send_unreported`](crate::objects::endpoint::Endpoint::send_unreported)).
     Unclaimed(OpError),
 }
 

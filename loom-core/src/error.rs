@@ -48,6 +48,9 @@ pub enum PostError {
     NotGranted(Caps),
     /// The provider grants it, and is known not to keep to memory that it is lent for it: there is an `unsafe` form.
     NotSafe,
+    /// The endpoint was not opened for operations that do not report their success
+    /// ([`selective`](crate::objects::endpoint::EndpointBuilder::selective)).
+    NotSelective,
     /// The message was fetched or discarded already, or was claimed through another endpoint.
     UnknownClaim,
     /// The provider refused.
@@ -77,6 +80,7 @@ impl fmt::Display for PostError {
         match self {
             PostError::UnknownClaim => f.write_str("no message is claimed by that"),
             PostError::NotRegistered => f.write_str("only a registered buffer can be posted here"),
+            PostError::NotSelective => f.write_str("the endpoint was not opened for operations that report nothing"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }

@@ -25,7 +25,7 @@ use loom_core::objects::mr::{self, Mr, RemoteRegion};
 use loom_core::objects::msg_endpoint::{Established, MsgEndpoint};
 use loom_core::objects::multicast::{Joined, MulticastEndpoint, MulticastGroup};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::transport::{Connected, Multicast};
+use loom_core::transport::{Connected, Multicast, Signals};
 use loom_core::vocabulary::{Access, Counted, EndpointAddr};
 
 /// The compiler whose messages are pinned.
@@ -56,7 +56,7 @@ macro_rules! twins {
     };
 }
 
-/// Twins of what needs a transport with connections: they are compiled, over any such transport, and tested over libfabric
+/// Twins of what needs a transport with connections, or with other threads' signals: they are compiled, over any such transport, and tested over libfabric
 /// (`tests/connected`).
 #[allow(dead_code, reason = "what matters is that they compile")]
 mod connections {
@@ -113,7 +113,14 @@ mod connections {
         drop(endpoint);
     }
 
-    pub(super) const CASES: usize = 8;
+    fn signaller_outlives_queue<T: Signals>(domain: &Domain<T>) {
+        let cq = Cq::<T, ()>::open(domain, CqAttr::<4>::new().with_fd()).unwrap();
+        let signaller = cq.signaller().unwrap();
+        signaller.signal().unwrap();
+        drop(cq);
+    }
+
+    pub(super) const CASES: usize = 9;
 }
 
 twins! {

@@ -3,16 +3,19 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
+use loom_core::buffer::Lent;
 use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
+use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr, CqError, CqOwner, PEER_EVENTS};
 use loom_core::objects::domain::{Domain, Fabric};
 use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::options::SendOptions;
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::vocabulary::{Errno, Tag, TagMatch};
+use loom_core::vocabulary::{Counted, Errno, Tag, TagMatch};
 
 const DEPTH: usize = 4;
 /// More than the raw queue has places for.
@@ -250,4 +253,34 @@ fn an_info_of_another_network_is_refused() {
     assert!(owner.endpoint(&av).info(&large.info()).enable().is_err());
     assert!(owner.endpoint(&av).info(&small.info()).enable().is_ok());
     assert!(Fabric::open(&small.info()).unwrap().into_domain(&large.info()).is_err());
+}
+
+/// Such as nobody is told of when it succeeds.
+#[test]
+#[allow(unsafe_code, reason = "posts operations that no completion gives the memory of back")]
+fn an_unreported_send_that_fails_is_counted_and_leaves_nothing_behind() {
+    let network = Network::new(ATTR).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
+    let owner: CqOwner<'_, _, Box<[u8]>, _, DEPTH> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let a = owner.endpoint(&av).counter(Counted::SEND, &counter).selective().enable().unwrap();
+    let bytes = [7; 100];
+    let lend = |len| Lent::source(core::ptr::NonNull::from_ref(&bytes).cast(), len);
+    for round in 1..=ROUNDS as u64 {
+        let b = owner.endpoint(&av).enable().unwrap();
+        let to_b = av.insert(&b.address().unwrap()).unwrap();
+        // An offer that nobody takes up.
+        // SAFETY: the bytes are read only, and outlive the queue.
+        unsafe { a.send_unreported(to_b, SendOptions::new(), &lend(100)) }.unwrap();
+        drop(b);
+        let Some(Completion::Unclaimed(error)) = owner.poll().unwrap() else { panic!("its failure") };
+        assert_eq!(error.errno, Errno::ECONNRESET);
+        assert_eq!((counter.read(), counter.read_error(), owner.strays()), (0, round, round));
+        // Known at once.
+        // SAFETY: as above.
+        let refused = unsafe { a.send_unreported(to_b, SendOptions::new(), &lend(8)) };
+        assert_eq!(refused, Err(PostError::Errno(Errno::EHOSTUNREACH)));
+        assert!(av.remove(to_b));
+    }
 }

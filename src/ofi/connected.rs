@@ -119,7 +119,8 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         bind: MsgBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         let MsgBindings { tx, rx, eq, shared_rx, counters, options } = bind;
-        let bound = endpoint::Bound { to: [Some(eq.fid()), None], queues: (tx, rx), shared_rx, counters, options };
+        let (to, queues) = ([Some(eq.fid()), None], (tx, rx));
+        let bound = endpoint::Bound { to, queues, shared_rx, counters, selective: false, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open_msg(domain, info, request, &bound) }
     }

@@ -18,7 +18,7 @@ use super::level::Handle;
 use super::multicast::Groups;
 use super::option::endpoint_set_option;
 use super::queue::Cq;
-use super::quirks::{Closable, names_by_process, shares_receives, takes_options_early};
+use super::quirks::{Closable, is_selective, names_by_process, shares_receives, takes_options_early};
 use super::sys;
 
 /// An endpoint, raw.
@@ -31,6 +31,8 @@ pub struct Endpoint<L> {
     /// Whether its connection can be shut down before it is closed.
     shuts_down: bool,
     groups: Groups<L>,
+    /// Whether sends, reads and writes report their success only where flags or the default ask for it.
+    selective: bool,
 }
 
 impl<L> Endpoint<L> {
@@ -45,6 +47,10 @@ impl<L> Endpoint<L> {
 
     pub(super) const fn addr_format(&self) -> AddressFormat {
         self.addr_format
+    }
+
+    pub(super) const fn is_selective(&self) -> bool {
+        self.selective
     }
 
     pub(super) const fn shuts_down(&self) -> bool {
@@ -65,6 +71,8 @@ pub(super) struct Bound<'a, L> {
     /// What it receives through, if not by itself.
     pub(super) shared_rx: Option<&'a Endpoint<L>>,
     pub(super) counters: &'a [(Counted, &'a Counter<L>)],
+    /// Whether sends, reads and writes need not report their success.
+    pub(super) selective: bool,
     pub(super) options: &'a [(u32, OptionValue)],
 }
 
@@ -75,6 +83,14 @@ pub(super) unsafe fn open<L>(
 ) -> Result<Endpoint<L>, EndpointError> {
     /// How many names to pass over that are somebody else's: so many endpoints one process had open that was killed, and more.
     const TRIES: usize = 256;
+    if bound.selective && !is_selective(info) {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let reporting = bound.selective.then(|| info.try_clone().ok_or(Errno::ENOMEM)).transpose()?.map(|mut info| {
+        info.report_by_default();
+        info
+    });
+    let info = reporting.as_ref().unwrap_or(info);
     let once = || {
         // SAFETY: the contract of callers.
         unsafe { open_bound(domain, info, || {}, bound) }
@@ -147,6 +163,7 @@ pub(super) unsafe fn open_shared_rx<L>(
         closable: Closable::Always,
         shuts_down: false,
         groups: Groups::none(),
+        selective: false,
     };
     // The man page does not ask for a queue. But that is where `tcp` and `net` report what was cancelled, and they crash
     // without.
@@ -175,6 +192,7 @@ unsafe fn open_bound<L>(
         closable: Closable::rule(info, domain.group()),
         shuts_down: domain.connections().shuts_down,
         groups: Groups::none(),
+        selective: bound.selective,
     };
     opened_it();
     // SAFETY: just opened; the others are open (contract of callers).
@@ -191,7 +209,8 @@ fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
     EndpointError { errno, left_open }
 }
 
-/// Binds without `FI_SELECTIVE_COMPLETION`: every post except inject is answered by an event.
+/// Unless it is to be selective, binds without `FI_SELECTIVE_COMPLETION`: every post except inject is answered by an event. If
+/// it is, the default flags of `info` see to the same, and calls with flags say for themselves.
 unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bound<'_, L>) -> Result<(), Errno> {
     let fid = endpoint.fid.fid();
     let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));
@@ -201,7 +220,8 @@ unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bou
     };
     let (tx, rx) = bound.queues;
     bound.to.iter().flatten().try_for_each(|object| bind(*object, 0))?;
-    if tx.fid() == rx.fid() {
+    let transmit = if bound.selective { transmit | sys::FI_SELECTIVE_COMPLETION } else { transmit };
+    if tx.fid() == rx.fid() && !bound.selective {
         bind(tx.fid(), transmit | receive)?;
     } else {
         bind(tx.fid(), transmit)?;

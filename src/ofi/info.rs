@@ -115,6 +115,16 @@ impl RawInfo {
     }
 
     /// Takes something back that the info grants.
+    /// Has sends, reads and writes report their success by default, where endpoints are bound so that they need not.
+    pub(super) fn report_by_default(&mut self) {
+        // SAFETY: owned, and borrowed exclusively.
+        let fields = unsafe { self.raw.as_mut() };
+        // SAFETY: null, or owned by the info.
+        if let Some(tx) = unsafe { fields.tx_attr.as_mut() } {
+            tx.op_flags |= u64::from(sys::FI_COMPLETION);
+        }
+    }
+
     pub(super) fn withdraw(&mut self, caps: Caps) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };

@@ -8,6 +8,7 @@ use core::ptr::NonNull;
 
 use loom_core::vocabulary::Threading;
 
+use super::queue::Signalled;
 use super::sys;
 
 mod sealed {
@@ -71,6 +72,7 @@ impl Moves for sys::fid_fabric {}
 impl Moves for sys::fid_domain {}
 impl Moves for sys::fid_av {}
 impl Moves for sys::fid_mr {}
+impl Moves for Signalled {}
 
 /// Objects that threads may use at the same time on level `L`.
 trait SharedAt<L> {}
@@ -79,6 +81,10 @@ impl<L: Level> SharedAt<L> for sys::fid_fabric {}
 impl SharedAt<Shared> for sys::fid_domain {}
 impl SharedAt<Shared> for sys::fid_av {}
 impl SharedAt<Shared> for sys::fid_mr {}
+// Threading models ask that a queue is used by one thread at a time, but `fi_cq_signal` is there to wake up a thread that is
+// using the queue (man fi_cq). What most providers have in common (`ofi_cq_signal`) sets an atomic number and writes to a
+// socket, by way of another; `sockets` takes a lock besides, which no model leaves out.
+impl SharedAt<Shared> for Signalled {}
 
 /// A libfabric object of C type `F` that was opened at level `L`; closing it is up to whoever holds the handle.
 ///

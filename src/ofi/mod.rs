@@ -129,11 +129,13 @@
 //! | `text` | C strings without an allocator |
 //! | `control`, `region` | fabric, domain, address vector; memory regions |
 //! | `queue`, `counter` | completion queues; counters |
+//! | `entry_queue` | completion queues whose entries the user reads, in any format |
+//! | `sets` | poll sets and wait sets, where the headers have them |
 //! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `multicast` | multicast groups |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
-//! | `transport`, `connected` | the implementations of the traits, which name all of the above |
+//! | `transport`, `connected`, `signals` | the implementations of the traits, which name all of the above |
 
 mod batch;
 mod call;
@@ -144,6 +146,7 @@ mod counter;
 mod decode;
 mod encode;
 mod endpoint;
+mod entry_queue;
 mod event_queue;
 mod info;
 mod level;
@@ -161,6 +164,9 @@ mod queue;
 mod quirks;
 mod region;
 mod request;
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+mod sets;
+mod signals;
 pub mod sys;
 mod text;
 mod transport;
@@ -169,6 +175,7 @@ pub use connection::PassiveEndpoint;
 pub use control::{Av, Domain, Fabric};
 pub use counter::Counter;
 pub use endpoint::Endpoint;
+pub use entry_queue::{Entry, EntryCq};
 pub use event_queue::{Eq, Request};
 pub use info::RawInfo;
 pub use level::{Level, Local, Shared};
@@ -177,6 +184,8 @@ pub use multicast::Group;
 pub use params::{Param, Params, params};
 pub use providers::{Provider, Providers, providers};
 pub use query::{QueryError, TextField, headers_version, library_version};
-pub use queue::Cq;
+pub use queue::{Cq, Signal};
 pub use region::Mr;
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+pub use sets::{Member, PollSet, WaitSet};
 pub use transport::Ofi;

@@ -143,9 +143,9 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
         if !quirks::multicasts(info) {
             return Err(Errno::EOPNOTSUPP.into());
         }
-        let Bindings { tx, rx, av, counters, options } = bind;
-        let to = [Some(av.fid()), Some(eq.fid())];
-        let bound = endpoint::Bound { to, queues: (tx, rx), shared_rx: None, counters, options };
+        let Bindings { tx, rx, av, counters, selective, options } = bind;
+        let (to, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
+        let bound = endpoint::Bound { to, queues, shared_rx: None, counters, selective, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open(domain, info, &bound) }
     }

@@ -40,15 +40,19 @@ impl Iov {
     }
 }
 
-/// The flags for a call, and the immediate data.
-fn flags_and_data(msg: &Msg<'_>) -> (u64, u64) {
-    // On an endpoint that reports everything, as loom's, the flag changes nothing, but for providers which do not look how
-    // the endpoint is bound where flags are given.
-    let flags = msg.flags | OpFlags::COMPLETION;
+/// The flags for a call that goes out, and the immediate data.
+fn flags_and_data<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> (u64, u64) {
+    let flags = if endpoint.is_selective() { msg.flags } else { reported(msg) };
     match msg.data {
         None => (flags.bits(), 0),
         Some(data) => ((flags | OpFlags::REMOTE_CQ_DATA).bits(), data.0),
     }
+}
+
+/// The flags for a call that has an event in any case. On an endpoint that reports everything `COMPLETION` changes nothing, but
+/// for providers which do not look how the endpoint is bound where flags are given.
+fn reported(msg: &Msg<'_>) -> OpFlags {
+    msg.flags | OpFlags::COMPLETION
 }
 
 fn message(msg: &Msg<'_>, iov: &mut Iov, data: u64) -> sys::fi_msg {
@@ -76,7 +80,7 @@ fn tagged(msg: &Msg<'_>, iov: &mut Iov, data: u64, tag: TagMatch) -> sys::fi_msg
 }
 
 pub(super) unsafe fn sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted {
-    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
     let Some(send) = entry!(raw, msg => sendmsg) else { return MISSING };
     let message = message(msg, &mut iov, data);
     // SAFETY: the contract of callers, see the module; the message and its arrays are read in the call.
@@ -84,15 +88,15 @@ pub(super) unsafe fn sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted
 }
 
 pub(super) unsafe fn recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted {
-    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let (raw, mut iov, flags) = (endpoint.raw(), Iov::of(msg)?, reported(msg).bits());
     let Some(recv) = entry!(raw, msg => recvmsg) else { return MISSING };
-    let message = message(msg, &mut iov, data);
+    let message = message(msg, &mut iov, 0);
     // SAFETY: as above.
     posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
 }
 
 pub(super) unsafe fn tagged_sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: Tag) -> Posted {
-    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
     let Some(send) = entry!(raw, tagged => sendmsg) else { return MISSING };
     let message = tagged(msg, &mut iov, data, tag.into());
     // SAFETY: as above.
@@ -100,9 +104,9 @@ pub(super) unsafe fn tagged_sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, ta
 }
 
 pub(super) unsafe fn tagged_recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: TagMatch) -> Posted {
-    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let (raw, mut iov, flags) = (endpoint.raw(), Iov::of(msg)?, reported(msg).bits());
     let Some(recv) = entry!(raw, tagged => recvmsg) else { return MISSING };
-    let message = tagged(msg, &mut iov, data, tag);
+    let message = tagged(msg, &mut iov, 0, tag);
     // SAFETY: as above.
     posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
 }
@@ -133,7 +137,7 @@ fn rma(msg: &Msg<'_>, iov: &mut Iov, data: u64, parts: &[sys::fi_rma_iov], count
 }
 
 pub(super) unsafe fn readmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Posted {
-    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
     let Some(read) = entry!(raw, rma => readmsg) else { return MISSING };
     let parts = remote_iov(remote)?;
     let message = rma(msg, &mut iov, data, &parts, remote.len());
@@ -142,7 +146,7 @@ pub(super) unsafe fn readmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &
 }
 
 pub(super) unsafe fn writemsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Posted {
-    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(msg));
+    let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
     let Some(write) = entry!(raw, rma => writemsg) else { return MISSING };
     let parts = remote_iov(remote)?;
     let message = rma(msg, &mut iov, data, &parts, remote.len());

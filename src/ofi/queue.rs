@@ -9,11 +9,11 @@ use core::ffi::c_char;
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::Event;
-use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
+use loom_core::vocabulary::{CompletionFlags, CqFormat, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
 
-use super::call::{entry, errno};
+use super::call::{done, entry, errno};
 use super::control::{Domain, close, opened, try_wait};
-use super::level::Handle;
+use super::level::{Handle, Shared};
 use super::{quirks, sys, text};
 
 /// Events that one call of `fi_cq_read` takes at most.
@@ -92,6 +92,15 @@ impl<L> Cq<L> {
     pub(super) const fn fid(&self) -> NonNull<sys::fid> {
         self.fid.fid()
     }
+
+    pub(super) const fn raw(&self) -> NonNull<sys::fid_cq> {
+        self.fid.raw()
+    }
+
+    /// Whether there is something to sleep on.
+    pub(super) const fn sleeps(&self) -> bool {
+        self.sleeps
+    }
 }
 
 pub(super) const fn layout() -> Layout {
@@ -105,26 +114,58 @@ pub(super) unsafe fn open<L>(
     wait: WaitObj,
     memory: NonNull<u8>,
 ) -> Result<Cq<L>, Errno> {
-    if !quirks::can_sleep(wait, domain.sleeps()) {
-        return Err(Errno::ENOSYS);
-    }
-    let raw_domain = domain.raw();
-    let Some(open) = entry!(raw_domain, ops => cq_open) else { return Err(Errno::ENOSYS) };
     let batch = memory.cast::<Batch>();
     // SAFETY: the memory has the layout of a batch and is ours until `close` returned (contract of callers).
     unsafe { batch.write(Batch::new()) };
-    let mut attributes = sys::fi_cq_attr {
+    // SAFETY: the contract of callers.
+    let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
+    Ok(Cq { batch, with_source, ..cq })
+}
+
+/// Opens a queue of any format, with no place for a batch: not for `poll`, `sleep` and `may_sleep`.
+pub(super) unsafe fn open_as<L>(
+    domain: &Domain<L>,
+    depth: usize,
+    format: CqFormat,
+    wait: WaitObj,
+) -> Result<Cq<L>, Errno> {
+    if !quirks::can_sleep(wait, domain.sleeps()) {
+        return Err(Errno::ENOSYS);
+    }
+    let attributes =
+        sys::fi_cq_attr { size: depth, format: format.as_raw(), wait_obj: wait.as_raw(), ..Default::default() };
+    // SAFETY: the contract of callers.
+    unsafe { open_with(domain, attributes, wait != WaitObj::NONE) }
+}
+
+/// As [`open_as`], of a wait set, which is open and stays so until the queue is closed. The queue by itself cannot be slept on.
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+pub(super) unsafe fn open_in_set<L>(
+    domain: &Domain<L>,
+    depth: usize,
+    format: CqFormat,
+    set: *mut sys::fid_wait,
+) -> Result<Cq<L>, Errno> {
+    let attributes = sys::fi_cq_attr {
         size: depth,
-        format: sys::FI_CQ_FORMAT_TAGGED,
-        wait_obj: wait.as_raw(),
+        format: format.as_raw(),
+        wait_obj: WaitObj::SET.as_raw(),
+        wait_set: set,
         ..Default::default()
     };
+    // SAFETY: the contract of callers.
+    unsafe { open_with(domain, attributes, false) }
+}
+
+unsafe fn open_with<L>(domain: &Domain<L>, mut attributes: sys::fi_cq_attr, sleeps: bool) -> Result<Cq<L>, Errno> {
+    let raw_domain = domain.raw();
+    let Some(open) = entry!(raw_domain, ops => cq_open) else { return Err(Errno::ENOSYS) };
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    let (sleeps, flags_cancelled) = (wait != WaitObj::NONE, domain.flags_cancelled());
-    Ok(Cq { fid: Handle::new(opened(code, raw)?), batch, with_source, sleeps, flags_cancelled })
+    let (fid, batch) = (Handle::new(opened(code, raw)?), NonNull::dangling());
+    Ok(Cq { fid, batch, with_source: false, sleeps, flags_cancelled: domain.flags_cancelled() })
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
@@ -183,6 +224,8 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
     const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
     const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
+    // What a signal makes of a sleep in libfabric 1.
+    const SIGNALLED: isize = -(Errno::ECANCELED.as_raw() as isize);
     if !cq.sleeps {
         return Err(Errno::ENOSYS);
     }
@@ -210,9 +253,30 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
             Ok(())
         }
         // What is to be had from `read_error` is found by the next poll.
-        None if [0, AGAIN, OVER, INTERRUPTED, AVAILABLE].contains(&code) => Ok(()),
+        None if [0, AGAIN, OVER, INTERRUPTED, AVAILABLE, SIGNALLED].contains(&code) => Ok(()),
         None => Err(errno(code)),
     }
+}
+
+/// A completion queue as other threads know it: to be signalled, and for nothing else.
+#[derive(Debug)]
+pub struct Signal(Handle<Signalled, Shared>);
+
+/// `struct fid_cq`, of which `fi_cq_signal` alone is called.
+#[repr(transparent)]
+pub(super) struct Signalled(sys::fid_cq);
+
+pub(super) const fn signal_of(cq: &Cq<Shared>) -> Signal {
+    Signal(Handle::new(cq.fid.raw().cast()))
+}
+
+/// `fi_cq_signal`
+pub(super) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
+    let raw = signal.0.raw().cast::<sys::fid_cq>();
+    let Some(signal) = entry!(raw, ops => signal) else { return Err(Errno::ENOSYS) };
+    // SAFETY: the queue is open (contract of callers), and has something to sleep on, without which providers follow a null
+    // pointer here. For the thread, see `Signalled`'s place in `level`.
+    done(unsafe { signal(raw.as_ptr()) })
 }
 
 /// `fi_trywait`

@@ -79,6 +79,11 @@ fn have_keys_checked(info: &mut RawInfo) {
     }
 }
 
+/// Whether endpoints that are bound with `FI_SELECTIVE_COMPLETION` keep to it. Those of `net` report all the same.
+pub(super) fn is_selective(info: &RawInfo) -> bool {
+    !layers(info).eq(["net"])
+}
+
 /// Whether an endpoint's options are to be set before it is enabled: `shm` of libfabric 1 follows a null pointer then, and that
 /// of libfabric 2 does not heed what is set later.
 pub(super) fn takes_options_early(info: &RawInfo) -> bool {

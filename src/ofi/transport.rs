@@ -317,9 +317,9 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         info: &RawInfo,
         bind: Bindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
-        let Bindings { tx, rx, av, counters, options } = bind;
-        let bound =
-            endpoint::Bound { to: [Some(av.fid()), None], queues: (tx, rx), shared_rx: None, counters, options };
+        let Bindings { tx, rx, av, counters, selective, options } = bind;
+        let (to, queues) = ([Some(av.fid()), None], (tx, rx));
+        let bound = endpoint::Bound { to, queues, shared_rx: None, counters, selective, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open(domain, info, &bound) }
     }

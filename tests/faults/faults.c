@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -44,6 +45,8 @@ static fi_addr_t addr[2];
 static char name[512], from[1 << 19], into[4096];
 /* What is left at least of a multi-receive that goes on; zero for the provider's default. */
 static size_t min_multi_recv;
+/* How endpoints are bound besides. */
+static uint64_t selective;
 static enum fi_ep_type type = FI_EP_RDM;
 /* The order that is asked for. */
 static uint64_t order;
@@ -87,7 +90,7 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 
 		NEED(fi_endpoint(domain, info, &ep[i], NULL));
 		NEED(fi_ep_bind(ep[i], &av->fid, 0));
-		NEED(fi_ep_bind(ep[i], &cq->fid, FI_TRANSMIT | FI_RECV));
+		NEED(fi_ep_bind(ep[i], &cq->fid, FI_TRANSMIT | FI_RECV | selective));
 		if (min_multi_recv && early)
 			NEED(fi_setopt(&ep[i]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min_multi_recv, sizeof(size_t)));
 		NEED(fi_enable(ep[i]));
@@ -1007,6 +1010,75 @@ static int shm_region_closed_while_it_is_written_crashes(void)
 	return GONE;
 }
 
+/* On an endpoint that was bound with FI_SELECTIVE_COMPLETION, a send without FI_COMPLETION reports nothing; here it does. */
+static int selective_completion_reports_everything(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct iovec iov = { from, 8 };
+	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .context = &contexts[1] };
+
+	selective = FI_SELECTIVE_COMPLETION;
+	open_all("net", FI_MSG, FI_THREAD_SAFE, FI_WAIT_NONE);
+	msg.addr = addr[1];
+	POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	POST(fi_sendmsg(ep[0], &msg, 0));
+	/* The receive may report nothing, either. */
+	while (next(&entry, 2) == 1)
+		if (entry.op_context == &contexts[1])
+			return THERE;
+	return GONE;
+}
+
+static volatile int rounds_begun;
+
+/* Signals once in each round, a little later from round to round. */
+static void *signals(void *unused)
+{
+	int round, spin;
+
+	for (round = 1; ; round++) {
+		while (rounds_begun < round)
+			;
+		for (spin = 0; spin < round % 300 * 50; spin++)
+			__asm__ volatile ("");
+		NEED(fi_cq_signal(cq));
+	}
+	return unused;
+}
+
+/* A signal that comes when a sleep begins, before or after, ends it; here it goes on for as long as it may. */
+static int signal_is_lost_when_a_sleep_begins(const char *provider)
+{
+	struct fi_cq_tagged_entry entry;
+	pthread_t thread;
+	double end, begin;
+
+	open_all(provider, FI_MSG, FI_THREAD_COMPLETION, FI_WAIT_FD);
+	NEED(pthread_create(&thread, NULL, signals, NULL));
+	for (end = now() + 20; (begin = now()) < end; ) {
+		rounds_begun++;
+		fi_cq_sread(cq, &entry, 1, NULL, 500);
+		if (now() - begin > 0.4)
+			return THERE;
+	}
+	return GONE;
+}
+
+static int rxm_signal_is_lost_when_a_sleep_begins(void)
+{
+	return signal_is_lost_when_a_sleep_begins("tcp;ofi_rxm");
+}
+
+static int rxd_signal_is_lost_when_a_sleep_begins(void)
+{
+	return signal_is_lost_when_a_sleep_begins("udp;ofi_rxd");
+}
+
+static int net_signal_is_lost_when_a_sleep_begins(void)
+{
+	return signal_is_lost_when_a_sleep_begins("net");
+}
+
 /* A region of several ranges, of which the info says that there can be eight: peers reach the first only. */
 static int second_range_of_a_region_is_not_reached(void)
 {
@@ -1072,6 +1144,10 @@ static const struct {
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
 	{ "shm-region-closed-while-it-is-written-crashes", shm_region_closed_while_it_is_written_crashes },
+	{ "net-selective-completion-reports-everything", selective_completion_reports_everything },
+	{ "rxm-signal-is-lost-when-a-sleep-begins", rxm_signal_is_lost_when_a_sleep_begins },
+	{ "rxd-signal-is-lost-when-a-sleep-begins", rxd_signal_is_lost_when_a_sleep_begins },
+	{ "net-signal-is-lost-when-a-sleep-begins", net_signal_is_lost_when_a_sleep_begins },
 };
 
 /* In a process of its own, which may crash; what a shell would say of how it ended. */

@@ -64,7 +64,7 @@ fn endpoint<'q, 'd, T: Transport>(
 }
 
 /// Waits until a counter has a value, and no more.
-fn reaches<T: Transport>(cq: &Cq<'_, T, Bytes>, counter: &Counter<'_, T>, value: u64) {
+pub(crate) fn reaches<T: Transport>(cq: &Cq<'_, T, Bytes>, counter: &Counter<'_, T>, value: u64) {
     let deadline = limit();
     while counter.read() < value {
         assert!(Instant::now() < deadline, "{} instead of {value} within {LIMIT:?}", counter.read());

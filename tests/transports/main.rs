@@ -24,8 +24,11 @@ mod rma;
 #[cfg(feature = "libfabric")]
 #[path = "../shared_memory/mod.rs"]
 mod shared_memory;
+#[cfg(feature = "libfabric")]
+mod signalling;
 mod sleeping;
 mod threads;
+mod unreported;
 mod waiting;
 
 #[cfg(feature = "libfabric")]
@@ -52,6 +55,7 @@ fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
         multi::cases(),
         peek::cases(),
         counters::cases(),
+        unreported::cases(),
         waiting::cases(),
         sleeping::cases(),
         lifecycle::cases(),
@@ -167,7 +171,8 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
             };
             add(number, name, Box::new(run));
         }
-        for (number, (name, case)) in (behind..).zip(threaded_cases::<Ofi<Shared>>()) {
+        let shared = [threaded_cases::<Ofi<Shared>>(), signalling::cases()].concat();
+        for (number, (name, case)) in (behind..).zip(shared) {
             let run = move || {
                 let info = info::<Shared>(provider)?;
                 matrix::watch((number, name), provider, || case(&info));

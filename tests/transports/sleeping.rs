@@ -39,7 +39,7 @@ where
 }
 
 /// Whether there is something to sleep on; where there is not, opening a queue with it says so.
-fn sleeps<T: Transport>(domain: &Domain<T>) -> bool {
+pub(crate) fn sleeps<T: Transport>(domain: &Domain<T>) -> bool {
     let Err(error) = Cq::<T, Bytes>::open(domain, CqAttr::<64>::new().with_fd()).map(drop) else { return true };
     crate::matrix::not_granted();
     assert!(matches!(error, OpenError::Errno(Errno::ENOSYS)), "{error:?}");
@@ -48,7 +48,7 @@ fn sleeps<T: Transport>(domain: &Domain<T>) -> bool {
 }
 
 /// Runs a test on a queue with a file descriptor, if there is one.
-fn on_sleepy_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
+pub(crate) fn on_sleepy_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let attr = CqAttr::<64>::new().with_fd();
     let domain = Domain::open(info).expect("domain");
     if sleeps(&domain) {
@@ -57,7 +57,7 @@ fn on_sleepy_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, 
 }
 
 /// Whether the queue has a descriptor; one that can be slept on need not have.
-fn has_descriptor<T: Transport>(cq: &Cq<'_, T, Bytes>) -> bool {
+pub(crate) fn has_descriptor<T: Transport>(cq: &Cq<'_, T, Bytes>) -> bool {
     match cq.wait_fd() {
         Ok(_) => true,
         Err(error) => {
@@ -70,7 +70,7 @@ fn has_descriptor<T: Transport>(cq: &Cq<'_, T, Bytes>) -> bool {
 }
 
 /// Sleeps on the descriptor; whether that was to the end.
-fn sleeps_on<T: Transport>(cq: &Cq<'_, T, Bytes>, time: Duration) -> bool {
+pub(crate) fn sleeps_on<T: Transport>(cq: &Cq<'_, T, Bytes>, time: Duration) -> bool {
     let fd = cq.wait_fd().expect("a descriptor");
     let mut fds = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, and the descriptor is open as long as the queue is.

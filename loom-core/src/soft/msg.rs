@@ -5,7 +5,7 @@ use core::ptr;
 use super::network::Net;
 use super::port::Port;
 use super::receive::Want;
-use super::send::Outgoing;
+use super::send::{Outgoing, Report};
 use crate::buffer::Lent;
 use crate::transport::{Msg, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, OpFlags, Tag, TagMatch};
@@ -31,10 +31,16 @@ impl Net {
     /// # Safety
     /// As [`send`](Net::send), and as if the message were long if its delivery is awaited.
     #[allow(unsafe_code, reason = "passes its contract on")]
-    pub(super) unsafe fn send_msg(&self, port: &Port, msg: &Msg<'_>, tag: Option<Tag>) -> Result<(), Refusal> {
+    pub(super) unsafe fn send_msg(
+        &self,
+        port: &Port,
+        msg: &Msg<'_>,
+        tag: Option<Tag>,
+        report: Report,
+    ) -> Result<(), Refusal> {
         if msg.pieces.len() > 1 {
             // SAFETY: the caller's promise.
-            return unsafe { self.send_pieces(port, msg, tag) };
+            return unsafe { self.send_pieces(port, msg, tag, report) };
         }
         let lent = piece(msg)?;
         let outgoing = Outgoing {
@@ -46,10 +52,10 @@ impl Net {
             context: Some(msg.context.addr()),
         };
         if msg.flags.contains(OpFlags::DELIVERY_COMPLETE) {
-            return self.offer(port, outgoing);
+            return self.offer(port, outgoing, report);
         }
         // SAFETY: the caller's promise.
-        unsafe { self.send(port, outgoing) }
+        unsafe { self.send_reporting(port, outgoing, report) }
     }
 
     /// Posts a receive of one of the [`KINDS`](super::receive::KINDS), into one buffer or several; a multi-receive, if some

@@ -12,7 +12,7 @@ use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port};
 use super::receive::Want;
-use super::send::Outgoing;
+use super::send::{Outgoing, Report};
 use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Msg, Refusal, RemotePart, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, Errno, OpFlags, RemoteAddr, Tag};
@@ -93,7 +93,13 @@ impl Net {
     /// # Safety
     /// As [`send`](Net::send), for each of them; as if the message were long if its delivery is awaited.
     #[inline(never)]
-    pub(super) unsafe fn send_pieces(&self, port: &Port, msg: &Msg<'_>, tag: Option<Tag>) -> Result<(), Refusal> {
+    pub(super) unsafe fn send_pieces(
+        &self,
+        port: &Port,
+        msg: &Msg<'_>,
+        tag: Option<Tag>,
+        report: Report,
+    ) -> Result<(), Refusal> {
         at_most(send_limit(self.eager_size), msg.pieces.len())?;
         let outgoing = Outgoing {
             to: msg.address.0,
@@ -104,7 +110,7 @@ impl Net {
             context: Some(msg.context.addr()),
         };
         if outgoing.len > self.eager_size || msg.flags.contains(OpFlags::DELIVERY_COMPLETE) {
-            return self.offer_from(port, outgoing, |room| {
+            return self.offer_from(port, outgoing, report, |room| {
                 let mut list: List = [NOTHING; LIMIT];
                 list.iter_mut().zip(ranges(msg)).for_each(|(to, from)| *to = from);
                 // SAFETY: `send_limit` says that the cell has room for a list; it is aligned as cells are.
@@ -116,7 +122,7 @@ impl Net {
             // SAFETY: the cell has room for so much; the caller promises the bytes.
             unsafe { copy_ranges(ranges(msg), core::iter::once((room, outgoing.len))) };
         };
-        self.send_eager(port, outgoing, gather)
+        self.send_eager(port, outgoing.at_once(report), gather)
     }
 
     /// Copies a message, which may be a list, to where a receive wants it, which may be several buffers.
@@ -193,6 +199,7 @@ impl Net {
         msg: &Msg<'_>,
         remote: &[RemotePart],
         access: Access,
+        report: Report,
     ) -> Result<(), Refusal> {
         at_most(LIMIT, msg.pieces.len().max(remote.len()))?;
         let target = |part: &RemotePart, offset: usize| {
@@ -231,11 +238,11 @@ impl Net {
             }
             Ok(())
         };
-        let (len, context) = (total(msg), msg.context.addr());
+        let (len, context) = (total(msg), (report == Report::All).then(|| msg.context.addr()));
         if reads {
             self.read_by(port, len, context, copy)
         } else {
-            self.write_by(port, msg.address.0, len, msg.data, Some(context), copy)
+            self.write_by(port, msg.address.0, len, msg.data, context, copy)
         }
     }
 }

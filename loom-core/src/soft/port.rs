@@ -13,6 +13,7 @@ use super::multi::MIN_LEFT;
 use super::network::Net;
 use super::queue::Queue;
 use super::receive::{KINDS, Receive};
+use super::send::Report;
 use super::sync::{AtomicU32, Ordering};
 use super::{NO_PORT, addr_parts, fabric_addr};
 use crate::transport::Event;
@@ -478,6 +479,7 @@ pub(super) struct Sending {
     pub(super) context: u64,
     /// The place of the receiver.
     pub(super) to: u16,
+    pub(super) report: Report,
     pub(super) len: usize,
     pub(super) flags: CompletionFlags,
 }

@@ -25,7 +25,22 @@ pub(super) struct Outgoing {
     pub(super) context: Option<u64>,
 }
 
+/// What an operation tells its sender, besides counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// How it has ended.
+    All,
+    /// That it has failed: as an event, or by being refused where that is known at once. (`FI_SELECTIVE_COMPLETION`)
+    Failure,
+}
+
 impl Outgoing {
+    /// As it is sent when it is over with the call.
+    #[inline]
+    pub(super) fn at_once(self, report: Report) -> Self {
+        Outgoing { context: self.context.filter(|_| report == Report::All), ..self }
+    }
+
     const fn kind(&self) -> CompletionFlags {
         if self.tag.is_some() { CompletionFlags::TAGGED } else { CompletionFlags::MSG }
     }
@@ -90,7 +105,12 @@ impl Net {
                 } else {
                     Event::failure(sending.context, sending.flags, Errno::ECONNRESET)
                 };
-                own.end_transmit(event);
+                if sending.report == Report::Failure && !event.is_error() {
+                    own.counters.count(&event);
+                    own.tx().release();
+                } else {
+                    own.end_transmit(event);
+                }
             }
             head.come_home();
         }
@@ -137,9 +157,20 @@ impl Net {
     /// event of the context or until the endpoint is closed.
     #[inline]
     pub(super) unsafe fn send(&self, port: &Port, outgoing: Outgoing) -> Result<(), Refusal> {
+        // SAFETY: the caller's promise.
+        unsafe { self.send_reporting(port, outgoing, Report::All) }
+    }
+
+    /// As [`send`](Net::send), which tells so much.
+    ///
+    /// # Safety
+    /// As [`send`](Net::send).
+    #[inline(always)]
+    pub(super) unsafe fn send_reporting(&self, port: &Port, outgoing: Outgoing, report: Report) -> Result<(), Refusal> {
         if outgoing.len > self.eager_size {
-            return self.offer(port, outgoing);
+            return self.offer(port, outgoing, report);
         }
+        let outgoing = outgoing.at_once(report);
         self.send_eager(port, outgoing, |room| {
             // SAFETY: the cell is this port's, and has room for so much; the caller promises the bytes.
             unsafe { copy_message(outgoing.bytes, room, outgoing.len) };
@@ -174,8 +205,8 @@ impl Net {
 
     /// Offers the bytes of a long message to the receiver.
     #[inline(never)]
-    pub(super) fn offer(&self, port: &Port, outgoing: Outgoing) -> Result<(), Refusal> {
-        self.offer_from(port, outgoing, |_| outgoing.bytes.cast_mut())
+    pub(super) fn offer(&self, port: &Port, outgoing: Outgoing, report: Report) -> Result<(), Refusal> {
+        self.offer_from(port, outgoing, report, |_| outgoing.bytes.cast_mut())
     }
 
     /// Offers what `place` says, which is given the room in the cell.
@@ -184,6 +215,7 @@ impl Net {
         &self,
         port: &Port,
         outgoing: Outgoing,
+        report: Report,
         place: impl FnOnce(*mut u8) -> *mut u8,
     ) -> Result<(), Refusal> {
         // The bytes of an injected message are the caller's again when the call returns: never an offer.
@@ -194,7 +226,7 @@ impl Net {
         Self::write_message(head, own, &outgoing, bytes);
         head.set(State::Offered);
         let (to, flags) = (super::addr_parts(outgoing.to).0, outgoing.sent());
-        self.sending(head).set(Some(Sending { context, to, len: outgoing.len, flags }));
+        self.sending(head).set(Some(Sending { context, to, report, len: outgoing.len, flags }));
         own.offers.set(own.offers.get() + 1);
         match self.push(outgoing.to, head) {
             Ok(()) => Ok(()),
@@ -334,7 +366,7 @@ impl Net {
         len: usize,
         context: u64,
     ) -> Result<(), Refusal> {
-        self.read_by(port, len, context, || {
+        self.read_by(port, len, Some(context), || {
             self.at_region(target, len, Access::REMOTE_READ, |place| {
                 // SAFETY: the region is held open and the range lies within; the caller promises the place.
                 unsafe { copy_out(place, bytes, len) };
@@ -348,14 +380,14 @@ impl Net {
         &self,
         port: &Port,
         len: usize,
-        context: u64,
+        context: Option<u64>,
         copy: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Refusal> {
         let own = port.own();
-        if !own.tx().reserve() {
+        if context.is_some() && !own.tx().reserve() {
             return Err(Refusal::Again);
         }
-        self.end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, Some(context), copy())
+        self.end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, context, copy())
     }
 
     /// Finds the range that an RMA operation means, and holds its region open while `copy` runs.

@@ -18,7 +18,7 @@ use super::port::Port;
 use super::queue::Queue;
 use super::receive::Want;
 use super::region::{Exposed, Reached, Region};
-use super::send::Outgoing;
+use super::send::{Outgoing, Report};
 use super::sync::Ordering;
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
@@ -88,9 +88,16 @@ pub struct SoftEndpoint<'n> {
     port: &'n Port,
     /// What is posted has to lie in a region.
     local: bool,
+    /// Sends, reads and writes that are posted with flags report their success if the flags ask for it.
+    selective: bool,
 }
 
 impl SoftEndpoint<'_> {
+    /// What an operation tells that is posted with flags.
+    fn report(&self, msg: &Msg<'_>) -> Report {
+        if self.selective && !msg.flags.contains(OpFlags::COMPLETION) { Report::Failure } else { Report::All }
+    }
+
     /// Whether what was lent may be used so: where regions are asked for, each piece lies in one.
     #[inline]
     fn admits_pieces(&self, msg: &Msg<'_>, access: Access) -> Result<(), Refusal> {
@@ -418,7 +425,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
         // thread uses all of them.
         let port = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue, bind.counters) }?;
-        let endpoint = SoftEndpoint { net, port, local: domain.asks.mr_mode.contains(MrMode::LOCAL) };
+        let endpoint =
+            SoftEndpoint { net, port, local: domain.asks.mr_mode.contains(MrMode::LOCAL), selective: bind.selective };
         for (option, value) in bind.options {
             // SAFETY: just opened.
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
@@ -603,7 +611,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
         endpoint.admits_pieces(msg, Access::SEND)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send_msg(endpoint.port, msg, None) }
+        unsafe { endpoint.net.send_msg(endpoint.port, msg, None, endpoint.report(msg)) }
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
@@ -617,7 +625,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
         endpoint.admits_pieces(msg, Access::SEND)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send_msg(endpoint.port, msg, Some(tag)) }
+        unsafe { endpoint.net.send_msg(endpoint.port, msg, Some(tag), endpoint.report(msg)) }
     }
 
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
@@ -640,13 +648,13 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         endpoint.admits_pieces(msg, Access::READ)?;
         // SAFETY: the caller's contract.
-        unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_READ) }
+        unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
     }
 
     /// It has arrived when this returns, which is as late as any level asks for.
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         endpoint.admits_pieces(msg, Access::WRITE)?;
         // SAFETY: the caller's contract.
-        unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_WRITE) }
+        unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
     }
 }

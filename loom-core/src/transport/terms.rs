@@ -147,7 +147,8 @@ pub struct Msg<'a> {
     pub data: Option<ImmediateData>,
     /// What names it.
     pub context: Context,
-    /// What is asked for beyond the default.
+    /// What is asked for beyond the default. Without `COMPLETION`, on an endpoint that is opened as
+    /// [selective](Bindings::selective), a send, read or write has an event only if it fails.
     pub flags: OpFlags,
 }
 
@@ -162,6 +163,10 @@ pub struct Bindings<'a, T: Transport> {
     pub av: &'a T::Av,
     /// What counts its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
+    /// Whether sends, reads and writes that are posted as a [`Msg`] report their success only if its flags have `COMPLETION`.
+    /// All others do in any case.
+    #[doc(alias = "FI_SELECTIVE_COMPLETION")]
+    pub selective: bool,
     /// Options that are set before it is enabled, by number.
     pub options: &'a [(u32, OptionValue)],
 }

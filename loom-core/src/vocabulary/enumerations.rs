@@ -389,6 +389,27 @@ enumeration! {
 }
 
 enumeration! {
+    /// What the entries of a completion queue tell; each tells what those before it do, and more.
+    ///
+    /// # References
+    ///
+    /// - `fi_cq(3)`, attribute `format`
+    #[doc(alias = "fi_cq_format")]
+    CqFormat {
+        /// What the provider chooses.
+        UNSPEC = 0, "FI_CQ_FORMAT_UNSPEC";
+        /// [`CqEntry`](super::CqEntry)
+        CONTEXT = 1, "FI_CQ_FORMAT_CONTEXT";
+        /// [`CqMsgEntry`](super::CqMsgEntry)
+        MSG = 2, "FI_CQ_FORMAT_MSG";
+        /// [`CqDataEntry`](super::CqDataEntry)
+        DATA = 3, "FI_CQ_FORMAT_DATA";
+        /// [`CqTaggedEntry`](super::CqTaggedEntry)
+        TAGGED = 4, "FI_CQ_FORMAT_TAGGED";
+    }
+}
+
+enumeration! {
     /// The kind of bus that a network card sits on.
     ///
     /// # References

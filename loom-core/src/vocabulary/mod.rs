@@ -23,6 +23,7 @@ mod attributes;
 mod cm_data;
 mod endpoint_addr;
 mod endpoint_option;
+mod entries;
 mod enumerations;
 mod errno;
 mod flags;
@@ -33,9 +34,10 @@ pub use attributes::{Attributes, DomainAttributes, EndpointAttributes, RxAttribu
 pub use cm_data::CmData;
 pub use endpoint_addr::{AddressError, EndpointAddr};
 pub use endpoint_option::{ENDPOINT_OPTIONS, EndpointOption, OptionType, OptionValue};
+pub use entries::{CqDataEntry, CqEntry, CqErrEntry, CqMsgEntry, CqTaggedEntry};
 pub use enumerations::{
-    AddressFormat, AvType, BusType, EndpointType, EventKind, HmemIface, LinkState, ParamType, Progress, Protocol,
-    ResourceMgmt, Threading, TrafficClass, WaitObj,
+    AddressFormat, AvType, BusType, CqFormat, EndpointType, EventKind, HmemIface, LinkState, ParamType, Progress,
+    Protocol, ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
 pub use errno::Errno;
 pub use flags::{Access, Caps, CompOrder, CompletionFlags, Counted, Mode, MrFlags, MrMode, MsgOrder, OpFlags};

@@ -15,12 +15,14 @@ mod error;
 mod keep;
 mod owner;
 mod poll;
+mod signal;
 mod sleep;
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicBool;
 
 use heapless::Deque;
 
@@ -30,6 +32,7 @@ use self::keep::Bystander;
 #[cfg(feature = "std")]
 pub use self::owner::scope;
 pub use self::owner::{CqOwner, scope_in};
+pub use self::signal::Signaller;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{OpTable, Slot};
 use crate::objects::av::Av;
@@ -60,6 +63,10 @@ pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
     bystanders: RefCell<Deque<Bystander, PEER_EVENTS>>,
     /// What there is to sleep on.
     wait: WaitObj,
+    /// A [`Signaller`] has signalled, and no sleeper was told of it yet.
+    signalled: AtomicBool,
+    /// Whether there ever was a [`Signaller`].
+    has_signallers: Cell<bool>,
     /// Which provider queue `poll` looks at first the next time.
     turn: Cell<bool>,
     /// Invariant in `'d`: what an endpoint is bound to lives as long as the queue's parent.

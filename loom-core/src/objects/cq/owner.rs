@@ -8,6 +8,7 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicBool;
 
 use allocator_api2::alloc::Allocator;
 use heapless::Deque;
@@ -138,6 +139,8 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         set!(bystanders, RefCell::new(Deque::new()));
         set!(turn, Cell::new(false));
         set!(wait, attr.wait);
+        set!(signalled, AtomicBool::new(false));
+        set!(has_signallers, Cell::new(false));
         set!(parent, PhantomData);
         // SAFETY: as above.
         let ops = unsafe { &raw mut (*this).ops };

@@ -11,9 +11,13 @@ use crate::completion::Completion;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 
+/// For how many milliseconds a thread sleeps at most that others can wake up: most of libfabric's providers lose a signal that
+/// comes when a sleep begins, just after it has looked for one.
+const SLICE: i32 = 20;
+
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// The next completion, for which it sleeps so long at most. `Ok(None)` says that the time is over, or that it was woken
-    /// up for nothing.
+    /// up: by a [signal](super::Signaller::signal), or for nothing.
     ///
     /// For queues that were opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)). Milliseconds
     /// count; what is left of one is rounded up.
@@ -28,11 +32,18 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         if let Some(completion) = self.poll()? {
             return Ok(Some(completion));
         }
-        let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: the queue is open until its owner is dropped, this thread is its only user, and the poll has just found it
-        // empty.
-        unsafe { T::cq_sleep(&self.tx, milliseconds) }.map_err(CqError::Queue)?;
-        self.poll()
+        let mut left = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        while !self.take_signal() && left > 0 {
+            let now = if self.has_signallers.get() { left.min(SLICE) } else { left };
+            // SAFETY: the queue is open until its owner is dropped, this thread is its only user but for signals, and the poll
+            // has just found it empty.
+            unsafe { T::cq_sleep(&self.tx, now) }.map_err(CqError::Queue)?;
+            if let Some(completion) = self.poll()? {
+                return Ok(Some(completion));
+            }
+            left -= now;
+        }
+        Ok(None)
     }
 
     /// The file descriptor that becomes readable when the queue may have something, for a program that sleeps on many.
@@ -53,7 +64,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
-    /// ask again.
+    /// ask again. (Of a [signal](super::Signaller::signal) it tells once.)
     ///
     /// # Errors
     /// [`CqError::NotOpenedFor`] if there is none, [`CqError::Queue`] if the provider's queue failed.
@@ -62,7 +73,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         if self.wait != WaitObj::FD || self.rx.is_some() {
             return Err(CqError::NotOpenedFor);
         }
-        if self.ops.is_kept() {
+        if self.take_signal() || self.ops.is_kept() {
             // Something may be kept, which no descriptor tells of.
             return Ok(false);
         }

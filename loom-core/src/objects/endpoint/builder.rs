@@ -29,11 +29,12 @@ pub struct EndpointBuilder<'q, 'd, T: Transport, B: Buffer> {
     info: Option<&'q Info<T>>,
     counters: Counters<'d, T>,
     options: Options,
+    selective: bool,
 }
 
 impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     pub(crate) fn new(cq: &'q Cq<'d, T, B>, av: &'d Av<'d, T>) -> Self {
-        EndpointBuilder { cq, av, info: None, counters: Counters::none(), options: Options::none() }
+        EndpointBuilder { cq, av, info: None, counters: Counters::none(), options: Options::none(), selective: false }
     }
 
     /// Opens it from this info instead of the domain's: with another source address, for example.
@@ -53,6 +54,16 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     #[doc(alias = "fi_setopt")]
     pub fn option<V: OptionType>(mut self, option: EndpointOption<V>, value: V) -> Self {
         self.options.set(option, value);
+        self
+    }
+
+    /// For operations that do not report their success, too, such as
+    /// [`send_unreported`](Endpoint::send_unreported). All others go on reporting theirs.
+    ///
+    /// [`enable`](Self::enable) refuses with `EOPNOTSUPP` over `net`, which reports them all the same.
+    #[doc(alias = "FI_SELECTIVE_COMPLETION")]
+    pub fn selective(mut self) -> Self {
+        self.selective = true;
         self
     }
 
@@ -116,7 +127,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         more: impl FnOnce() -> Option<&'d Users>,
         open: impl FnOnce(&T::Domain, &T::Info, Bindings<'_, T>) -> Result<T::Endpoint, EndpointError>,
     ) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
-        let EndpointBuilder { cq, av, info, counters, options } = self;
+        let EndpointBuilder { cq, av, info, counters, options, selective } = self;
         let domain = cq.domain();
         let info = info.unwrap_or_else(|| domain.info());
         if !ptr::eq(av.domain(), domain) || !info.same_domain(domain.info()) {
@@ -133,8 +144,9 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         let port = Port::open(cq, info, Receives::Itself, users, |tx, rx| {
             // Queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it before
             // itself, and the others live for 'd and stay open while they have users.
-            open(domain.raw(), info.raw(), Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), options })
+            let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), selective, options };
+            open(domain.raw(), info.raw(), bind)
         })?;
-        Ok(Endpoint { port, av })
+        Ok(Endpoint { port, av, selective })
     }
 }

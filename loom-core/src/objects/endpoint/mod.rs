@@ -7,6 +7,7 @@ mod multi;
 mod peek;
 mod rma;
 mod tagged;
+mod unreported;
 
 use core::fmt;
 
@@ -53,6 +54,7 @@ impl From<Peer> for Source {
 pub struct Endpoint<'q, 'd, T: Transport, B: Buffer> {
     port: Port<'q, 'd, T, B>,
     av: &'d Av<'d, T>,
+    selective: bool,
 }
 
 impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {

@@ -12,6 +12,7 @@ mod post;
 mod record;
 mod rma;
 mod tagged;
+mod unreported;
 
 use core::fmt;
 

@@ -18,7 +18,7 @@ type Parts = Vec<RemotePart, { Pieces::MOST }>;
 
 impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     /// What a provider has to grant besides the operation itself.
-    const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
+    pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
         if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }
     }
 
@@ -32,6 +32,8 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         submit: impl FnOnce(&T::Endpoint, &Msg<'_>, usize) -> Result<(), PostError>,
     ) -> Result<OpKey, Rejected<B>> {
         let caps = Self::with_fence(caps, flags);
+        // Rule 7 of the op table.
+        let flags = flags | OpFlags::COMPLETION;
         let address = match self.granted(caps).and_then(|()| self.carries(data)).and_then(|()| address()) {
             Ok(address) => address,
             Err(error) => return Err(Rejected { buf, error }),
@@ -59,7 +61,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
 
     /// With what the endpoint does by default, which flags of a call would override; but for the level of completion, if
     /// another is asked for.
-    fn with_default(&self, flags: OpFlags) -> OpFlags {
+    pub(super) fn with_default(&self, flags: OpFlags) -> OpFlags {
         let other = flags.intersects(CompletionLevel::ALL);
         flags | if other { self.limits.tx_flags.difference(CompletionLevel::ALL) } else { self.limits.tx_flags }
     }
@@ -140,7 +142,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             }
             self.lendable(lent, Use::Receive)?;
             let pieces = core::slice::from_ref(lent);
-            let msg = Msg { address, pieces, data: None, context, flags: OpFlags::MULTI_RECV };
+            let msg = Msg { address, pieces, data: None, context, flags: OpFlags::MULTI_RECV | OpFlags::COMPLETION };
             // SAFETY: the endpoint is open, the address is what `from` gave, and what is lent is writable and stays in the op
             // table until the event that releases it or the endpoint's close.
             taken(unsafe { T::recvmsg(self.raw(), &msg) })

@@ -25,7 +25,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
 
     /// Posts what has no buffer.
     fn ask(&self, address: FabricAddr, tag: TagMatch, flags: OpFlags, context: Context) -> Result<(), PostError> {
-        let msg = Msg { address, pieces: &[], data: None, context, flags };
+        let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
         // SAFETY: the endpoint is open, the address one of its vector or none in particular, and nothing is lent but the
         // context's space, which stays until the event or the endpoint's close.
         taken(unsafe { T::tagged_recvmsg(self.raw(), &msg, tag) })
@@ -51,7 +51,13 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         self.cq().ops().post_claim(self.index, claim, buf, |lent, context| {
             self.lendable(lent, Use::Receive)?;
             let pieces = core::slice::from_ref(lent);
-            let msg = Msg { address: FabricAddr::UNSPEC, pieces, data: None, context, flags: OpFlags::CLAIM };
+            let msg = Msg {
+                address: FabricAddr::UNSPEC,
+                pieces,
+                data: None,
+                context,
+                flags: OpFlags::CLAIM | OpFlags::COMPLETION,
+            };
             // SAFETY: the endpoint is open, a message is claimed under the context (rule 9 of the op table), and what is lent is
             // writable and stays in the op table until its event or the endpoint's close.
             taken(unsafe { T::tagged_recvmsg(self.raw(), &msg, claim.tag().into()) })

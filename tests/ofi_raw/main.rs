@@ -5,6 +5,11 @@
 #![allow(unsafe_code, reason = "the raw layer is unsafe")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod formats;
+mod loopback;
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+mod sets;
+#[path = "../shared_memory/mod.rs"]
 mod shared_memory;
 
 use std::alloc::Layout;
@@ -69,7 +74,7 @@ impl<L: Level> Side<L> {
         let memory = NonNull::new(unsafe { std::alloc::alloc(layout::<L>()) }).unwrap();
         // SAFETY: an open domain; memory of the right layout.
         let cq = unsafe { Raw::<L>::cq_open(domain, DEPTH, with_source, WaitObj::NONE, memory) }.unwrap();
-        let bind = Bindings { tx: &cq, rx: &cq, av, counters: &[], options: &[] };
+        let bind = Bindings { tx: &cq, rx: &cq, av, counters: &[], selective: false, options: &[] };
         // SAFETY: everything is open and of one domain.
         let endpoint = unsafe { Raw::<L>::endpoint_open(domain, info.raw(), bind) }.unwrap();
         Side { cq, endpoint, memory }

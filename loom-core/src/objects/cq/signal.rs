@@ -1,0 +1,73 @@
+//! [`Signaller`]: by which other threads wake up the one that sleeps on a queue.
+
+#![allow(unsafe_code, reason = "names an open queue to other threads")]
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Cq, CqError};
+use crate::buffer::Buffer;
+use crate::transport::{Signals, Transport};
+use crate::vocabulary::{Errno, WaitObj};
+
+/// Wakes up the thread that sleeps on a queue. It borrows the queue, which other threads cannot otherwise name.
+///
+/// # References
+/// - `man fi_cq`
+pub struct Signaller<'q, T: Signals> {
+    raw: T::Signal,
+    /// The queue's, which is open as long as it is borrowed.
+    signalled: &'q AtomicBool,
+}
+
+impl<T: Signals> Signaller<'_, T> {
+    /// Ends [`Cq::poll_for`](super::CqBody::poll_for), which returns `Ok(None)`; if nobody sleeps, it is the next one that
+    /// does not sleep. Signals that come meanwhile are one. What this thread did before, the sleeper sees afterwards.
+    ///
+    /// The queue's file descriptor becomes readable, too, and [`Cq::may_sleep`](super::CqBody::may_sleep) says once that the
+    /// program may not sleep.
+    ///
+    /// Providers may wake the sleeper up some 20 ms late: most of them lose a signal that comes just when a sleep begins.
+    ///
+    /// # Errors
+    /// The provider's: `ENOSYS` if it has no signals. The sleeper wakes up all the same, but as late as that.
+    #[doc(alias = "fi_cq_signal")]
+    pub fn signal(&self) -> Result<(), Errno> {
+        // Before the provider wakes the sleeper up, who looks for this.
+        self.signalled.store(true, Ordering::Release);
+        // SAFETY: the queue is borrowed, so it is open until this returns.
+        unsafe { T::cq_signal(&self.raw) }
+    }
+}
+
+impl<T: Signals> fmt::Debug for Signaller<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signaller").field("signalled", self.signalled).finish_non_exhaustive()
+    }
+}
+
+impl<T: Signals, B: Buffer> Cq<'_, T, B> {
+    /// What other threads need to wake this one up from sleeping on the queue.
+    ///
+    /// Over libfabric it is there where threads share a domain (`Ofi<Shared>`).
+    ///
+    /// # Errors
+    /// [`CqError::NotOpenedFor`] if there is nothing to sleep on.
+    #[doc(alias = "fi_cq_signal")]
+    pub fn signaller(&self) -> Result<Signaller<'_, T>, CqError> {
+        if self.wait == WaitObj::NONE || self.rx.is_some() {
+            return Err(CqError::NotOpenedFor);
+        }
+        self.has_signallers.set(true);
+        // SAFETY: the queue is open until its owner is dropped, with something to sleep on.
+        let raw = unsafe { T::cq_signal_of(&self.tx) };
+        Ok(Signaller { raw, signalled: &self.signalled })
+    }
+}
+
+impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+    /// Whether there was a signal of which nobody was told yet.
+    pub(super) fn take_signal(&self) -> bool {
+        self.signalled.swap(false, Ordering::Acquire)
+    }
+}

@@ -1,0 +1,37 @@
+//! [`Signals`]: waking up a thread that sleeps on a completion queue.
+
+use super::Transport;
+use crate::vocabulary::Errno;
+
+/// A transport whose sleepers can be woken up by other threads. The software transport has no sleepers, and a transport that
+/// leaves out locks has no other threads.
+///
+/// # Safety
+///
+/// Implementations promise: [`cq_signal`](Self::cq_signal) may be called by any thread at any time, also by several, while
+/// the queue's own thread uses the queue or sleeps on it. This is beside the rule for callers of [`Transport`] that one
+/// thread at a time uses a queue.
+#[diagnostic::on_unimplemented(
+    message = "no other thread can wake up the one that sleeps on a queue of `{Self}`",
+    note = "over libfabric, transports have signals whose domains threads share: `Ofi<Shared>`"
+)]
+pub unsafe trait Signals: Transport {
+    /// What names a queue to other threads. Dropping it does nothing.
+    type Signal: Send + Sync;
+
+    /// The name of a queue.
+    ///
+    /// # Safety
+    /// The contract of callers of [`Transport`]; the queue was opened with something to sleep on.
+    unsafe fn cq_signal_of(cq: &Self::Cq) -> Self::Signal;
+
+    /// `fi_cq_signal`: [`cq_sleep`](Transport::cq_sleep) returns, or if nobody sleeps, the next one may return at once. A
+    /// signal may be lost that comes just when a sleep begins: callers look again after a while.
+    ///
+    /// # Errors
+    /// The provider's: `ENOSYS` if it has no signals.
+    ///
+    /// # Safety
+    /// The queue is open, and stays so until this returns.
+    unsafe fn cq_signal(signal: &Self::Signal) -> Result<(), Errno>;
+}

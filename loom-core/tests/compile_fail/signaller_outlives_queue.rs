@@ -1,0 +1,14 @@
+//! What wakes up a queue's thread borrows the queue.
+
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::transport::Signals;
+
+fn signals<T: Signals>(domain: &Domain<T>) {
+    let cq = Cq::<T, ()>::open(domain, CqAttr::<4>::new().with_fd()).unwrap();
+    let signaller = cq.signaller().unwrap();
+    drop(cq);
+    signaller.signal().unwrap();
+}
+
+fn main() {}

@@ -1,0 +1,121 @@
+//! An endpoint that sends to itself, and what it needs.
+
+use std::time::Instant;
+
+use loom_core::objects::info::{Hints, Info};
+use loom_core::transport::{Bindings, Closing, InFlight, Refusal, Transport};
+use loom_core::vocabulary::{
+    Caps, Counted, EndpointAttributes, EndpointType, FabricAddr, ImmediateData, Tag, TagMatch,
+};
+use loom_fabric::ofi::{Counter, Cq, Endpoint, Local, Ofi, QueryError};
+
+use super::{LIMIT, PROVIDERS, shared_memory, source, target, word};
+
+pub(crate) type T = Ofi<Local>;
+
+pub(crate) const DATA: ImmediateData = ImmediateData(0x1234_5678);
+pub(crate) const TAG: Tag = Tag(0x77_0001);
+
+/// An info of each provider that is here, for tagged messages; with sources if there are any that can be believed.
+pub(crate) fn infos() -> Vec<Info<T>> {
+    shared_memory::remove_at_exit();
+    let info = |(provider, node): &(&'static str, Option<&'static str>)| {
+        [Caps::SOURCE, Caps::empty()].into_iter().find_map(|more| {
+            let hints = Hints {
+                caps: Caps::MSG | Caps::TAGGED | more,
+                provider: Some(provider),
+                endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+                node: *node,
+                listen: node.is_some(),
+                ..Hints::default()
+            };
+            match Ofi::<Local>::query(&hints) {
+                Ok(mut infos) => infos.next(),
+                Err(QueryError::NoMatch) => None,
+                Err(error) => panic!("{provider}: {error}"),
+            }
+        })
+    };
+    let infos: Vec<_> = PROVIDERS.iter().filter_map(info).collect();
+    assert!(infos.len() >= 4, "no more than {}", infos.len());
+    infos
+}
+
+/// A domain.
+pub(crate) struct Opened<'i> {
+    info: &'i Info<T>,
+    fabric: <T as Transport>::Fabric,
+    pub(crate) domain: <T as Transport>::Domain,
+    av: <T as Transport>::Av,
+}
+
+impl<'i> Opened<'i> {
+    pub(crate) fn new(info: &'i Info<T>) -> Self {
+        // SAFETY: no demands.
+        let fabric = unsafe { T::fabric_open(info.raw()) }.unwrap();
+        // SAFETY: the fabric is open.
+        let domain = unsafe { T::domain_open(&fabric, info.raw()) }.unwrap();
+        // SAFETY: the domain is open.
+        let av = unsafe { T::av_open(&domain, 4) }.unwrap();
+        Opened { info, fabric, domain, av }
+    }
+
+    /// An endpoint, and its own address.
+    pub(crate) fn endpoint(
+        &self,
+        (tx, rx): (&Cq<Local>, &Cq<Local>),
+        counters: &[(Counted, &Counter<Local>)],
+    ) -> (Endpoint<Local>, FabricAddr) {
+        let bind = Bindings { tx, rx, av: &self.av, counters, selective: false, options: &[] };
+        // SAFETY: everything is open and of one domain.
+        let endpoint = unsafe { T::endpoint_open(&self.domain, self.info.raw(), bind) }.unwrap();
+        // SAFETY: the endpoint is open.
+        let address = unsafe { T::endpoint_address(&endpoint) }.unwrap();
+        // SAFETY: the vector is open.
+        let own = unsafe { T::av_insert(&self.av, &address) }.unwrap();
+        (endpoint, own)
+    }
+
+    /// Closes all of it, with what `close` closes after the endpoint.
+    pub(crate) fn close(self, endpoint: &Endpoint<Local>, close: impl FnOnce()) {
+        // SAFETY: open, and used no more.
+        let closing = unsafe { T::endpoint_close(endpoint, InFlight::NOTHING) }.unwrap();
+        if closing != Closing::Closed {
+            // Over shm, one may have to wait for those of other tests, which it then outlives.
+            return;
+        }
+        close();
+        // SAFETY: open, without children, and used no more; and so are those below.
+        unsafe { T::av_close(&self.av) }.unwrap();
+        // SAFETY: as above.
+        unsafe { T::domain_close(&self.domain) }.unwrap();
+        // SAFETY: as above.
+        unsafe { T::fabric_close(&self.fabric) }.unwrap();
+    }
+}
+
+/// Posts until it is taken; `poll` finds nothing meanwhile.
+pub(crate) fn insist(poll: impl Fn(), post: impl Fn() -> Result<(), Refusal>) {
+    let end = Instant::now() + LIMIT;
+    while let Err(refusal) = post() {
+        assert!(refusal == Refusal::Again && Instant::now() < end, "{refusal:?}");
+        poll();
+    }
+}
+
+/// Posts a tagged receive (1) and a send to it (2).
+///
+/// # Safety
+/// The bytes outlive their events.
+pub(crate) unsafe fn message(
+    (endpoint, own): (&Endpoint<Local>, FabricAddr),
+    sent: &[u8],
+    room: &mut [u8],
+    poll: impl Fn(),
+) {
+    let (from, into) = (source(sent), target(room));
+    // SAFETY: the caller's promise; words are no pointers.
+    insist(&poll, || unsafe { T::tagged_recv(endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(TAG), word(1)) });
+    // SAFETY: as above; the peer is in the vector.
+    insist(&poll, || unsafe { T::tagged_send(endpoint, own, &from, Some(DATA), TAG, word(2)) });
+}

@@ -1,0 +1,186 @@
+//! Operations that report nothing (`FI_SELECTIVE_COMPLETION`), beside those that do.
+
+#![allow(unsafe_code, reason = "operations with memory that no completion gives back")]
+
+use std::ptr::NonNull;
+
+use loom_core::buffer::Lent;
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::av::Av;
+use loom_core::objects::counter::{Counter, CounterAttr};
+use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::Mr;
+use loom_core::objects::options::{CompletionLevel, ReadOptions, SendOptions};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Tag};
+
+use crate::Case;
+use crate::counters::reaches;
+use crate::matrix::not_granted;
+use crate::pair::{Pair, insist, on_pair, pattern, room};
+
+pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+    vec![
+        ("unreported_sends_arrive_and_are_counted", unreported_sends_arrive_and_are_counted),
+        ("unreported_reads_and_writes_are_counted", unreported_reads_and_writes_are_counted),
+        ("all_others_report_on_a_selective_endpoint", all_others_report_on_a_selective_endpoint),
+        ("an_endpoint_that_is_not_selective_reports_everything", an_endpoint_that_is_not_selective_reports_everything),
+    ]
+}
+
+/// A pair whose endpoint `a` is selective, with a counter of all that goes out of it. The process is aborted if what is bound
+/// in two ways cannot be closed.
+fn on_selective_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>, &Counter<'_, T>)) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open(&domain, 8).expect("address vector");
+    let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
+    cq::scope(&domain, CqAttr::<64>::new(), |cq| {
+        let counted = Counted::SEND | Counted::READ | Counted::WRITE;
+        let a = match cq.endpoint(&av).counter(counted, &counter).selective().enable() {
+            Ok(a) => a,
+            Err(error) => {
+                assert_eq!((error, info.provider()), (OpenError::Errno(Errno::EOPNOTSUPP), "net"));
+                return not_granted();
+            }
+        };
+        let b = cq.endpoint(&av).enable().expect("endpoint b");
+        let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
+        let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+        test(&Pair { cq, av: &av, domain: &domain, a, b, to_a, to_b }, &counter);
+    })
+    .expect("queue");
+}
+
+fn source(bytes: &[u8]) -> Lent {
+    Lent::source(NonNull::from_ref(bytes).cast(), bytes.len())
+}
+
+/// Nothing is in flight, and nothing is reported.
+fn is_silent<T: Transport>(cq: &Cq<'_, T, Box<[u8]>>) {
+    assert_eq!(cq.in_flight(), 0);
+    for _ in 0..100 {
+        assert!(cq.poll().expect("the queue works").is_none());
+    }
+    assert_eq!(cq.strays(), 0, "an operation without a completion has reported something");
+}
+
+fn unreported_sends_arrive_and_are_counted<T: Transport>(info: &Info<T>) {
+    on_selective_pair(info, |pair, counter| {
+        pair.warm_up();
+        let mut sent = 1;
+        for (round, len) in [8, 0, 3000, 1 << 20, 64].into_iter().enumerate() {
+            let bytes = pattern(len, round);
+            let lent = source(&bytes);
+            let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
+            let data = ImmediateData(0x77);
+            // SAFETY: the bytes are read only, and the counter says below that the send is over.
+            insist(pair.cq, || unsafe { pair.a.send_unreported(pair.to_b, SendOptions::new().data(data), &lent) });
+            let (buf, transfer) = pair.finish(received);
+            assert_eq!((&buf, transfer.data()), (&bytes, Some(data)));
+            sent += 1;
+            reaches(pair.cq, counter, sent);
+
+            let received = pair.post(room(len), |buf| pair.b.tagged_recv(Source::Any, Tag(9), buf));
+            // With the level that other levels are not to be mixed up with.
+            let options = SendOptions::new().level(CompletionLevel::Transmit);
+            // SAFETY: as above.
+            insist(pair.cq, || unsafe { pair.a.tagged_send_unreported(pair.to_b, Tag(9), options, &lent) });
+            assert_eq!(pair.finish(received).0, bytes);
+            sent += 1;
+            reaches(pair.cq, counter, sent);
+            is_silent(pair.cq);
+        }
+        assert_eq!(counter.read_error(), 0);
+    });
+}
+
+fn unreported_reads_and_writes_are_counted<T: Transport>(info: &Info<T>) {
+    on_selective_pair(info, |pair, counter| {
+        pair.warm_up();
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let region = Mr::open(pair.domain, room(1 << 16), access).expect("a region");
+        let remote = region.remote();
+        let mut ended = 1;
+        for (round, len) in [8, 1000, 1 << 15].into_iter().enumerate() {
+            let bytes = pattern(len, round);
+            let options = SendOptions::new().level(CompletionLevel::Delivery);
+            let lent = source(&bytes);
+            // SAFETY: the bytes are read only, and the counter says below that the write is over.
+            insist(pair.cq, || unsafe { pair.a.write_unreported(pair.to_b, &remote, 16, options, &lent) });
+            ended += 1;
+            reaches(pair.cq, counter, ended);
+            let mut back = vec![0; len];
+            let lent = Lent::target(NonNull::from_mut(back.as_mut_slice()).cast(), len);
+            // SAFETY: nobody touches the room before the counter says that the read is over.
+            insist(pair.cq, || unsafe { pair.a.read_unreported(pair.to_b, &remote, 16, ReadOptions::new(), &lent) });
+            ended += 1;
+            reaches(pair.cq, counter, ended);
+            assert_eq!(back, *bytes);
+            is_silent(pair.cq);
+        }
+        assert_eq!(counter.read_error(), 0);
+        let beyond = source(&[0; 8]);
+        // SAFETY: it is refused.
+        let refused = unsafe { pair.a.write_unreported(pair.to_b, &remote, 1 << 16, SendOptions::new(), &beyond) };
+        assert_eq!(refused, Err(PostError::OutOfBounds));
+        // SAFETY: as above.
+        let refused = unsafe { pair.a.read_unreported(pair.to_b, &remote, 0, ReadOptions::new(), &beyond) };
+        assert_eq!(refused, Err(PostError::Access));
+    });
+}
+
+fn all_others_report_on_a_selective_endpoint<T: Transport>(info: &Info<T>) {
+    on_selective_pair(info, |pair, _| {
+        pair.warm_up();
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let region = Mr::open(pair.domain, room(4096), access).expect("a region");
+        let remote = region.remote();
+        static BYTES: [u8; 64] = [7; 64];
+        let lent = source(&BYTES);
+        for round in 0..3 {
+            let received = pair.post(room(64), |buf| pair.b.recv(Source::Any, buf));
+            // SAFETY: the bytes are read only, and stay.
+            insist(pair.cq, || unsafe { pair.a.send_unreported(pair.to_b, SendOptions::new(), &lent) });
+            pair.finish(received);
+            for sendmsg in [false, true] {
+                let received = pair.post(room(300), |buf| pair.b.tagged_recv(Source::Any, Tag(1), buf));
+                let sent = pair.post(pattern(300, round), |buf| match sendmsg {
+                    false => pair.a.tagged_send(pair.to_b, Tag(1), buf),
+                    true => pair.a.tagged_sendmsg(pair.to_b, Tag(1), SendOptions::new(), buf),
+                });
+                assert_eq!(pair.finish(sent).0, pattern(300, round));
+                assert_eq!(pair.finish(received).0, pattern(300, round));
+            }
+            let received = pair.post(room(8), |buf| pair.a.recvmsg(Source::Any, Default::default(), buf));
+            let sent = pair.post(pattern(8, round), |buf| pair.b.send(pair.to_a, buf));
+            pair.finish(sent);
+            assert_eq!(pair.finish(received).0, pattern(8, round));
+            // Injected bytes report nothing, as on any endpoint.
+            let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+            insist(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round)));
+            assert_eq!(pair.finish(received).0, pattern(8, round));
+            let written = pair.post(pattern(100, round), |buf| pair.a.write(pair.to_b, &remote, 8, buf));
+            pair.finish(written);
+            let part = remote.part(8, 100).expect("a part of it");
+            let read = pair.post(room(100), |buf| pair.a.readmsg(pair.to_b, &[part], ReadOptions::new(), buf));
+            assert_eq!(pair.finish(read).0, pattern(100, round));
+        }
+        is_silent(pair.cq);
+    });
+}
+
+fn an_endpoint_that_is_not_selective_reports_everything<T: Transport>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let lent = source(&[1; 8]);
+        // SAFETY: it is refused.
+        let refused = unsafe { pair.a.send_unreported(pair.to_b, SendOptions::new(), &lent) };
+        assert_eq!(refused, Err(PostError::NotSelective));
+        let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+        let sent = pair.post(pattern(8, 1), |buf| pair.a.sendmsg(pair.to_b, SendOptions::new(), buf));
+        pair.finish(sent);
+        pair.finish(received);
+    });
+}
