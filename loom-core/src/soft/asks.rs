@@ -1,6 +1,6 @@
 //! [`Asks`]: what a network's domains can be made to ask of the application, as hardware does.
 
-use crate::vocabulary::MrMode;
+use crate::vocabulary::{Mode, MrMode};
 
 /// What domains ask for that memory has no need of, and insist on: for trying out what hardware asks for
 /// ([`Network::info_that_asks`](super::Network::info_that_asks)).
@@ -8,10 +8,11 @@ use crate::vocabulary::MrMode;
 /// ```
 /// use loom_core::soft::Asks;
 ///
-/// let asks = Asks::nothing().for_local_registration();
+/// let asks = Asks::nothing().for_local_registration().for_contexts();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asks {
+    pub(super) mode: Mode,
     pub(super) mr_mode: MrMode,
 }
 
@@ -19,7 +20,7 @@ impl Asks {
     /// As [`Network::info`](super::Network::info).
     #[must_use]
     pub const fn nothing() -> Self {
-        Asks { mr_mode: MrMode::empty() }
+        Asks { mode: Mode::empty(), mr_mode: MrMode::empty() }
     }
 
     /// Posts of buffers are refused that are not [`Registered`](crate::objects::registered::Registered) (`FI_MR_LOCAL`).
@@ -27,5 +28,25 @@ impl Asks {
     pub const fn for_local_registration(mut self) -> Self {
         self.mr_mode = self.mr_mode.union(MrMode::LOCAL);
         self
+    }
+
+    /// The context of an operation points to memory for the transport (`FI_CONTEXT`: 32 bytes). It writes there, and reports an
+    /// operation as failed whose memory somebody else has written to meanwhile.
+    #[must_use]
+    pub const fn for_contexts(mut self) -> Self {
+        self.mode = self.mode.union(Mode::CONTEXT);
+        self
+    }
+
+    /// As [`for_contexts`](Self::for_contexts), with twice as much memory (`FI_CONTEXT2`: 64 bytes).
+    #[must_use]
+    pub const fn for_larger_contexts(mut self) -> Self {
+        self.mode = self.mode.union(Mode::CONTEXT2);
+        self
+    }
+
+    /// Whether anything is asked for.
+    pub(super) const fn anything(self) -> bool {
+        !self.mode.is_empty() || !self.mr_mode.is_empty()
     }
 }

@@ -63,6 +63,7 @@ mod cell;
 mod chain;
 mod copy;
 mod counter;
+mod insists;
 mod list;
 #[cfg(all(test, loom_model))]
 mod model;

@@ -12,6 +12,7 @@ use super::address::{parse_address, parse_text, write_address};
 use super::asks::Asks;
 use super::attributes::{PROVIDER, attributes};
 use super::counter::SoftCounter;
+use super::insists;
 use super::msg::{piece, wanted};
 use super::network::Net;
 use super::port::Port;
@@ -84,26 +85,41 @@ pub struct SoftMr<'n> {
 pub struct SoftEndpoint<'n> {
     net: &'n Net,
     port: &'n Port,
-    /// What is posted has to lie in a region.
-    local: bool,
+    /// Its domain asks for something.
+    insists: bool,
 }
 
 impl SoftEndpoint<'_> {
-    /// Whether what was lent may be used so: where regions are asked for, each piece lies in one.
+    /// The bytes of one buffer: where regions are asked for, they lie in one.
     #[inline]
-    fn admits_pieces(&self, msg: &Msg<'_>, access: Access) -> Result<(), Refusal> {
-        msg.pieces.iter().try_for_each(|lent| self.admits(lent, access))
-    }
-
-    /// As [`admits_pieces`](Self::admits_pieces), one of them.
-    #[inline]
-    fn admits(&self, lent: &Lent, access: Access) -> Result<(), Refusal> {
-        if self.local { self.lies_in_its_region(lent, access).map_err(Refusal::Errno) } else { Ok(()) }
+    fn bytes(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
+        if self.insists {
+            return self.insist(lent, access, context);
+        }
+        Ok((lent.ptr().as_ptr(), lent.len()))
     }
 
     #[cold]
+    #[inline(never)]
+    fn insist(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
+        self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
+        // SAFETY: the contract of callers: the context of a post is what the domain asks for.
+        unsafe { insists::begin(self.port.own().asks.get(), context) };
+        Ok((lent.ptr().as_ptr(), lent.len()))
+    }
+
+    /// As [`bytes`](Self::bytes), of each piece.
+    fn admits_pieces(&self, msg: &Msg<'_>, access: Access) -> Result<(), Refusal> {
+        if self.insists {
+            msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
+            // SAFETY: as above.
+            unsafe { insists::begin(self.port.own().asks.get(), msg.context) };
+        }
+        Ok(())
+    }
+
     fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
-        if lent.len() == 0 {
+        if lent.len() == 0 || !self.port.own().asks.get().mr_mode.contains(MrMode::LOCAL) {
             return Ok(());
         }
         let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);
@@ -154,6 +170,9 @@ unsafe impl<'n> Transport for Soft<'n> {
     fn attributes(info: &Self::Info) -> Attributes {
         let mut attributes = attributes(&info.net.attr);
         attributes.domain.mr_mode |= info.asks.mr_mode;
+        attributes.mode |= info.asks.mode;
+        attributes.tx.mode |= info.asks.mode;
+        attributes.rx.mode |= info.asks.mode;
         attributes
     }
 
@@ -381,12 +400,13 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
         // thread uses all of them.
-        let port = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue, bind.counters) }?;
-        let endpoint = SoftEndpoint { net, port, local: domain.asks.mr_mode.contains(MrMode::LOCAL) };
+        let opened =
+            unsafe { net.open_port((domain.number, domain.asks), bind.tx.queue, bind.rx.queue, bind.counters) };
+        let endpoint = SoftEndpoint { net, port: opened?, insists: domain.asks.anything() };
         for (option, value) in bind.options {
             // SAFETY: just opened.
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
-                net.close_port(port);
+                net.close_port(endpoint.port);
                 return Err(errno.into());
             }
         }
@@ -438,15 +458,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::SEND)?;
-        let outgoing = Outgoing {
-            to: to.0,
-            tag: None,
-            data,
-            bytes: lent.ptr().as_ptr(),
-            len: lent.len(),
-            context: Some(context.addr()),
-        };
+        let (bytes, len) = endpoint.bytes(lent, Access::SEND, context)?;
+        let outgoing = Outgoing { to: to.0, tag: None, data, bytes, len, context: Some(context.addr()) };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
@@ -465,15 +478,8 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::RECV)?;
-        let want = Want {
-            from: from.0,
-            tag: TagMatch::any(),
-            ptr: lent.ptr().as_ptr(),
-            len: lent.len(),
-            context: context.addr(),
-            min_left: 0,
-        };
+        let (ptr, len) = endpoint.bytes(lent, Access::RECV, context)?;
+        let want = Want { from: from.0, tag: TagMatch::any(), ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want) }
     }
@@ -487,15 +493,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: Tag,
         context: Context,
     ) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::SEND)?;
-        let outgoing = Outgoing {
-            to: to.0,
-            tag: Some(tag.0),
-            data,
-            bytes: lent.ptr().as_ptr(),
-            len: lent.len(),
-            context: Some(context.addr()),
-        };
+        let (bytes, len) = endpoint.bytes(lent, Access::SEND, context)?;
+        let outgoing = Outgoing { to: to.0, tag: Some(tag.0), data, bytes, len, context: Some(context.addr()) };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
@@ -522,8 +521,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::RECV)?;
-        let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
+        let (ptr, len) = endpoint.bytes(lent, Access::RECV, context)?;
         let want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want) }
@@ -531,9 +529,9 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::READ)?;
+        let (bytes, len) = endpoint.bytes(lent, Access::READ, context)?;
         // SAFETY: the caller's contract: what is lent is writable.
-        unsafe { endpoint.net.read(endpoint.port, &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
+        unsafe { endpoint.net.read(endpoint.port, &from, bytes, len, context.addr()) }
     }
 
     #[inline]
@@ -544,9 +542,9 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::WRITE)?;
+        let (bytes, len) = endpoint.bytes(lent, Access::WRITE, context)?;
         // SAFETY: the caller's contract: what is lent is readable.
-        unsafe { endpoint.net.write(endpoint.port, &to, lent.ptr().as_ptr(), lent.len(), data, Some(context.addr())) }
+        unsafe { endpoint.net.write(endpoint.port, &to, bytes, len, data, Some(context.addr())) }
     }
 
     #[inline]

@@ -1,6 +1,4 @@
-//! The software transport where it insists on local registration, as much hardware does (`FI_MR_LOCAL`).
-
-#![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+//! Local registration (`FI_MR_LOCAL`).
 
 use core::ptr::NonNull;
 

@@ -1,0 +1,6 @@
+//! The software transport where it insists on what hardware asks for.
+
+#![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+
+mod contexts;
+mod local;
