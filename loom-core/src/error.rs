@@ -36,6 +36,12 @@ pub enum PostError {
     /// The provider asks for local registration (`FI_MR_LOCAL`), and the buffer is not
     /// [`Registered`](crate::objects::registered::Registered).
     NotRegistered,
+    /// The provider asks for room in front of messages (`FI_MSG_PREFIX`), and the buffer, or the first of several, has too little:
+    /// it is to be [`Prefixed`](crate::buffer::Prefixed).
+    NoPrefix {
+        /// The bytes that are asked for (`msg_prefix_size`).
+        needed: usize,
+    },
     /// The buffer is in the memory of a device, which this transport cannot reach.
     DeviceMemory,
     /// The immediate data needs more bytes than the provider carries.
@@ -76,6 +82,7 @@ impl fmt::Display for PostError {
         match self {
             PostError::UnknownClaim => f.write_str("no message is claimed by that"),
             PostError::NotRegistered => f.write_str("the provider takes registered buffers only"),
+            PostError::NoPrefix { needed } => write!(f, "the provider asks for {needed} bytes in front of the message"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }

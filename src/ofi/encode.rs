@@ -20,7 +20,7 @@ pub(super) const fn can_be_asked(hints: &Hints<'_>) -> bool {
 
 pub(super) fn info(raw: &mut sys::fi_info, hints: &Hints<'_>) {
     raw.caps = hints.caps.bits();
-    raw.mode = MODE.bits();
+    raw.mode = MODE.union(hints.mode).bits();
     raw.addr_format = hints.addr_format.as_raw();
 }
 

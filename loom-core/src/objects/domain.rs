@@ -96,8 +96,8 @@ pub struct Domain<T: Transport> {
     identity: u64,
 }
 
-/// The modes that the op table serves.
-const SERVED_MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
+/// The modes that are served: by the op table, and by buffers that are to be [`Prefixed`](crate::buffer::Prefixed).
+const SERVED_MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::MSG_PREFIX);
 
 /// The registration modes that are served: addresses and keys are handled by [`Mr`](super::mr::Mr), and local buffers are to be
 /// [`Registered`](super::registered::Registered).
@@ -133,7 +133,8 @@ impl<T: Transport> Domain<T> {
     /// Whether everything that an info asks for is served.
     pub(crate) fn check(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
-        let mode = attributes.mode.difference(SERVED_MODES);
+        let asked = attributes.mode.union(attributes.tx.mode).union(attributes.rx.mode);
+        let mode = asked.difference(SERVED_MODES);
         if !mode.is_empty() {
             return Err(OpenError::Mode(mode));
         }

@@ -86,7 +86,7 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
         }
         // SAFETY: by the contract of buffers the memory stays where it is until the buffer is dropped, which ends the
         // registration before. If that is forgotten, nobody uses it: peers have no access, and no post names it.
-        match unsafe { register(domain, &lent, access) } {
+        match unsafe { register(domain, &lent.whole(), access) } {
             Ok(raw) => {
                 domain.child_opened();
                 let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };

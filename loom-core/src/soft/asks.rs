@@ -2,6 +2,9 @@
 
 use crate::vocabulary::{Mode, MrMode};
 
+/// As much as datagrams over InfiniBand have in front: their global route header.
+const PREFIX: usize = 40;
+
 /// What domains ask for that memory has no need of, and insist on: for trying out what hardware asks for
 /// ([`Network::info_that_asks`](super::Network::info_that_asks)).
 ///
@@ -43,6 +46,19 @@ impl Asks {
     pub const fn for_larger_contexts(mut self) -> Self {
         self.mode = self.mode.union(Mode::CONTEXT2);
         self
+    }
+
+    /// Messages are sent out of, and received into, buffers that have room in front
+    /// ([`Prefixed`](crate::buffer::Prefixed); `FI_MSG_PREFIX`), which the transport writes to.
+    #[must_use]
+    pub const fn for_prefixes(mut self) -> Self {
+        self.mode = self.mode.union(Mode::MSG_PREFIX);
+        self
+    }
+
+    /// The bytes in front of messages.
+    pub(super) const fn prefix(self) -> usize {
+        if self.mode.contains(Mode::MSG_PREFIX) { PREFIX } else { 0 }
     }
 
     /// Whether anything is asked for.

@@ -7,7 +7,7 @@ use core::ptr::{self, NonNull};
 use super::asks::Asks;
 use super::port::Own;
 use crate::transport::{Context, Event};
-use crate::vocabulary::{Errno, Mode};
+use crate::vocabulary::{CompletionFlags, Errno, Mode};
 
 /// How many words of memory the context of an operation points to.
 const fn context_words(asks: Asks) -> usize {
@@ -63,6 +63,16 @@ unsafe fn end(asks: Asks, context: u64) -> bool {
     intact
 }
 
+/// Writes to the prefix of a message, as a provider does that puts a header there.
+///
+/// # Safety
+/// There are so many bytes in front of the message, lent with the operation.
+pub(super) unsafe fn scribble(message: *mut u8, prefix: usize) {
+    let start = message.wrapping_sub(prefix);
+    // SAFETY: the caller's promise.
+    unsafe { start.write_bytes(0xa5, prefix) };
+}
+
 impl Own {
     /// Sees to what an endpoint is asked beyond its operations, now that one of them has its event in the queue.
     #[cold]
@@ -73,6 +83,9 @@ impl Own {
         // SAFETY: an operation of this endpoint has this event, so that it was begun here, and nobody has polled it.
         if !unsafe { end(self.asks.get(), event.context) } {
             event.errno = Errno::EOTHER;
+        }
+        if event.flags.contains(CompletionFlags::RECV) && event.errno != Errno::ECANCELED {
+            event.len += self.asks.get().prefix();
         }
         self.counters.count(event);
     }

@@ -8,6 +8,8 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
+use heapless::Vec;
+
 use super::address::{parse_address, parse_text, write_address};
 use super::asks::Asks;
 use super::attributes::{PROVIDER, attributes};
@@ -21,7 +23,7 @@ use super::receive::Want;
 use super::region::{Exposed, Region};
 use super::send::Outgoing;
 use super::sync::Ordering;
-use crate::buffer::Lent;
+use crate::buffer::{Lent, Pieces};
 use crate::objects::info::Nic;
 use crate::transport::{
     Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
@@ -90,7 +92,7 @@ pub struct SoftEndpoint<'n> {
 }
 
 impl SoftEndpoint<'_> {
-    /// The bytes of one buffer: where regions are asked for, they lie in one.
+    /// The bytes of one buffer that a domain without demands is given.
     #[inline]
     fn bytes(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
         if self.insists {
@@ -99,23 +101,69 @@ impl SoftEndpoint<'_> {
         Ok((lent.ptr().as_ptr(), lent.len()))
     }
 
+    /// The same where there are demands: they are met, or it is refused. Without the prefix.
     #[cold]
     #[inline(never)]
     fn insist(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
         self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
         // SAFETY: the contract of callers: the context of a post is what the domain asks for.
         unsafe { insists::begin(self.port.own().asks.get(), context) };
-        Ok((lent.ptr().as_ptr(), lent.len()))
+        let message = self.behind_prefix(lent, access)?;
+        Ok((message.ptr().as_ptr(), message.len()))
     }
 
-    /// As [`bytes`](Self::bytes), of each piece.
-    fn admits_pieces(&self, msg: &Msg<'_>, access: Access) -> Result<(), Refusal> {
-        if self.insists {
-            msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
-            // SAFETY: as above.
-            unsafe { insists::begin(self.port.own().asks.get(), msg.context) };
+    /// What lies behind the prefix, if there is to be one, which is then written to.
+    fn behind_prefix(&self, lent: &Lent, access: Access) -> Result<Lent, Refusal> {
+        let prefix = self.port.own().asks.get().prefix();
+        if prefix == 0 || !access.intersects(Access::SEND | Access::RECV) {
+            return Ok(*lent);
         }
-        Ok(())
+        if lent.len() < prefix {
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        let message = lent.with_headroom(prefix);
+        // SAFETY: the contract of callers: what is lent begins with a prefix, which may be written to.
+        unsafe { insists::scribble(message.ptr().as_ptr(), prefix) };
+        Ok(message)
+    }
+
+    /// An operation of several pieces, as [`bytes`](Self::bytes) has it of one. `room` is for what is changed of it.
+    fn pieces<'m>(
+        &self,
+        msg: &Msg<'m>,
+        access: Access,
+        room: &'m mut Vec<Lent, { Pieces::MOST }>,
+    ) -> Result<Msg<'m>, Refusal> {
+        if !self.insists {
+            return Ok(*msg);
+        }
+        msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
+        // SAFETY: as above.
+        unsafe { insists::begin(self.port.own().asks.get(), msg.context) };
+        let several = Vec::from_slice(msg.pieces).map_err(|_| Refusal::Errno(Errno::EINVAL))?;
+        *room = several;
+        if let Some(first) = room.first_mut() {
+            *first = self.behind_prefix(first, access)?;
+        }
+        Ok(Msg { pieces: room, ..*msg })
+    }
+
+    /// A message to be injected without its prefix.
+    #[inline]
+    fn injected<'b>(&self, bytes: &'b [u8]) -> Result<&'b [u8], Refusal> {
+        if self.insists {
+            return bytes.get(self.port.own().asks.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL));
+        }
+        Ok(bytes)
+    }
+
+    /// What a receive into one buffer wants, where there are demands.
+    #[cold]
+    #[inline(never)]
+    fn wanted(&self, from: FabricAddr, lent: &Lent, tag: TagMatch, context: Context) -> Result<Want, Refusal> {
+        let (ptr, len) = self.insist(lent, Access::RECV, context)?;
+        let min_left = Want::marked(self.port.own().asks.get().prefix());
+        Ok(Want { from: from.0, tag, ptr, len, context: context.addr(), min_left })
     }
 
     fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
@@ -170,6 +218,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     fn attributes(info: &Self::Info) -> Attributes {
         let mut attributes = attributes(&info.net.attr);
         attributes.domain.mr_mode |= info.asks.mr_mode;
+        attributes.endpoint.msg_prefix_size = info.asks.prefix();
         attributes.mode |= info.asks.mode;
         attributes.tx.mode |= info.asks.mode;
         attributes.rx.mode |= info.asks.mode;
@@ -471,6 +520,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
+        let bytes = endpoint.injected(bytes)?;
         let outgoing = Outgoing { to: to.0, tag: None, data, bytes: bytes.as_ptr(), len: bytes.len(), context: None };
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
@@ -478,8 +528,11 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        let (ptr, len) = endpoint.bytes(lent, Access::RECV, context)?;
-        let want = Want { from: from.0, tag: TagMatch::any(), ptr, len, context: context.addr(), min_left: 0 };
+        let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
+        let mut want = Want { from: from.0, tag: TagMatch::any(), ptr, len, context: context.addr(), min_left: 0 };
+        if endpoint.insists {
+            want = endpoint.wanted(from, lent, want.tag, context)?;
+        }
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want) }
     }
@@ -507,6 +560,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         tag: Tag,
     ) -> Result<(), Refusal> {
+        let bytes = endpoint.injected(bytes)?;
         let outgoing =
             Outgoing { to: to.0, tag: Some(tag.0), data, bytes: bytes.as_ptr(), len: bytes.len(), context: None };
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
@@ -521,8 +575,11 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (ptr, len) = endpoint.bytes(lent, Access::RECV, context)?;
-        let want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left: 0 };
+        let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
+        let mut want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left: 0 };
+        if endpoint.insists {
+            want = endpoint.wanted(from, lent, tag, context)?;
+        }
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want) }
     }
@@ -559,27 +616,37 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::SEND)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, None) }
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::RECV)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
+        let marked = Want::marked(endpoint.port.own().asks.get().prefix());
         let multi = msg.flags.contains(OpFlags::MULTI_RECV);
-        let min_left = if multi { endpoint.port.own().min_left.get() } else { 0 };
+        if multi && marked != 0 {
+            // There is one prefix, and there are many messages.
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        let min_left = if multi { endpoint.port.own().min_left.get() } else { marked };
         // SAFETY: the caller's contract: what is lent stays until its last event or the endpoint's close.
         unsafe { endpoint.net.receive_msg(endpoint.port, CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::SEND)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, Some(tag)) }
     }
 
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::RECV)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
+        let marked = Want::marked(endpoint.port.own().asks.get().prefix());
         let (net, port, flags) = (endpoint.net, endpoint.port, msg.flags);
         if flags.contains(OpFlags::PEEK) {
             net.peek(port, &wanted(msg, tag), flags)
@@ -588,22 +655,24 @@ unsafe impl<'n> Transport for Soft<'n> {
         } else if flags.contains(OpFlags::CLAIM) {
             piece(msg)?;
             // SAFETY: the caller's contract.
-            unsafe { net.fetch_claimed(port, &wanted(msg, tag)) }
+            unsafe { net.fetch_claimed(port, &Want { min_left: marked, ..wanted(msg, tag) }) }
         } else {
             // SAFETY: the caller's contract.
-            unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, 0) }
+            unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, marked) }
         }
     }
 
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::READ)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::READ, &mut room)?;
         // SAFETY: the caller's contract.
         unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_READ) }
     }
 
     /// It has arrived when this returns, which is as late as any level asks for.
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::WRITE)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::WRITE, &mut room)?;
         // SAFETY: the caller's contract.
         unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_WRITE) }
     }

@@ -44,6 +44,11 @@ use crate::vocabulary::{
 ///   more;
 /// - memory lent with a post ([`Lent`], with the access that the operation needs) stays valid until its event was
 ///   polled or `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`]; so does the scratch space of its [`Context`];
+/// - where an info asks for it ([`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT), `CONTEXT2`), the [`Context`] of a post is the
+///   address of scratch space, which nobody else writes to until then;
+/// - where it asks for [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX), on either side, what is lent with a message there
+///   begins with `msg_prefix_size` bytes that the transport may write to, in the first piece; and so do the bytes of `inject` and
+///   `tagged_inject`, which then may be so many more. They count in the lengths of receives' events, and towards no limit;
 /// - a [`FabricAddr`] given to a post was returned by `av_insert` of the endpoint's vector and not removed since,
 ///   or is `UNSPEC` where a receive means any source;
 /// - memory given to `cq_open` has the layout that `cq_layout` returned and stays until the last call that names the
@@ -390,7 +395,7 @@ pub unsafe trait Transport: Sized {
     /// `fi_inject`, or `fi_injectdata`: `bytes` may be reused at once, and no event reports success.
     ///
     /// # Safety
-    /// The contract of callers; `bytes` is not longer than `inject_size`.
+    /// The contract of callers; `bytes` is not longer than `inject_size`, and a prefix.
     unsafe fn inject(
         endpoint: &Self::Endpoint,
         to: FabricAddr,
@@ -418,7 +423,7 @@ pub unsafe trait Transport: Sized {
     /// `fi_tinject`, or `fi_tinjectdata`.
     ///
     /// # Safety
-    /// The contract of callers; `bytes` is not longer than `inject_size`.
+    /// The contract of callers; `bytes` is not longer than `inject_size`, and a prefix.
     unsafe fn tagged_inject(
         endpoint: &Self::Endpoint,
         to: FabricAddr,

@@ -4,3 +4,4 @@
 
 mod contexts;
 mod local;
+mod prefixes;

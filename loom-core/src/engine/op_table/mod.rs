@@ -112,6 +112,8 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     parked: [List; 2],
     orphans: List,
     kept: Cell<bool>,
+    /// Bytes in front of messages that events of receives count.
+    prefix: Cell<usize>,
     marker: PhantomData<B>,
     slots: S,
 }
@@ -147,6 +149,7 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
         set!(parked, [List::new(), List::new()]);
         set!(orphans, List::new());
         set!(kept, Cell::new(false));
+        set!(prefix, Cell::new(0));
         set!(marker, PhantomData);
         // SAFETY: as above.
         let slots = unsafe { &raw mut (*this).slots }.cast::<Slot<B>>();
@@ -364,7 +367,7 @@ impl<B> OpTable<B> {
         self.count_event();
         match self.by_context(event.context, Phase::Posted) {
             Some((key, slot)) => {
-                let event = checked(event, slot.kind.get(), slot.lent.get());
+                let event = self.checked(event, slot);
                 // SAFETY: the caller's promise.
                 Resolution::Done(unsafe { self.end(key, slot, event) })
             }
@@ -401,7 +404,7 @@ impl<B> OpTable<B> {
     /// event: it is to be given to [`complete`](Self::complete).
     ///
     /// # Safety
-    /// As for [`complete`](Self::complete).
+    /// As for [`complete`](Self::complete); and there is no [prefix](Self::set_prefix).
     #[inline(always)]
     pub unsafe fn succeed(&self, event: &Event) -> Option<Done<B>> {
         if event.is_error() {
@@ -426,6 +429,24 @@ impl<B> OpTable<B> {
         Some(unsafe { self.end(key, slot, success) })
     }
 
+    /// Receives are lent so many bytes more than what their buffers say, in front of it, and their events count these: the table
+    /// does not. Not for multi-receives. To be said before there are operations.
+    pub fn set_prefix(&self, bytes: usize) {
+        self.prefix.set(bytes);
+    }
+
+    /// The event of an operation without prefix, and with its length made good.
+    #[inline(always)]
+    fn checked(&self, event: &Event, slot: &Slot<B>) -> Event {
+        let (kind, prefix) = (slot.kind.get(), self.prefix.get());
+        if kind == Kind::Receive && prefix > 0 {
+            // A provider's own packet may be shorter.
+            let len = event.len.saturating_sub(prefix);
+            return checked(&Event { len, ..*event }, kind, slot.lent.get());
+        }
+        checked(event, kind, slot.lent.get())
+    }
+
     /// Moves the buffer of an operation that is over out of its slot.
     ///
     /// # Safety
@@ -448,7 +469,7 @@ impl<B> OpTable<B> {
     pub unsafe fn park(&self, event: &Event) -> Option<Resolution<'_, B>> {
         self.count_event();
         let (key, slot, event) = match self.by_context(event.context, Phase::Posted) {
-            Some((key, slot)) => (key, slot, checked(event, slot.kind.get(), slot.lent.get())),
+            Some((key, slot)) => (key, slot, self.checked(event, slot)),
             // SAFETY: the caller's promise.
             None => match unsafe { self.other(event) } {
                 Other::Told(resolution) => return Some(resolution),

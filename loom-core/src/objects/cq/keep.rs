@@ -153,7 +153,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     #[cold]
     pub(super) fn take_any_kept(&self) -> Option<Completion<'_, B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
-        self.ops.set_kept(kept.is_some() || self.rx.is_some());
+        self.ops.set_kept(kept.is_some() || self.detours);
         kept
     }
 

@@ -60,12 +60,14 @@ pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
     bystanders: RefCell<Deque<Bystander, PEER_EVENTS>>,
     /// What there is to sleep on.
     wait: WaitObj,
+    /// No poll goes the short way: there are two provider queues, or prefixes that its events count.
+    detours: bool,
     /// Which provider queue `poll` looks at first the next time.
     turn: Cell<bool>,
     /// Invariant in `'d`: what an endpoint is bound to lives as long as the queue's parent.
     parent: PhantomData<Cell<&'d ()>>,
-    /// Something counts as kept in it also where there are bystanders, or there is `rx`: a poll then has to look elsewhere than
-    /// into `tx`.
+    /// Something counts as kept in it also where there are bystanders, or polls make detours: a poll then has to look elsewhere
+    /// than into `tx`, or at more.
     ops: OpTable<B, S>,
 }
 

@@ -40,7 +40,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             Ok(Some(event)) => {
                 let event = event.borrow();
                 if !event.flags.intersects(PEERS) {
-                    // SAFETY: the transport has just reported the event, and a queue has one table.
+                    // SAFETY: the transport has just reported the event, and a queue has one table. Where there are prefixes,
+                    // the table counts as keeping something (`detours`).
                     if let Some(done) = unsafe { self.ops.succeed(event) } {
                         return Ok(Some(Completion::Op(done)));
                     }
@@ -56,7 +57,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
     }
 
-    /// [`poll`](Self::poll) where something may be kept, or there are two provider queues.
+    /// [`poll`](Self::poll) where something may be kept, or there are two provider queues or prefixes.
     #[inline(never)]
     fn poll_detour(&self) -> Next<'_, B> {
         if let Some(completion) = self.take_any_kept() {

@@ -22,6 +22,25 @@ pub struct Info<T: Transport> {
     attributes: Attributes,
 }
 
+/// What a provider wants in front of messages, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefixes {
+    pub(crate) tx: usize,
+    pub(crate) rx: usize,
+}
+
+impl Prefixes {
+    fn of(attributes: &Attributes) -> Self {
+        let Attributes { mode, tx, rx, endpoint, .. } = attributes;
+        let size = |side: Mode, other: Mode| {
+            // Who asks for it on one side only says so there; others may say it once.
+            let asked = side.union(mode.difference(other)).contains(Mode::MSG_PREFIX);
+            if asked { endpoint.msg_prefix_size } else { 0 }
+        };
+        Prefixes { tx: size(tx.mode, rx.mode), rx: size(rx.mode, tx.mode) }
+    }
+}
+
 impl<T: Transport> Info<T> {
     /// Wraps what a transport found. Transports call this; users get infos from a transport's query.
     #[must_use]
@@ -90,20 +109,26 @@ impl<T: Transport> Info<T> {
         self.provider() == other.provider() && self.fabric() == other.fabric()
     }
 
-    /// Whether both infos are of one provider, fabric and domain, and want contexts of one kind.
+    /// What there has to be in front of messages.
+    pub(crate) fn prefixes(&self) -> Prefixes {
+        Prefixes::of(&self.attributes)
+    }
+
+    /// Whether both infos are of one provider, fabric and domain, and want contexts and prefixes of one kind.
     pub(crate) fn same_domain(&self, other: &Self) -> bool {
-        self.same_fabric(other) && self.domain() == other.domain() && self.same_contexts(other)
+        self.same_fabric(other) && self.domain() == other.domain() && self.same_modes(other)
     }
 
     /// Whether this info, which came with a request to the other's fabric, is of the other's domain. Not every provider
     /// names itself and its fabric there.
     pub(crate) fn requests(&self, other: &Self) -> bool {
-        self.domain() == other.domain() && self.same_contexts(other)
+        self.domain() == other.domain() && self.same_modes(other)
     }
 
-    fn same_contexts(&self, other: &Self) -> bool {
+    /// Whether a queue can serve both.
+    fn same_modes(&self, other: &Self) -> bool {
         let contexts = |info: &Self| info.attributes.mode.intersection(Mode::CONTEXT | Mode::CONTEXT2);
-        contexts(self) == contexts(other)
+        contexts(self) == contexts(other) && self.prefixes() == other.prefixes()
     }
 
     /// A copy of it.
@@ -147,5 +172,30 @@ impl<T: Transport> fmt::Display for Info<T> {
             self.attributes.endpoint.kind,
             self.caps()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_may_be_asked_for_on_one_side_only() {
+        let asked = Mode::MSG_PREFIX;
+        let none = Mode::CONTEXT;
+        for (mode, tx, rx, sizes) in [
+            (none, none, none, (0, 0)),
+            (asked, none, none, (40, 40)),
+            (asked, asked, asked, (40, 40)),
+            (asked, none, asked, (0, 40)),
+            (asked, asked, none, (40, 0)),
+            (none, none, asked, (0, 40)),
+        ] {
+            let mut attributes = Attributes { mode, ..Attributes::default() };
+            (attributes.tx.mode, attributes.rx.mode) = (tx, rx);
+            attributes.endpoint.msg_prefix_size = 40;
+            let prefixes = Prefixes::of(&attributes);
+            assert_eq!((prefixes.tx, prefixes.rx), sizes, "{mode}, {tx}, {rx}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use heapless::Vec;
 use super::Port;
 use super::post::{Use, needs, taken};
 use crate::buffer::{Buffer, Lent, Pieces};
-use crate::engine::op_table::{Kind, OpKey};
+use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::objects::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 use crate::transport::{Msg, RemotePart, Transport};
@@ -25,7 +25,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     /// Posts an operation. `submit` may rely on what `transmit` and `receive` promise theirs, for each piece.
     fn post_msg(
         &self,
-        (caps, kind, iov_limit): (Caps, Kind, usize),
+        (caps, purpose, iov_limit): (Caps, Use, usize),
         address: impl FnOnce() -> Result<FabricAddr, PostError>,
         (data, flags): (Option<ImmediateData>, OpFlags),
         buf: B,
@@ -36,8 +36,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Ok(address) => address,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        let purpose = if kind == Kind::Send { Use::Send } else { Use::Receive };
-        self.cq().ops().post_pieces(self.index, kind, buf, |pieces, context| {
+        self.cq().ops().post_pieces(self.index, purpose.kind(), buf, |pieces, context| {
             let too_many = PostError::TooManyPieces { limit: iov_limit.min(Pieces::MOST) };
             let pieces_of = pieces.get().ok_or(too_many)?;
             let nothing = [().lend()];
@@ -50,10 +49,18 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             }
             let too_long = PostError::TooLong { limit: self.limits.max_msg_size };
             let total = pieces.total().ok_or(too_long)?;
-            if purpose == Use::Send && total > self.limits.max_msg_size {
+            if purpose.is_out() && total > self.limits.max_msg_size {
                 return Err(too_long);
             }
-            submit(self.raw(), &Msg { address, pieces: pieces_of, data, context, flags }, total)
+            let mut insisted = Vec::<Lent, { Pieces::MOST }>::new();
+            if self.limits.insists {
+                for (at, piece) in pieces_of.iter().enumerate() {
+                    // There is room: there are not more than that.
+                    let _ = insisted.push(self.insist(piece, purpose, at == 0)?);
+                }
+            }
+            let pieces = if self.limits.insists { &insisted } else { pieces_of };
+            submit(self.raw(), &Msg { address, pieces, data, context, flags }, total)
         })
     }
 
@@ -71,7 +78,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: SendOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::SEND, Kind::Send, self.limits.tx_iov_limit);
+        let how = (needs::SEND, Use::Send, self.limits.tx_iov_limit);
         self.post_msg(how, to, (options.data, self.with_default(options.flags)), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::sendmsg(raw, msg) })
@@ -86,7 +93,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: SendOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::TAGGED_SEND, Kind::Send, self.limits.tx_iov_limit);
+        let how = (needs::TAGGED_SEND, Use::Send, self.limits.tx_iov_limit);
         self.post_msg(how, to, (options.data, self.with_default(options.flags)), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::tagged_sendmsg(raw, msg, tag) })
@@ -100,7 +107,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: RecvOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::RECV, Kind::Receive, self.limits.rx_iov_limit);
+        let how = (needs::RECV, Use::Receive, self.limits.rx_iov_limit);
         self.post_msg(how, from, (None, options.flags), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::recvmsg(raw, msg) })
@@ -134,12 +141,14 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Err(error) => return Err(Rejected { buf, error }),
         };
         self.cq().ops().post_multi(self.index, buf, |lent, context| {
-            self.lendable(lent, Use::Receive)?;
-            let pieces = core::slice::from_ref(lent);
-            let msg = Msg { address, pieces, data: None, context, flags: OpFlags::MULTI_RECV };
-            // SAFETY: the endpoint is open, the address is what `from` gave, and what is lent is writable and stays in the op
-            // table until the event that releases it or the endpoint's close.
-            taken(unsafe { T::recvmsg(self.raw(), &msg) })
+            // No prefix: these are not granted where one is asked for.
+            self.hand_in(lent, Use::Receive, |lent| {
+                let pieces = core::slice::from_ref(lent);
+                let msg = Msg { address, pieces, data: None, context, flags: OpFlags::MULTI_RECV };
+                // SAFETY: the endpoint is open, the address is what `from` gave, and what is lent is writable and stays in the
+                // op table until the event that releases it or the endpoint's close.
+                taken(unsafe { T::recvmsg(self.raw(), &msg) })
+            })
         })
     }
 
@@ -151,7 +160,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: RecvOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::TAGGED_RECV, Kind::Receive, self.limits.rx_iov_limit);
+        let how = (needs::TAGGED_RECV, Use::Receive, self.limits.rx_iov_limit);
         self.post_msg(how, from, (None, options.flags), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::tagged_recvmsg(raw, msg, tag) })
@@ -173,7 +182,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: ReadOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::READ, Kind::Read, self.limits.tx_iov_limit);
+        let how = (needs::READ, Use::Read, self.limits.tx_iov_limit);
         let flags = options.flags | self.limits.tx_flags.intersection(OpFlags::FENCE);
         self.post_msg(how, peer, (None, flags), buf, |raw, msg, total| {
             let parts = self.parts(remote)?;
@@ -191,7 +200,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: SendOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::WRITE, Kind::Send, self.limits.tx_iov_limit);
+        let how = (needs::WRITE, Use::Write, self.limits.tx_iov_limit);
         self.post_msg(how, peer, (options.data, self.with_default(options.flags)), buf, |raw, msg, total| {
             let parts = self.parts(remote)?;
             as_long(&parts, total)?;

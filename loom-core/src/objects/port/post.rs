@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, Lent};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::domain::Domain;
-use crate::objects::info::Info;
+use crate::objects::info::{Info, Prefixes};
 use crate::objects::mr::RemoteRegion;
 use crate::transport::{Conduct, Context, Refusal, RmaTarget, Transport};
 use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags};
@@ -29,6 +29,8 @@ pub(crate) struct Limits {
     caps: Caps,
     pub(crate) conduct: Conduct,
     pub(crate) inject_size: usize,
+    /// Inject calls of messages that have so many bytes, or more, are not posted as they are.
+    inject_end: usize,
     pub(super) max_msg_size: usize,
     cq_data_size: usize,
     pub(super) tx_iov_limit: usize,
@@ -36,27 +38,45 @@ pub(crate) struct Limits {
     pub(super) rma_iov_limit: usize,
     /// What sends and writes do by default.
     pub(super) tx_flags: OpFlags,
+    /// Bytes in front of messages.
+    pub(super) prefixes: Prefixes,
     /// Buffers have to be registered.
     local: bool,
+    /// More is to be seen to than what every provider asks for: prefixes or registration.
+    pub(super) insists: bool,
 }
+
+/// The most bytes that inject calls copy where a prefix has to be put before them: on the stack.
+const INJECT_ROOM: usize = 1024;
 
 impl Limits {
     /// Of an endpoint that is opened from this info of a domain.
     pub(super) fn of<T: Transport>(info: &Info<T>, domain: &Domain<T>, receives: Receives) -> Self {
         let attributes = info.attributes();
         let elsewhere = if let Receives::Through(_) = receives { Caps::RECV } else { Caps::empty() };
+        let prefixes = info.prefixes();
+        // Nobody says where the prefixes of the messages are that one buffer receives.
+        let without = if prefixes.rx > 0 { Caps::MULTI_RECV } else { Caps::empty() };
+        let (inject_size, inject_end) = match prefixes.tx {
+            0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
+            size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),
+        };
+        // The domain asks for it, whatever the info says.
+        let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
             conduct: T::conduct(info.raw()),
-            caps: attributes.caps.with_modifiers().difference(elsewhere),
-            inject_size: attributes.tx.inject_size,
+            caps: attributes.caps.with_modifiers().difference(elsewhere).difference(without),
+            inject_size,
+            inject_end,
             max_msg_size: attributes.endpoint.max_msg_size,
             cq_data_size: attributes.domain.cq_data_size,
             tx_iov_limit: attributes.tx.iov_limit,
             rx_iov_limit: attributes.rx.iov_limit,
             rma_iov_limit: attributes.tx.rma_iov_limit,
             tx_flags: attributes.tx.op_flags,
-            // The domain asks for it, whatever the info says.
-            local: attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL),
+            prefixes,
+            local,
+            insists: local || prefixes != Prefixes { tx: 0, rx: 0 },
         }
     }
 }
@@ -64,8 +84,29 @@ impl Limits {
 /// What an operation does with its buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
+    /// A message is sent out of it.
     Send,
+    /// A message is received into it.
     Receive,
+    /// It is written to a peer's memory.
+    Write,
+    /// A peer's memory is read into it.
+    Read,
+}
+
+impl Use {
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Use::Send | Use::Write => Kind::Send,
+            Use::Receive => Kind::Receive,
+            Use::Read => Kind::Read,
+        }
+    }
+
+    /// Whether the buffer's bytes go out.
+    pub(super) const fn is_out(self) -> bool {
+        matches!(self, Use::Send | Use::Write)
+    }
 }
 
 impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
@@ -103,30 +144,99 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         to()
     }
 
-    /// Checks what a buffer has lent.
+    /// Sends a message as a copy. `submit` may rely on this: the endpoint is open, the address is what `to` gave, and what it is
+    /// given is not longer than a prefix and `inject_size` together.
+    #[inline]
+    pub(super) fn inject_message(
+        &self,
+        caps: Caps,
+        to: impl FnOnce() -> Result<FabricAddr, PostError>,
+        data: Option<ImmediateData>,
+        bytes: &[u8],
+        submit: impl FnOnce(FabricAddr, &[u8]) -> Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        if bytes.len() >= self.limits.inject_end {
+            return self.inject_prefixed(bytes, |bytes| {
+                self.granted(caps)?;
+                self.carries(data)?;
+                submit(to()?, bytes)
+            });
+        }
+        self.granted(caps)?;
+        self.carries(data)?;
+        submit(to()?, bytes)
+    }
+
+    /// Puts a prefix before what is injected, where one is asked for; else it is too long.
+    #[cold]
+    #[inline(never)]
+    fn inject_prefixed(
+        &self,
+        bytes: &[u8],
+        submit: impl FnOnce(&[u8]) -> Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        let (size, limit) = (self.limits.prefixes.tx, self.limits.inject_size);
+        if bytes.len() > limit {
+            return Err(PostError::TooLong { limit });
+        }
+        let mut room = [0; INJECT_ROOM];
+        let whole = room.get_mut(..size + bytes.len()).ok_or(PostError::NoPrefix { needed: size })?;
+        if let Some(message) = whole.get_mut(size..) {
+            message.copy_from_slice(bytes);
+        }
+        submit(whole)
+    }
+
+    /// Checks what a buffer has lent, but for what only some providers [insist](Self::insist) on.
     #[inline]
     pub(super) fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
-        let allowed = match purpose {
-            Use::Send => lent.is_readable(),
-            Use::Receive => lent.is_writable(),
-        };
+        let allowed = if purpose.is_out() { lent.is_readable() } else { lent.is_writable() };
         if !allowed {
             return Err(PostError::Access);
         }
         if lent.kind() != HmemIface::SYSTEM {
             return Err(PostError::DeviceMemory);
         }
-        match lent.descriptor() {
-            Some(descriptor) if descriptor.domain != self.cq.domain().identity() => {
-                return Err(PostError::ForeignDescriptor);
-            }
-            None if self.limits.local && lent.len() > 0 => return Err(PostError::NotRegistered),
-            _ => {}
+        if let Some(descriptor) = lent.descriptor()
+            && descriptor.domain != self.cq.domain().identity()
+        {
+            return Err(PostError::ForeignDescriptor);
         }
-        if purpose == Use::Send && lent.len() > self.limits.max_msg_size {
+        if purpose.is_out() && lent.len() > self.limits.max_msg_size {
             return Err(PostError::TooLong { limit: self.limits.max_msg_size });
         }
         Ok(())
+    }
+
+    /// What is to be posted of a buffer for a provider that asks for more than others: with the prefix, if it is the first of a
+    /// message's, and registered.
+    #[cold]
+    pub(super) fn insist(&self, lent: &Lent, purpose: Use, first: bool) -> Result<Lent, PostError> {
+        let needed = match purpose {
+            Use::Send if first => self.limits.prefixes.tx,
+            Use::Receive if first => self.limits.prefixes.rx,
+            _ => 0,
+        };
+        let lent = lent.with_prefix(needed).ok_or(PostError::NoPrefix { needed })?;
+        if self.limits.local && lent.descriptor().is_none() && lent.len() > 0 {
+            return Err(PostError::NotRegistered);
+        }
+        Ok(lent)
+    }
+
+    /// Hands what a buffer has lent to `submit`, as the provider wants it.
+    #[inline]
+    pub(super) fn hand_in(
+        &self,
+        lent: &Lent,
+        purpose: Use,
+        submit: impl FnOnce(&Lent) -> Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        self.lendable(lent, purpose)?;
+        if self.limits.insists {
+            return submit(&self.insist(lent, purpose, true)?);
+        }
+        submit(lent)
     }
 
     /// Posts something that goes out. `submit` may rely on this: the endpoint is open, the address is what `to` gave,
@@ -134,7 +244,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     #[inline]
     pub(super) fn transmit(
         &self,
-        caps: Caps,
+        (caps, purpose): (Caps, Use),
         to: impl FnOnce() -> Result<FabricAddr, PostError>,
         data: Option<ImmediateData>,
         buf: B,
@@ -145,9 +255,8 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Ok(to) => to,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, Kind::Send, buf, |lent, context| {
-            self.lendable(lent, Use::Send)?;
-            submit(self.raw(), to, lent, context)
+        self.cq.ops().post(self.index, purpose.kind(), buf, |lent, context| {
+            self.hand_in(lent, purpose, |lent| submit(self.raw(), to, lent, context))
         })
     }
 
@@ -156,8 +265,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     #[inline]
     pub(super) fn receive(
         &self,
-        caps: Caps,
-        kind: Kind,
+        (caps, purpose): (Caps, Use),
         from: impl FnOnce() -> Result<FabricAddr, PostError>,
         buf: B,
         submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), PostError>,
@@ -166,9 +274,8 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Ok(from) => from,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, kind, buf, |lent, context| {
-            self.lendable(lent, Use::Receive)?;
-            submit(self.raw(), from, lent, context)
+        self.cq.ops().post(self.index, purpose.kind(), buf, |lent, context| {
+            self.hand_in(lent, purpose, |lent| submit(self.raw(), from, lent, context))
         })
     }
 }
