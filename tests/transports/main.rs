@@ -100,8 +100,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
             matrix::watch((number, name), "soft", || all()[number].1(&network.info()));
             Ok(())
         }));
-        // The same where contexts are memory that the transport writes to:
-        // no provider here asks for it.
+        // The same where contexts are memory that the transport writes to: no provider here asks for it.
         let asking = Trial::test(format!("soft-asking::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
             all()[number].1(&network.info_that_asks(Asks::nothing().for_larger_contexts()));

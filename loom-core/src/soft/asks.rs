@@ -56,6 +56,14 @@ impl Asks {
         self
     }
 
+    /// The arrays of ranges of operations with several buffers stay where they are until these are over (`FI_ASYNC_IOV`), which
+    /// loom serves with operations of one buffer; others are refused.
+    #[must_use]
+    pub const fn for_lasting_arrays(mut self) -> Self {
+        self.mode = self.mode.union(Mode::ASYNC_IOV);
+        self
+    }
+
     /// The bytes in front of messages.
     pub(super) const fn prefix(self) -> usize {
         if self.mode.contains(Mode::MSG_PREFIX) { PREFIX } else { 0 }

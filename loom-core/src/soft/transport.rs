@@ -31,7 +31,7 @@ use crate::transport::{
 };
 use crate::vocabulary::{
     Access, Attributes, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, ImmediateData, MemoryKey,
-    MrMode, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
+    Mode, MrMode, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 /// The software transport over a [`Network`](super::Network).
@@ -136,6 +136,10 @@ impl SoftEndpoint<'_> {
     ) -> Result<Msg<'m>, Refusal> {
         if !self.insists {
             return Ok(*msg);
+        }
+        if msg.pieces.len() > 1 && self.port.own().asks.get().mode.contains(Mode::ASYNC_IOV) {
+            // The array is gone when the call has returned.
+            return Err(Refusal::Errno(Errno::EINVAL));
         }
         msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
         // SAFETY: as above.

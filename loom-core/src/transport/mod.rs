@@ -46,6 +46,7 @@ use crate::vocabulary::{
 ///   polled or `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`]; so does the scratch space of its [`Context`];
 /// - where an info asks for it ([`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT), `CONTEXT2`), the [`Context`] of a post is the
 ///   address of scratch space, which nobody else writes to until then;
+/// - where it asks for [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), no operation has more than one piece or part;
 /// - where it asks for [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX), on either side, what is lent with a message there
 ///   begins with `msg_prefix_size` bytes that the transport may write to, in the first piece; and so do the bytes of `inject` and
 ///   `tagged_inject`, which then may be so many more. They count in the lengths of receives' events, and towards no limit;

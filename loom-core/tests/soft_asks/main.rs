@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
+mod arrays;
 mod contexts;
 mod local;
 mod prefixes;

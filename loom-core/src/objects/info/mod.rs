@@ -45,7 +45,7 @@ impl<T: Transport> Info<T> {
     /// Wraps what a transport found. Transports call this; users get infos from a transport's query.
     #[must_use]
     pub fn from_raw(raw: T::Info) -> Self {
-        let attributes = T::attributes(&raw);
+        let attributes = with_arrays_of_the_call(T::attributes(&raw));
         Info { raw, attributes }
     }
 
@@ -55,7 +55,8 @@ impl<T: Transport> Info<T> {
         &self.raw
     }
 
-    /// Every attribute.
+    /// Every attribute. Where the provider asks for [`Mode::ASYNC_IOV`], with limits of one buffer in an operation, and one part of
+    /// a peer's memory, which that is served with.
     #[must_use]
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
@@ -147,6 +148,23 @@ impl<T: Transport> Clone for Info<T> {
     fn clone(&self) -> Self {
         Info { raw: self.raw.clone(), attributes: self.attributes }
     }
+}
+
+/// With the limits that loom has where a provider goes on reading the arrays of ranges after a call that has posted them
+/// (`FI_ASYNC_IOV`): one range. Arrays of one are exempt.
+///
+/// The other way would be an array in each slot of a queue, several hundred bytes of it, for everybody who uses one, or in a
+/// table of their own: no provider of libfabric asks for this, and each of them takes one range.
+fn with_arrays_of_the_call(mut attributes: Attributes) -> Attributes {
+    let Attributes { mode, tx, rx, .. } = &mut attributes;
+    if mode.union(tx.mode).contains(Mode::ASYNC_IOV) {
+        tx.iov_limit = tx.iov_limit.min(1);
+        tx.rma_iov_limit = tx.rma_iov_limit.min(1);
+    }
+    if mode.union(rx.mode).contains(Mode::ASYNC_IOV) {
+        rx.iov_limit = rx.iov_limit.min(1);
+    }
+    attributes
 }
 
 impl<T: Transport> fmt::Debug for Info<T> {
