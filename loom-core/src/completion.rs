@@ -197,12 +197,15 @@ impl<'a> Done<&'a mut [MaybeUninit<u8>]> {
     }
 }
 
-impl<'a> Done<Prefixed<&'a mut [MaybeUninit<u8>]>> {
+/// Memory that may be uninitialised, with room for a provider.
+type UninitBehindRoom<'a> = Prefixed<&'a mut [MaybeUninit<u8>]>;
+
+impl<'a> Done<UninitBehindRoom<'a>> {
     /// The bytes behind the room that a successful receive or read has initialised, and the rest of the buffer.
     ///
     /// # Errors
     /// The operation's error, with the buffer as it is.
-    pub fn into_received(self) -> Result<Received<'a>, (Prefixed<&'a mut [MaybeUninit<u8>]>, OpError)> {
+    pub fn into_received(self) -> Result<Received<'a>, (UninitBehindRoom<'a>, OpError)> {
         let (buf, result) = self.into_parts();
         match result {
             Ok(transfer) => {

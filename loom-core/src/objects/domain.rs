@@ -96,9 +96,10 @@ pub struct Domain<T: Transport> {
     identity: u64,
 }
 
-/// The modes that are served: by the op table, by buffers that are to be [`Prefixed`](crate::buffer::Prefixed), and by the
+/// The modes that are served: by the op table and its queue, by buffers that are to be [`Prefixed`](crate::buffer::Prefixed), and by the
 /// limits of an [`Info`].
-const SERVED_MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::MSG_PREFIX).union(Mode::ASYNC_IOV);
+const SERVED_MODES: Mode =
+    Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::MSG_PREFIX).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 
 /// The registration modes that are served: addresses and keys are handled by [`Mr`](super::mr::Mr), and local buffers are to be
 /// [`Registered`](super::registered::Registered).

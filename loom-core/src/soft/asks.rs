@@ -64,6 +64,19 @@ impl Asks {
         self
     }
 
+    /// A peer's write with immediate data uses up the oldest receive of messages without tag, as over InfiniBand, and waits for
+    /// one if there is none; what was sent behind it waits with it (`FI_RX_CQ_DATA`).
+    #[must_use]
+    pub const fn for_receives_of_writes(mut self) -> Self {
+        self.mode = self.mode.union(Mode::RX_CQ_DATA);
+        self
+    }
+
+    /// Whether peers' writes use up receives.
+    pub(super) const fn consumes_receives(self) -> bool {
+        self.mode.contains(Mode::RX_CQ_DATA)
+    }
+
     /// The bytes in front of messages.
     pub(super) const fn prefix(self) -> usize {
         if self.mode.contains(Mode::MSG_PREFIX) { PREFIX } else { 0 }

@@ -316,14 +316,33 @@ impl Net {
     #[inline(never)]
     fn report_written(&self, own: &Own, head: &MessageCell) -> bool {
         let queue = own.rx();
-        if !queue.reserve() {
+        let asks = own.asks.get();
+        let mut context = 0;
+        if asks.consumes_receives() {
+            let posted = &own.posted[list_of(CompletionFlags::MSG)];
+            let at = posted.first();
+            if at == NIL {
+                return false;
+            }
+            let receive = own.receive(at);
+            let want = receive.want.get();
+            posted.remove(NIL, at, |at| &own.receive(at).next);
+            own.free_pieces(&want);
+            own.free_receive(at);
+            // Its event has a place.
+            context = want.context;
+        } else if !queue.reserve() {
             return false;
         }
         let message = &head.message;
-        let mut event = Event::success(0, message.flags.get(), message.len.get());
+        let mut event = Event::success(context, message.flags.get(), message.len.get());
         event.data = ImmediateData(message.data.get());
         event.source = FabricAddr(message.from.get());
-        let _ = queue.push(event);
+        if asks.consumes_receives() {
+            own.end_receive(event);
+        } else {
+            let _ = queue.push(event);
+        }
         self.return_cell(head);
         true
     }

@@ -631,8 +631,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
         let marked = Want::marked(endpoint.port.own().asks.get().prefix());
         let multi = msg.flags.contains(OpFlags::MULTI_RECV);
-        if multi && marked != 0 {
-            // There is one prefix, and there are many messages.
+        if multi && (marked != 0 || endpoint.port.own().asks.get().consumes_receives()) {
+            // There is one prefix, and there are many messages; and nobody says what a write uses up.
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         let min_left = if multi { endpoint.port.own().min_left.get() } else { marked };

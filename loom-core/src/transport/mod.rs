@@ -68,6 +68,9 @@ use crate::vocabulary::{
 /// - a context is reported at most once per post (a multi-receive's once for each message), and a context which was posted is
 ///   never invented. (Contexts of
 ///   endpoints already closed, and values never posted, may be reported: callers recognise them);
+/// - where an info asks for [`Mode::RX_CQ_DATA`](crate::vocabulary::Mode::RX_CQ_DATA), the event of a peer's write with immediate
+///   data has `REMOTE_WRITE` and the context of the receive that it has used up, which is over then: nothing of what it was
+///   lent is touched any more;
 /// - a successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent, and `len`
 ///   never exceeds what was lent;
 /// - a receive that was posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV) is reported once for each

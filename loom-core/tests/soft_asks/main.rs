@@ -6,3 +6,4 @@ mod arrays;
 mod contexts;
 mod local;
 mod prefixes;
+mod writes;

@@ -62,6 +62,8 @@ pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
     wait: WaitObj,
     /// No poll goes the short way: there are two provider queues, or prefixes that its events count.
     detours: bool,
+    /// Peers' writes use up receives (`FI_RX_CQ_DATA`).
+    consumes: bool,
     /// Which provider queue `poll` looks at first the next time.
     turn: Cell<bool>,
     /// Invariant in `'d`: what an endpoint is bound to lives as long as the queue's parent.

@@ -132,6 +132,7 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         }
         set!(domain, domain);
         set!(tx, tx);
+        set!(consumes, domain.info().consumes_receives());
         let prefix = domain.info().prefixes().rx;
         set!(detours, rx.is_some() || prefix > 0);
         set!(rx, rx);

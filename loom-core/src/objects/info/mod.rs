@@ -115,7 +115,12 @@ impl<T: Transport> Info<T> {
         Prefixes::of(&self.attributes)
     }
 
-    /// Whether both infos are of one provider, fabric and domain, and want contexts and prefixes of one kind.
+    /// Whether peers' writes with immediate data use up receives.
+    pub(crate) fn consumes_receives(&self) -> bool {
+        self.attributes.mode.union(self.attributes.rx.mode).contains(Mode::RX_CQ_DATA)
+    }
+
+    /// Whether both infos are of one provider, fabric and domain, and ask for the same of a queue.
     pub(crate) fn same_domain(&self, other: &Self) -> bool {
         self.same_fabric(other) && self.domain() == other.domain() && self.same_modes(other)
     }
@@ -129,7 +134,9 @@ impl<T: Transport> Info<T> {
     /// Whether a queue can serve both.
     fn same_modes(&self, other: &Self) -> bool {
         let contexts = |info: &Self| info.attributes.mode.intersection(Mode::CONTEXT | Mode::CONTEXT2);
-        contexts(self) == contexts(other) && self.prefixes() == other.prefixes()
+        contexts(self) == contexts(other)
+            && self.prefixes() == other.prefixes()
+            && self.consumes_receives() == other.consumes_receives()
     }
 
     /// A copy of it.

@@ -54,6 +54,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             }
             let mut insisted = Vec::<Lent, { Pieces::MOST }>::new();
             if self.limits.insists {
+                self.note_source(purpose, context, address);
                 for (at, piece) in pieces_of.iter().enumerate() {
                     // There is room: there are not more than that.
                     let _ = insisted.push(self.insist(piece, purpose, at == 0)?);
@@ -142,7 +143,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         };
         self.cq().ops().post_multi(self.index, buf, |lent, context| {
             // No prefix: these are not granted where one is asked for.
-            self.hand_in(lent, Use::Receive, |lent| {
+            self.hand_in(lent, Use::Receive, (context, address), |lent| {
                 let pieces = core::slice::from_ref(lent);
                 let msg = Msg { address, pieces, data: None, context, flags: OpFlags::MULTI_RECV };
                 // SAFETY: the endpoint is open, the address is what `from` gave, and what is lent is writable and stays in the
@@ -160,7 +161,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: RecvOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::TAGGED_RECV, Use::Receive, self.limits.rx_iov_limit);
+        let how = (needs::TAGGED_RECV, Use::TaggedReceive, self.limits.rx_iov_limit);
         self.post_msg(how, from, (None, options.flags), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::tagged_recvmsg(raw, msg, tag) })

@@ -51,7 +51,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     /// Receives a message that was claimed.
     pub(crate) fn tagged_claim(&self, claim: Claim, buf: B) -> Result<OpKey, Rejected<B>> {
         self.cq().ops().post_claim(self.index, claim, buf, |lent, context| {
-            self.hand_in(lent, Use::Receive, |lent| {
+            self.hand_in(lent, Use::TaggedReceive, (context, FabricAddr::UNSPEC), |lent| {
                 let pieces = core::slice::from_ref(lent);
                 let msg = Msg { address: FabricAddr::UNSPEC, pieces, data: None, context, flags: OpFlags::CLAIM };
                 // SAFETY: the endpoint is open, a message is claimed under the context (rule 9 of the op table), and what is

@@ -42,7 +42,9 @@ pub(crate) struct Limits {
     pub(super) prefixes: Prefixes,
     /// Buffers have to be registered.
     local: bool,
-    /// More is to be seen to than what every provider asks for: prefixes or registration.
+    /// Peers' writes use up receives.
+    pub(super) consumes: bool,
+    /// More is to be seen to than what every provider asks for.
     pub(super) insists: bool,
 }
 
@@ -53,10 +55,12 @@ impl Limits {
     /// Of an endpoint that is opened from this info of a domain.
     pub(super) fn of<T: Transport>(info: &Info<T>, domain: &Domain<T>, receives: Receives) -> Self {
         let attributes = info.attributes();
-        let elsewhere = if let Receives::Through(_) = receives { Caps::RECV } else { Caps::empty() };
+        let elsewhere =
+            if let Receives::Through(_) | Receives::OfWrites(_) = receives { Caps::RECV } else { Caps::empty() };
+        let consumes = info.consumes_receives();
         let prefixes = info.prefixes();
-        // Nobody says where the prefixes of the messages are that one buffer receives.
-        let without = if prefixes.rx > 0 { Caps::MULTI_RECV } else { Caps::empty() };
+        // Nobody says where the prefixes of the messages are that one buffer receives, or what a write uses up of it.
+        let without = if prefixes.rx > 0 || consumes { Caps::MULTI_RECV } else { Caps::empty() };
         let (inject_size, inject_end) = match prefixes.tx {
             0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
             size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),
@@ -76,7 +80,8 @@ impl Limits {
             tx_flags: attributes.tx.op_flags,
             prefixes,
             local,
-            insists: local || prefixes != Prefixes { tx: 0, rx: 0 },
+            consumes,
+            insists: local || consumes || prefixes != Prefixes { tx: 0, rx: 0 },
         }
     }
 }
@@ -88,6 +93,8 @@ pub(super) enum Use {
     Send,
     /// A message is received into it.
     Receive,
+    /// A tagged message is received into it.
+    TaggedReceive,
     /// It is written to a peer's memory.
     Write,
     /// A peer's memory is read into it.
@@ -99,6 +106,7 @@ impl Use {
         match self {
             Use::Send | Use::Write => Kind::Send,
             Use::Receive => Kind::Receive,
+            Use::TaggedReceive => Kind::TaggedReceive,
             Use::Read => Kind::Read,
         }
     }
@@ -214,7 +222,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     pub(super) fn insist(&self, lent: &Lent, purpose: Use, first: bool) -> Result<Lent, PostError> {
         let needed = match purpose {
             Use::Send if first => self.limits.prefixes.tx,
-            Use::Receive if first => self.limits.prefixes.rx,
+            Use::Receive | Use::TaggedReceive if first => self.limits.prefixes.rx,
             _ => 0,
         };
         let lent = lent.with_prefix(needed).ok_or(PostError::NoPrefix { needed })?;
@@ -224,16 +232,25 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         Ok(lent)
     }
 
+    /// Notes what it takes to post a receive again.
+    pub(super) fn note_source(&self, purpose: Use, context: Context, from: FabricAddr) {
+        if self.limits.consumes && purpose == Use::Receive {
+            self.cq.ops().note_source(context, from);
+        }
+    }
+
     /// Hands what a buffer has lent to `submit`, as the provider wants it.
     #[inline]
     pub(super) fn hand_in(
         &self,
         lent: &Lent,
         purpose: Use,
+        (context, address): (Context, FabricAddr),
         submit: impl FnOnce(&Lent) -> Result<(), PostError>,
     ) -> Result<(), PostError> {
         self.lendable(lent, purpose)?;
         if self.limits.insists {
+            self.note_source(purpose, context, address);
             return submit(&self.insist(lent, purpose, true)?);
         }
         submit(lent)
@@ -256,7 +273,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Err(error) => return Err(Rejected { buf, error }),
         };
         self.cq.ops().post(self.index, purpose.kind(), buf, |lent, context| {
-            self.hand_in(lent, purpose, |lent| submit(self.raw(), to, lent, context))
+            self.hand_in(lent, purpose, (context, to), |lent| submit(self.raw(), to, lent, context))
         })
     }
 
@@ -275,7 +292,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Err(error) => return Err(Rejected { buf, error }),
         };
         self.cq.ops().post(self.index, purpose.kind(), buf, |lent, context| {
-            self.hand_in(lent, purpose, |lent| submit(self.raw(), from, lent, context))
+            self.hand_in(lent, purpose, (context, from), |lent| submit(self.raw(), from, lent, context))
         })
     }
 }

@@ -49,7 +49,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         tag: TagMatch,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        self.receive((needs::TAGGED_RECV, Use::Receive), from, buf, |raw, from, lent, context| {
+        self.receive((needs::TAGGED_RECV, Use::TaggedReceive), from, buf, |raw, from, lent, context| {
             // SAFETY: see `receive`.
             taken(unsafe { T::tagged_recv(raw, from, lent, tag, context) })
         })
