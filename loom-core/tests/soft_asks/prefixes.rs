@@ -264,7 +264,7 @@ fn remote_memory_is_read_and_written_without_the_room() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_prefixes())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    let mut memory = vec![0_u8; 100];
+    let mut memory = [0_u8; 100];
     mr::scope(&domain, &mut memory[..], Access::REMOTE_READ | Access::REMOTE_WRITE, |mr| {
         cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Room>| {
             let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
