@@ -121,7 +121,7 @@ fn truncated(mut event: Event, overflow: usize) -> Event {
 }
 
 impl Net {
-    /// Posts a receive of one of the [`KINDS`]: it takes the oldest unexpected message that it accepts, or waits for one.
+    /// Posts a receive of one of the [`KINDS`], not a multi-receive: it takes the oldest unexpected message that it accepts, or waits for one.
     ///
     /// # Safety
     /// `want` is valid for writes until the event of its context, or until the endpoint is closed.
@@ -130,10 +130,6 @@ impl Net {
         let own = port.own();
         if !own.rx().reserve() {
             return Err(Refusal::Again);
-        }
-        if want.is_multi() {
-            // SAFETY: the caller's promise.
-            return unsafe { self.post_multi_receive(own, want) };
         }
         // SAFETY: the caller's promise.
         if unsafe { self.place_receive(own, kind, want) } {
@@ -315,37 +311,46 @@ impl Net {
     /// Reports that a peer has written to memory of this side.
     #[inline(never)]
     fn report_written(&self, own: &Own, head: &MessageCell) -> bool {
+        if own.asks.get().consumes_receives() {
+            return self.use_receive_up(own, head);
+        }
         let queue = own.rx();
-        let asks = own.asks.get();
-        let mut context = 0;
-        if asks.consumes_receives() {
-            let posted = &own.posted[list_of(CompletionFlags::MSG)];
-            let at = posted.first();
-            if at == NIL {
-                return false;
-            }
-            let receive = own.receive(at);
-            let want = receive.want.get();
-            posted.remove(NIL, at, |at| &own.receive(at).next);
-            own.free_pieces(&want);
-            own.free_receive(at);
-            // Its event has a place.
-            context = want.context;
-        } else if !queue.reserve() {
+        if !queue.reserve() {
             return false;
         }
-        let message = &head.message;
-        let mut event = Event::success(context, message.flags.get(), message.len.get());
-        event.data = ImmediateData(message.data.get());
-        event.source = FabricAddr(message.from.get());
-        if asks.consumes_receives() {
-            own.end_receive(event);
-        } else {
-            let _ = queue.push(event);
-        }
+        let _ = queue.push(written(head, 0));
         self.return_cell(head);
         true
     }
+
+    /// [`report_written`](Self::report_written), with the event of the oldest receive. `false` if there is none.
+    #[cold]
+    #[inline(never)]
+    fn use_receive_up(&self, own: &Own, head: &MessageCell) -> bool {
+        let posted = &own.posted[list_of(CompletionFlags::MSG)];
+        let at = posted.first();
+        if at == NIL {
+            return false;
+        }
+        let receive = own.receive(at);
+        let want = receive.want.get();
+        posted.remove(NIL, at, |at| &own.receive(at).next);
+        own.free_pieces(&want);
+        own.free_receive(at);
+        own.end_receive(written(head, want.context));
+        self.return_cell(head);
+        true
+    }
+}
+
+/// The event of a peer's write.
+#[inline(always)]
+fn written(head: &MessageCell, context: u64) -> Event {
+    let message = &head.message;
+    let mut event = Event::success(context, message.flags.get(), message.len.get());
+    event.data = ImmediateData(message.data.get());
+    event.source = FabricAddr(message.from.get());
+    event
 }
 
 impl Own {

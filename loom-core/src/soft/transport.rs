@@ -161,13 +161,12 @@ impl SoftEndpoint<'_> {
         Ok(bytes)
     }
 
-    /// What a receive into one buffer wants, where there are demands.
-    #[cold]
-    #[inline(never)]
-    fn wanted(&self, from: FabricAddr, lent: &Lent, tag: TagMatch, context: Context) -> Result<Want, Refusal> {
-        let (ptr, len) = self.insist(lent, Access::RECV, context)?;
-        let min_left = Want::marked(self.port.own().asks.get().prefix());
-        Ok(Want { from: from.0, tag, ptr, len, context: context.addr(), min_left })
+    /// The bytes that a receive into one buffer fills, and what else it is to be known by.
+    #[inline]
+    fn room(&self, lent: &Lent, context: Context) -> Result<(*mut u8, usize, usize), Refusal> {
+        let (ptr, len) = self.bytes(lent, Access::RECV, context)?;
+        let min_left = if self.insists { Want::marked(self.port.own().asks.get().prefix()) } else { 0 };
+        Ok((ptr, len, min_left))
     }
 
     fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
@@ -532,11 +531,8 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
-        let mut want = Want { from: from.0, tag: TagMatch::any(), ptr, len, context: context.addr(), min_left: 0 };
-        if endpoint.insists {
-            want = endpoint.wanted(from, lent, want.tag, context)?;
-        }
+        let (ptr, len, min_left) = endpoint.room(lent, context)?;
+        let want = Want { from: from.0, tag: TagMatch::any(), ptr, len, context: context.addr(), min_left };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want) }
     }
@@ -579,11 +575,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
-        let mut want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left: 0 };
-        if endpoint.insists {
-            want = endpoint.wanted(from, lent, tag, context)?;
-        }
+        let (ptr, len, min_left) = endpoint.room(lent, context)?;
+        let want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want) }
     }

@@ -48,6 +48,8 @@ impl<B> OpTable<B> {
     ///
     /// # Safety
     /// A transport has said so, and so does not use what the receive was lent any more, nor its scratch space.
+    #[cold]
+    #[inline(never)]
     pub unsafe fn use_up(&self, context: u64) {
         self.count_event();
         if let Some((key, slot)) = self.by_context(context, Phase::Posted) {

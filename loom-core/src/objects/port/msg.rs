@@ -54,10 +54,9 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             }
             let mut insisted = Vec::<Lent, { Pieces::MOST }>::new();
             if self.limits.insists {
-                self.note_source(purpose, context, address);
                 for (at, piece) in pieces_of.iter().enumerate() {
                     // There is room: there are not more than that.
-                    let _ = insisted.push(self.insist(piece, purpose, at == 0)?);
+                    let _ = insisted.push(self.insist(piece, purpose, (at == 0).then_some((context, address)))?);
                 }
             }
             let pieces = if self.limits.insists { &insisted } else { pieces_of };

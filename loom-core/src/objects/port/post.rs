@@ -154,7 +154,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
 
     /// Sends a message as a copy. `submit` may rely on this: the endpoint is open, the address is what `to` gave, and what it is
     /// given is not longer than a prefix and `inject_size` together.
-    #[inline]
+    #[inline(always)]
     pub(super) fn inject_message(
         &self,
         caps: Caps,
@@ -163,12 +163,11 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         bytes: &[u8],
         submit: impl FnOnce(FabricAddr, &[u8]) -> Result<(), PostError>,
     ) -> Result<(), PostError> {
+        let room;
+        let mut bytes = bytes;
         if bytes.len() >= self.limits.inject_end {
-            return self.inject_prefixed(bytes, |bytes| {
-                self.granted(caps)?;
-                self.carries(data)?;
-                submit(to()?, bytes)
-            });
+            room = self.prefixed(bytes)?;
+            bytes = room.get(..self.limits.prefixes.tx + bytes.len()).unwrap_or(&[]);
         }
         self.granted(caps)?;
         self.carries(data)?;
@@ -178,21 +177,15 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     /// Puts a prefix before what is injected, where one is asked for; else it is too long.
     #[cold]
     #[inline(never)]
-    fn inject_prefixed(
-        &self,
-        bytes: &[u8],
-        submit: impl FnOnce(&[u8]) -> Result<(), PostError>,
-    ) -> Result<(), PostError> {
-        let (size, limit) = (self.limits.prefixes.tx, self.limits.inject_size);
+    fn prefixed(&self, bytes: &[u8]) -> Result<[u8; INJECT_ROOM], PostError> {
+        let (needed, limit) = (self.limits.prefixes.tx, self.limits.inject_size);
         if bytes.len() > limit {
             return Err(PostError::TooLong { limit });
         }
         let mut room = [0; INJECT_ROOM];
-        let whole = room.get_mut(..size + bytes.len()).ok_or(PostError::NoPrefix { needed: size })?;
-        if let Some(message) = whole.get_mut(size..) {
-            message.copy_from_slice(bytes);
-        }
-        submit(whole)
+        let message = room.get_mut(needed..).and_then(|rest| rest.get_mut(..bytes.len()));
+        message.ok_or(PostError::NoPrefix { needed })?.copy_from_slice(bytes);
+        Ok(room)
     }
 
     /// Checks what a buffer has lent, but for what only some providers [insist](Self::insist) on.
@@ -217,14 +210,28 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     }
 
     /// What is to be posted of a buffer for a provider that asks for more than others: with the prefix, if it is the first of a
-    /// message's, and registered.
+    /// message's, and registered. The first comes with the operation's context and address.
     #[cold]
-    pub(super) fn insist(&self, lent: &Lent, purpose: Use, first: bool) -> Result<Lent, PostError> {
+    #[inline(never)]
+    pub(super) fn insist(
+        &self,
+        lent: &Lent,
+        purpose: Use,
+        first: Option<(Context, FabricAddr)>,
+    ) -> Result<Lent, PostError> {
         let needed = match purpose {
-            Use::Send if first => self.limits.prefixes.tx,
-            Use::Receive | Use::TaggedReceive if first => self.limits.prefixes.rx,
-            _ => 0,
+            _ if first.is_none() => 0,
+            Use::Send => self.limits.prefixes.tx,
+            Use::Receive | Use::TaggedReceive => self.limits.prefixes.rx,
+            Use::Write | Use::Read => 0,
         };
+        if let Some((context, from)) = first
+            && self.limits.consumes
+            && purpose == Use::Receive
+        {
+            // What it takes to post it again.
+            self.cq.ops().note_source(context, from);
+        }
         let lent = lent.with_prefix(needed).ok_or(PostError::NoPrefix { needed })?;
         if self.limits.local && lent.descriptor().is_none() && lent.len() > 0 {
             return Err(PostError::NotRegistered);
@@ -232,15 +239,9 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         Ok(lent)
     }
 
-    /// Notes what it takes to post a receive again.
-    pub(super) fn note_source(&self, purpose: Use, context: Context, from: FabricAddr) {
-        if self.limits.consumes && purpose == Use::Receive {
-            self.cq.ops().note_source(context, from);
-        }
-    }
-
-    /// Hands what a buffer has lent to `submit`, as the provider wants it.
-    #[inline]
+    /// Hands what a buffer has lent to `submit`, as the provider wants it. (Which has one call only, so that it is compiled into
+    /// where that is.)
+    #[inline(always)]
     pub(super) fn hand_in(
         &self,
         lent: &Lent,
@@ -249,11 +250,11 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         submit: impl FnOnce(&Lent) -> Result<(), PostError>,
     ) -> Result<(), PostError> {
         self.lendable(lent, purpose)?;
+        let mut lent = *lent;
         if self.limits.insists {
-            self.note_source(purpose, context, address);
-            return submit(&self.insist(lent, purpose, true)?);
+            lent = self.insist(&lent, purpose, Some((context, address)))?;
         }
-        submit(lent)
+        submit(&lent)
     }
 
     /// Posts something that goes out. `submit` may rely on this: the endpoint is open, the address is what `to` gave,
