@@ -14,7 +14,6 @@ use super::address::{parse_address, parse_text, write_address};
 use super::asks::Asks;
 use super::attributes::{PROVIDER, attributes};
 use super::counter::SoftCounter;
-use super::insists;
 use super::msg::{piece, wanted};
 use super::network::Net;
 use super::port::Port;
@@ -23,7 +22,7 @@ use super::receive::Want;
 use super::region::{Exposed, Region};
 use super::send::Outgoing;
 use super::sync::Ordering;
-use crate::buffer::{Lent, Pieces};
+use crate::buffer::Lent;
 use crate::objects::info::Nic;
 use crate::transport::{
     Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, Msg, Name, Refusal,
@@ -31,7 +30,7 @@ use crate::transport::{
 };
 use crate::vocabulary::{
     Access, Attributes, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, ImmediateData, MemoryKey,
-    Mode, MrMode, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
+    OpFlags, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 /// The software transport over a [`Network`](super::Network).
@@ -85,98 +84,10 @@ pub struct SoftMr<'n> {
 
 /// A raw endpoint.
 pub struct SoftEndpoint<'n> {
-    net: &'n Net,
-    port: &'n Port,
+    pub(super) net: &'n Net,
+    pub(super) port: &'n Port,
     /// Its domain asks for something.
-    insists: bool,
-}
-
-impl SoftEndpoint<'_> {
-    /// The bytes of one buffer that a domain without demands is given.
-    #[inline]
-    fn bytes(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
-        if self.insists {
-            return self.insist(lent, access, context);
-        }
-        Ok((lent.ptr().as_ptr(), lent.len()))
-    }
-
-    /// The same where there are demands: they are met, or it is refused. Without the prefix.
-    #[cold]
-    #[inline(never)]
-    fn insist(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
-        self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
-        // SAFETY: the contract of callers: the context of a post is what the domain asks for.
-        unsafe { insists::begin(self.port.own().asks.get(), context) };
-        let message = self.behind_prefix(lent, access)?;
-        Ok((message.ptr().as_ptr(), message.len()))
-    }
-
-    /// What lies behind the prefix, if there is to be one, which is then written to.
-    fn behind_prefix(&self, lent: &Lent, access: Access) -> Result<Lent, Refusal> {
-        let prefix = self.port.own().asks.get().prefix();
-        if prefix == 0 || !access.intersects(Access::SEND | Access::RECV) {
-            return Ok(*lent);
-        }
-        if lent.len() < prefix {
-            return Err(Refusal::Errno(Errno::EINVAL));
-        }
-        let message = lent.with_headroom(prefix);
-        // SAFETY: the contract of callers: what is lent begins with a prefix, which may be written to.
-        unsafe { insists::scribble(message.ptr().as_ptr(), prefix) };
-        Ok(message)
-    }
-
-    /// An operation of several pieces, as [`bytes`](Self::bytes) has it of one. `room` is for what is changed of it.
-    fn pieces<'m>(
-        &self,
-        msg: &Msg<'m>,
-        access: Access,
-        room: &'m mut Vec<Lent, { Pieces::MOST }>,
-    ) -> Result<Msg<'m>, Refusal> {
-        if !self.insists {
-            return Ok(*msg);
-        }
-        if msg.pieces.len() > 1 && self.port.own().asks.get().mode.contains(Mode::ASYNC_IOV) {
-            // The array is gone when the call has returned.
-            return Err(Refusal::Errno(Errno::EINVAL));
-        }
-        msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
-        // SAFETY: as above.
-        unsafe { insists::begin(self.port.own().asks.get(), msg.context) };
-        let several = Vec::from_slice(msg.pieces).map_err(|_| Refusal::Errno(Errno::EINVAL))?;
-        *room = several;
-        if let Some(first) = room.first_mut() {
-            *first = self.behind_prefix(first, access)?;
-        }
-        Ok(Msg { pieces: room, ..*msg })
-    }
-
-    /// A message to be injected without its prefix.
-    #[inline]
-    fn injected<'b>(&self, bytes: &'b [u8]) -> Result<&'b [u8], Refusal> {
-        if self.insists {
-            return bytes.get(self.port.own().asks.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL));
-        }
-        Ok(bytes)
-    }
-
-    /// The bytes that a receive into one buffer fills, and what else it is to be known by.
-    #[inline]
-    fn room(&self, lent: &Lent, context: Context) -> Result<(*mut u8, usize, usize), Refusal> {
-        let (ptr, len) = self.bytes(lent, Access::RECV, context)?;
-        let min_left = if self.insists { Want::marked(self.port.own().asks.get().prefix()) } else { 0 };
-        Ok((ptr, len, min_left))
-    }
-
-    fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
-        if lent.len() == 0 || !self.port.own().asks.get().mr_mode.contains(MrMode::LOCAL) {
-            return Ok(());
-        }
-        let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);
-        let domain = self.port.domain.load(Ordering::Relaxed);
-        self.net.region(key).ok_or(Errno::ENOKEY)?.enter(key)?.covers(lent.ptr(), lent.len(), access, domain)
-    }
+    pub(super) insists: bool,
 }
 
 macro_rules! opaque_debug {
