@@ -3,6 +3,7 @@
 use core::fmt;
 use core::mem::MaybeUninit;
 
+use crate::buffer::Prefixed;
 use crate::engine::op_table::OpKey;
 pub use crate::engine::op_table::{Claim, Found, Peek, Piece};
 use crate::transport::Event;
@@ -187,18 +188,42 @@ impl<'a> Done<&'a mut [MaybeUninit<u8>]> {
     ///
     /// # Errors
     /// The operation's error, with the buffer as it is.
-    #[allow(unsafe_code, reason = "reads what the transport has initialised")]
     pub fn into_received(self) -> Result<Received<'a>, (&'a mut [MaybeUninit<u8>], OpError)> {
-        match self.result() {
-            Ok(transfer) => {
-                let (bytes, rest) = self.buf.split_at_mut(transfer.len.min(self.buf.len()));
-                // SAFETY: such a buffer is never a source, so this was a receive or a read, and the transport's
-                // contract says that it initialised the first `len` bytes. `Done` is made by the op table alone.
-                Ok(Received { bytes: unsafe { bytes.assume_init_mut() }, rest })
-            }
-            Err(error) => Err((self.buf, error)),
+        let (buf, result) = self.into_parts();
+        match result {
+            Ok(transfer) => Ok(received(buf, transfer)),
+            Err(error) => Err((buf, error)),
         }
     }
+}
+
+/// Memory that may be uninitialised, with room for a provider.
+type UninitBehindRoom<'a> = Prefixed<&'a mut [MaybeUninit<u8>]>;
+
+impl<'a> Done<UninitBehindRoom<'a>> {
+    /// The bytes behind the room that a successful receive or read has initialised, and the rest of the buffer.
+    ///
+    /// # Errors
+    /// The operation's error, with the buffer as it is.
+    pub fn into_received(self) -> Result<Received<'a>, (UninitBehindRoom<'a>, OpError)> {
+        let (buf, result) = self.into_parts();
+        match result {
+            Ok(transfer) => {
+                let room = buf.room();
+                Ok(received(buf.into_inner().get_mut(room..).unwrap_or(&mut []), transfer))
+            }
+            Err(error) => Err((buf, error)),
+        }
+    }
+}
+
+/// What a transfer into memory that may be uninitialised has initialised, and the rest.
+#[allow(unsafe_code, reason = "reads what the transport has initialised")]
+fn received(memory: &mut [MaybeUninit<u8>], transfer: Transfer) -> Received<'_> {
+    let (bytes, rest) = memory.split_at_mut(transfer.len.min(memory.len()));
+    // SAFETY: such a buffer is never a source, so this was a receive or a read, and the transport's contract says that it
+    // initialised the first `len` bytes. `Done` is made by the op table alone.
+    Received { bytes: unsafe { bytes.assume_init_mut() }, rest }
 }
 
 impl<B> fmt::Debug for Done<B> {

@@ -36,6 +36,12 @@ pub enum PostError {
     /// The provider asks for local registration (`FI_MR_LOCAL`), or the buffer is in the memory of a device, and it is not
     /// [`Registered`](crate::objects::registered::Registered).
     NotRegistered,
+    /// The provider asks for room in front of messages (`FI_MSG_PREFIX`), and the buffer, or the first of several, has too little:
+    /// it is to be [`Prefixed`](crate::buffer::Prefixed).
+    NoPrefix {
+        /// The bytes that are asked for (`msg_prefix_size`).
+        needed: usize,
+    },
     /// The buffer is in the memory of a device, and the info does not grant [`HMEM`](Caps::HMEM), or its bytes are to be looked
     /// at (a multi-receive).
     DeviceMemory,
@@ -81,6 +87,7 @@ impl fmt::Display for PostError {
             PostError::UnknownClaim => f.write_str("no message is claimed by that"),
             PostError::NotRegistered => f.write_str("only a registered buffer can be posted here"),
             PostError::NotSelective => f.write_str("the endpoint was not opened for operations that report nothing"),
+            PostError::NoPrefix { needed } => write!(f, "the provider asks for {needed} bytes in front of the message"),
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }

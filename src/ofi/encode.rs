@@ -8,7 +8,7 @@ use loom_core::vocabulary::{
 use super::sys;
 
 /// What loom serves by itself, whoever asks: providers that want it can be offered.
-const MODE: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
+const MODE: Mode = Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 const MR_MODE: MrMode = MrMode::VIRT_ADDR
     .union(MrMode::ALLOCATED)
     .union(MrMode::PROV_KEY)
@@ -24,7 +24,7 @@ pub(super) const fn can_be_asked(hints: &Hints<'_>) -> bool {
 
 pub(super) fn info(raw: &mut sys::fi_info, hints: &Hints<'_>) {
     raw.caps = hints.caps.bits();
-    raw.mode = MODE.bits();
+    raw.mode = MODE.union(hints.mode).bits();
     raw.addr_format = hints.addr_format.as_raw();
 }
 

@@ -17,7 +17,8 @@ use super::sys;
 
 type Posted = Result<(), Refusal>;
 
-/// The pieces of an operation in C's form. Providers copy what they need of it in the call: `FI_ASYNC_IOV` is not offered.
+/// The pieces of an operation in C's form. Providers copy what they need of it in the call, or get no more than one
+/// (`FI_ASYNC_IOV`).
 struct Iov {
     pieces: [sys::iovec; Pieces::MOST],
     descriptors: [*mut c_void; Pieces::MOST],

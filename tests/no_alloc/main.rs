@@ -47,7 +47,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use loom_core::objects::info::Info;
-use loom_core::soft::{Network, NetworkAttr};
+use loom_core::soft::{Asks, Network, NetworkAttr};
 use loom_core::transport::Transport;
 
 use cases::{CASES, Case, Facts, Kind, ROUNDS, scaled};
@@ -126,6 +126,10 @@ fn soft(tally: &mut Tally) {
                 fault: |_| None,
             };
             tally.transport(&facts, &network.info(), &seal);
+            // Where contexts are memory for the transport, as over some hardware.
+            let rounds = scaled(10_000);
+            let facts = Facts { name: "soft, asking", rounds, long_rounds: scaled(100), ..facts };
+            tally.transport(&facts, &network.info_that_asks(Asks::nothing().for_larger_contexts()), &seal);
         }
         Err(error) => tally.judge(false, &format!("soft: {error}")),
     }

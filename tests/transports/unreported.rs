@@ -15,7 +15,7 @@ use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{CompletionLevel, ReadOptions, SendOptions};
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Tag};
+use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Mode, Tag};
 
 use crate::Case;
 use crate::counters::reaches;
@@ -49,6 +49,12 @@ fn on_selective_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '
         let b = cq.endpoint(&av).enable().expect("endpoint b");
         let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+        if info.attributes().mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) {
+            // SAFETY: it is refused.
+            let refused = unsafe { a.send_unreported(to_b, SendOptions::new(), &source(&[1])) };
+            assert_eq!(refused, Err(PostError::Errno(Errno::EOPNOTSUPP)), "there is no memory for the provider");
+            return not_granted();
+        }
         test(&Pair { cq, av: &av, domain: &domain, a, b, to_a, to_b }, &counter);
     })
     .expect("queue");

@@ -1,28 +1,36 @@
 //! The buffers that are posted: each has to come back, and be dropped, once.
 
-use core::ptr::NonNull;
 use std::cell::RefCell;
 
-use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
+use loom_core::buffer::{Buffer, Lent, Prefixed, SourceBuffer, TargetBuffer};
 
 thread_local! {
     /// How often each buffer was dropped.
     static DROPS: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Room for a prefix: what the software transport asks for, if it does.
+const ROOM: usize = 40;
+
 /// A buffer that counts its drops.
 #[derive(Debug)]
 pub struct Memory {
     pub id: usize,
-    pub bytes: Box<[u8]>,
+    whole: Prefixed<Box<[u8]>>,
 }
 
 impl Memory {
-    pub fn new(bytes: Vec<u8>) -> Self {
+    pub fn new(bytes: &[u8]) -> Self {
+        let whole = Prefixed::new([&[0; ROOM], bytes].concat().into(), ROOM);
         DROPS.with_borrow_mut(|drops| {
             drops.push(0);
-            Memory { id: drops.len() - 1, bytes: bytes.into() }
+            Memory { id: drops.len() - 1, whole }
         })
+    }
+
+    /// The message.
+    pub fn bytes(&self) -> &[u8] {
+        self.whole.bytes()
     }
 }
 
@@ -32,10 +40,10 @@ impl Drop for Memory {
     }
 }
 
-// SAFETY: the box owns its bytes, and their address does not depend on where the value is.
+// SAFETY: what the inner buffer lends, which does not change.
 unsafe impl Buffer for Memory {
     fn lend(&mut self) -> Lent {
-        Lent::both(NonNull::from_mut(&mut *self.bytes).cast(), self.bytes.len())
+        self.whole.lend()
     }
 }
 impl SourceBuffer for Memory {}

@@ -15,7 +15,7 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
 use loom_core::objects::domain::Domain;
-use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 
 use memory::Memory;
 use step::Step;
@@ -32,8 +32,15 @@ const QUEUES: usize = 2;
 type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Memory, Global, DEPTH>;
 
 /// Sends, tagged sends, injections, directed and masked receives, cancels, truncation, unexpected messages, endpoints that
-/// open and close in the middle of it, on two queues.
+/// open and close in the middle of it, on two queues. Each story is played twice: as it is, and where the transport asks for room
+/// in front of messages and in contexts, and uses both.
 pub fn soft_matching(data: &[u8]) -> usize {
+    let steps = play(data, Asks::nothing());
+    assert_eq!(play(data, Asks::nothing().for_prefixes().for_larger_contexts()), steps);
+    steps
+}
+
+fn play(data: &[u8], asks: Asks) -> usize {
     const MOST: usize = 300;
     memory::begin();
     let attr = NetworkAttr {
@@ -44,7 +51,7 @@ pub fn soft_matching(data: &[u8]) -> usize {
         regions: 0,
     };
     let network = Network::new(attr).expect("the sizes are small");
-    let domain = Domain::open(&network.info()).expect("a network opens");
+    let domain = Domain::open(&network.info_that_asks(asks)).expect("a network opens");
     let av = Av::open(&domain, ENDPOINTS).expect("the sizes are small");
     let mut played = 0;
     {

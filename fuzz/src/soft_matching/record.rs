@@ -152,7 +152,7 @@ impl Record {
             What::Message(message) => {
                 let gone = !self.lives[self.messages[message].to].open;
                 let message = &mut self.messages[message];
-                assert!(buf.bytes[..] == message.bytes[..], "a source is not written");
+                assert!(buf.bytes()[..] == message.bytes[..], "a source is not written");
                 let offered = message.bytes.len() > EAGER;
                 match result {
                     Ok(transfer) => {
@@ -182,13 +182,13 @@ impl Record {
                 receive.end = match result {
                     Ok(transfer) => {
                         assert!(
-                            buf.bytes[transfer.len()..].iter().all(|byte| *byte == 0xee),
+                            buf.bytes()[transfer.len()..].iter().all(|byte| *byte == 0xee),
                             "written beyond its length"
                         );
                         End::Got(Got {
                             tag: transfer.tag().map(|tag| tag.0),
                             data: transfer.data().map(|data| data.0),
-                            bytes: buf.bytes[..transfer.len()].to_vec(),
+                            bytes: buf.bytes()[..transfer.len()].to_vec(),
                             overflow: 0,
                             source: transfer.source(),
                         })
@@ -199,14 +199,14 @@ impl Record {
                         End::Got(Got {
                             tag: receive.tag.map(|_| error.tag.0),
                             data: has_data.then_some(error.data.0),
-                            bytes: buf.bytes.to_vec(),
+                            bytes: buf.bytes().to_vec(),
                             overflow: error.overflow,
                             source: None,
                         })
                     }
                     Err(error) => {
                         assert_eq!(error.errno, Errno::ECANCELED);
-                        assert!(buf.bytes.iter().all(|byte| *byte == 0xee), "written although it was cancelled");
+                        assert!(buf.bytes().iter().all(|byte| *byte == 0xee), "written although it was cancelled");
                         if op.cancelled {
                             End::Cancelled
                         } else {

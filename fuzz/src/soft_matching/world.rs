@@ -105,7 +105,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
             return;
         }
 
-        let buf = Memory::new(bytes);
+        let buf = Memory::new(&bytes);
         let buffer = buf.id;
         let result = match (tag, immediate) {
             (None, None) => endpoint.send(peer, buf),
@@ -151,7 +151,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
             Wanted::Masked(tag, ignore) => TagMatch::masked(Tag(tag.into()), ignore.into()),
         });
         let len = usize::from(len) % (3 * EAGER);
-        let buf = Memory::new(vec![0xee; len]);
+        let buf = Memory::new(&vec![0xee; len]);
         let buffer = buf.id;
         let source = from.map_or(Source::Any, |from| Source::Peer(self.record.lives[from].peer));
         let result = match tag {

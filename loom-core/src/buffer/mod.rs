@@ -7,11 +7,14 @@
 #![allow(unsafe_code, reason = "implementations of the unsafe trait `Buffer`")]
 
 mod pieces;
+mod prefixed;
 
 use core::mem::MaybeUninit;
+use core::num::NonZero;
 use core::ptr::NonNull;
 
 pub use self::pieces::Pieces;
+pub use self::prefixed::Prefixed;
 use crate::vocabulary::HmemIface;
 
 /// A memory region's local descriptor together with the domain that made it.
@@ -38,6 +41,7 @@ impl Descriptor {
 pub struct Lent {
     ptr: NonNull<u8>,
     len: usize,
+    headroom: usize,
     readable: bool,
     writable: bool,
     kind: HmemIface,
@@ -48,19 +52,19 @@ impl Lent {
     /// Bytes that may be read: the source of a send or of an RMA write.
     #[must_use]
     pub const fn source(ptr: NonNull<u8>, len: usize) -> Self {
-        Lent { ptr, len, readable: true, writable: false, kind: HmemIface::SYSTEM, descriptor: None }
+        Lent { ptr, len, headroom: 0, readable: true, writable: false, kind: HmemIface::SYSTEM, descriptor: None }
     }
 
     /// Bytes that may be written, and need not be initialised: the target of a receive or of an RMA read.
     #[must_use]
     pub const fn target(ptr: NonNull<u8>, len: usize) -> Self {
-        Lent { ptr, len, readable: false, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
+        Lent { ptr, len, headroom: 0, readable: false, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
     }
 
     /// Initialised bytes that may be read and written.
     #[must_use]
     pub const fn both(ptr: NonNull<u8>, len: usize) -> Self {
-        Lent { ptr, len, readable: true, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
+        Lent { ptr, len, headroom: 0, readable: true, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
     }
 
     /// The same range, with the local descriptor of the region that it lies in.
@@ -77,6 +81,30 @@ impl Lent {
         self
     }
 
+    /// The same range without so many bytes at its begin, which become room for what a provider puts in front of messages
+    /// ([`headroom`](Self::headroom)): if the range may be written, and as far as it reaches.
+    #[must_use]
+    pub fn with_headroom(mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.len);
+        self.ptr = self.ptr.map_addr(|addr| addr.saturating_add(bytes));
+        self.len -= bytes;
+        self.headroom = if self.writable { self.headroom + bytes } else { 0 };
+        self
+    }
+
+    /// The same range with so many bytes of its headroom; `None` if it has not so many.
+    pub(crate) fn with_prefix(mut self, bytes: usize) -> Option<Self> {
+        self.headroom = self.headroom.checked_sub(bytes)?;
+        self.len = self.len.checked_add(bytes)?;
+        self.ptr = self.ptr.with_addr(NonZero::new(self.ptr.addr().get().checked_sub(bytes)?)?);
+        Some(self)
+    }
+
+    /// Everything that the buffer has: the range and its headroom.
+    pub(crate) fn whole(self) -> Self {
+        self.with_prefix(self.headroom).unwrap_or(self)
+    }
+
     /// First byte.
     #[must_use]
     pub const fn ptr(&self) -> NonNull<u8> {
@@ -88,6 +116,13 @@ impl Lent {
     #[expect(clippy::len_without_is_empty, reason = "a length of memory, not a collection")]
     pub const fn len(&self) -> usize {
         self.len
+    }
+
+    /// Bytes in front of the range that belong to the buffer and are nothing of the message, for providers that ask for them
+    /// (`FI_MSG_PREFIX`).
+    #[must_use]
+    pub const fn headroom(&self) -> usize {
+        self.headroom
     }
 
     /// Whether the bytes are initialised and may be sent.
@@ -122,7 +157,9 @@ impl Lent {
 /// - Every call of [`lend`](Buffer::lend) returns the same range, also after the value was moved.
 /// - From `lend` until the value is used again or dropped, the range stays valid for what [`Lent`] says:
 ///   initialised and free of writers if readable, free of any other access if writable.
-/// - If [`Lent`] has a descriptor, its region is open and covers the range for as long.
+/// - The [headroom](Lent::headroom) before it is free of any other access and may be written for as long, and is initialised if
+///   the range is.
+/// - If [`Lent`] has a descriptor, its region is open and covers the range and its headroom for as long.
 pub unsafe trait Buffer {
     /// The range. Called once per post, after the value has reached the place where it stays while lent.
     fn lend(&mut self) -> Lent;

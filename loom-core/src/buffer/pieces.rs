@@ -29,6 +29,11 @@ impl Pieces {
         if self.too_many { None } else { Some(&self.list) }
     }
 
+    /// As [`get`](Self::get), to be changed.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut [Lent]> {
+        if self.too_many { None } else { Some(&mut self.list) }
+    }
+
     /// Bytes of all of them; `None` if that is no number of bytes.
     pub(crate) fn total(&self) -> Option<usize> {
         self.list.iter().try_fold(0_usize, |total, piece| total.checked_add(piece.len()))

@@ -96,8 +96,10 @@ pub struct Domain<T: Transport> {
     identity: u64,
 }
 
-/// The modes that the op table serves.
-const SERVED_MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2);
+/// The modes that are served: by the op table and its queue, by buffers that are to be [`Prefixed`](crate::buffer::Prefixed), and by the
+/// limits of an [`Info`].
+const SERVED_MODES: Mode =
+    Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::MSG_PREFIX).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 
 /// The registration modes that are served: addresses, keys and counters are handled by [`Mr`](super::mr::Mr), regions that are
 /// bound to endpoints by its builder, and local buffers and those of devices are to be
@@ -145,7 +147,8 @@ impl<T: Transport> Domain<T> {
     /// Whether everything that an info asks for is served.
     pub(crate) fn check(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
-        let mode = attributes.mode.difference(SERVED_MODES);
+        let asked = attributes.mode.union(attributes.tx.mode).union(attributes.rx.mode);
+        let mode = asked.difference(SERVED_MODES);
         if !mode.is_empty() {
             return Err(OpenError::Mode(mode));
         }

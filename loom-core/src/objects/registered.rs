@@ -108,7 +108,7 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
         let registration = Registration { device, ..Registration::new(access) };
         // SAFETY: by the contract of buffers the memory stays where it is until the buffer is dropped, which ends the
         // registration before. If that is forgotten, nobody uses it: peers have no access, and no post names it.
-        match unsafe { register(domain, &lent, registration) } {
+        match unsafe { register(domain, &lent.whole(), registration) } {
             Ok(raw) => {
                 domain.child_opened();
                 let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };

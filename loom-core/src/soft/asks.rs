@@ -1,6 +1,9 @@
 //! [`Asks`]: what a network's domains can be made to ask of the application, as hardware does.
 
-use crate::vocabulary::MrMode;
+use crate::vocabulary::{Mode, MrMode};
+
+/// As much as datagrams over InfiniBand have in front: their global route header.
+const PREFIX: usize = 40;
 
 /// What domains ask for that memory has no need of, and insist on: for trying out what hardware asks for
 /// ([`Network::info_that_asks`](super::Network::info_that_asks)).
@@ -8,10 +11,11 @@ use crate::vocabulary::MrMode;
 /// ```
 /// use loom_core::soft::Asks;
 ///
-/// let asks = Asks::nothing().for_local_registration();
+/// let asks = Asks::nothing().for_local_registration().for_contexts();
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asks {
+    pub(super) mode: Mode,
     pub(super) mr_mode: MrMode,
 }
 
@@ -19,7 +23,7 @@ impl Asks {
     /// As [`Network::info`](super::Network::info).
     #[must_use]
     pub const fn nothing() -> Self {
-        Asks { mr_mode: MrMode::empty() }
+        Asks { mode: Mode::empty(), mr_mode: MrMode::empty() }
     }
 
     /// Posts of buffers are refused that are not [`Registered`](crate::objects::registered::Registered) (`FI_MR_LOCAL`).
@@ -35,5 +39,58 @@ impl Asks {
     pub const fn for_regions_of_endpoints(mut self) -> Self {
         self.mr_mode = self.mr_mode.union(MrMode::ENDPOINT);
         self
+    }
+    /// The context of an operation points to memory for the transport (`FI_CONTEXT`: 32 bytes). It writes there, and reports an
+    /// operation as failed whose memory somebody else has written to meanwhile.
+    #[must_use]
+    pub const fn for_contexts(mut self) -> Self {
+        self.mode = self.mode.union(Mode::CONTEXT);
+        self
+    }
+
+    /// As [`for_contexts`](Self::for_contexts), with twice as much memory (`FI_CONTEXT2`: 64 bytes).
+    #[must_use]
+    pub const fn for_larger_contexts(mut self) -> Self {
+        self.mode = self.mode.union(Mode::CONTEXT2);
+        self
+    }
+
+    /// Messages are sent out of, and received into, buffers that have room in front
+    /// ([`Prefixed`](crate::buffer::Prefixed); `FI_MSG_PREFIX`), which the transport writes to.
+    #[must_use]
+    pub const fn for_prefixes(mut self) -> Self {
+        self.mode = self.mode.union(Mode::MSG_PREFIX);
+        self
+    }
+
+    /// The arrays of ranges of operations with several buffers stay where they are until these are over (`FI_ASYNC_IOV`), which
+    /// loom serves with operations of one buffer; others are refused.
+    #[must_use]
+    pub const fn for_lasting_arrays(mut self) -> Self {
+        self.mode = self.mode.union(Mode::ASYNC_IOV);
+        self
+    }
+
+    /// A peer's write with immediate data uses up the oldest receive of messages without tag, as over InfiniBand, and waits for
+    /// one if there is none; what was sent behind it waits with it (`FI_RX_CQ_DATA`).
+    #[must_use]
+    pub const fn for_receives_of_writes(mut self) -> Self {
+        self.mode = self.mode.union(Mode::RX_CQ_DATA);
+        self
+    }
+
+    /// Whether peers' writes use up receives.
+    pub(super) const fn consumes_receives(self) -> bool {
+        self.mode.contains(Mode::RX_CQ_DATA)
+    }
+
+    /// The bytes in front of messages.
+    pub(super) const fn prefix(self) -> usize {
+        if self.mode.contains(Mode::MSG_PREFIX) { PREFIX } else { 0 }
+    }
+
+    /// Whether anything is asked for.
+    pub(super) const fn anything(self) -> bool {
+        !self.mode.is_empty() || !self.mr_mode.is_empty()
     }
 }

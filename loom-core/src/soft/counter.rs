@@ -38,14 +38,12 @@ const KINDS: [(Counted, CompletionFlags); 4] = [
 /// The counters of an endpoint.
 #[derive(Debug)]
 pub(super) struct Counters {
-    /// Whether there are any.
-    some: Cell<bool>,
     by_kind: [Cell<Option<NonNull<SoftCounter>>>; KINDS.len()],
 }
 
 impl Counters {
     pub(super) const fn none() -> Self {
-        Counters { some: Cell::new(false), by_kind: [const { Cell::new(None) }; KINDS.len()] }
+        Counters { by_kind: [const { Cell::new(None) }; KINDS.len()] }
     }
 
     /// Those of an endpoint that is opened now, which stay where they are until it is closed or nobody uses it any more.
@@ -54,20 +52,12 @@ impl Counters {
             let counter = counters.iter().find(|(wanted, _)| wanted.contains(counted));
             place.set(counter.map(|(_, counter)| NonNull::from_ref(*counter)));
         }
-        self.some.set(!counters.is_empty());
     }
 
     /// An operation has ended.
-    #[inline]
-    pub(super) fn count(&self, event: &Event) {
-        if self.some.get() {
-            self.count_by_kind(event);
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn count_by_kind(&self, event: &Event) {
+    pub(super) fn count(&self, event: &Event) {
         for (place, (_, flags)) in self.by_kind.iter().zip(KINDS) {
             if event.flags.intersects(flags)
                 && let Some(counter) = place.get()

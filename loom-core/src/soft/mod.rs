@@ -28,6 +28,8 @@
 //! Messages, tagged messages with directed receive, multi-receives, peeks, claims and discards of tagged messages, RMA with 8
 //! bytes of immediate data, up to four buffers in one operation, sources of messages, and counters.
 //! RMA is done when the post returns, and messages of one sender keep the order they were sent in.
+//! It asks for nothing, unless it is to ask for what hardware does ([`Asks`]): registered buffers, memory in contexts, room in
+//! front of messages, receives for peers' writes (`soft/insists.rs`).
 //! Not there yet: atomics, counters of what peers do, triggered operations, and fault plans.
 //!
 //! ```
@@ -63,6 +65,7 @@ mod cell;
 mod chain;
 mod copy;
 mod counter;
+mod insists;
 mod list;
 #[cfg(all(test, loom_model))]
 mod model;

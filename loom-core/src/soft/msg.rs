@@ -78,7 +78,11 @@ impl Net {
             return unsafe { self.post_scattered(port, kind, want, msg) };
         }
         piece(msg)?;
-        // SAFETY: the caller's promise.
+        if want.is_multi() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.post_multi_receive(port.own(), want) };
+        }
+        // SAFETY: as above.
         unsafe { self.post_receive(port, kind, want) }
     }
 }

@@ -30,6 +30,9 @@ impl Net {
     #[cold]
     #[inline(never)]
     pub(super) unsafe fn post_multi_receive(&self, own: &Own, want: Want) -> Result<(), Refusal> {
+        if !own.rx().reserve() {
+            return Err(Refusal::Again);
+        }
         let place = own.receives.get();
         if place == NIL {
             own.rx().release();

@@ -8,6 +8,7 @@
 use core::ptr;
 
 use super::cell::{Message, MessageCell};
+use super::insists;
 use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port};
@@ -125,7 +126,7 @@ impl Net {
         self.send_eager(port, outgoing.at_once(report), gather)
     }
 
-    /// Copies a message, which may be a list, to where a receive wants it, which may be several buffers.
+    /// Copies a message, which may be a list, to where a receive wants it, which may be several buffers, or have a prefix.
     ///
     /// # Safety
     /// As [`hand_over`](Net::hand_over), and the message may be copied from.
@@ -141,6 +142,11 @@ impl Net {
             from[0] = (bytes.cast_mut(), message.len.get());
         }
         let one = (!want.is_scattered()).then_some((want.ptr, want.len));
+        if want.is_prefixed() {
+            let first = if want.is_scattered() { own.receive(want.first_piece()).want.get().ptr } else { want.ptr };
+            // SAFETY: the caller's promise: the prefix was lent with the buffer.
+            unsafe { insists::scribble(first, own.asks.get().prefix()) };
+        }
         let several = Pieces { own, at: want.first_piece() };
         // SAFETY: the caller's promise; ranges which are not used have no bytes.
         unsafe { copy_ranges(from.into_iter(), one.into_iter().chain(several)) };

@@ -5,6 +5,7 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
+use super::asks::Asks;
 use super::cell::{MessageCell, Revocations, State};
 use super::chain::Chain;
 use super::counter::{Counters, SoftCounter};
@@ -53,6 +54,10 @@ pub(super) struct Own {
     pub(super) counters: Counters,
     /// How many memory regions are bound to the endpoint.
     pub(super) regions: Cell<u32>,
+    /// What its domain asks for.
+    pub(super) asks: Cell<Asks>,
+    /// Whether more is to be done for its operations than to report them: they are counted, or something is asked for.
+    attended: Cell<bool>,
     /// The bytes that are left at least of multi-receives that go on.
     pub(super) min_left: Cell<usize>,
     /// The next port in the circle of the transmit queue and of the receive queue; if they are one, in the former.
@@ -97,6 +102,8 @@ impl Port {
                 rx: Cell::new(None),
                 counters: Counters::none(),
                 regions: Cell::new(0),
+                asks: Cell::new(Asks::nothing()),
+                attended: Cell::new(false),
                 min_left: Cell::new(MIN_LEFT),
                 next_on_tx: Cell::new(NO_PORT),
                 next_on_rx: Cell::new(NO_PORT),
@@ -159,13 +166,27 @@ impl Own {
     /// in memory twice costs as much as counting.)
     #[inline]
     pub(super) fn end_transmit(&self, event: Event) {
-        self.counters.count(self.tx().push(event));
+        let event = self.tx().push(event);
+        if self.attended.get() {
+            self.attend(event);
+        }
     }
 
     /// Reports the end of a receive, for which a place was reserved.
     #[inline]
     pub(super) fn end_receive(&self, event: Event) {
-        self.counters.count(self.rx().push(event));
+        let event = self.rx().push(event);
+        if self.attended.get() {
+            self.attend(event);
+        }
+    }
+
+    /// Counts an operation that ends without being reported.
+    #[inline]
+    pub(super) fn count_unreported(&self, flags: CompletionFlags, len: usize) {
+        if self.attended.get() {
+            self.counters.count(&Event::success(0, flags, len));
+        }
     }
 
     /// The receive queue.
@@ -186,7 +207,7 @@ impl Net {
     /// uses the queues any more.
     pub(super) unsafe fn open_port(
         &self,
-        domain: u32,
+        (domain, asks): (u32, Asks),
         tx: NonNull<Queue>,
         rx: NonNull<Queue>,
         counters: &[(Counted, &SoftCounter)],
@@ -199,6 +220,8 @@ impl Net {
         own.tx.set(Some(tx));
         own.rx.set(Some(rx));
         own.counters.bind(counters);
+        own.asks.set(asks);
+        own.attended.set(asks.anything() || !counters.is_empty());
         own.min_left.set(MIN_LEFT);
         self.join_circle(port, own.tx());
         if tx != rx {

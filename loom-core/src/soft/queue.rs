@@ -113,18 +113,17 @@ impl Queue {
         if next == self.end { self.ring } else { next }
     }
 
-    /// Adds an event, in a place that was reserved for it; returns it there.
+    /// Adds an event, in a place that was reserved for it; returns where it lies until it is popped.
     #[inline]
-    pub(super) fn push(&self, event: Event) -> &Event {
+    pub(super) fn push(&self, event: Event) -> NonNull<Event> {
         let place = self.tail.get();
         let next = self.after(place);
         debug_assert!(next != self.head.get(), "more events than reserved places");
         // SAFETY: a place of the ring, and free: events in the ring never exceed the reserved places.
         unsafe { place.write(Place(event)) };
         self.tail.set(next);
-        // SAFETY: just written; it is written again after it was popped, and this thread is the only one here.
-        let Place(event) = unsafe { place.as_ref() };
-        event
+        const { assert!(core::mem::offset_of!(Place, 0) == 0, "a place begins with its event") };
+        place.cast()
     }
 
     /// Takes the oldest event, and gives its place up.

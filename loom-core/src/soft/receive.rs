@@ -26,21 +26,41 @@ pub(super) struct Want {
     pub(super) len: usize,
     pub(super) context: u64,
     /// Zero for one message into one buffer. Of a multi-receive: the bytes that are left at least, if it goes on. Of a receive
-    /// into several buffers: `SCATTERED`, and the place of the first.
+    /// into several buffers: `SCATTERED`, and the place of the first. `PREFIXED` besides, if there is a prefix before the (first)
+    /// buffer.
     pub(super) min_left: usize,
 }
 
 /// The mark of a receive into several buffers.
 const SCATTERED: usize = 1 << (usize::BITS - 1);
 
+/// The mark of a receive with a prefix.
+const PREFIXED: usize = 1 << (usize::BITS - 2);
+
 impl Want {
     /// The most that multi-receives can have left.
-    pub(super) const MOST_LEFT: usize = SCATTERED - 1;
+    pub(super) const MOST_LEFT: usize = PREFIXED - 1;
+
+    /// What `min_left` begins with, for a prefix of so many bytes.
+    pub(super) const fn marked(prefix: usize) -> usize {
+        if prefix > 0 { PREFIXED } else { 0 }
+    }
+
+    /// Whether it has several buffers or a prefix.
+    #[inline]
+    pub(super) const fn is_special(&self) -> bool {
+        self.min_left >= PREFIXED
+    }
+
+    /// Whether it has a prefix.
+    pub(super) const fn is_prefixed(&self) -> bool {
+        self.min_left & PREFIXED != 0
+    }
 
     /// Whether it takes one message after the other.
     #[inline]
     pub(super) const fn is_multi(&self) -> bool {
-        self.min_left != 0 && !self.is_scattered()
+        self.min_left != 0 && !self.is_special()
     }
 
     /// Whether it has several buffers.
@@ -51,13 +71,13 @@ impl Want {
 
     /// The same, into the buffers of the places from this one on.
     pub(super) const fn scattered_over(self, first: u32) -> Self {
-        Want { min_left: SCATTERED | first as usize, ..self }
+        Want { min_left: SCATTERED | (self.min_left & PREFIXED) | first as usize, ..self }
     }
 
     /// The place of its first buffer, if it has several.
     #[expect(clippy::cast_possible_truncation, reason = "the number of a place, as it was put there")]
     pub(super) const fn first_piece(&self) -> u32 {
-        if self.is_scattered() { (self.min_left & !SCATTERED) as u32 } else { NIL }
+        if self.is_scattered() { (self.min_left & !(SCATTERED | PREFIXED)) as u32 } else { NIL }
     }
 
     #[inline]
@@ -101,7 +121,7 @@ fn truncated(mut event: Event, overflow: usize) -> Event {
 }
 
 impl Net {
-    /// Posts a receive of one of the [`KINDS`]: it takes the oldest unexpected message that it accepts, or waits for one.
+    /// Posts a receive of one of the [`KINDS`], not a multi-receive: it takes the oldest unexpected message that it accepts, or waits for one.
     ///
     /// # Safety
     /// `want` is valid for writes until the event of its context, or until the endpoint is closed.
@@ -110,10 +130,6 @@ impl Net {
         let own = port.own();
         if !own.rx().reserve() {
             return Err(Refusal::Again);
-        }
-        if want.is_multi() {
-            // SAFETY: the caller's promise.
-            return unsafe { self.post_multi_receive(own, want) };
         }
         // SAFETY: the caller's promise.
         if unsafe { self.place_receive(own, kind, want) } {
@@ -206,7 +222,8 @@ impl Net {
         true
     }
 
-    /// [`deliver`](Self::deliver) to the posted receive in a place of its list, which is a multi-receive or has several buffers.
+    /// [`deliver`](Self::deliver) to the posted receive in a place of its list, which is a multi-receive, or has several buffers or
+    /// a prefix.
     #[cold]
     #[inline(never)]
     fn deliver_to(&self, own: &Own, head: &MessageCell, posted: &Chain, (before, at): (u32, u32)) -> bool {
@@ -264,7 +281,7 @@ impl Net {
         let message = &head.message;
         let len = message.len.get().min(want.len);
         let list = offered && self.is_list(head);
-        if list || want.is_scattered() {
+        if list || want.is_special() {
             // SAFETY: as below, for each of the ranges.
             unsafe { self.copy_pieces(own, message, want, list) };
         } else {
@@ -294,18 +311,46 @@ impl Net {
     /// Reports that a peer has written to memory of this side.
     #[inline(never)]
     fn report_written(&self, own: &Own, head: &MessageCell) -> bool {
+        if own.asks.get().consumes_receives() {
+            return self.use_receive_up(own, head);
+        }
         let queue = own.rx();
         if !queue.reserve() {
             return false;
         }
-        let message = &head.message;
-        let mut event = Event::success(0, message.flags.get(), message.len.get());
-        event.data = ImmediateData(message.data.get());
-        event.source = FabricAddr(message.from.get());
-        let _ = queue.push(event);
+        let _ = queue.push(written(head, 0));
         self.return_cell(head);
         true
     }
+
+    /// [`report_written`](Self::report_written), with the event of the oldest receive. `false` if there is none.
+    #[cold]
+    #[inline(never)]
+    fn use_receive_up(&self, own: &Own, head: &MessageCell) -> bool {
+        let posted = &own.posted[list_of(CompletionFlags::MSG)];
+        let at = posted.first();
+        if at == NIL {
+            return false;
+        }
+        let receive = own.receive(at);
+        let want = receive.want.get();
+        posted.remove(NIL, at, |at| &own.receive(at).next);
+        own.free_pieces(&want);
+        own.free_receive(at);
+        own.end_receive(written(head, want.context));
+        self.return_cell(head);
+        true
+    }
+}
+
+/// The event of a peer's write.
+#[inline(always)]
+fn written(head: &MessageCell, context: u64) -> Event {
+    let message = &head.message;
+    let mut event = Event::success(context, message.flags.get(), message.len.get());
+    event.data = ImmediateData(message.data.get());
+    event.source = FabricAddr(message.from.get());
+    event
 }
 
 impl Own {

@@ -192,7 +192,7 @@ impl Net {
         head.set(State::Eager);
         match (self.push(outgoing.to, head), outgoing.context) {
             (Ok(()), None) => {
-                port.own().counters.count(&Event::success(0, outgoing.sent(), outgoing.len));
+                port.own().count_unreported(outgoing.sent(), outgoing.len);
                 Ok(())
             }
             (Ok(()), Some(context)) => {
@@ -425,7 +425,7 @@ impl Net {
                 Ok(())
             }
             (None, Ok(())) => {
-                own.counters.count(&Event::success(0, flags, len));
+                own.count_unreported(flags, len);
                 Ok(())
             }
             (None, Err(errno)) => Err(Refusal::Errno(errno)),

@@ -8,6 +8,8 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
+use heapless::Vec;
+
 use super::address::{parse_address, parse_text, write_address};
 use super::asks::Asks;
 use super::attributes::{PROVIDER, attributes};
@@ -84,10 +86,10 @@ pub struct SoftMr<'n> {
 
 /// A raw endpoint.
 pub struct SoftEndpoint<'n> {
-    net: &'n Net,
-    port: &'n Port,
-    /// What is posted has to lie in a region.
-    local: bool,
+    pub(super) net: &'n Net,
+    pub(super) port: &'n Port,
+    /// Its domain asks for something.
+    pub(super) insists: bool,
     /// Sends, reads and writes that are posted with flags report their success if the flags ask for it.
     selective: bool,
 }
@@ -96,28 +98,6 @@ impl SoftEndpoint<'_> {
     /// What an operation tells that is posted with flags.
     fn report(&self, msg: &Msg<'_>) -> Report {
         if self.selective && !msg.flags.contains(OpFlags::COMPLETION) { Report::Failure } else { Report::All }
-    }
-
-    /// Whether what was lent may be used so: where regions are asked for, each piece lies in one.
-    #[inline]
-    fn admits_pieces(&self, msg: &Msg<'_>, access: Access) -> Result<(), Refusal> {
-        msg.pieces.iter().try_for_each(|lent| self.admits(lent, access))
-    }
-
-    /// As [`admits_pieces`](Self::admits_pieces), one of them.
-    #[inline]
-    fn admits(&self, lent: &Lent, access: Access) -> Result<(), Refusal> {
-        if self.local { self.lies_in_its_region(lent, access).map_err(Refusal::Errno) } else { Ok(()) }
-    }
-
-    #[cold]
-    fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
-        if lent.len() == 0 {
-            return Ok(());
-        }
-        let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);
-        let domain = self.port.domain.load(Ordering::Relaxed);
-        self.net.region(key).ok_or(Errno::ENOKEY)?.enter(key)?.covers(lent.ptr(), lent.len(), access, domain)
     }
 }
 
@@ -163,6 +143,10 @@ unsafe impl<'n> Transport for Soft<'n> {
     fn attributes(info: &Self::Info) -> Attributes {
         let mut attributes = attributes(&info.net.attr);
         attributes.domain.mr_mode |= info.asks.mr_mode;
+        attributes.endpoint.msg_prefix_size = info.asks.prefix();
+        attributes.mode |= info.asks.mode;
+        attributes.tx.mode |= info.asks.mode;
+        attributes.rx.mode |= info.asks.mode;
         attributes
     }
 
@@ -424,13 +408,13 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
         // thread uses all of them.
-        let port = unsafe { net.open_port(domain.number, bind.tx.queue, bind.rx.queue, bind.counters) }?;
-        let endpoint =
-            SoftEndpoint { net, port, local: domain.asks.mr_mode.contains(MrMode::LOCAL), selective: bind.selective };
+        let opened =
+            unsafe { net.open_port((domain.number, domain.asks), bind.tx.queue, bind.rx.queue, bind.counters) };
+        let endpoint = SoftEndpoint { net, port: opened?, insists: domain.asks.anything(), selective: bind.selective };
         for (option, value) in bind.options {
             // SAFETY: just opened.
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
-                net.close_port(port);
+                net.close_port(endpoint.port);
                 return Err(errno.into());
             }
         }
@@ -486,15 +470,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::SEND)?;
-        let outgoing = Outgoing {
-            to: to.0,
-            tag: None,
-            data,
-            bytes: lent.ptr().as_ptr(),
-            len: lent.len(),
-            context: Some(context.addr()),
-        };
+        let (bytes, len) = endpoint.bytes(lent, Access::SEND, context)?;
+        let outgoing = Outgoing { to: to.0, tag: None, data, bytes, len, context: Some(context.addr()) };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
@@ -506,6 +483,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
+        let bytes = endpoint.injected(bytes)?;
         let outgoing = Outgoing { to: to.0, tag: None, data, bytes: bytes.as_ptr(), len: bytes.len(), context: None };
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
@@ -513,15 +491,8 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::RECV)?;
-        let want = Want {
-            from: from.0,
-            tag: TagMatch::any(),
-            ptr: lent.ptr().as_ptr(),
-            len: lent.len(),
-            context: context.addr(),
-            min_left: 0,
-        };
+        let (ptr, len, min_left) = endpoint.room(lent, context)?;
+        let want = Want { from: from.0, tag: TagMatch::any(), ptr, len, context: context.addr(), min_left };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want) }
     }
@@ -535,15 +506,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: Tag,
         context: Context,
     ) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::SEND)?;
-        let outgoing = Outgoing {
-            to: to.0,
-            tag: Some(tag.0),
-            data,
-            bytes: lent.ptr().as_ptr(),
-            len: lent.len(),
-            context: Some(context.addr()),
-        };
+        let (bytes, len) = endpoint.bytes(lent, Access::SEND, context)?;
+        let outgoing = Outgoing { to: to.0, tag: Some(tag.0), data, bytes, len, context: Some(context.addr()) };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
@@ -556,6 +520,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         tag: Tag,
     ) -> Result<(), Refusal> {
+        let bytes = endpoint.injected(bytes)?;
         let outgoing =
             Outgoing { to: to.0, tag: Some(tag.0), data, bytes: bytes.as_ptr(), len: bytes.len(), context: None };
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
@@ -570,18 +535,17 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::RECV)?;
-        let (ptr, len) = (lent.ptr().as_ptr(), lent.len());
-        let want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left: 0 };
+        let (ptr, len, min_left) = endpoint.room(lent, context)?;
+        let want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want) }
     }
 
     #[inline]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::READ)?;
+        let (bytes, len) = endpoint.bytes(lent, Access::READ, context)?;
         // SAFETY: the caller's contract: what is lent is writable.
-        unsafe { endpoint.net.read(endpoint.port, &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
+        unsafe { endpoint.net.read(endpoint.port, &from, bytes, len, context.addr()) }
     }
 
     #[inline]
@@ -592,9 +556,9 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        endpoint.admits(lent, Access::WRITE)?;
+        let (bytes, len) = endpoint.bytes(lent, Access::WRITE, context)?;
         // SAFETY: the caller's contract: what is lent is readable.
-        unsafe { endpoint.net.write(endpoint.port, &to, lent.ptr().as_ptr(), lent.len(), data, Some(context.addr())) }
+        unsafe { endpoint.net.write(endpoint.port, &to, bytes, len, data, Some(context.addr())) }
     }
 
     #[inline]
@@ -609,27 +573,37 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::SEND)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, None, endpoint.report(msg)) }
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::RECV)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
+        let marked = Want::marked(endpoint.port.own().asks.get().prefix());
         let multi = msg.flags.contains(OpFlags::MULTI_RECV);
-        let min_left = if multi { endpoint.port.own().min_left.get() } else { 0 };
+        if multi && (marked != 0 || endpoint.port.own().asks.get().consumes_receives()) {
+            // There is one prefix, and there are many messages; and nobody says what a write uses up.
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        let min_left = if multi { endpoint.port.own().min_left.get() } else { marked };
         // SAFETY: the caller's contract: what is lent stays until its last event or the endpoint's close.
         unsafe { endpoint.net.receive_msg(endpoint.port, CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::SEND)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send_msg(endpoint.port, msg, Some(tag), endpoint.report(msg)) }
     }
 
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::RECV)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
+        let marked = Want::marked(endpoint.port.own().asks.get().prefix());
         let (net, port, flags) = (endpoint.net, endpoint.port, msg.flags);
         if flags.contains(OpFlags::PEEK) {
             net.peek(port, &wanted(msg, tag), flags)
@@ -638,22 +612,24 @@ unsafe impl<'n> Transport for Soft<'n> {
         } else if flags.contains(OpFlags::CLAIM) {
             piece(msg)?;
             // SAFETY: the caller's contract.
-            unsafe { net.fetch_claimed(port, &wanted(msg, tag)) }
+            unsafe { net.fetch_claimed(port, &Want { min_left: marked, ..wanted(msg, tag) }) }
         } else {
             // SAFETY: the caller's contract.
-            unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, 0) }
+            unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, marked) }
         }
     }
 
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::READ)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::READ, &mut room)?;
         // SAFETY: the caller's contract.
         unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
     }
 
     /// It has arrived when this returns, which is as late as any level asks for.
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
-        endpoint.admits_pieces(msg, Access::WRITE)?;
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::WRITE, &mut room)?;
         // SAFETY: the caller's contract.
         unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
     }

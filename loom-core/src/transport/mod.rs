@@ -52,6 +52,12 @@ use crate::vocabulary::{
 ///   more;
 /// - memory lent with a post ([`Lent`], with the access that the operation needs) stays valid until its event was
 ///   polled or `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`]; so does the scratch space of its [`Context`];
+/// - where an info asks for it ([`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT), `CONTEXT2`), the [`Context`] of a post is the
+///   address of scratch space, which nobody else writes to until then;
+/// - where it asks for [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), no operation has more than one piece or part;
+/// - where it asks for [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX), on either side, what is lent with a message there
+///   begins with `msg_prefix_size` bytes that the transport may write to, in the first piece; and so do the bytes of `inject` and
+///   `tagged_inject`, which then may be so many more. They count in the lengths of receives' events, and towards no limit;
 /// - a [`FabricAddr`] given to a post was returned by `av_insert` of the endpoint's vector and not removed since,
 ///   or is `UNSPEC` where a receive means any source, or is the address of a group ([`Multicast`]);
 /// - memory given to `cq_open` has the layout that `cq_layout` returned and stays until the last call that names the
@@ -70,6 +76,9 @@ use crate::vocabulary::{
 /// - a context is reported at most once per post (a multi-receive's once for each message), and a context which was posted is
 ///   never invented. (Contexts of
 ///   endpoints already closed, and values never posted, may be reported: callers recognise them);
+/// - where an info asks for [`Mode::RX_CQ_DATA`](crate::vocabulary::Mode::RX_CQ_DATA), the event of a peer's write with immediate
+///   data has `REMOTE_WRITE` and the context of the receive that it has used up, which is over then: nothing of what it was
+///   lent is touched any more;
 /// - a successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent, and `len`
 ///   never exceeds what was lent;
 /// - a receive that was posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV) is reported once for each
@@ -425,7 +434,7 @@ pub unsafe trait Transport: Sized {
     /// `fi_inject`, or `fi_injectdata`: `bytes` may be reused at once, and no event reports success.
     ///
     /// # Safety
-    /// The contract of callers; `bytes` is not longer than `inject_size`.
+    /// The contract of callers; `bytes` is not longer than `inject_size`, and a prefix.
     unsafe fn inject(
         endpoint: &Self::Endpoint,
         to: FabricAddr,
@@ -453,7 +462,7 @@ pub unsafe trait Transport: Sized {
     /// `fi_tinject`, or `fi_tinjectdata`.
     ///
     /// # Safety
-    /// The contract of callers; `bytes` is not longer than `inject_size`.
+    /// The contract of callers; `bytes` is not longer than `inject_size`, and a prefix.
     unsafe fn tagged_inject(
         endpoint: &Self::Endpoint,
         to: FabricAddr,

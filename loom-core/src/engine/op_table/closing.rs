@@ -23,8 +23,17 @@ impl<B> OpTable<B> {
                     self.release(index, slot);
                     continue;
                 }
-                Phase::Peeking => {
-                    self.cut_peek_off(index, slot);
+                Phase::Peeking | Phase::Spare => {
+                    self.cut_off(index, slot);
+                    continue;
+                }
+                // It finds out.
+                Phase::HeldAgain => {
+                    slot.phase.set(Phase::Held);
+                    continue;
+                }
+                Phase::UsedUp | Phase::SpareUsedUp => {
+                    self.end_used_up_at(index, slot);
                     continue;
                 }
                 _ => continue,
@@ -50,8 +59,8 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Ends a peek whose answer may still come.
-    fn cut_peek_off(&self, index: u32, slot: &Slot<B>) {
+    /// Ends a peek whose answer may still come, or a receive of the table's own whose event may.
+    fn cut_off(&self, index: u32, slot: &Slot<B>) {
         match self.kind {
             ContextKind::Space => {
                 self.make_room();
@@ -162,6 +171,10 @@ impl<B> DropFrom<'_, B> {
             self.index += 1;
             match slot.phase.get() {
                 Phase::Posted | Phase::Filling => table.make_room(),
+                Phase::UsedUp => {
+                    table.used_up.unlink(&table.slots, index);
+                    table.make_room();
+                }
                 // Whoever has a piece has forgotten it: the queue is not used any more.
                 Phase::Draining | Phase::DrainingOwed => {}
                 Phase::Done | Phase::Owed => table.parked_like(slot).unlink(&table.slots, index),

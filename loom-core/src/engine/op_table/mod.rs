@@ -25,9 +25,13 @@
 //!    stays in the slot until then and until every [piece](Piece) of it has come back.
 //! 9. A peek has a slot and a context, and no buffer. If it has claimed a message, the slot is that message's until it is
 //!    fetched or discarded, which is done under the same context, or until the endpoint is closed.
+//! 10. A receive that a peer's write has used up (`FI_RX_CQ_DATA`) is over for the provider and not for its user: it keeps its slot,
+//!     and waits there, unlent, until it is posted again under the same context. Receives of the table's own have a slot and no
+//!     buffer, and are told to nobody.
 
-#![allow(unsafe_code, reason = "buffers in slots: rules 1 to 9")]
+#![allow(unsafe_code, reason = "buffers in slots: rules 1 to 10")]
 
+mod again;
 mod closing;
 mod list;
 mod multi;
@@ -49,7 +53,7 @@ pub use self::peek::{Claim, Found, Peek};
 use self::slot::Phase;
 pub use self::slot::Slot;
 use crate::buffer::{Buffer, Lent, Pieces};
-use crate::completion::Done;
+use crate::completion::{Done, OpError};
 use crate::error::{PostError, Rejected};
 use crate::transport::{Context, Event};
 use crate::vocabulary::{CompletionFlags, Errno};
@@ -65,6 +69,8 @@ pub enum Resolution<'t, B> {
     NotOver,
     /// A peek is answered.
     Peek(Peek),
+    /// A message came to an endpoint that takes none: it is lost.
+    Unwanted(OpError),
     /// The event belongs to an operation that is over already.
     Stale,
     /// The event belongs to no operation of this table.
@@ -111,7 +117,11 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     /// Completions waiting to be taken, oldest first, by direction.
     parked: [List; 2],
     orphans: List,
+    /// Receives that were used up, oldest first; rule 10.
+    used_up: List,
     kept: Cell<bool>,
+    /// Bytes in front of messages that events of receives count.
+    prefix: Cell<usize>,
     marker: PhantomData<B>,
     slots: S,
 }
@@ -146,7 +156,9 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
         set!(strays, Cell::new(0));
         set!(parked, [List::new(), List::new()]);
         set!(orphans, List::new());
+        set!(used_up, List::new());
         set!(kept, Cell::new(false));
+        set!(prefix, Cell::new(0));
         set!(marker, PhantomData);
         // SAFETY: as above.
         let slots = unsafe { &raw mut (*this).slots }.cast::<Slot<B>>();
@@ -364,7 +376,7 @@ impl<B> OpTable<B> {
         self.count_event();
         match self.by_context(event.context, Phase::Posted) {
             Some((key, slot)) => {
-                let event = checked(event, slot.kind.get(), slot.lent.get());
+                let event = self.checked(event, slot);
                 // SAFETY: the caller's promise.
                 Resolution::Done(unsafe { self.end(key, slot, event) })
             }
@@ -391,9 +403,12 @@ impl<B> OpTable<B> {
             Some(Filled::NotOver) => return Other::Told(Resolution::NotOver),
             None => {}
         }
-        Other::Told(match self.peeked(event) {
-            Some(peek) => Resolution::Peek(peek),
-            None => self.stray(event.context, event.flags),
+        Other::Told(if let Some(peek) = self.peeked(event) {
+            Resolution::Peek(peek)
+        } else if let Some(unwanted) = self.unwanted(event) {
+            unwanted.map_or(Resolution::NotOver, Resolution::Unwanted)
+        } else {
+            self.stray(event.context, event.flags)
         })
     }
 
@@ -401,7 +416,7 @@ impl<B> OpTable<B> {
     /// event: it is to be given to [`complete`](Self::complete).
     ///
     /// # Safety
-    /// As for [`complete`](Self::complete).
+    /// As for [`complete`](Self::complete); and there is no [prefix](Self::set_prefix).
     #[inline(always)]
     pub unsafe fn succeed(&self, event: &Event) -> Option<Done<B>> {
         if event.is_error() {
@@ -409,7 +424,7 @@ impl<B> OpTable<B> {
         }
         let (key, slot) = self.by_context(event.context, Phase::Posted)?;
         let mut len = slot.lent.get();
-        if slot.kind.get() == Kind::Receive {
+        if slot.kind.get().direction() == Direction::Receive {
             if event.len > len {
                 return None;
             }
@@ -424,6 +439,24 @@ impl<B> OpTable<B> {
         };
         // SAFETY: the caller's promise.
         Some(unsafe { self.end(key, slot, success) })
+    }
+
+    /// Receives are lent so many bytes more than what their buffers say, in front of it, and their events count these: the table
+    /// does not. Not for multi-receives. To be said before there are operations.
+    pub fn set_prefix(&self, bytes: usize) {
+        self.prefix.set(bytes);
+    }
+
+    /// The event of an operation without prefix, and with its length made good.
+    #[inline(always)]
+    fn checked(&self, event: &Event, slot: &Slot<B>) -> Event {
+        let (kind, prefix) = (slot.kind.get(), self.prefix.get());
+        if kind.direction() == Direction::Receive && prefix > 0 {
+            // A provider's own packet may be shorter.
+            let len = event.len.saturating_sub(prefix);
+            return checked(&Event { len, ..*event }, kind, slot.lent.get());
+        }
+        checked(event, kind, slot.lent.get())
     }
 
     /// Moves the buffer of an operation that is over out of its slot.
@@ -448,7 +481,7 @@ impl<B> OpTable<B> {
     pub unsafe fn park(&self, event: &Event) -> Option<Resolution<'_, B>> {
         self.count_event();
         let (key, slot, event) = match self.by_context(event.context, Phase::Posted) {
-            Some((key, slot)) => (key, slot, checked(event, slot.kind.get(), slot.lent.get())),
+            Some((key, slot)) => (key, slot, self.checked(event, slot)),
             // SAFETY: the caller's promise.
             None => match unsafe { self.other(event) } {
                 Other::Told(resolution) => return Some(resolution),
@@ -505,8 +538,12 @@ impl<B> OpTable<B> {
             Some(slot) if slot.key.get() == key => match slot.phase.get() {
                 Phase::Done | Phase::Owed => Taken::Done(self.take_at(key.index())),
                 Phase::Draining | Phase::DrainingOwed => Taken::Draining,
-                Phase::Posted | Phase::Held | Phase::Filling | Phase::Peeking => Taken::InFlight,
-                Phase::Free | Phase::Orphan | Phase::Dropped | Phase::Claimed => Taken::Unknown,
+                Phase::Posted | Phase::Held | Phase::Filling | Phase::Peeking | Phase::UsedUp | Phase::HeldAgain => {
+                    Taken::InFlight
+                }
+                Phase::Free | Phase::Orphan | Phase::Dropped | Phase::Claimed | Phase::Spare | Phase::SpareUsedUp => {
+                    Taken::Unknown
+                }
             },
             _ => Taken::Unknown,
         }
@@ -535,10 +572,12 @@ impl<B> OpTable<B> {
 
     /// Everything that is in flight on an endpoint. Linear in the capacity.
     pub fn posted_on(&self, endpoint: u16) -> impl Iterator<Item = Posted> + '_ {
-        let posted = move |slot: &Slot<B>| slot.is_lent() && slot.endpoint.get() == endpoint;
+        let posted = move |slot: &Slot<B>| {
+            (slot.is_lent() || slot.phase.get() == Phase::Spare) && slot.endpoint.get() == endpoint
+        };
         self.slots.iter().filter(move |slot| posted(slot)).map(|slot| Posted {
             kind: slot.kind.get(),
-            len: slot.lent.get(),
+            len: if slot.is_lent() { slot.lent.get() } else { 0 },
             context: self.context(slot, slot.key.get()),
         })
     }
@@ -589,7 +628,7 @@ fn checked(event: &Event, kind: Kind, lent: usize) -> Event {
         event.len = event.len.min(lent);
         // Transports add it where they do not know what was cancelled.
         event.flags.remove(CompletionFlags::MULTI_RECV);
-    } else if kind != Kind::Receive {
+    } else if kind.direction() != Direction::Receive {
         event.len = lent;
     } else if event.len > lent {
         event.overflow_or_place = event.len - lent;

@@ -48,6 +48,7 @@ impl<B> OpTable<B> {
         let filling = |slot: &Slot<B>, lent: &Lent| {
             slot.lent.set(lent.len());
             slot.start.set(lent.ptr());
+            slot.pieces.set(0);
             slot.phase.set(Phase::Filling);
         };
         self.post_lent(endpoint, Kind::MultiReceive, buf, (Buffer::lend, filling), submit)

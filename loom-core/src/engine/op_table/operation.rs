@@ -85,12 +85,16 @@ pub enum Kind {
     Read,
     /// A receive: the buffer is written.
     Receive,
+    /// A receive of a tagged message.
+    TaggedReceive,
     /// A receive of one message after the other into the same buffer.
     MultiReceive,
     /// A look at a message that has arrived.
     Peek,
     /// The same, and the message is claimed.
     PeekClaim,
+    /// A receive of the table's own, without a buffer.
+    Spare,
 }
 
 impl Kind {
@@ -100,7 +104,7 @@ impl Kind {
     pub const fn direction(self) -> Direction {
         match self {
             Kind::Send | Kind::Read => Direction::Transmit,
-            Kind::Receive | Kind::MultiReceive | Kind::Peek | Kind::PeekClaim => Direction::Receive,
+            _ => Direction::Receive,
         }
     }
 
@@ -109,7 +113,7 @@ impl Kind {
         match self {
             Kind::Send => CompletionFlags::SEND,
             Kind::Read => CompletionFlags::READ,
-            Kind::Receive | Kind::Peek | Kind::PeekClaim => CompletionFlags::RECV,
+            Kind::Receive | Kind::TaggedReceive | Kind::Peek | Kind::PeekClaim | Kind::Spare => CompletionFlags::RECV,
             Kind::MultiReceive => CompletionFlags::RECV.union(CompletionFlags::MULTI_RECV),
         }
     }

@@ -155,7 +155,7 @@ impl<B> OpTable<B> {
         core::mem::forget(held);
 
         slot.lent.set(lent.len());
-        slot.kind.set(Kind::Receive);
+        slot.kind.set(Kind::TaggedReceive);
         slot.phase.set(Phase::Posted);
         submit(&lent, self.context(slot, claim.key)).map(|()| claim.key).map_err(|error| {
             self.claim_again(slot);

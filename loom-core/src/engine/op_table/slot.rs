@@ -32,7 +32,7 @@ pub struct Slot<B> {
     /// The count of events when the slot became an orphan.
     pub(super) since: Cell<u32>,
     /// Of a multi-receive: how many of its pieces are out. Safe code may forget them, one after the other: 64 bits are more
-    /// than there is time for.
+    /// than there is time for. Of a receive that may be posted again: the address from which its message may come.
     pub(super) pieces: Cell<u64>,
     /// Of a multi-receive: the first byte that it lent.
     pub(super) start: Cell<NonNull<u8>>,
@@ -58,6 +58,14 @@ pub(super) enum Phase {
     Peeking,
     /// A message is claimed under the slot's context: without buffer.
     Claimed,
+    /// A receive that a peer's write has used up, waiting for being posted again; in the list of those.
+    UsedUp,
+    /// The same while its buffer is asked again what it lends: user code runs.
+    HeldAgain,
+    /// A receive of the table's own that is posted: without buffer.
+    Spare,
+    /// The same, used up, and in the list of those.
+    SpareUsedUp,
     /// Over, waiting to be taken; in a list of parked completions.
     Done,
     /// As `Done`, and its event may still come (rule 4).
@@ -141,6 +149,18 @@ impl<B> Slot<B> {
         let cell = unsafe { &*self.buffer.get() };
         // SAFETY: as above.
         unsafe { cell.assume_init_read() }
+    }
+
+    /// The buffer.
+    ///
+    /// # Safety
+    /// Rule 2: a buffer is in the slot, lent to nobody, and nobody else refers to it.
+    #[expect(clippy::mut_from_ref, reason = "the caller's promise")]
+    pub(super) unsafe fn buffer_mut(&self) -> &mut B {
+        // SAFETY: the caller's promise.
+        let cell = unsafe { &mut *self.buffer.get() };
+        // SAFETY: as above.
+        unsafe { cell.assume_init_mut() }
     }
 
     /// Keeps an event where the scratch space was.

@@ -123,7 +123,9 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// What is in flight on an endpoint that may keep it from being closed.
     pub(crate) fn in_flight_on(&self, endpoint: u16) -> InFlight {
         self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
-            Kind::Receive | Kind::MultiReceive => InFlight { receives: in_flight.receives + 1, ..in_flight },
+            Kind::Receive | Kind::TaggedReceive | Kind::MultiReceive | Kind::Spare => {
+                InFlight { receives: in_flight.receives + 1, ..in_flight }
+            }
             Kind::Read => InFlight { longest_read: in_flight.longest_read.max(op.len), ..in_flight },
             Kind::Send | Kind::Peek | Kind::PeekClaim => in_flight,
         })

@@ -95,6 +95,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
     /// - [`CqError::Queue`] if the provider's queue failed
     pub fn progress(&self) -> Result<bool, CqError> {
+        self.post_used_up_again();
         let mut busy = false;
         for queue in core::iter::once(&self.tx).chain(&self.rx) {
             busy |= self.keep_next(queue)?;
@@ -120,11 +121,12 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             Err(errno) => self.failed(queue, errno)?,
         };
         let Some(event) = &event else { return Ok(false) };
-        let bystander = Self::bystander_by_flags(event).or_else(|| {
+        let bystander = self.bystander_by_flags(event).or_else(|| {
             // SAFETY: the transport has just reported the event, and a queue has one table.
             match unsafe { self.ops.park(event) } {
                 Some(Resolution::Piece(piece)) => Some(Bystander::Message(piece.into_message())),
                 Some(Resolution::Peek(peek)) => Some(Bystander::Peek(peek)),
+                Some(Resolution::Unwanted(error)) => Some(Bystander::Unclaimed(error)),
                 Some(Resolution::Foreign) if event.is_error() => Some(Bystander::Unclaimed(OpError::of(event))),
                 _ => None,
             }
@@ -153,7 +155,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     #[cold]
     pub(super) fn take_any_kept(&self) -> Option<Completion<'_, B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
-        self.ops.set_kept(kept.is_some() || self.rx.is_some());
+        self.ops.set_kept(kept.is_some() || self.detours || self.ops.has_used_up());
         kept
     }
 

@@ -67,12 +67,16 @@ pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
     signalled: AtomicBool,
     /// Whether there ever was a [`Signaller`].
     has_signallers: Cell<bool>,
+    /// No poll goes the short way: there are two provider queues, or prefixes that its events count.
+    detours: bool,
+    /// Peers' writes use up receives (`FI_RX_CQ_DATA`).
+    consumes: bool,
     /// Which provider queue `poll` looks at first the next time.
     turn: Cell<bool>,
     /// Invariant in `'d`: what an endpoint is bound to lives as long as the queue's parent.
     parent: PhantomData<Cell<&'d ()>>,
-    /// Something counts as kept in it also where there are bystanders, or there is `rx`: a poll then has to look elsewhere than
-    /// into `tx`.
+    /// Something counts as kept in it also where there are bystanders, or polls make detours: a poll then has to look elsewhere
+    /// than into `tx`, or at more.
     ops: OpTable<B, S>,
 }
 

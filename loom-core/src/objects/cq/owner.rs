@@ -133,7 +133,9 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         }
         set!(domain, domain);
         set!(tx, tx);
-        let two_queues = rx.is_some();
+        set!(consumes, domain.info().consumes_receives());
+        let prefix = domain.info().prefixes().rx;
+        set!(detours, rx.is_some() || prefix > 0);
         set!(rx, rx);
         set!(records, NonNull::slice_from_raw_parts(records, attr.endpoints.into()));
         set!(bystanders, RefCell::new(Deque::new()));
@@ -149,7 +151,8 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         domain.child_opened();
         domain.lingering().queue_opened();
         let owner = CqOwner { body, block: ManuallyDrop::new(block), on_failed_close };
-        owner.ops().set_kept(two_queues);
+        owner.ops().set_prefix(prefix);
+        owner.ops().set_kept(owner.detours);
         Ok(owner)
     }
 }

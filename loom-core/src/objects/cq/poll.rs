@@ -9,8 +9,9 @@ use super::{Cq, CqError};
 use crate::buffer::Buffer;
 use crate::completion::{Completion, OpError, RemoteEvent};
 use crate::engine::op_table::{Direction, Resolution};
-use crate::transport::{Event, Transport};
-use crate::vocabulary::{CompletionFlags, Errno};
+use crate::error::PostError;
+use crate::transport::{Event, Msg, Transport};
+use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
 
 /// Flags of events that a peer has caused by itself.
 const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
@@ -40,7 +41,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             Ok(Some(event)) => {
                 let event = event.borrow();
                 if !event.flags.intersects(PEERS) {
-                    // SAFETY: the transport has just reported the event, and a queue has one table.
+                    // SAFETY: the transport has just reported the event, and a queue has one table. Where there are prefixes,
+                    // the table counts as keeping something (`detours`).
                     if let Some(done) = unsafe { self.ops.succeed(event) } {
                         return Ok(Some(Completion::Op(done)));
                     }
@@ -56,9 +58,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
     }
 
-    /// [`poll`](Self::poll) where something may be kept, or there are two provider queues.
+    /// [`poll`](Self::poll) where something may be kept, or there are two provider queues or prefixes.
     #[inline(never)]
     fn poll_detour(&self) -> Next<'_, B> {
+        self.post_used_up_again();
         if let Some(completion) = self.take_any_kept() {
             return Some(Ok(completion));
         }
@@ -148,6 +151,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// The next completion of one direction. Those of the other are kept: one raw queue may report both.
     fn poll_direction(&self, queue: &T::Cq, direction: Direction) -> Result<Option<Completion<'_, B>>, CqError> {
+        self.post_used_up_again();
         loop {
             if let Some(completion) = self.take_kept(direction) {
                 return Ok(Some(completion));
@@ -164,7 +168,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// What an event says to the user; nothing, if it belongs to an operation that is over.
     fn resolve(&self, event: &Event) -> Option<Completion<'_, B>> {
-        if let Some(bystander) = Self::bystander_by_flags(event) {
+        if let Some(bystander) = self.bystander_by_flags(event) {
             return Some(self.told(bystander));
         }
         // SAFETY: the transport has just reported the event, and a queue has one table.
@@ -172,14 +176,56 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             Resolution::Done(done) => Some(Completion::Op(done)),
             Resolution::Piece(piece) => Some(Completion::Piece(piece)),
             Resolution::Peek(peek) => Some(Completion::Peek(peek)),
+            Resolution::Unwanted(error) => Some(Completion::Unclaimed(error)),
             Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
             Resolution::NotOver | Resolution::Stale | Resolution::Foreign => None,
         }
     }
 
-    /// A peer's operation on this side's memory, which the provider reports with a context of no meaning.
+    /// A peer's operation on this side's memory, which the provider reports with a context of no meaning; or, where it uses up a
+    /// receive, with the context of that.
     #[inline]
-    pub(super) fn bystander_by_flags(event: &Event) -> Option<Bystander> {
-        (event.flags.intersects(PEERS) && !event.is_error()).then(|| Bystander::Remote(RemoteEvent::of(event)))
+    pub(super) fn bystander_by_flags(&self, event: &Event) -> Option<Bystander> {
+        if !event.flags.intersects(PEERS) || event.is_error() {
+            return None;
+        }
+        if self.consumes {
+            // SAFETY: the transport has just reported the event, whose context is then that of a receive which is over.
+            unsafe { self.ops.use_up(event.context) };
+        }
+        Some(Bystander::Remote(RemoteEvent::of(event)))
+    }
+
+    /// Posts the receives again that peers' writes have used up.
+    #[inline]
+    pub(super) fn post_used_up_again(&self) {
+        if self.ops.has_used_up() {
+            self.post_again();
+        }
+    }
+
+    /// [`post_used_up_again`](Self::post_used_up_again), if there are any.
+    #[cold]
+    #[inline(never)]
+    fn post_again(&self) {
+        let record_of = |endpoint: u16| self.records().get(usize::from(endpoint)).filter(|record| record.is_open());
+        self.ops.post_again(
+            |endpoint| record_of(endpoint).is_some(),
+            |endpoint, from, pieces, context| {
+                let record = record_of(endpoint).ok_or(PostError::Errno(Errno::ECANCELED))?;
+                // SAFETY: open, and not closed before this returns: no user code runs.
+                let raw = unsafe { record.raw() };
+                Ok(match pieces {
+                    // SAFETY: the endpoint is open, the address is one that a receive was posted with, and what is lent is what
+                    // was lent then (contract of `Buffer`), and stays in the op table until the event or the endpoint's close.
+                    [only] => unsafe { T::recv(raw, from, only, context) },
+                    pieces => {
+                        let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::empty() };
+                        // SAFETY: as above.
+                        unsafe { T::recvmsg(raw, &msg) }
+                    }
+                }?)
+            },
+        );
     }
 }

@@ -30,11 +30,20 @@ pub struct EndpointBuilder<'q, 'd, T: Transport, B: Buffer> {
     counters: Counters<'d, T>,
     options: Options,
     selective: bool,
+    receives: Receives,
 }
 
 impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     pub(crate) fn new(cq: &'q Cq<'d, T, B>, av: &'d Av<'d, T>) -> Self {
-        EndpointBuilder { cq, av, info: None, counters: Counters::none(), options: Options::none(), selective: false }
+        EndpointBuilder {
+            cq,
+            av,
+            info: None,
+            counters: Counters::none(),
+            options: Options::none(),
+            selective: false,
+            receives: Receives::Itself,
+        }
     }
 
     /// Opens it from this info instead of the domain's: with another source address, for example.
@@ -67,6 +76,24 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         self
     }
 
+    /// For an endpoint whose peers write to this side's memory, and send it no messages: its receives are refused
+    /// ([`PostError::NotGranted`](crate::error::PostError::NotGranted)).
+    ///
+    /// Where the provider has peers' writes with immediate data use up receives (`FI_RX_CQ_DATA`, as `verbs`), so many are kept
+    /// posted for it, of no bytes, in as many places of the queue; each is posted again by the poll that follows. It is the
+    /// number of writes that the endpoint can be told of between two polls; the next one waits, or fails at its writer, as the
+    /// provider has it. Other providers need none. A message that comes all the same is lost, and reported as
+    /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed).
+    ///
+    /// An endpoint that takes messages needs nothing like that: its writers use up receives of yours, which are posted again by
+    /// the next poll under the same key, behind those that were posted meanwhile, and are not reported. There have to be
+    /// some.
+    #[doc(alias = "FI_RX_CQ_DATA")]
+    pub fn remote_writes(mut self, count: u16) -> Self {
+        self.receives = Receives::OfWrites(count);
+        self
+    }
+
     /// Opens the endpoint, binds it to the queue and the address vector, and enables it.
     ///
     /// # Errors
@@ -74,6 +101,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
     /// - [`OpenError::Counters`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
+    /// - [`OpenError::Size`] if it has not so many for operations as [`remote_writes`](Self::remote_writes) takes
     /// - [`OpenError::Errno`] if the provider refuses, and with `EINVAL` if an option can only be read or not be set to that, or
     ///   there are more than eight
     #[doc(alias = "fi_enable")]
@@ -127,7 +155,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         more: impl FnOnce() -> Option<&'d Users>,
         open: impl FnOnce(&T::Domain, &T::Info, Bindings<'_, T>) -> Result<T::Endpoint, EndpointError>,
     ) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
-        let EndpointBuilder { cq, av, info, counters, options, selective } = self;
+        let EndpointBuilder { cq, av, info, counters, options, selective, receives } = self;
         let domain = cq.domain();
         let info = info.unwrap_or_else(|| domain.info());
         if !ptr::eq(av.domain(), domain) || !info.same_domain(domain.info()) {
@@ -141,7 +169,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         let options = options.raw()?;
         let mut users = counters.bind(av.bind());
         users.extend(more());
-        let port = Port::open(cq, info, Receives::Itself, users, |tx, rx| {
+        let port = Port::open(cq, info, receives, users, |tx, rx| {
             // Queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it before
             // itself, and the others live for 'd and stay open while they have users.
             let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), selective, options };

@@ -77,7 +77,8 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
         self.port.address()
     }
 
-    /// The most bytes that the inject calls take.
+    /// The most bytes that the inject calls take. (Where the provider asks for room in front of messages, loom puts it there, and
+    /// 1024 bytes are the most with that.)
     #[must_use]
     pub fn inject_size(&self) -> usize {
         self.port.limits.inject_size

@@ -1,8 +1,8 @@
 //! [`Hints`]: what to ask for.
 
 use crate::vocabulary::{
-    AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, MsgOrder, RxAttributes, TxAttributes,
-    Version,
+    AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, Mode, MsgOrder, RxAttributes,
+    TxAttributes, Version,
 };
 
 /// What the caller needs from a transport; the hints of `fi_getinfo`.
@@ -13,7 +13,7 @@ use crate::vocabulary::{
 ///
 /// Not looked at, because they are not the caller's to choose:
 /// - `threading`, which the transport's type says;
-/// - `mode` in all attributes: loom says what it serves.
+/// - `mode` in all attributes: loom says what it serves, and [`Hints::mode`] what more the caller does.
 ///
 /// ```
 /// use loom_core::objects::info::Hints;
@@ -37,6 +37,9 @@ use crate::vocabulary::{
 pub struct Hints<'a> {
     /// Capabilities which must be granted. Empty: whatever there is.
     pub caps: Caps,
+    /// What the caller is ready for beyond what loom serves by itself: [`Mode::MSG_PREFIX`], with buffers that are
+    /// [`Prefixed`](crate::buffer::Prefixed).
+    pub mode: Mode,
     /// Format of addresses; unspecified means any.
     pub addr_format: AddressFormat,
     /// Provider by name, as `fi_info` prints it: `shm`, `tcp;ofi_rxm`.

@@ -22,11 +22,30 @@ pub struct Info<T: Transport> {
     attributes: Attributes,
 }
 
+/// What a provider wants in front of messages, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefixes {
+    pub(crate) tx: usize,
+    pub(crate) rx: usize,
+}
+
+impl Prefixes {
+    fn of(attributes: &Attributes) -> Self {
+        let Attributes { mode, tx, rx, endpoint, .. } = attributes;
+        let size = |side: Mode, other: Mode| {
+            // Who asks for it on one side only says so there; others may say it once.
+            let asked = side.union(mode.difference(other)).contains(Mode::MSG_PREFIX);
+            if asked { endpoint.msg_prefix_size } else { 0 }
+        };
+        Prefixes { tx: size(tx.mode, rx.mode), rx: size(rx.mode, tx.mode) }
+    }
+}
+
 impl<T: Transport> Info<T> {
     /// Wraps what a transport found. Transports call this; users get infos from a transport's query.
     #[must_use]
     pub fn from_raw(raw: T::Info) -> Self {
-        let attributes = T::attributes(&raw);
+        let attributes = with_arrays_of_the_call(T::attributes(&raw));
         Info { raw, attributes }
     }
 
@@ -36,7 +55,8 @@ impl<T: Transport> Info<T> {
         &self.raw
     }
 
-    /// Every attribute.
+    /// Every attribute. Where the provider asks for [`Mode::ASYNC_IOV`], with limits of one buffer in an operation, and one part of
+    /// a peer's memory, which that is served with.
     #[must_use]
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
@@ -90,20 +110,33 @@ impl<T: Transport> Info<T> {
         self.provider() == other.provider() && self.fabric() == other.fabric()
     }
 
-    /// Whether both infos are of one provider, fabric and domain, and want contexts of one kind.
+    /// What there has to be in front of messages.
+    pub(crate) fn prefixes(&self) -> Prefixes {
+        Prefixes::of(&self.attributes)
+    }
+
+    /// Whether peers' writes with immediate data use up receives.
+    pub(crate) fn consumes_receives(&self) -> bool {
+        self.attributes.mode.union(self.attributes.rx.mode).contains(Mode::RX_CQ_DATA)
+    }
+
+    /// Whether both infos are of one provider, fabric and domain, and ask for the same of a queue.
     pub(crate) fn same_domain(&self, other: &Self) -> bool {
-        self.same_fabric(other) && self.domain() == other.domain() && self.same_contexts(other)
+        self.same_fabric(other) && self.domain() == other.domain() && self.same_modes(other)
     }
 
     /// Whether this info, which came with a request to the other's fabric, is of the other's domain. Not every provider
     /// names itself and its fabric there.
     pub(crate) fn requests(&self, other: &Self) -> bool {
-        self.domain() == other.domain() && self.same_contexts(other)
+        self.domain() == other.domain() && self.same_modes(other)
     }
 
-    fn same_contexts(&self, other: &Self) -> bool {
+    /// Whether a queue can serve both.
+    fn same_modes(&self, other: &Self) -> bool {
         let contexts = |info: &Self| info.attributes.mode.intersection(Mode::CONTEXT | Mode::CONTEXT2);
         contexts(self) == contexts(other)
+            && self.prefixes() == other.prefixes()
+            && self.consumes_receives() == other.consumes_receives()
     }
 
     /// A copy of it.
@@ -122,6 +155,23 @@ impl<T: Transport> Clone for Info<T> {
     fn clone(&self) -> Self {
         Info { raw: self.raw.clone(), attributes: self.attributes }
     }
+}
+
+/// With the limits that loom has where a provider goes on reading the arrays of ranges after a call that has posted them
+/// (`FI_ASYNC_IOV`): one range. Arrays of one are exempt.
+///
+/// The other way would be an array in each slot of a queue, several hundred bytes of it, for everybody who uses one, or in a
+/// table of their own: no provider of libfabric asks for this, and each of them takes one range.
+fn with_arrays_of_the_call(mut attributes: Attributes) -> Attributes {
+    let Attributes { mode, tx, rx, .. } = &mut attributes;
+    if mode.union(tx.mode).contains(Mode::ASYNC_IOV) {
+        tx.iov_limit = tx.iov_limit.min(1);
+        tx.rma_iov_limit = tx.rma_iov_limit.min(1);
+    }
+    if mode.union(rx.mode).contains(Mode::ASYNC_IOV) {
+        rx.iov_limit = rx.iov_limit.min(1);
+    }
+    attributes
 }
 
 impl<T: Transport> fmt::Debug for Info<T> {
@@ -147,5 +197,30 @@ impl<T: Transport> fmt::Display for Info<T> {
             self.attributes.endpoint.kind,
             self.caps()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_may_be_asked_for_on_one_side_only() {
+        let asked = Mode::MSG_PREFIX;
+        let none = Mode::CONTEXT;
+        for (mode, tx, rx, sizes) in [
+            (none, none, none, (0, 0)),
+            (asked, none, none, (40, 40)),
+            (asked, asked, asked, (40, 40)),
+            (asked, none, asked, (0, 40)),
+            (asked, asked, none, (40, 0)),
+            (none, none, asked, (0, 40)),
+        ] {
+            let mut attributes = Attributes { mode, ..Attributes::default() };
+            (attributes.tx.mode, attributes.rx.mode) = (tx, rx);
+            attributes.endpoint.msg_prefix_size = 40;
+            let prefixes = Prefixes::of(&attributes);
+            assert_eq!((prefixes.tx, prefixes.rx), sizes, "{mode}, {tx}, {rx}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use crate::objects::counter::{Counter, Counters};
 use crate::objects::endpoint_options::Options;
 use crate::objects::eq::Eq;
+use crate::objects::port::Receives;
 use crate::transport::Connected;
 use crate::vocabulary::{Counted, EndpointOption, OptionType};
 
@@ -13,13 +14,14 @@ pub struct Binding<'d, T: Connected> {
     pub(super) eq: &'d Eq<'d, T>,
     pub(super) counters: Counters<'d, T>,
     pub(super) options: Options,
+    pub(super) receives: Receives,
 }
 
 impl<'d, T: Connected> Binding<'d, T> {
     /// To an event queue, and no counter.
     #[must_use]
     pub const fn to(eq: &'d Eq<'d, T>) -> Self {
-        Binding { eq, counters: Counters::none(), options: Options::none() }
+        Binding { eq, counters: Counters::none(), options: Options::none(), receives: Receives::Itself }
     }
 
     /// Counts these operations of the endpoint. Several counters can be given, for different operations.
@@ -35,6 +37,18 @@ impl<'d, T: Connected> Binding<'d, T> {
     #[must_use]
     pub fn option<V: OptionType>(mut self, option: EndpointOption<V>, value: V) -> Self {
         self.options.set(option, value);
+        self
+    }
+}
+
+impl<'d, T: Connected> Binding<'d, T> {
+    /// For an endpoint whose peer writes to this side's memory, and sends no messages: see
+    /// [`EndpointBuilder::remote_writes`](crate::objects::endpoint::EndpointBuilder::remote_writes). Not for one that receives
+    /// through a [`SharedRx`](super::SharedRx), which is refused with `EINVAL`.
+    #[doc(alias = "FI_RX_CQ_DATA")]
+    #[must_use]
+    pub const fn remote_writes(mut self, count: u16) -> Self {
+        self.receives = Receives::OfWrites(count);
         self
     }
 }

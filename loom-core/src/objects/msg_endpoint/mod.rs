@@ -113,7 +113,7 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
     fn open(
         cq: &'q Cq<'d, T, B>,
         through: Option<&'q SharedRx<'_, 'd, T, B>>,
-        Binding { eq, counters, options }: Binding<'d, T>,
+        Binding { eq, counters, options, receives }: Binding<'d, T>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
@@ -128,7 +128,11 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
         counters.check(domain, info.caps())?;
         let options = options.raw()?;
         let accepts = request.is_some();
-        let receives = through.map_or(Receives::Itself, |shared| Receives::Through(shared.index()));
+        let receives = match through {
+            None => receives,
+            Some(_) if receives != Receives::Itself => return Err(Errno::EINVAL.into()),
+            Some(shared) => Receives::Through(shared.index()),
+        };
         let port = Port::open(cq, info, receives, counters.bind(eq.bind()), |tx, rx| {
             let shared_rx = through.map(SharedRx::raw);
             let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters: &counters.raw(), options };
@@ -176,7 +180,8 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
         self.port.address()
     }
 
-    /// The most bytes that the inject calls take.
+    /// The most bytes that the inject calls take. (Where the provider asks for room in front of messages, loom puts it there, and
+    /// 1024 bytes are the most with that.)
     #[must_use]
     pub fn inject_size(&self) -> usize {
         self.port.limits.inject_size

@@ -3,9 +3,9 @@
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Port;
-use super::post::{needs, taken};
+use super::post::{Use, needs, taken};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{Kind, OpKey};
+use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::transport::Transport;
 use crate::vocabulary::{FabricAddr, ImmediateData};
@@ -19,7 +19,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        self.transmit(needs::SEND, to, data, buf, |raw, to, lent, context| {
+        self.transmit((needs::SEND, Use::Send), to, data, buf, |raw, to, lent, context| {
             // SAFETY: see `transmit`.
             taken(unsafe { T::send(raw, to, lent, data, context) })
         })
@@ -33,9 +33,10 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         data: Option<ImmediateData>,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        let to = self.injectable(needs::SEND, to, data, bytes)?;
-        // SAFETY: the endpoint is open, the address one of its vector, and the length checked.
-        taken(unsafe { T::inject(self.raw(), to, bytes, data) })
+        self.inject_message(needs::SEND, to, data, bytes, |to, bytes| {
+            // SAFETY: see `inject_message`.
+            taken(unsafe { T::inject(self.raw(), to, bytes, data) })
+        })
     }
 
     /// `from` gives an address in the endpoint's vector, or none in particular.
@@ -45,7 +46,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         from: impl FnOnce() -> Result<FabricAddr, PostError>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        self.receive(needs::RECV, Kind::Receive, from, buf, |raw, from, lent, context| {
+        self.receive((needs::RECV, Use::Receive), from, buf, |raw, from, lent, context| {
             // SAFETY: see `receive`.
             taken(unsafe { T::recv(raw, from, lent, context) })
         })

@@ -20,11 +20,11 @@ pub(crate) use self::post::Limits;
 pub(crate) use self::record::{Bound, Receives, Record};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
-use crate::error::OpenError;
+use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::info::Info;
 use crate::transport::{Closing, EndpointError, Transport};
-use crate::vocabulary::{EndpointAddr, Errno};
+use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
 /// An open endpoint of any kind. Dropping it closes the endpoint.
 pub(crate) struct Port<'q, 'd, T: Transport, B: Buffer> {
@@ -56,7 +56,14 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
             Ok(raw) => {
                 // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to what has these users.
                 unsafe { record.open(raw, receives, users) };
-                Ok(Port { cq, record, index, limits: Limits::of(info, domain, receives) })
+                let port = Port { cq, record, index, limits: Limits::of(info, domain, receives) };
+                if let Receives::OfWrites(count) = receives
+                    && port.limits.consumes
+                {
+                    // Closes the endpoint again if it fails.
+                    (0..count).try_for_each(|_| port.post_spare())?;
+                }
+                Ok(port)
             }
             Err(error) => {
                 if error.left_open {
@@ -92,8 +99,24 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
         unsafe { self.record.raw() }
     }
 
+    /// Posts a receive of no bytes, for a peer's write to use up.
+    fn post_spare(&self) -> Result<(), OpenError> {
+        let posted = self.cq.ops().post_spare(self.index, |context| {
+            // SAFETY: the endpoint is open, and nothing is lent but the context's space, which stays until the event or the
+            // endpoint's close.
+            post::taken(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), context) })
+        });
+        posted.map_err(|error| match error {
+            PostError::Errno(errno) => errno.into(),
+            _ => OpenError::Size,
+        })
+    }
+
     /// `fi_cancel`
     pub(crate) fn cancel(&self, key: OpKey) -> Result<(), Errno> {
+        if self.limits.consumes && self.cq.ops().cancel_used_up(key, self.index) {
+            return Ok(());
+        }
         let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
         // SAFETY: the endpoint is open and the context is one of its operations in flight.
         unsafe { T::cancel(self.raw(), context) }
@@ -109,6 +132,9 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
 impl<T: Transport, B: Buffer> Drop for Port<'_, '_, T, B> {
     fn drop(&mut self) {
         let (ops, domain) = (self.cq.ops(), self.cq.domain());
+        if self.limits.consumes {
+            ops.end_used_up(self.index);
+        }
         let close = || {
             // SAFETY: the record belongs to this endpoint, which is used no more.
             unsafe { self.cq.close_endpoint(self.index, self.record) }

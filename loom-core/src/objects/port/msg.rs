@@ -7,7 +7,7 @@ use heapless::Vec;
 use super::Port;
 use super::post::{Use, needs, taken};
 use crate::buffer::{Buffer, Lent, Pieces};
-use crate::engine::op_table::{Kind, OpKey};
+use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::objects::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 use crate::transport::{Msg, RemotePart, Transport};
@@ -25,7 +25,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     /// Posts an operation. `submit` may rely on what `transmit` and `receive` promise theirs, for each piece.
     fn post_msg(
         &self,
-        (caps, kind, iov_limit): (Caps, Kind, usize),
+        (caps, purpose, iov_limit): (Caps, Use, usize),
         address: impl FnOnce() -> Result<FabricAddr, PostError>,
         (data, flags): (Option<ImmediateData>, OpFlags),
         buf: B,
@@ -38,8 +38,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Ok(address) => address,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        let purpose = if kind == Kind::Send { Use::Send } else { Use::Receive };
-        self.cq().ops().post_pieces(self.index, kind, buf, |pieces, context| {
+        self.cq().ops().post_pieces(self.index, purpose.kind(), buf, |pieces, context| {
             let too_many = PostError::TooManyPieces { limit: iov_limit.min(Pieces::MOST) };
             let pieces_of = pieces.get().ok_or(too_many)?;
             let nothing = [().lend()];
@@ -52,10 +51,18 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             }
             let too_long = PostError::TooLong { limit: self.limits.max_msg_size };
             let total = pieces.total().ok_or(too_long)?;
-            if purpose == Use::Send && total > self.limits.max_msg_size {
+            if purpose.is_out() && total > self.limits.max_msg_size {
                 return Err(too_long);
             }
-            submit(self.raw(), &Msg { address, pieces: pieces_of, data, context, flags }, total)
+            let mut insisted = Vec::<Lent, { Pieces::MOST }>::new();
+            if self.limits.insists {
+                for (at, piece) in pieces_of.iter().enumerate() {
+                    // There is room: there are not more than that.
+                    let _ = insisted.push(self.insist(piece, purpose, (at == 0).then_some((context, address)))?);
+                }
+            }
+            let pieces = if self.limits.insists { &insisted } else { pieces_of };
+            submit(self.raw(), &Msg { address, pieces, data, context, flags }, total)
         })
     }
 
@@ -73,7 +80,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: SendOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::SEND, Kind::Send, self.limits.tx_iov_limit);
+        let how = (needs::SEND, Use::Send, self.limits.tx_iov_limit);
         self.post_msg(how, to, (options.data, self.with_default(options.flags)), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::sendmsg(raw, msg) })
@@ -88,7 +95,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: SendOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::TAGGED_SEND, Kind::Send, self.limits.tx_iov_limit);
+        let how = (needs::TAGGED_SEND, Use::Send, self.limits.tx_iov_limit);
         self.post_msg(how, to, (options.data, self.with_default(options.flags)), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::tagged_sendmsg(raw, msg, tag) })
@@ -102,7 +109,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: RecvOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::RECV, Kind::Receive, self.limits.rx_iov_limit);
+        let how = (needs::RECV, Use::Receive, self.limits.rx_iov_limit);
         self.post_msg(how, from, (None, options.flags), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::recvmsg(raw, msg) })
@@ -140,12 +147,15 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             if lent.kind() != HmemIface::SYSTEM {
                 return Err(PostError::DeviceMemory);
             }
-            self.lendable(lent, Use::Receive)?;
-            let pieces = core::slice::from_ref(lent);
-            let msg = Msg { address, pieces, data: None, context, flags: OpFlags::MULTI_RECV | OpFlags::COMPLETION };
-            // SAFETY: the endpoint is open, the address is what `from` gave, and what is lent is writable and stays in the op
-            // table until the event that releases it or the endpoint's close.
-            taken(unsafe { T::recvmsg(self.raw(), &msg) })
+            // No prefix: these are not granted where one is asked for.
+            self.hand_in(lent, Use::Receive, (context, address), |lent| {
+                let pieces = core::slice::from_ref(lent);
+                let msg =
+                    Msg { address, pieces, data: None, context, flags: OpFlags::MULTI_RECV | OpFlags::COMPLETION };
+                // SAFETY: the endpoint is open, the address is what `from` gave, and what is lent is writable and stays in the
+                // op table until the event that releases it or the endpoint's close.
+                taken(unsafe { T::recvmsg(self.raw(), &msg) })
+            })
         })
     }
 
@@ -157,7 +167,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: RecvOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::TAGGED_RECV, Kind::Receive, self.limits.rx_iov_limit);
+        let how = (needs::TAGGED_RECV, Use::TaggedReceive, self.limits.rx_iov_limit);
         self.post_msg(how, from, (None, options.flags), buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
             taken(unsafe { T::tagged_recvmsg(raw, msg, tag) })
@@ -179,7 +189,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: ReadOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::READ, Kind::Read, self.limits.tx_iov_limit);
+        let how = (needs::READ, Use::Read, self.limits.tx_iov_limit);
         let flags = options.flags | self.limits.tx_flags.intersection(OpFlags::FENCE);
         self.post_msg(how, peer, (None, flags), buf, |raw, msg, total| {
             let parts = self.parts(remote)?;
@@ -197,7 +207,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         options: SendOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::WRITE, Kind::Send, self.limits.tx_iov_limit);
+        let how = (needs::WRITE, Use::Write, self.limits.tx_iov_limit);
         self.post_msg(how, peer, (options.data, self.with_default(options.flags)), buf, |raw, msg, total| {
             let parts = self.parts(remote)?;
             as_long(&parts, total)?;

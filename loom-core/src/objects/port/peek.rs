@@ -16,6 +16,8 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         let conduct = self.limits.conduct;
         let by_number = self.cq().ops().context_kind() == ContextKind::Word;
         let cannot = !conduct.peek
+            // Nobody says whether the length that is told is with the prefix or without.
+            || self.limits.prefixes.rx > 0
             || flags.contains(OpFlags::DISCARD) && !conduct.discard
             || flags.contains(OpFlags::CLAIM) && conduct.claims == Claims::Not
             // Discarding goes by way of a claim, in such providers.
@@ -49,18 +51,19 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     /// Receives a message that was claimed.
     pub(crate) fn tagged_claim(&self, claim: Claim, buf: B) -> Result<OpKey, Rejected<B>> {
         self.cq().ops().post_claim(self.index, claim, buf, |lent, context| {
-            self.lendable(lent, Use::Receive)?;
-            let pieces = core::slice::from_ref(lent);
-            let msg = Msg {
-                address: FabricAddr::UNSPEC,
-                pieces,
-                data: None,
-                context,
-                flags: OpFlags::CLAIM | OpFlags::COMPLETION,
-            };
-            // SAFETY: the endpoint is open, a message is claimed under the context (rule 9 of the op table), and what is lent is
-            // writable and stays in the op table until its event or the endpoint's close.
-            taken(unsafe { T::tagged_recvmsg(self.raw(), &msg, claim.tag().into()) })
+            self.hand_in(lent, Use::TaggedReceive, (context, FabricAddr::UNSPEC), |lent| {
+                let pieces = core::slice::from_ref(lent);
+                let msg = Msg {
+                    address: FabricAddr::UNSPEC,
+                    pieces,
+                    data: None,
+                    context,
+                    flags: OpFlags::CLAIM | OpFlags::COMPLETION,
+                };
+                // SAFETY: the endpoint is open, a message is claimed under the context (rule 9 of the op table), and what is
+                // lent is writable and stays in the op table until its event or the endpoint's close.
+                taken(unsafe { T::tagged_recvmsg(self.raw(), &msg, claim.tag().into()) })
+            })
         })
     }
 

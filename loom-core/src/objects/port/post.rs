@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, Lent};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::domain::Domain;
-use crate::objects::info::Info;
+use crate::objects::info::{Info, Prefixes};
 use crate::objects::mr::RemoteRegion;
 use crate::transport::{Conduct, Context, Refusal, RmaTarget, Transport};
 use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags};
@@ -29,6 +29,8 @@ pub(crate) struct Limits {
     caps: Caps,
     pub(crate) conduct: Conduct,
     pub(crate) inject_size: usize,
+    /// Inject calls of messages that have so many bytes, or more, are not posted as they are.
+    inject_end: usize,
     pub(super) max_msg_size: usize,
     cq_data_size: usize,
     pub(super) tx_iov_limit: usize,
@@ -36,27 +38,50 @@ pub(crate) struct Limits {
     pub(super) rma_iov_limit: usize,
     /// What sends and writes do by default.
     pub(super) tx_flags: OpFlags,
+    /// Bytes in front of messages.
+    pub(super) prefixes: Prefixes,
     /// Buffers have to be registered.
     local: bool,
+    /// Peers' writes use up receives.
+    pub(super) consumes: bool,
+    /// More is to be seen to than what every provider asks for.
+    pub(super) insists: bool,
 }
+
+/// The most bytes that inject calls copy where a prefix has to be put before them: on the stack.
+const INJECT_ROOM: usize = 1024;
 
 impl Limits {
     /// Of an endpoint that is opened from this info of a domain.
     pub(super) fn of<T: Transport>(info: &Info<T>, domain: &Domain<T>, receives: Receives) -> Self {
         let attributes = info.attributes();
-        let elsewhere = if let Receives::Through(_) = receives { Caps::RECV } else { Caps::empty() };
+        let elsewhere =
+            if let Receives::Through(_) | Receives::OfWrites(_) = receives { Caps::RECV } else { Caps::empty() };
+        let consumes = info.consumes_receives();
+        let prefixes = info.prefixes();
+        // Nobody says where the prefixes of the messages are that one buffer receives, or what a write uses up of it.
+        let without = if prefixes.rx > 0 || consumes { Caps::MULTI_RECV } else { Caps::empty() };
+        let (inject_size, inject_end) = match prefixes.tx {
+            0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
+            size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),
+        };
+        // The domain asks for it, whatever the info says.
+        let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
             conduct: T::conduct(info.raw()),
-            caps: attributes.caps.with_modifiers().difference(elsewhere),
-            inject_size: attributes.tx.inject_size,
+            caps: attributes.caps.with_modifiers().difference(elsewhere).difference(without),
+            inject_size,
+            inject_end,
             max_msg_size: attributes.endpoint.max_msg_size,
             cq_data_size: attributes.domain.cq_data_size,
             tx_iov_limit: attributes.tx.iov_limit,
             rx_iov_limit: attributes.rx.iov_limit,
             rma_iov_limit: attributes.tx.rma_iov_limit,
             tx_flags: attributes.tx.op_flags,
-            // The domain asks for it, whatever the info says.
-            local: attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL),
+            prefixes,
+            local,
+            consumes,
+            insists: local || consumes || prefixes != Prefixes { tx: 0, rx: 0 },
         }
     }
 }
@@ -64,8 +89,32 @@ impl Limits {
 /// What an operation does with its buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
+    /// A message is sent out of it.
     Send,
+    /// A message is received into it.
     Receive,
+    /// A tagged message is received into it.
+    TaggedReceive,
+    /// It is written to a peer's memory.
+    Write,
+    /// A peer's memory is read into it.
+    Read,
+}
+
+impl Use {
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Use::Send | Use::Write => Kind::Send,
+            Use::Receive => Kind::Receive,
+            Use::TaggedReceive => Kind::TaggedReceive,
+            Use::Read => Kind::Read,
+        }
+    }
+
+    /// Whether the buffer's bytes go out.
+    pub(super) const fn is_out(self) -> bool {
+        matches!(self, Use::Send | Use::Write)
+    }
 }
 
 impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
@@ -103,27 +152,58 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         to()
     }
 
-    /// Checks what a buffer has lent.
+    /// Sends a message as a copy. `submit` may rely on this: the endpoint is open, the address is what `to` gave, and what it is
+    /// given is not longer than a prefix and `inject_size` together.
+    #[inline(always)]
+    pub(super) fn inject_message(
+        &self,
+        caps: Caps,
+        to: impl FnOnce() -> Result<FabricAddr, PostError>,
+        data: Option<ImmediateData>,
+        bytes: &[u8],
+        submit: impl FnOnce(FabricAddr, &[u8]) -> Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        let room;
+        let mut bytes = bytes;
+        if bytes.len() >= self.limits.inject_end {
+            room = self.prefixed(bytes)?;
+            bytes = room.get(..self.limits.prefixes.tx + bytes.len()).unwrap_or(&[]);
+        }
+        self.granted(caps)?;
+        self.carries(data)?;
+        submit(to()?, bytes)
+    }
+
+    /// Puts a prefix before what is injected, where one is asked for; else it is too long.
+    #[cold]
+    #[inline(never)]
+    fn prefixed(&self, bytes: &[u8]) -> Result<[u8; INJECT_ROOM], PostError> {
+        let (needed, limit) = (self.limits.prefixes.tx, self.limits.inject_size);
+        if bytes.len() > limit {
+            return Err(PostError::TooLong { limit });
+        }
+        let mut room = [0; INJECT_ROOM];
+        let message = room.get_mut(needed..).and_then(|rest| rest.get_mut(..bytes.len()));
+        message.ok_or(PostError::NoPrefix { needed })?.copy_from_slice(bytes);
+        Ok(room)
+    }
+
+    /// Checks what a buffer has lent, but for what only some providers [insist](Self::insist) on.
     #[inline]
     pub(super) fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
-        let allowed = match purpose {
-            Use::Send => lent.is_readable(),
-            Use::Receive => lent.is_writable(),
-        };
+        let allowed = if purpose.is_out() { lent.is_readable() } else { lent.is_writable() };
         if !allowed {
             return Err(PostError::Access);
         }
         if lent.kind() != HmemIface::SYSTEM {
             self.takes_of_device(lent)?;
         }
-        match lent.descriptor() {
-            Some(descriptor) if descriptor.domain != self.cq.domain().identity() => {
-                return Err(PostError::ForeignDescriptor);
-            }
-            None if self.limits.local && lent.len() > 0 => return Err(PostError::NotRegistered),
-            _ => {}
+        if let Some(descriptor) = lent.descriptor()
+            && descriptor.domain != self.cq.domain().identity()
+        {
+            return Err(PostError::ForeignDescriptor);
         }
-        if purpose == Use::Send && lent.len() > self.limits.max_msg_size {
+        if purpose.is_out() && lent.len() > self.limits.max_msg_size {
             return Err(PostError::TooLong { limit: self.limits.max_msg_size });
         }
         Ok(())
@@ -139,12 +219,60 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         if lent.descriptor().is_none() && lent.len() > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
     }
 
+    /// What is to be posted of a buffer for a provider that asks for more than others: with the prefix, if it is the first of a
+    /// message's, and registered. The first comes with the operation's context and address.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn insist(
+        &self,
+        lent: &Lent,
+        purpose: Use,
+        first: Option<(Context, FabricAddr)>,
+    ) -> Result<Lent, PostError> {
+        let needed = match purpose {
+            _ if first.is_none() => 0,
+            Use::Send => self.limits.prefixes.tx,
+            Use::Receive | Use::TaggedReceive => self.limits.prefixes.rx,
+            Use::Write | Use::Read => 0,
+        };
+        if let Some((context, from)) = first
+            && self.limits.consumes
+            && purpose == Use::Receive
+        {
+            // What it takes to post it again.
+            self.cq.ops().note_source(context, from);
+        }
+        let lent = lent.with_prefix(needed).ok_or(PostError::NoPrefix { needed })?;
+        if self.limits.local && lent.descriptor().is_none() && lent.len() > 0 {
+            return Err(PostError::NotRegistered);
+        }
+        Ok(lent)
+    }
+
+    /// Hands what a buffer has lent to `submit`, as the provider wants it. (Which has one call only, so that it is compiled into
+    /// where that is.)
+    #[inline(always)]
+    pub(super) fn hand_in(
+        &self,
+        lent: &Lent,
+        purpose: Use,
+        (context, address): (Context, FabricAddr),
+        submit: impl FnOnce(&Lent) -> Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        self.lendable(lent, purpose)?;
+        let mut lent = *lent;
+        if self.limits.insists {
+            lent = self.insist(&lent, purpose, Some((context, address)))?;
+        }
+        submit(&lent)
+    }
+
     /// Posts something that goes out. `submit` may rely on this: the endpoint is open, the address is what `to` gave,
     /// and what is lent is readable and stays in the op table until its event or the endpoint's close.
     #[inline]
     pub(super) fn transmit(
         &self,
-        caps: Caps,
+        (caps, purpose): (Caps, Use),
         to: impl FnOnce() -> Result<FabricAddr, PostError>,
         data: Option<ImmediateData>,
         buf: B,
@@ -155,9 +283,8 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Ok(to) => to,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, Kind::Send, buf, |lent, context| {
-            self.lendable(lent, Use::Send)?;
-            submit(self.raw(), to, lent, context)
+        self.cq.ops().post(self.index, purpose.kind(), buf, |lent, context| {
+            self.hand_in(lent, purpose, (context, to), |lent| submit(self.raw(), to, lent, context))
         })
     }
 
@@ -166,8 +293,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     #[inline]
     pub(super) fn receive(
         &self,
-        caps: Caps,
-        kind: Kind,
+        (caps, purpose): (Caps, Use),
         from: impl FnOnce() -> Result<FabricAddr, PostError>,
         buf: B,
         submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), PostError>,
@@ -176,9 +302,8 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Ok(from) => from,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, kind, buf, |lent, context| {
-            self.lendable(lent, Use::Receive)?;
-            submit(self.raw(), from, lent, context)
+        self.cq.ops().post(self.index, purpose.kind(), buf, |lent, context| {
+            self.hand_in(lent, purpose, (context, from), |lent| submit(self.raw(), from, lent, context))
         })
     }
 }

@@ -37,6 +37,8 @@ pub(crate) enum Receives {
     Itself,
     /// On itself, for others, too: it is a shared receive context.
     ForOthers,
+    /// On itself, so many and of no bytes, for peers' writes to use up: it takes no messages.
+    OfWrites(u16),
     /// On the shared receive context at this place of the queue, which is not closed before the endpoint is.
     Through(u16),
 }
@@ -68,6 +70,11 @@ impl<'d, T: Transport> Record<'d, T> {
     /// Whether an endpoint can be opened here.
     pub(super) fn is_closed(&self) -> bool {
         self.state.get() == RecordState::Closed
+    }
+
+    /// Whether something can be posted on what is open here.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.get() == RecordState::Open
     }
 
     /// Keeps an endpoint that has just been opened.

@@ -5,9 +5,9 @@
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Port;
-use super::post::{needs, remote, taken};
+use super::post::{Use, needs, remote, taken};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{Kind, OpKey};
+use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::objects::mr::RemoteRegion;
 use crate::transport::Transport;
@@ -23,7 +23,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         offset: u64,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        self.receive(needs::READ, Kind::Read, peer, buf, |raw, peer, lent, context| {
+        self.receive((needs::READ, Use::Read), peer, buf, |raw, peer, lent, context| {
             let target = remote(peer, region, offset, lent.len())?;
             // SAFETY: see `receive`.
             taken(unsafe { T::read(raw, target, lent, context) })
@@ -40,7 +40,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        self.transmit(needs::WRITE, peer, data, buf, |raw, peer, lent, context| {
+        self.transmit((needs::WRITE, Use::Write), peer, data, buf, |raw, peer, lent, context| {
             let target = remote(peer, region, offset, lent.len())?;
             // SAFETY: see `transmit`.
             taken(unsafe { T::write(raw, target, lent, data, context) })

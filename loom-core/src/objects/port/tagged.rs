@@ -3,9 +3,9 @@
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Port;
-use super::post::{needs, taken};
+use super::post::{Use, needs, taken};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{Kind, OpKey};
+use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::transport::Transport;
 use crate::vocabulary::{FabricAddr, ImmediateData, Tag, TagMatch};
@@ -20,7 +20,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        self.transmit(needs::TAGGED_SEND, to, data, buf, |raw, to, lent, context| {
+        self.transmit((needs::TAGGED_SEND, Use::Send), to, data, buf, |raw, to, lent, context| {
             // SAFETY: see `transmit`.
             taken(unsafe { T::tagged_send(raw, to, lent, data, tag, context) })
         })
@@ -35,9 +35,10 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         data: Option<ImmediateData>,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        let to = self.injectable(needs::TAGGED_SEND, to, data, bytes)?;
-        // SAFETY: the endpoint is open, the address one of its vector, and the length checked.
-        taken(unsafe { T::tagged_inject(self.raw(), to, bytes, data, tag) })
+        self.inject_message(needs::TAGGED_SEND, to, data, bytes, |to, bytes| {
+            // SAFETY: see `inject_message`.
+            taken(unsafe { T::tagged_inject(self.raw(), to, bytes, data, tag) })
+        })
     }
 
     /// As [`recv`](Self::recv).
@@ -48,7 +49,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         tag: TagMatch,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        self.receive(needs::TAGGED_RECV, Kind::Receive, from, buf, |raw, from, lent, context| {
+        self.receive((needs::TAGGED_RECV, Use::TaggedReceive), from, buf, |raw, from, lent, context| {
             // SAFETY: see `receive`.
             taken(unsafe { T::tagged_recv(raw, from, lent, tag, context) })
         })

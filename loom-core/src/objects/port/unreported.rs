@@ -22,17 +22,20 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         lent: &Lent,
         submit: impl FnOnce(&T::Endpoint, &Msg<'_>) -> Result<(), PostError>,
     ) -> Result<(), PostError> {
-        if self.cq().domain().attributes().mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) {
+        let asked = self.cq().domain().attributes();
+        if asked.mode.union(asked.tx.mode).intersects(Mode::CONTEXT | Mode::CONTEXT2) {
             // There is no slot whose space the provider could write to.
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
         self.granted(Self::with_fence(caps, flags))?;
         self.carries(data)?;
-        self.lendable(lent, purpose)?;
-        let flags = flags.difference(OpFlags::COMPLETION);
-        let pieces = core::slice::from_ref(lent);
+        let (address, flags) = (address()?, flags.difference(OpFlags::COMPLETION));
         // No slot's context: the op table takes a failure for a stray.
-        submit(self.raw(), &Msg { address: address()?, pieces, data, context: Context::NONE, flags })
+        let context = Context::NONE;
+        self.hand_in(lent, purpose, (context, address), |lent| {
+            let pieces = core::slice::from_ref(lent);
+            submit(self.raw(), &Msg { address, pieces, data, context, flags })
+        })
     }
 
     /// `to` gives an address that the endpoint may send to: one in its vector.
@@ -71,7 +74,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         lent: &Lent,
     ) -> Result<(), PostError> {
         let how = (options.data, self.with_default(options.flags));
-        self.post_unreported((needs::WRITE, Use::Send), peer, how, lent, |raw, msg| {
+        self.post_unreported((needs::WRITE, Use::Write), peer, how, lent, |raw, msg| {
             let part = part(msg.address, region, offset, lent.len())?;
             // SAFETY: see `post_unreported`.
             taken(unsafe { T::writemsg(raw, msg, &[part]) })
@@ -91,7 +94,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         lent: &Lent,
     ) -> Result<(), PostError> {
         let flags = options.flags | self.limits.tx_flags.intersection(OpFlags::FENCE);
-        self.post_unreported((needs::READ, Use::Receive), peer, (None, flags), lent, |raw, msg| {
+        self.post_unreported((needs::READ, Use::Read), peer, (None, flags), lent, |raw, msg| {
             let part = part(msg.address, region, offset, lent.len())?;
             // SAFETY: see `post_unreported`.
             taken(unsafe { T::readmsg(raw, msg, &[part]) })

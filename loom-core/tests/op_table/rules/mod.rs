@@ -1,5 +1,6 @@
 //! The rules of the op table, one behaviour for each test.
 
+mod again;
 mod capacity;
 mod closing;
 mod contexts;
@@ -63,6 +64,7 @@ fn done<B>(resolution: Resolution<'_, B>) -> Done<B> {
         Resolution::Done(done, ..) => done,
         Resolution::Piece(piece) => panic!("{piece:?}"),
         Resolution::Peek(peek) => panic!("{peek:?}"),
+        Resolution::Unwanted(error) => panic!("{error}"),
         Resolution::NotOver => panic!("not over"),
         Resolution::Stale => panic!("stale"),
         Resolution::Foreign => panic!("foreign"),

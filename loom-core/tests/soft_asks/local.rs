@@ -1,8 +1,4 @@
-//! The software transport where it insists on what hardware asks for: local registration (`FI_MR_LOCAL`), and regions that are
-//! bound to an endpoint (`FI_MR_ENDPOINT`).
-
-#![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
-
+//! Local registration (`FI_MR_LOCAL`), and regions that are bound to an endpoint (`FI_MR_ENDPOINT`).
 use core::ptr::NonNull;
 
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
@@ -283,7 +279,7 @@ fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
 /// Borrowed buffers cannot be left to an endpoint that is never closed: the process ends.
 #[test]
 fn a_scope_ends_the_process_over_a_forgotten_region_of_an_endpoint() {
-    let role = ["--exact", "role_forgets_a_region_in_a_scope", "--ignored", "--nocapture"];
+    let role = ["--exact", "local::role_forgets_a_region_in_a_scope", "--ignored", "--nocapture"];
     let output = std::process::Command::new(std::env::current_exe().unwrap()).args(role).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{said}");

@@ -1,0 +1,186 @@
+//! What endpoints do whose domains [ask](super::asks) for something: they look whether they were given it, and use it.
+
+#![allow(unsafe_code, reason = "writes to what was lent with an operation besides its bytes")]
+
+use core::ptr::{self, NonNull};
+
+use heapless::Vec;
+
+use super::asks::Asks;
+use super::port::Own;
+use super::receive::Want;
+use super::sync::Ordering;
+use super::transport::SoftEndpoint;
+use crate::buffer::{Lent, Pieces};
+use crate::transport::{Context, Event, Msg, Refusal};
+use crate::vocabulary::{Access, CompletionFlags, Errno, MemoryKey, Mode, MrMode};
+
+/// How many words of memory the context of an operation points to.
+const fn context_words(asks: Asks) -> usize {
+    if asks.mode.contains(Mode::CONTEXT2) {
+        8
+    } else if asks.mode.contains(Mode::CONTEXT) {
+        4
+    } else {
+        0
+    }
+}
+
+/// What the transport writes into a word of a context's memory while the operation is under way.
+const fn seal(context: u64, word: u64) -> u64 {
+    !context.rotate_left(17).wrapping_add(word)
+}
+
+/// An operation begins: its context's memory is the transport's.
+///
+/// # Safety
+/// The contract of callers of [`Transport`](crate::transport::Transport): the memory that the domain asks for is there until
+/// the event.
+unsafe fn begin(asks: Asks, context: Context) {
+    let memory = context.as_ptr().cast::<u64>();
+    // For the end of the operation, which has the number alone.
+    let _ = memory.expose_provenance();
+    for (at, word) in (0..context_words(asks)).zip(0..) {
+        // SAFETY: the caller's promise.
+        let place = unsafe { memory.add(at) };
+        // SAFETY: as above.
+        unsafe { place.write(seal(context.addr(), word)) };
+    }
+}
+
+/// An operation ends, with this context: whether its memory is as the transport left it. It is written once more.
+///
+/// # Safety
+/// The operation was [begun](begin), and its event has not been polled.
+unsafe fn end(asks: Asks, context: u64) -> bool {
+    const { assert!(usize::BITS == 64, "a context is an address") };
+    #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
+    let memory = ptr::with_exposed_provenance_mut::<u64>(context as usize);
+    let mut intact = true;
+    for (at, word) in (0..context_words(asks)).zip(0..) {
+        // SAFETY: the caller's promise: the memory is lent until the event is polled, and its provenance was exposed.
+        let place = unsafe { memory.add(at) };
+        // SAFETY: as above.
+        intact &= unsafe { place.read() } == seal(context, word);
+        // The same again: a multi-receive has more than one event.
+        // SAFETY: as above.
+        unsafe { place.write(seal(context, word)) };
+    }
+    intact
+}
+
+/// Writes to the prefix of a message, as a provider does that puts a header there.
+///
+/// # Safety
+/// There are so many bytes in front of the message, lent with the operation.
+pub(super) unsafe fn scribble(message: *mut u8, prefix: usize) {
+    let start = message.wrapping_sub(prefix);
+    // SAFETY: the caller's promise.
+    unsafe { start.write_bytes(0xa5, prefix) };
+}
+
+impl SoftEndpoint<'_> {
+    /// The bytes of one buffer that a domain without demands is given.
+    #[inline]
+    pub(super) fn bytes(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
+        if self.insists {
+            return self.insist(lent, access, context);
+        }
+        Ok((lent.ptr().as_ptr(), lent.len()))
+    }
+
+    /// The same where there are demands: they are met, or it is refused. Without the prefix.
+    #[cold]
+    #[inline(never)]
+    fn insist(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
+        self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
+        // SAFETY: the contract of callers: the context of a post is what the domain asks for.
+        unsafe { begin(self.port.own().asks.get(), context) };
+        let message = self.behind_prefix(lent, access)?;
+        Ok((message.ptr().as_ptr(), message.len()))
+    }
+
+    /// What lies behind the prefix, if there is to be one, which is then written to.
+    fn behind_prefix(&self, lent: &Lent, access: Access) -> Result<Lent, Refusal> {
+        let prefix = self.port.own().asks.get().prefix();
+        if prefix == 0 || !access.intersects(Access::SEND | Access::RECV) {
+            return Ok(*lent);
+        }
+        if lent.len() < prefix {
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        let message = lent.with_headroom(prefix);
+        // SAFETY: the contract of callers: what is lent begins with a prefix, which may be written to.
+        unsafe { scribble(message.ptr().as_ptr(), prefix) };
+        Ok(message)
+    }
+
+    /// An operation of several pieces, as [`bytes`](Self::bytes) has it of one. `room` is for what is changed of it.
+    pub(super) fn pieces<'m>(
+        &self,
+        msg: &Msg<'m>,
+        access: Access,
+        room: &'m mut Vec<Lent, { Pieces::MOST }>,
+    ) -> Result<Msg<'m>, Refusal> {
+        if !self.insists {
+            return Ok(*msg);
+        }
+        if msg.pieces.len() > 1 && self.port.own().asks.get().mode.contains(Mode::ASYNC_IOV) {
+            // The array is gone when the call has returned.
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
+        // SAFETY: as above.
+        unsafe { begin(self.port.own().asks.get(), msg.context) };
+        let several = Vec::from_slice(msg.pieces).map_err(|_| Refusal::Errno(Errno::EINVAL))?;
+        *room = several;
+        if let Some(first) = room.first_mut() {
+            *first = self.behind_prefix(first, access)?;
+        }
+        Ok(Msg { pieces: room, ..*msg })
+    }
+
+    /// A message to be injected without its prefix.
+    #[inline]
+    pub(super) fn injected<'b>(&self, bytes: &'b [u8]) -> Result<&'b [u8], Refusal> {
+        if self.insists {
+            return bytes.get(self.port.own().asks.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL));
+        }
+        Ok(bytes)
+    }
+
+    /// The bytes that a receive into one buffer fills, and what else it is to be known by.
+    #[inline]
+    pub(super) fn room(&self, lent: &Lent, context: Context) -> Result<(*mut u8, usize, usize), Refusal> {
+        let (ptr, len) = self.bytes(lent, Access::RECV, context)?;
+        let min_left = if self.insists { Want::marked(self.port.own().asks.get().prefix()) } else { 0 };
+        Ok((ptr, len, min_left))
+    }
+
+    fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
+        if lent.len() == 0 || !self.port.own().asks.get().mr_mode.contains(MrMode::LOCAL) {
+            return Ok(());
+        }
+        let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);
+        let domain = self.port.domain.load(Ordering::Relaxed);
+        self.net.region(key).ok_or(Errno::ENOKEY)?.enter(key)?.covers(lent.ptr(), lent.len(), access, domain)
+    }
+}
+
+impl Own {
+    /// Sees to what an endpoint is asked beyond its operations, now that one of them has its event in the queue.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn attend(&self, mut event: NonNull<Event>) {
+        // SAFETY: just pushed, by this thread, which is the only one that reads or writes the queue.
+        let event = unsafe { event.as_mut() };
+        // SAFETY: an operation of this endpoint has this event, so that it was begun here, and nobody has polled it.
+        if !unsafe { end(self.asks.get(), event.context) } {
+            event.errno = Errno::EOTHER;
+        }
+        if event.flags.contains(CompletionFlags::RECV) && event.errno != Errno::ECANCELED {
+            event.len += self.asks.get().prefix();
+        }
+        self.counters.count(event);
+    }
+}

@@ -1,0 +1,352 @@
+//! Room in front of messages (`FI_MSG_PREFIX`).
+
+use core::mem::MaybeUninit;
+
+use loom_core::buffer::Prefixed;
+use loom_core::completion::Completion;
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::{OpenError, PostError, Rejected};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::deadline::Spins;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::info::Info;
+use loom_core::objects::mr;
+use loom_core::objects::options::{CompletionLevel, RecvOptions, SendOptions};
+use loom_core::objects::registered::Registered;
+use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Mode, Tag};
+
+type Bytes = Box<[u8]>;
+type Room = Prefixed<Bytes>;
+
+const ROOM: usize = 40;
+/// Nothing, what is copied at once, and what is not.
+const LENGTHS: [usize; 4] = [0, 1, 900, 10_000];
+
+fn message(len: usize) -> Room {
+    let mut buf = Prefixed::new(vec![0x11; ROOM + len].into(), ROOM);
+    buf.bytes_mut().iter_mut().zip(0..).for_each(|(byte, at)| *byte = u8::try_from(at % 251).unwrap());
+    buf
+}
+
+fn room(len: usize) -> Room {
+    Prefixed::new(vec![0xee; ROOM + len].into(), ROOM)
+}
+
+fn posted<B>(post: Result<OpKey, Rejected<B>>) -> OpKey {
+    post.map_err(PostError::from).unwrap()
+}
+
+/// Two endpoints on a queue, and the way from one to the other.
+fn on_pair<B: loom_core::buffer::Buffer>(
+    info: &Info<Soft<'_>>,
+    attr: CqAttr<16>,
+    test: impl FnOnce(&Cq<'_, Soft<'_>, B>, &Endpoint<'_, '_, Soft<'_>, B>, &Endpoint<'_, '_, Soft<'_>, B>),
+) {
+    let domain = Domain::open(info).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    cq::scope(&domain, attr, |cq: &Cq<'_, Soft<'_>, B>| {
+        let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+        av.insert(&a.address().unwrap()).unwrap();
+        test(cq, &a, &b);
+    })
+    .unwrap();
+}
+
+/// Whether the transport has written to what is before the message.
+fn is_used(buf: Room) -> bool {
+    let whole = buf.into_inner();
+    let prefix = &whole[..ROOM];
+    let used = prefix.iter().all(|byte| *byte == 0xa5);
+    assert!(used || prefix.iter().all(|byte| *byte == prefix[0] && [0x11, 0xee].contains(byte)), "by half");
+    used
+}
+
+/// One program, over networks that ask for prefixes and that do not, alone and with contexts, and on queues of both kinds.
+#[test]
+fn messages_are_what_lies_behind_the_room() {
+    let asks = Asks::nothing();
+    for (asks, prefixes) in [
+        (asks, false),
+        (asks.for_contexts(), false),
+        (asks.for_prefixes(), true),
+        (asks.for_prefixes().for_larger_contexts(), true),
+    ] {
+        for attr in [CqAttr::<16>::new(), CqAttr::<16>::new().separate()] {
+            let network = Network::new(NetworkAttr::default()).unwrap();
+            let info = network.info_that_asks(asks);
+            let attributes = info.attributes();
+            assert_eq!(attributes.endpoint.msg_prefix_size, if prefixes { ROOM } else { 0 });
+            assert_eq!(attributes.mode.contains(Mode::MSG_PREFIX), prefixes);
+            on_pair(&info, attr, |cq, a, b| {
+                for len in LENGTHS {
+                    exchange(cq, a, b, len, prefixes);
+                }
+            });
+        }
+    }
+}
+
+fn exchange(
+    cq: &Cq<'_, Soft<'_>, Room>,
+    a: &Endpoint<'_, '_, Soft<'_>, Room>,
+    b: &Endpoint<'_, '_, Soft<'_>, Room>,
+    len: usize,
+    prefixes: bool,
+) {
+    let to_b = a.av().insert(&b.address().unwrap()).unwrap();
+    let tag = Tag(7);
+    let done = |key: OpKey| cq.wait(key, Spins(100)).unwrap().unwrap();
+    let delivered = SendOptions::new().level(CompletionLevel::Delivery);
+    // Receives before and after their messages; each call that has a buffer.
+    type Step<'s> = Box<dyn Fn() -> OpKey + 's>;
+    let sends: [Step<'_>; 5] = [
+        Box::new(|| posted(a.send(to_b, message(len)))),
+        Box::new(|| posted(a.send_data(to_b, ImmediateData(5), message(len)))),
+        Box::new(|| posted(a.sendmsg(to_b, delivered, message(len)))),
+        Box::new(|| posted(a.tagged_send(to_b, tag, message(len)))),
+        Box::new(|| posted(a.tagged_sendmsg(to_b, tag, SendOptions::new(), message(len)))),
+    ];
+    for (which, send) in sends.iter().enumerate() {
+        let receives: [Step<'_>; 2] = if which < 3 {
+            [
+                Box::new(|| posted(b.recv(Source::Any, room(len + 3)))),
+                Box::new(|| posted(b.recvmsg(Source::Any, RecvOptions::new(), room(len + 3)))),
+            ]
+        } else {
+            [
+                Box::new(|| posted(b.tagged_recv(Source::Any, tag, room(len + 3)))),
+                Box::new(|| posted(b.tagged_recvmsg(Source::Any, tag, RecvOptions::new(), room(len + 3)))),
+            ]
+        };
+        for receive in &receives {
+            for receive_first in [true, false] {
+                let (sent, received) = if receive_first {
+                    let received = receive();
+                    (send(), received)
+                } else {
+                    let sent = send();
+                    assert!(cq.poll_rx().unwrap().is_none());
+                    (sent, receive())
+                };
+                let received = done(received);
+                let transfer = received.result().unwrap();
+                assert_eq!((transfer.len(), transfer.data().is_some()), (len, which == 1));
+                let buf = received.into_buf();
+                assert_eq!(&buf.bytes()[..len], message(len).bytes());
+                assert!(buf.bytes()[len..].iter().all(|byte| *byte == 0xee), "nothing beyond");
+                assert_eq!(is_used(buf), prefixes);
+                let sent = done(sent);
+                assert_eq!(sent.result().unwrap().len(), len);
+                let buf = sent.into_buf();
+                assert_eq!(buf.bytes(), message(len).bytes());
+                assert_eq!(is_used(buf), prefixes);
+            }
+        }
+    }
+    // Too long for its buffer.
+    if len > 0 {
+        let received = posted(b.recv(Source::Any, room(len - 1)));
+        let sent = posted(a.send(to_b, message(len)));
+        let received = done(received);
+        let error = received.result().unwrap_err();
+        assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, len - 1, 1));
+        assert_eq!(received.buf().bytes(), &message(len).bytes()[..len - 1]);
+        assert!(done(sent).result().is_ok());
+    }
+    // Copies, which nobody gives room.
+    let inject_size = a.inject_size();
+    assert_eq!(inject_size, if prefixes { 1024 - ROOM } else { 1024 });
+    let injected = [
+        a.inject(to_b, message(len).bytes()),
+        a.inject_data(to_b, ImmediateData(5), message(len).bytes()),
+        a.tagged_inject(to_b, tag, message(len).bytes()),
+        a.tagged_inject_data(to_b, tag, ImmediateData(5), message(len).bytes()),
+    ];
+    for (which, injected) in injected.into_iter().enumerate() {
+        if len > inject_size {
+            assert_eq!(injected, Err(PostError::TooLong { limit: inject_size }));
+            continue;
+        }
+        injected.unwrap();
+        let buf = room(len);
+        let received = posted(if which < 2 { b.recv(Source::Any, buf) } else { b.tagged_recv(Source::Any, tag, buf) });
+        let received = done(received);
+        assert_eq!(received.result().unwrap().len(), len);
+        assert_eq!(received.buf().bytes(), message(len).bytes());
+    }
+    // Ended early.
+    let cancelled = posted(b.recv(Source::Any, room(len)));
+    b.cancel(cancelled).unwrap();
+    let error = done(cancelled).result().unwrap_err();
+    assert_eq!((error.errno, error.len), (Errno::ECANCELED, 0));
+    assert!(cq.poll().unwrap().is_none());
+}
+
+#[test]
+fn the_first_of_several_buffers_has_the_room() {
+    for asks in [Asks::nothing(), Asks::nothing().for_prefixes()] {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        on_pair(&network.info_that_asks(asks), CqAttr::new(), |cq, a, b| {
+            let to_b = a.av().insert(&b.address().unwrap()).unwrap();
+            for first in [0, 10, 2000] {
+                let rest = |len: usize| Prefixed::new(message(len).bytes().into(), 0);
+                let received = posted(b.recvmsg(
+                    Source::Any,
+                    RecvOptions::new(),
+                    [room(3), Prefixed::new(vec![0; 3000].into(), 0)],
+                ));
+                let sent = posted(a.sendmsg(to_b, SendOptions::new(), [message(first), rest(20)]));
+                let received = cq.wait(received, Spins(100)).unwrap().unwrap();
+                assert_eq!(received.result().unwrap().len(), first + 20);
+                let all = [received.buf()[0].bytes(), received.buf()[1].bytes()].concat();
+                assert_eq!(&all[..first + 20], [message(first).bytes(), message(20).bytes()].concat());
+                assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
+            }
+        });
+    }
+}
+
+#[test]
+fn buffers_without_the_room_are_refused() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let info = network.info_that_asks(Asks::nothing().for_prefixes());
+    on_pair(&info, CqAttr::new(), |_, a, b| {
+        let to_b = a.av().insert(&b.address().unwrap()).unwrap();
+        let short = || Prefixed::new(Bytes::from([1; 100]), ROOM - 1);
+        let too_short = || Prefixed::new(Bytes::from([1; ROOM - 1]), ROOM);
+        for buf in [short, too_short] {
+            for rejected in [
+                a.send(to_b, buf()).unwrap_err(),
+                a.sendmsg(to_b, SendOptions::new(), buf()).unwrap_err(),
+                a.tagged_send(to_b, Tag(1), buf()).unwrap_err(),
+                a.tagged_sendmsg(to_b, Tag(1), SendOptions::new(), buf()).unwrap_err(),
+                b.recv(Source::Any, buf()).unwrap_err(),
+                b.recvmsg(Source::Any, RecvOptions::new(), buf()).unwrap_err(),
+                b.tagged_recv(Source::Any, Tag(1), buf()).unwrap_err(),
+                b.tagged_recvmsg(Source::Any, Tag(1), RecvOptions::new(), buf()).unwrap_err(),
+            ] {
+                assert_eq!((rejected.error, rejected.buf), (PostError::NoPrefix { needed: ROOM }, buf()));
+            }
+        }
+        // What is said nowhere how it goes.
+        let rejected = b.multi_recv(Source::Any, room(100)).unwrap_err();
+        assert_eq!(rejected.error, PostError::NotGranted(Caps::MULTI_RECV));
+        let refused = Err(PostError::Errno(Errno::EOPNOTSUPP));
+        assert_eq!(b.tagged_peek(Source::Any, Tag(1)), refused);
+        assert_eq!(b.tagged_peek_claim(Source::Any, Tag(1)), refused);
+    });
+    on_pair(&info, CqAttr::new(), |_, a, b| {
+        let to_b = a.av().insert(&b.address().unwrap()).unwrap();
+        let refused = PostError::NoPrefix { needed: ROOM };
+        let bytes: &'static [u8] = &[1; 100];
+        assert_eq!(a.send(to_b, Prefixed::new(bytes, ROOM)).unwrap_err().error, refused, "nobody may write there");
+    });
+    on_pair(&info, CqAttr::new(), |_, a, b| {
+        let to_b = a.av().insert(&b.address().unwrap()).unwrap();
+        let refused = PostError::NoPrefix { needed: ROOM };
+        assert_eq!(a.send(to_b, Bytes::from([1; 100])).unwrap_err().error, refused);
+        assert_eq!(b.recv(Source::Any, Bytes::from([1; 100])).unwrap_err().error, refused);
+    });
+    on_pair(&info, CqAttr::new(), |_, a, b| {
+        let to_b = a.av().insert(&b.address().unwrap()).unwrap();
+        let second = || [Prefixed::new(Bytes::from([1; 100]), 0), room(10)];
+        let refused = PostError::NoPrefix { needed: ROOM };
+        assert_eq!(a.sendmsg(to_b, SendOptions::new(), second()).unwrap_err().error, refused);
+        assert_eq!(b.recvmsg(Source::Any, RecvOptions::new(), second()).unwrap_err().error, refused);
+    });
+}
+
+#[test]
+fn remote_memory_is_read_and_written_without_the_room() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_prefixes())).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    let mut memory = [0_u8; 100];
+    mr::scope(&domain, &mut memory[..], Access::REMOTE_READ | Access::REMOTE_WRITE, |mr| {
+        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Room>| {
+            let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+            let to_b = av.insert(&b.address().unwrap()).unwrap();
+            let region = mr.remote();
+            let written = posted(a.write_data(to_b, &region, 10, ImmediateData(3), message(50)));
+            let done = cq.wait(written, Spins(100)).unwrap().unwrap();
+            assert!(!is_used(done.into_buf()));
+            let Some(Completion::Remote(event)) = cq.poll_rx().unwrap() else { panic!("it was told") };
+            assert_eq!((event.data(), event.len()), (Some(ImmediateData(3)), 50));
+            a.inject_write(to_b, &region, 0, &[9; 10]).unwrap();
+            let read = posted(a.read(to_b, &region, 0, room(60)));
+            let done = cq.wait(read, Spins(100)).unwrap().unwrap();
+            assert_eq!(done.result().unwrap().len(), 60);
+            assert_eq!(done.buf().bytes(), [&[9; 10], message(50).bytes()].concat());
+            assert!(!is_used(done.into_buf()));
+            // Buffers of RMA need none.
+            let plain = posted(a.write(to_b, &region, 0, Prefixed::new(Bytes::from([1; 5]), 0)));
+            assert!(cq.wait(plain, Spins(100)).unwrap().unwrap().result().is_ok());
+        })
+        .unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn room_is_registered_with_the_message() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain =
+        Domain::open(&network.info_that_asks(Asks::nothing().for_prefixes().for_local_registration())).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    // Either way round.
+    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Registered<'_, Soft<'_>, Room>>| {
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let me = av.insert(&endpoint.address().unwrap()).unwrap();
+        for len in LENGTHS {
+            let [inbox, outbox] = [room(len), message(len)].map(|buf| Registered::new(&domain, buf).unwrap());
+            let received = posted(endpoint.recv(Source::Any, inbox));
+            posted(endpoint.send(me, outbox));
+            let done = cq.wait(received, Spins(100)).unwrap().unwrap();
+            assert_eq!(done.into_buf().bytes(), message(len).bytes());
+        }
+    })
+    .unwrap();
+    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Prefixed<Registered<'_, Soft<'_>, Bytes>>>| {
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let me = av.insert(&endpoint.address().unwrap()).unwrap();
+        let [inbox, outbox] = [vec![0; ROOM + 9], message(9).into_inner().into()]
+            .map(|buf| Prefixed::new(Registered::new(&domain, Bytes::from(buf)).unwrap(), ROOM));
+        let received = posted(endpoint.recv(Source::Any, inbox));
+        posted(endpoint.send(me, outbox));
+        let done = cq.wait(received, Spins(100)).unwrap().unwrap();
+        assert_eq!(done.result().unwrap().len(), 9);
+        assert_eq!(done.into_buf().into_inner().into_inner()[ROOM..], *message(9).bytes());
+    })
+    .unwrap();
+}
+
+#[test]
+fn memory_that_is_not_initialised_has_room_too() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let mut memory = [MaybeUninit::new(0xee); ROOM + 8];
+    on_pair(&network.info_that_asks(Asks::nothing().for_prefixes()), CqAttr::new(), |cq, a, b| {
+        let to_b = a.av().insert(&b.address().unwrap()).unwrap();
+        let received = posted(b.recv(Source::Any, Prefixed::new(&mut memory[..], ROOM)));
+        a.inject(to_b, b"hello").unwrap();
+        let done = cq.wait(received, Spins(100)).unwrap().unwrap();
+        let received = done.into_received().unwrap();
+        assert_eq!((&*received.bytes, received.rest.len()), (&b"hello"[..], 3));
+    });
+}
+
+#[test]
+fn endpoints_of_a_queue_have_one_prefix() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let (with, without) = (network.info_that_asks(Asks::nothing().for_prefixes()), network.info());
+    for (info, other) in [(&with, &without), (&without, &with)] {
+        let domain = Domain::open(info).unwrap();
+        let av = Av::open(&domain, 4).unwrap();
+        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Room>| {
+            assert_eq!(cq.endpoint(&av).info(other).enable().unwrap_err(), OpenError::OtherDomain);
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,332 @@
+//! Receives that peers' writes use up (`FI_RX_CQ_DATA`).
+
+use loom_core::buffer::{Buffer, Prefixed};
+use loom_core::completion::{Completion, RemoteEvent};
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::{OpenError, PostError, Rejected};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, Cq, CqAttr, CqError};
+use loom_core::objects::deadline::Spins;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::mr::{self, RemoteRegion};
+use loom_core::objects::options::RecvOptions;
+use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Tag};
+
+type Bytes = Box<[u8]>;
+
+const ASKS: Asks = Asks::nothing().for_receives_of_writes();
+
+fn posted<B>(post: Result<OpKey, Rejected<B>>) -> OpKey {
+    post.map_err(PostError::from).unwrap()
+}
+
+fn bytes(len: usize, byte: u8) -> Bytes {
+    vec![byte; len].into()
+}
+
+/// Endpoints `a` and `b` of a domain, each on a queue of its own, and a region of it.
+struct Scene<'s, 'q, 'd, 'n, B: Buffer> {
+    ours: &'s Cq<'d, Soft<'n>, Bytes>,
+    a: &'s Endpoint<'q, 'd, Soft<'n>, Bytes>,
+    /// The one that is written to.
+    cq: &'s Cq<'d, Soft<'n>, B>,
+    av: &'d Av<'d, Soft<'n>>,
+    region: RemoteRegion,
+}
+
+impl<'d, 'n, B: Buffer> Scene<'_, '_, 'd, 'n, B> {
+    /// Writes to the region by way of an endpoint, and tells it this number.
+    fn write(&self, to: &Endpoint<'_, 'd, Soft<'n>, B>, number: u64) {
+        let to = self.av.insert(&to.address().unwrap()).unwrap();
+        let data = ImmediateData(number);
+        let key = posted(self.a.write_data(to, &self.region, 0, data, bytes(4, u8::try_from(number).unwrap())));
+        assert!(self.ours.wait(key, Spins(10)).unwrap().unwrap().result().is_ok());
+    }
+
+    fn send(&self, to: &Endpoint<'_, 'd, Soft<'n>, B>, message: Bytes) {
+        let to = self.av.insert(&to.address().unwrap()).unwrap();
+        let key = posted(self.a.send(to, message));
+        assert!(self.ours.wait(key, Spins(10)).unwrap().unwrap().result().is_ok());
+    }
+
+    /// The next thing is that a peer has written this number.
+    fn told(&self, number: u64) {
+        let told: Completion<'_, B> = (0..10).find_map(|_| self.cq.poll().unwrap()).expect("it is told");
+        let Completion::Remote(event) = told else { panic!("a peer's event") };
+        Self::is(event, number);
+    }
+
+    fn is(event: RemoteEvent, number: u64) {
+        assert_eq!((event.data(), event.len()), (Some(ImmediateData(number)), 4));
+        assert!(event.source().is_some());
+    }
+
+    fn nothing(&self) {
+        assert!((0..10).all(|_| self.cq.poll().unwrap().is_none()));
+    }
+}
+
+fn on_scene<B: Buffer>(
+    attr: NetworkAttr,
+    asks: Asks,
+    cq_attr: CqAttr<8>,
+    test: impl FnOnce(&Scene<'_, '_, '_, '_, B>),
+) {
+    let network = Network::new(attr).unwrap();
+    let domain = Domain::open(&network.info_that_asks(asks)).unwrap();
+    let av = Av::open(&domain, 8).unwrap();
+    let mut memory = [0; 4];
+    mr::scope(&domain, &mut memory[..], Access::REMOTE_WRITE, |mr| {
+        cq::scope(&domain, CqAttr::<16>::new(), |ours: &Cq<'_, Soft<'_>, Bytes>| {
+            let a = ours.endpoint(&av).remote_writes(0).enable().unwrap();
+            cq::scope(&domain, cq_attr, |cq: &Cq<'_, Soft<'_>, B>| {
+                test(&Scene { ours, a: &a, cq, av: &av, region: mr.remote() });
+            })
+            .unwrap();
+        })
+        .unwrap();
+    })
+    .unwrap();
+}
+
+/// With whatever else may be asked for, on queues of both kinds; and where it is not asked for.
+#[test]
+fn a_receive_that_a_write_uses_up_still_receives_a_message() {
+    for asks in [Asks::nothing(), ASKS, ASKS.for_contexts(), ASKS.for_larger_contexts()] {
+        for attr in [CqAttr::new(), CqAttr::new().separate()] {
+            on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+                let b = scene.cq.endpoint(scene.av).enable().unwrap();
+                let key = posted(b.recv(Source::Any, bytes(8, 0xee)));
+                for number in 0..20 {
+                    scene.write(&b, number);
+                    scene.told(number);
+                    scene.nothing();
+                    assert_eq!(scene.cq.in_flight(), 1);
+                }
+                scene.write(&b, 20);
+                scene.send(&b, bytes(5, 7));
+                scene.told(20);
+                let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
+                assert_eq!((done.key(), done.result().unwrap().len()), (key, 5));
+                assert_eq!(&done.into_buf()[..], [7, 7, 7, 7, 7, 0xee, 0xee, 0xee]);
+                assert!(matches!(scene.cq.wait(key, Spins(0)), Err(CqError::UnknownKey)));
+                assert_eq!((scene.cq.in_flight(), scene.cq.strays()), (0, 0));
+            });
+        }
+    }
+}
+
+#[test]
+fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
+    for attr in [CqAttr::new(), CqAttr::new().separate()] {
+        on_scene(NetworkAttr::default(), ASKS, attr, |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+            let b = scene.cq.endpoint(scene.av).enable().unwrap();
+            let [one, two] = [1, 2].map(|byte| posted(b.recv(Source::Any, bytes(8, byte))));
+            (0..10).for_each(|number| scene.write(&b, number));
+            assert!(scene.cq.wait(two, Spins(100)).unwrap().is_none());
+            scene.send(&b, bytes(3, 8));
+            scene.send(&b, bytes(4, 9));
+            for key in [one, two] {
+                let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
+                assert!(done.result().is_ok());
+            }
+            for number in 0..10 {
+                let Some(Completion::Remote(event)) = scene.cq.poll_rx().unwrap() else { panic!("kept") };
+                Scene::<Bytes>::is(event, number);
+            }
+            scene.nothing();
+        });
+    }
+}
+
+#[test]
+fn a_write_waits_for_a_receive_and_messages_behind_it() {
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+        scene.write(&b, 1);
+        scene.send(&b, bytes(8, 2));
+        scene.nothing();
+        // Not one of a tagged message.
+        let tagged = posted(b.tagged_recv(Source::Any, Tag(1), bytes(8, 0)));
+        scene.nothing();
+        let key = posted(b.recv(Source::Any, bytes(8, 0)));
+        scene.told(1);
+        assert_eq!(scene.cq.wait(key, Spins(10)).unwrap().unwrap().into_buf(), bytes(8, 2));
+        b.cancel(tagged).unwrap();
+    });
+}
+
+#[test]
+fn what_a_receive_was_posted_with_stays() {
+    // Whose message it takes.
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+        let [b, c] = [(); 2].map(|()| scene.cq.endpoint(scene.av).enable().unwrap());
+        let [to_b, to_c] = [&b, &c].map(|endpoint| scene.av.insert(&endpoint.address().unwrap()).unwrap());
+        let key = posted(b.recv(Source::Peer(to_c), bytes(8, 0)));
+        scene.write(&b, 1);
+        scene.told(1);
+        scene.send(&b, bytes(8, 1));
+        scene.nothing();
+        c.inject(to_b, &[2; 8]).unwrap();
+        assert_eq!(scene.cq.wait(key, Spins(10)).unwrap().unwrap().into_buf(), bytes(8, 2));
+    });
+    // Its buffers.
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, [Bytes; 2]>| {
+        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+        let key = posted(b.recvmsg(Source::Any, RecvOptions::new(), [bytes(3, 0), bytes(5, 0)]));
+        scene.write(&b, 1);
+        scene.told(1);
+        scene.send(&b, bytes(8, 2));
+        assert_eq!(scene.cq.wait(key, Spins(10)).unwrap().unwrap().into_buf(), [bytes(3, 2), bytes(5, 2)]);
+    });
+    // Its prefix.
+    on_scene(
+        NetworkAttr::default(),
+        ASKS.for_prefixes(),
+        CqAttr::new(),
+        |scene: &Scene<'_, '_, '_, '_, Prefixed<Bytes>>| {
+            let b = scene.cq.endpoint(scene.av).enable().unwrap();
+            let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
+            let key = posted(b.recv(Source::Any, Prefixed::new(bytes(48, 0), 40)));
+            scene.write(&b, 1);
+            scene.told(1);
+            b.inject(to_b, &[2; 5]).unwrap();
+            let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
+            assert_eq!(done.result().unwrap().len(), 5);
+            assert_eq!(done.buf().bytes(), [2, 2, 2, 2, 2, 0, 0, 0]);
+        },
+    );
+}
+
+#[test]
+fn a_receive_that_cannot_be_posted_again_for_the_moment_is_posted_later() {
+    let attr = NetworkAttr { rx_depth: 1, ..NetworkAttr::default() };
+    on_scene(attr, ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+        let first = posted(b.recv(Source::Any, bytes(8, 0)));
+        scene.write(&b, 1);
+        scene.told(1);
+        // The place that it had is another's now.
+        let second = posted(b.recv(Source::Any, bytes(8, 0)));
+        scene.nothing();
+        scene.send(&b, bytes(8, 2));
+        assert_eq!(scene.cq.wait(second, Spins(10)).unwrap().unwrap().into_buf(), bytes(8, 2));
+        scene.send(&b, bytes(8, 3));
+        assert_eq!(scene.cq.wait(first, Spins(10)).unwrap().unwrap().into_buf(), bytes(8, 3));
+    });
+}
+
+#[test]
+fn a_receive_that_was_used_up_can_be_cancelled_and_ends_with_its_endpoint() {
+    for forgotten in [false, true] {
+        on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+            let b = scene.cq.endpoint(scene.av).enable().unwrap();
+            let ended = |key: OpKey| {
+                let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
+                assert_eq!((done.result().unwrap_err().errno, done.into_buf()), (Errno::ECANCELED, bytes(8, 0)));
+            };
+            let key = posted(b.recv(Source::Any, bytes(8, 0)));
+            scene.write(&b, 1);
+            scene.told(1);
+            b.cancel(key).unwrap();
+            assert_eq!(b.cancel(key), Err(Errno::ENOENT));
+            ended(key);
+            // Posted again, and cancelled then.
+            let key = posted(b.recv(Source::Any, bytes(8, 0)));
+            scene.write(&b, 2);
+            scene.told(2);
+            scene.nothing();
+            b.cancel(key).unwrap();
+            ended(key);
+            // Used up before the close, and while it closes.
+            let [first, second] = [(); 2].map(|()| posted(b.recv(Source::Any, bytes(8, 0))));
+            scene.write(&b, 3);
+            scene.told(3);
+            scene.write(&b, 4);
+            if forgotten {
+                // Both come back to nobody, when the queue closes.
+                core::mem::forget(b);
+                return;
+            }
+            drop(b);
+            ended(first);
+            ended(second);
+        });
+    }
+}
+
+#[test]
+fn an_endpoint_without_messages_is_told_of_every_write() {
+    for asks in [Asks::nothing(), ASKS, ASKS.for_larger_contexts()] {
+        for attr in [CqAttr::new(), CqAttr::new().separate()] {
+            on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+                let b = scene.cq.endpoint(scene.av).remote_writes(3).enable().unwrap();
+                let own = scene.cq.in_flight();
+                assert_eq!(own, if asks == Asks::nothing() { 0 } else { 3 });
+                for round in 0..10 {
+                    (0..5).for_each(|number| scene.write(&b, 10 * round + number));
+                    (0..5).for_each(|number| scene.told(10 * round + number));
+                    scene.nothing();
+                    assert_eq!(scene.cq.in_flight(), own);
+                }
+                let refused = PostError::NotGranted(Caps::RECV);
+                assert_eq!(b.recv(Source::Any, bytes(8, 0)).unwrap_err().error, refused);
+                assert_eq!(b.tagged_recv(Source::Any, Tag(1), bytes(8, 0)).unwrap_err().error, refused);
+                // Its places are free when it is closed, but with pointers (rule 4 of the op table).
+                drop(b);
+                assert!(scene.cq.poll().unwrap().is_none());
+                assert_eq!(scene.cq.in_flight(), 0);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_message_for_an_endpoint_without_messages_is_lost_and_told() {
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+        let b = scene.cq.endpoint(scene.av).remote_writes(1).enable().unwrap();
+        for (len, errno) in [(5, Errno::ETRUNC), (0, Errno::ENOBUFS)] {
+            scene.send(&b, bytes(len, 1));
+            let Some(Completion::Unclaimed(error)) = scene.cq.poll().unwrap() else { panic!("told") };
+            assert_eq!((error.errno, error.overflow), (errno, len));
+            scene.send(&b, bytes(len, 1));
+            let error = (0..10).find_map(|_| scene.cq.poll_rx().unwrap());
+            assert!(matches!(error, Some(Completion::Unclaimed(error)) if error.errno == errno));
+            // And there is another receive.
+            scene.write(&b, 7);
+            scene.told(7);
+        }
+    });
+}
+
+#[test]
+fn the_queue_has_to_have_places_for_what_writes_use_up() {
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+        let refused = scene.cq.endpoint(scene.av).remote_writes(9).enable().unwrap_err();
+        assert_eq!(refused, OpenError::Size);
+        assert_eq!(scene.cq.in_flight(), 0);
+        // Until the queue was read empty, events of those that were posted may lie in it.
+        scene.nothing();
+        let b = scene.cq.endpoint(scene.av).remote_writes(8).enable().unwrap();
+        let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
+        assert_eq!(b.send(to_b, bytes(8, 0)).unwrap_err().error, PostError::Full);
+    });
+    // What the transport has no place for comes later.
+    let attr = NetworkAttr { rx_depth: 2, ..NetworkAttr::default() };
+    on_scene(attr, ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+        let b = scene.cq.endpoint(scene.av).remote_writes(4).enable().unwrap();
+        (0..6).for_each(|number| scene.write(&b, number));
+        (0..6).for_each(|number| scene.told(number));
+    });
+}
+
+#[test]
+fn endpoints_that_take_messages_have_no_multi_receives() {
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+        let refused = b.multi_recv(Source::Any, bytes(100, 0)).unwrap_err();
+        assert_eq!(refused.error, PostError::NotGranted(Caps::MULTI_RECV));
+    });
+}
