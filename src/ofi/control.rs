@@ -43,6 +43,8 @@ pub struct Domain<L> {
     sleeps: bool,
     /// Whether cancelling a multi-receive is flagged as its end only where it is.
     flags_cancelled: bool,
+    /// Whether contexts of its scalable endpoints can be closed.
+    closes_contexts: bool,
 }
 
 /// An address vector, raw.
@@ -97,6 +99,10 @@ impl<L> Domain<L> {
 
     pub(super) const fn flags_cancelled(&self) -> bool {
         self.flags_cancelled
+    }
+
+    pub(super) const fn closes_contexts(&self) -> bool {
+        self.closes_contexts
     }
 }
 
@@ -208,7 +214,9 @@ pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Resul
     let group = quirks::shares_memory(info).then(Group::new);
     let connections = Connections::of(info);
     let (sleeps, flags_cancelled) = (quirks::sleeps(info), quirks::flags_cancelled_multi_recv(info));
-    Ok(Domain { fid, fabric: Handle::new(fabric), addr_format, group, connections, sleeps, flags_cancelled })
+    let closes_contexts = quirks::closes_contexts(info);
+    let fabric = Handle::new(fabric);
+    Ok(Domain { fid, fabric, addr_format, group, connections, sleeps, flags_cancelled, closes_contexts })
 }
 
 pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
@@ -216,10 +224,12 @@ pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
     unsafe { close(domain.fid.fid()) }
 }
 
-pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize) -> Result<Av<L>, Errno> {
+pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => av_open) else { return Err(Errno::ENOSYS) };
-    let mut attributes = sys::fi_av_attr { type_: sys::FI_AV_TABLE, count: capacity, ..Default::default() };
+    let rx_ctx_bits = rx_ctx_bits.into();
+    let mut attributes =
+        sys::fi_av_attr { type_: sys::FI_AV_TABLE, count: capacity, rx_ctx_bits, ..Default::default() };
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the vector
     // goes.

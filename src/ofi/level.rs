@@ -8,6 +8,7 @@ use core::ptr::NonNull;
 
 use loom_core::vocabulary::Threading;
 
+use super::scalable::FidSep;
 use super::sys;
 
 mod sealed {
@@ -30,6 +31,10 @@ pub trait Level: sealed::Sealed + Send + Sync + 'static {
     ///
     /// Models that are not known are refused.
     fn is_served_by(granted: Threading) -> bool;
+
+    /// Whether the contexts of one scalable endpoint need no more than that, either: on several threads, where the types admit
+    /// it.
+    fn serves_contexts(granted: Threading) -> bool;
 }
 
 /// Everything under a domain stays on one thread: libfabric may leave out all locks (`FI_THREAD_DOMAIN`).
@@ -53,6 +58,10 @@ impl Level for Local {
         // One thread at a time satisfies every model.
         granted == Threading::DOMAIN || Shared::is_served_by(granted)
     }
+
+    fn serves_contexts(granted: Threading) -> bool {
+        Self::is_served_by(granted)
+    }
 }
 
 impl Level for Shared {
@@ -63,6 +72,12 @@ impl Level for Shared {
         // contexts (ENDPOINT) and everything around a queue (COMPLETION).
         matches!(granted, Threading::SAFE | Threading::FID | Threading::ENDPOINT | Threading::COMPLETION)
     }
+
+    fn serves_contexts(granted: Threading) -> bool {
+        // `ENDPOINT` wants the contexts of an endpoint on one thread at a time. The others are content with a queue for each
+        // thread.
+        matches!(granted, Threading::SAFE | Threading::FID | Threading::COMPLETION)
+    }
 }
 
 /// Objects that one thread may hand to another: libfabric binds none of them to the thread that opened it.
@@ -71,6 +86,7 @@ impl Moves for sys::fid_fabric {}
 impl Moves for sys::fid_domain {}
 impl Moves for sys::fid_av {}
 impl Moves for sys::fid_mr {}
+impl Moves for FidSep {}
 
 /// Objects that threads may use at the same time on level `L`.
 trait SharedAt<L> {}
@@ -79,6 +95,8 @@ impl<L: Level> SharedAt<L> for sys::fid_fabric {}
 impl SharedAt<Shared> for sys::fid_domain {}
 impl SharedAt<Shared> for sys::fid_av {}
 impl SharedAt<Shared> for sys::fid_mr {}
+// Its contexts are opened, closed and asked about under a lock; what posts is the contexts, which do not cross threads.
+impl SharedAt<Shared> for FidSep {}
 
 /// A libfabric object of C type `F` that was opened at level `L`; closing it is up to whoever holds the handle.
 ///
@@ -128,12 +146,14 @@ const _: () = {
     shares::<Handle<sys::fid_domain, Shared>>();
     shares::<Handle<sys::fid_av, Shared>>();
     shares::<Handle<sys::fid_mr, Shared>>();
+    sends::<Handle<FidSep, Local>>();
+    shares::<Handle<FidSep, Shared>>();
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ofi::{Av, Counter, Cq, Domain, Endpoint, Eq, Fabric, Mr, PassiveEndpoint, RawInfo};
+    use crate::ofi::{Av, Counter, Cq, Domain, Endpoint, Eq, Fabric, Mr, PassiveEndpoint, RawInfo, ScalableEndpoint};
 
     /// Whether a type has an auto trait: the inherent constant, where it exists, hides the trait's.
     macro_rules! has {
@@ -162,6 +182,8 @@ mod tests {
         assert!(!has!(Av<Local>: Sync));
         assert!(!has!(Mr<Local>: Sync));
         assert!(has!(Domain<Local>: Send));
+        assert!(has!(ScalableEndpoint<Shared>: Sync));
+        assert!(!has!(ScalableEndpoint<Local>: Sync));
         for queue in
             [has!(Cq<Shared>: Sync), has!(Cq<Shared>: Send), has!(Endpoint<Shared>: Sync), has!(Endpoint<Shared>: Send)]
         {

@@ -87,6 +87,7 @@
 //! | `control` | fabric, domain, address vector, memory region |
 //! | `queue`, `counter` | completion queues; counters |
 //! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
+//! | `scalable` | scalable endpoints and their contexts, and the implementation of their trait |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
 //! | `transport`, `connected` | the implementations of the traits, which name all of the above |
@@ -115,6 +116,7 @@ mod query;
 mod queue;
 mod quirks;
 mod request;
+mod scalable;
 pub mod sys;
 mod text;
 mod transport;
@@ -131,4 +133,5 @@ pub use params::{Param, Params, params};
 pub use providers::{Provider, Providers, providers};
 pub use query::{QueryError, TextField, headers_version, library_version};
 pub use queue::Cq;
+pub use scalable::ScalableEndpoint;
 pub use transport::Ofi;

@@ -15,4 +15,5 @@ pub mod msg_endpoint;
 pub mod options;
 mod port;
 pub mod registered;
+pub mod scalable;
 mod users;

@@ -7,6 +7,7 @@
 
 pub mod connected;
 mod event;
+pub mod scalable;
 mod terms;
 
 use core::alloc::Layout;
@@ -16,6 +17,7 @@ use core::ptr::NonNull;
 
 pub use self::connected::Connected;
 pub use self::event::{Context, Event};
+pub use self::scalable::Scalable;
 pub use self::terms::{
     Bindings, Claims, Closing, Conduct, CounterAttr, CounterWait, EndpointError, InFlight, Msg, Name, Refusal,
     RemotePart, RmaTarget,

@@ -41,9 +41,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 for record in self.records() {
                     record.leave();
                 }
-                // SAFETY: as above.
-                open = unsafe { self.close_endpoints() }?;
             }
+            // What could not be closed because of others that are closed now, too.
+            // SAFETY: as above.
+            open = unsafe { self.close_endpoints() }?;
         }
         if open.retired > 0 {
             // What is still in flight on endpoints that others keep open stays lent.
@@ -113,9 +114,12 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// What is in flight on an endpoint that may keep it from being closed.
     pub(crate) fn in_flight_on(&self, endpoint: u16) -> InFlight {
+        let record = self.records().get(usize::from(endpoint));
+        let transmits_only = record.is_some_and(|record| record.receives() == Some(Receives::Nowhere));
         self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
             Kind::Receive | Kind::MultiReceive => InFlight { receives: in_flight.receives + 1, ..in_flight },
             Kind::Read => InFlight { longest_read: in_flight.longest_read.max(op.len), ..in_flight },
+            Kind::Send if transmits_only => InFlight { sends: in_flight.sends + 1, ..in_flight },
             Kind::Send | Kind::Peek | Kind::PeekClaim => in_flight,
         })
     }
