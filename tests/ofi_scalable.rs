@@ -505,6 +505,5 @@ fn other_providers_have_none_and_say_so() {
         let open = |contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap_err();
         assert_eq!(open(two_of_each()), OpenError::TooManyContexts { limit: 1 }, "{provider}");
         assert_eq!(open(Contexts { tx: 1, rx: 1 }), OpenError::Errno(Errno::ENOSYS), "{provider}");
-        println!("{provider}: {:?}", Av::open_for_contexts(&domain, 4, 2).map(drop));
     }
 }

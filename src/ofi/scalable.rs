@@ -278,12 +278,13 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
     ) -> Result<Endpoint<L>, EndpointError> {
         let raw = endpoint.raw();
         let Some(open) = entry!(raw, ops => tx_ctx) else { return Err(Errno::ENOSYS.into()) };
-        // SAFETY: the contract of callers. No attributes are given: the context has the endpoint's.
-        unsafe {
-            open_context(endpoint, (Direction::Tx, index), (tx, sys::FI_TRANSMIT), |index, context| {
-                open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut())
-            })
-        }
+        let open = |index, context| {
+            // SAFETY: the endpoint is open (contract of callers); `context` is where the context goes. No attributes are given: it
+            // has the endpoint's.
+            unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
+        };
+        // SAFETY: the contract of callers.
+        unsafe { open_context(endpoint, (Direction::Tx, index), (tx, sys::FI_TRANSMIT), open) }
     }
 
     unsafe fn rx_context_open(
@@ -293,11 +294,12 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
     ) -> Result<Endpoint<L>, EndpointError> {
         let raw = endpoint.raw();
         let Some(open) = entry!(raw, ops => rx_ctx) else { return Err(Errno::ENOSYS.into()) };
-        // SAFETY: as above.
-        unsafe {
-            open_context(endpoint, (Direction::Rx, index), (rx, sys::FI_RECV), |index, context| {
-                open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut())
-            })
-        }
+        let open = |index, context| {
+            // SAFETY: the endpoint is open (contract of callers); `context` is where the context goes. No attributes are given: it
+            // has the endpoint's.
+            unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
+        };
+        // SAFETY: the contract of callers.
+        unsafe { open_context(endpoint, (Direction::Rx, index), (rx, sys::FI_RECV), open) }
     }
 }
