@@ -1,11 +1,11 @@
-//! Scalable endpoints over `sockets`, the only provider here that has them, and how the others refuse.
+//! Scalable endpoints (`fi_scalable_ep`) over `sockets`, the only provider here that has them, and how the others refuse.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
 mod posting;
 mod shared_memory;
 
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
@@ -205,8 +205,8 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
 
 #[test]
 fn threads_have_contexts_of_their_own() {
-    const THREADS: u16 = 4;
-    const ROUNDS: usize = 40;
+    const THREADS: u16 = 3;
+    const ROUNDS: usize = 20;
     let info = &info::<Shared>();
     let domain = &Domain::open(info).unwrap();
     let av = &Av::open_for_contexts(domain, 4, 2).unwrap();
@@ -215,14 +215,22 @@ fn threads_have_contexts_of_their_own() {
     let to_a = av.insert(&a.address().unwrap()).unwrap();
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     // All are there before anybody sends, and nobody leaves while another may need it.
-    let (opened, done) = (&Barrier::new(THREADS.into()), &Barrier::new(THREADS.into()));
+    let (opened, done) = (&AtomicU16::new(0), &AtomicU16::new(0));
+    let meet = |at: &AtomicU16| {
+        let deadline = Instant::now() + LIMIT;
+        at.fetch_add(1, Ordering::AcqRel);
+        while at.load(Ordering::Acquire) < THREADS {
+            assert!(Instant::now() < deadline, "the others come");
+            std::thread::yield_now();
+        }
+    };
     std::thread::scope(|scope| {
         for index in 0..THREADS {
             scope.spawn(move || {
                 let cq: &Queue<'_, Shared> = &Cq::open(domain, CqAttr::<16>::new()).unwrap();
                 let (tx_a, tx_b) = (cq.tx_context(a, index).unwrap(), cq.tx_context(b, index).unwrap());
                 let (rx_a, rx_b) = (cq.rx_context(a, index).unwrap(), cq.rx_context(b, index).unwrap());
-                opened.wait();
+                meet(opened);
                 let next = (index + 1) % THREADS;
                 for round in 0..ROUNDS {
                     let seed = round * 10 + usize::from(index);
@@ -239,7 +247,7 @@ fn threads_have_contexts_of_their_own() {
                         finish(cq, key);
                     }
                 }
-                done.wait();
+                meet(done);
                 assert_eq!((cq.in_flight(), cq.strays()), (0, 0));
             });
         }
@@ -248,7 +256,7 @@ fn threads_have_contexts_of_their_own() {
 
 #[test]
 fn a_thread_closes_its_contexts_while_others_go_on() {
-    const LIVES: usize = 30;
+    const LIVES: usize = 20;
     let info = &info::<Shared>();
     let domain = &Domain::open(info).unwrap();
     let av = &Av::open_for_contexts(domain, 4, 1).unwrap();
@@ -329,6 +337,24 @@ fn contexts_close_in_the_middle() {
     drop((first, second, stays));
     assert_eq!(end(cq, never).0.len(), LONG);
     assert!(cq.tx_context(&b, 0).is_ok(), "the other endpoint is another");
+}
+
+#[test]
+fn datagrams_have_contexts_too() {
+    let caps = Caps::MSG | Caps::TAGGED | Caps::SOURCE | Caps::NAMED_RX_CTX;
+    let endpoint_attr = EndpointAttributes::of(EndpointType::DGRAM);
+    let info = T::query(&Hints { caps, endpoint_attr, ..sockets_hints() }).unwrap().next().unwrap();
+    let domain = Domain::open(&info).unwrap();
+    let av = Av::open_for_contexts(&domain, 4, Av::<T>::MAX_RX_CTX_BITS).unwrap();
+    let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
+    let (from, to) = (av.insert(&a.address().unwrap()).unwrap(), av.insert(&b.address().unwrap()).unwrap());
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+    let tx = [0, 1].map(|index| cq.tx_context(&a, index).unwrap());
+    let rx = [0, 1].map(|index| cq.rx_context(&b, index).unwrap());
+    for (tx, index) in tx.iter().flat_map(|tx| [(tx, 0), (tx, 1)]) {
+        let transfer = exchange(tx, (to, index), &rx[usize::from(index)], 300, 1);
+        assert_eq!(transfer.source().and_then(|source| av.peer(source)), Some(from));
+    }
 }
 
 #[test]
@@ -420,7 +446,7 @@ fn buffers_of_a_scope_are_borrowed() {
 fn what_cannot_be_is_refused() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
-    assert_eq!(Av::open_for_contexts(&domain, 4, 17).unwrap_err(), OpenError::Size);
+    assert_eq!(Av::open_for_contexts(&domain, 4, 9).unwrap_err(), OpenError::Size);
     let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
     let without_bits = Av::open(&domain, 4).unwrap();
     let open = |tx, rx| ScalableEndpoint::open(&av, &info, Contexts { tx, rx }).map(drop);

@@ -126,7 +126,7 @@ impl Member {
         // SAFETY: the context is open, so its endpoint is where it was (see the field).
         let family = unsafe { self.family.as_ref() };
         let mut state = family.open.lock();
-        let answers = family.answers_late && (in_flight.sends > 0 || in_flight.longest_read > 0);
+        let answers = family.answers_late && in_flight.transmits > 0;
         if answers && !state.is_last() {
             return Ok(Closing::Retired);
         }
@@ -301,5 +301,73 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         };
         // SAFETY: the contract of callers.
         unsafe { open_context(endpoint, (Direction::Rx, index), (rx, sys::FI_RECV), open) }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    const ANSWER: InFlight = InFlight { transmits: 1, ..InFlight::NOTHING };
+
+    fn family(answers_late: bool) -> Family {
+        Family::new(Contexts { tx: 2, rx: 64 }, answers_late)
+    }
+
+    fn open(family: &Family, direction: Direction, index: u16) -> Result<Member, Errno> {
+        let member = Member { family: NonNull::from(family), direction, index };
+        family.open(direction, index, || Ok(member)).map_err(|error| error.errno)
+    }
+
+    fn close(member: Member, in_flight: InFlight) -> Closing {
+        member.close(in_flight, || Ok(())).unwrap()
+    }
+
+    #[test]
+    fn contexts_that_are_not_there_or_open_already_are_not_opened() {
+        let family = family(true);
+        let tx = open(&family, Direction::Tx, 1).unwrap();
+        assert_eq!(open(&family, Direction::Tx, 1).unwrap_err(), Errno::EBUSY);
+        assert_eq!(open(&family, Direction::Tx, 2).unwrap_err(), Errno::EINVAL);
+        assert!(open(&family, Direction::Rx, 1).is_ok() && open(&family, Direction::Rx, 63).is_ok());
+        assert_eq!(open(&family, Direction::Rx, 64).unwrap_err(), Errno::EINVAL);
+        assert_eq!(open(&family, Direction::Rx, u16::MAX).unwrap_err(), Errno::EINVAL);
+        assert_eq!(close(tx, InFlight::NOTHING), Closing::Closed);
+        assert!(open(&family, Direction::Tx, 1).is_ok());
+    }
+
+    #[test]
+    fn context_that_failed_to_open_or_close_keeps_its_number_if_it_is_open() {
+        let family = family(true);
+        for left_open in [false, true] {
+            let error = EndpointError { errno: Errno::EIO, left_open };
+            assert_eq!(family.open(Direction::Tx, 0, || Err::<(), _>(error)), Err(error));
+        }
+        assert_eq!(open(&family, Direction::Tx, 0).unwrap_err(), Errno::EBUSY);
+        let other = open(&family, Direction::Tx, 1).unwrap();
+        assert_eq!(other.close(InFlight::NOTHING, || Err(Errno::EIO)), Err(Errno::EIO));
+        assert_eq!(open(&family, Direction::Tx, 1).unwrap_err(), Errno::EBUSY);
+    }
+
+    #[test]
+    fn answers_meet_an_open_context_or_none() {
+        let family = family(true);
+        let tx = open(&family, Direction::Tx, 0).unwrap();
+        let rx = open(&family, Direction::Rx, 0).unwrap();
+        assert_eq!(close(tx, ANSWER), Closing::Retired, "the other may find its answer");
+        let receives = InFlight { receives: 3, ..InFlight::NOTHING };
+        assert_eq!(close(rx, receives), Closing::Closed);
+        assert_eq!(close(tx, ANSWER), Closing::Closed, "nobody is left who could");
+        assert_eq!(open(&family, Direction::Rx, 0).unwrap_err(), Errno::EBUSY, "it would find it");
+    }
+
+    #[test]
+    fn providers_that_end_what_is_in_flight_close_at_any_time() {
+        let family = family(false);
+        let [tx, other] = [0, 1].map(|index| open(&family, Direction::Tx, index).unwrap());
+        assert_eq!(close(tx, ANSWER), Closing::Closed);
+        assert_eq!(close(other, ANSWER), Closing::Closed);
+        assert!(open(&family, Direction::Tx, 0).is_ok());
     }
 }

@@ -882,11 +882,11 @@ static int net_close_while_a_peer_connects_crashes(void)
 /* Scalable endpoints over sockets, with two contexts of each kind. */
 static struct fid_ep *tx[2][2], *rx[2][2];
 
-static void open_scalable(enum fi_progress progress)
+static void open_scalable(enum fi_progress progress, int bits)
 {
 	struct fi_info *hints = fi_allocinfo();
 	struct fi_cq_attr cq_attr = { .size = 256, .format = FI_CQ_FORMAT_TAGGED };
-	struct fi_av_attr av_attr = { .type = FI_AV_TABLE, .count = 4, .rx_ctx_bits = 1 };
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE, .count = 4, .rx_ctx_bits = bits };
 	int i, j;
 
 	hints->caps = FI_MSG | FI_RMA | FI_NAMED_RX_CTX;
@@ -952,7 +952,7 @@ static void close_before_the_answer(int writes, int microseconds)
 	struct fid_mr *mr;
 	int i;
 
-	open_scalable(FI_PROGRESS_AUTO);
+	open_scalable(FI_PROGRESS_AUTO, 1);
 	NEED(fi_mr_reg(domain, into, sizeof(into), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
 	NEED(context_exchange(0, 0, 20) != 2);
 	for (i = 0; i < 30; i++) {
@@ -1002,7 +1002,7 @@ static int closed_context_is_driven_on(void)
 {
 	struct fi_cq_tagged_entry entry;
 
-	open_scalable(FI_PROGRESS_MANUAL);
+	open_scalable(FI_PROGRESS_MANUAL, 1);
 	NEED(context_exchange(0, 0, 20) != 2);
 	close_and_reuse(tx[0][0]);
 	next(&entry, 1);
@@ -1012,12 +1012,26 @@ static int closed_context_is_driven_on(void)
 /* What comes for another context after a message for one that was closed. */
 static int message_to_a_closed_context_holds_up_others(void)
 {
-	open_scalable(FI_PROGRESS_AUTO);
+	open_scalable(FI_PROGRESS_AUTO, 1);
 	NEED(context_exchange(0, 0, 20) != 2);
 	NEED(fi_close(&rx[1][1]->fid));
 	POST(fi_send(tx[0][0], from, 8, NULL, fi_rx_addr(addr[1], 1, 1), &contexts[2]));
 	usleep(10000);
 	return context_exchange(1, 0, 3) == 0 ? THERE : GONE;
+}
+
+/* A number that the bits hold. */
+static int context_256_is_context_0(void)
+{
+	struct fi_cq_tagged_entry entry;
+	int ended;
+
+	open_scalable(FI_PROGRESS_AUTO, 16);
+	POST(fi_recv(rx[1][0], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	POST(fi_send(tx[0][0], from, 8, NULL, fi_rx_addr(addr[1], 256, 16), &contexts[1]));
+	for (ended = 0; ended < 2 && next(&entry, 3) == 1;)
+		ended++;
+	return ended == 2 ? THERE : GONE;
 }
 
 static const struct {
@@ -1063,6 +1077,7 @@ static const struct {
 	{ "sockets-answer-to-an-injected-write-of-a-closed-context-crashes",
 	  answer_to_an_injected_write_of_a_closed_context_crashes },
 	{ "sockets-closed-context-is-driven-on", closed_context_is_driven_on },
+	{ "sockets-context-256-is-context-0", context_256_is_context_0 },
 	{ "sockets-message-to-a-closed-context-holds-up-others", message_to_a_closed_context_holds_up_others },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },

@@ -182,8 +182,9 @@ impl<'d, T: Transport> Av<'d, T> {
 }
 
 impl<'d, T: Scalable> Av<'d, T> {
-    /// The most bits of an address that can be for the number of a receive context.
-    pub const MAX_RX_CTX_BITS: u8 = 16;
+    /// The most bits of an address that can be for the number of a receive context. (`sockets` would take more, and sends the
+    /// number in one byte.)
+    pub const MAX_RX_CTX_BITS: u8 = 8;
 
     /// Opens a vector as [`open_in`](Self::open_in) does, whose peers can have up to 2 to the power of `rx_ctx_bits` receive
     /// contexts.

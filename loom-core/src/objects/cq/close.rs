@@ -118,8 +118,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         let transmits_only = record.is_some_and(|record| record.receives() == Some(Receives::Nowhere));
         self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
             Kind::Receive | Kind::MultiReceive => InFlight { receives: in_flight.receives + 1, ..in_flight },
+            Kind::Send | Kind::Read if transmits_only => InFlight { transmits: in_flight.transmits + 1, ..in_flight },
             Kind::Read => InFlight { longest_read: in_flight.longest_read.max(op.len), ..in_flight },
-            Kind::Send if transmits_only => InFlight { sends: in_flight.sends + 1, ..in_flight },
             Kind::Send | Kind::Peek | Kind::PeekClaim => in_flight,
         })
     }

@@ -38,8 +38,8 @@ impl<'d, T: Scalable, B: Buffer> Cq<'d, T, B> {
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the endpoint belongs to another domain
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
-    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number, `EBUSY` if it is open already, or what
-    ///   the provider says
+    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
+    ///   endpoint's last one was closed with operations in flight; or what the provider says
     #[doc(alias = "fi_rx_context")]
     pub fn rx_context<'q>(
         &'q self,

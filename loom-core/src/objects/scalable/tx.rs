@@ -23,7 +23,8 @@ use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, Tag};
 /// data, and `sockets` serves none to a context that is not open.
 ///
 /// Dropping it closes it. (Over `sockets` it can only be closed when its operations have ended, or when it is the last context of
-/// its endpoint: else, after a short wait, they go on, and it is closed with its queue.)
+/// its endpoint: else, after a short wait, they go on, and it is closed with its queue. If some never end, because the peer has
+/// not the context open that they are for, or stands still, a long-lived queue then leaks itself, and a scope ends the process.)
 ///
 /// # References
 /// - `man fi_endpoint`, *scalable endpoints*
@@ -41,8 +42,8 @@ impl<'d, T: Scalable, B: Buffer> Cq<'d, T, B> {
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the endpoint belongs to another domain
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
-    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number, `EBUSY` if it is open already, or what
-    ///   the provider says
+    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
+    ///   endpoint's last one was closed with operations in flight; or what the provider says
     #[doc(alias = "fi_tx_context")]
     pub fn tx_context<'q>(
         &'q self,
