@@ -339,6 +339,51 @@ fn contexts_close_in_the_middle() {
     assert!(cq.tx_context(&b, 0).is_ok(), "the other endpoint is another");
 }
 
+/// What is lent to a send that never ends stays lent, whatever is dropped.
+#[test]
+fn queue_whose_context_cannot_be_closed_leaks_itself() {
+    let info = info::<Local>();
+    let domain = Domain::open(&info).unwrap();
+    let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+    let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
+    let to = av.insert(&b.address().unwrap()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+    let (_another, _rx) = (cq.tx_context(&a, 1).unwrap(), cq.rx_context(&b, 0).unwrap());
+    {
+        let leaks: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+        let tx = leaks.tx_context(&a, 0).unwrap();
+        // The peer has not opened that context.
+        post(leaks, pattern(300, 1), |buf| tx.send(to.rx_context(1), buf));
+    }
+    assert_eq!(cq.tx_context(&a, 0).unwrap_err(), OpenError::Errno(Errno::EBUSY), "it is still open");
+    let late = cq.rx_context(&b, 1).unwrap();
+    let received = post(cq, vec![0; 300], |buf| late.recv(Source::Any, buf));
+    assert!(finish(cq, received).0 == pattern(300, 1), "the message was waiting");
+}
+
+#[test]
+fn ordinary_endpoints_are_peers_and_so_are_endpoints_with_one_kind_of_context() {
+    let info = info::<Local>();
+    let domain = Domain::open(&info).unwrap();
+    let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
+    let [sends, receives] = [Contexts { tx: 1, rx: 0 }, Contexts { tx: 0, rx: 1 }]
+        .map(|contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap());
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+    let ordinary = cq.endpoint(&av).enable().unwrap();
+    let (tx, rx) = (cq.tx_context(&sends, 0).unwrap(), cq.rx_context(&receives, 0).unwrap());
+    let to_ordinary = av.insert(&ordinary.address().unwrap()).unwrap();
+    let to_contexts = av.insert(&receives.address().unwrap()).unwrap();
+    exchange(&tx, (to_contexts, 0), &rx, 64, 1);
+    let received = post(cq, vec![0; 64], |buf| ordinary.recv(Source::Any, buf));
+    let sent = post(cq, pattern(64, 2), |buf| tx.send(to_ordinary, buf));
+    assert_eq!(finish(cq, received).0, pattern(64, 2));
+    finish(cq, sent);
+    let received = post(cq, vec![0; 64], |buf| rx.recv(Source::Peer(to_ordinary), buf));
+    let sent = post(cq, pattern(64, 3), |buf| ordinary.send(to_contexts, buf));
+    assert_eq!(finish(cq, received).0, pattern(64, 3));
+    finish(cq, sent);
+}
+
 #[test]
 fn datagrams_have_contexts_too() {
     let caps = Caps::MSG | Caps::TAGGED | Caps::SOURCE | Caps::NAMED_RX_CTX;
