@@ -451,6 +451,25 @@ fn forgotten_contexts_are_closed_with_their_queue() {
 }
 
 #[test]
+fn forgotten_contexts_are_closed_in_the_middle_of_messages() {
+    let info = info::<Local>();
+    let domain = Domain::open(&info).unwrap();
+    for round in 0..5 {
+        let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
+        let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
+        let to = av.insert(&b.address().unwrap()).unwrap();
+        let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+        let tx = [0, 1].map(|index| cq.tx_context(&a, index).unwrap());
+        let rx = [0, 1].map(|index| cq.rx_context(&b, index).unwrap());
+        exchange(&tx[0], (to, 0), &rx[0], 64, round);
+        rx[1].tagged_recv(Source::Any, Tag(1), vec![0; 64]).unwrap();
+        rx[0].recv(Source::Any, vec![0; LONG]).unwrap();
+        post(cq, pattern(LONG, round), |buf| tx[0].send(to, buf));
+        std::mem::forget((tx, rx));
+    }
+}
+
+#[test]
 fn forgotten_queue_leaves_its_endpoint_open() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();

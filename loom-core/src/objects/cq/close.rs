@@ -114,8 +114,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// What is in flight on an endpoint that may keep it from being closed.
     pub(crate) fn in_flight_on(&self, endpoint: u16) -> InFlight {
+        // Of what is closed nothing is in flight any more, whatever has not come back.
         let record = self.records().get(usize::from(endpoint));
-        let transmits_only = record.is_some_and(|record| record.receives() == Some(Receives::Nowhere));
+        let Some(receives) = record.and_then(Record::receives) else { return InFlight::NOTHING };
+        let transmits_only = receives == Receives::Nowhere;
         self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
             Kind::Receive | Kind::MultiReceive => InFlight { receives: in_flight.receives + 1, ..in_flight },
             Kind::Send | Kind::Read if transmits_only => InFlight { transmits: in_flight.transmits + 1, ..in_flight },

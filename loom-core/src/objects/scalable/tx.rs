@@ -24,7 +24,8 @@ use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, Tag};
 ///
 /// Dropping it closes it. (Over `sockets` it can only be closed when its operations have ended, or when it is the last context of
 /// its endpoint: else, after a short wait, they go on, and it is closed with its queue. If some never end, because the peer has
-/// not the context open that they are for, or stands still, a long-lived queue then leaks itself, and a scope ends the process.)
+/// not the context open that they are for, closed it in the middle of one, or stands still, a long-lived queue then leaks itself,
+/// and a scope ends the process.)
 ///
 /// # References
 /// - `man fi_endpoint`, *scalable endpoints*
