@@ -102,7 +102,7 @@ mod connections {
     pub(super) const CASES: usize = 5;
 }
 
-/// Twins of what needs a transport with scalable endpoints, as those above; tested in `tests/ofi_scalable.rs`.
+/// Twins of what needs a transport with scalable endpoints, as those above; tested in `tests/ofi_scalable`.
 #[allow(dead_code, reason = "what matters is that they compile")]
 mod scalable {
     use super::*;
