@@ -10,6 +10,7 @@ use loom_core::objects::cq::{Cq, Signaller};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::info::Info;
+use loom_core::objects::scalable::{RxContext, ScalableEndpoint, TxContext};
 use loom_core::transport::Signals;
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, Shared};
@@ -42,10 +43,12 @@ macro_rules! is {
 }
 
 // One thread for everything under a domain, which may move as a whole.
+is_not!(ScalableEndpoint<'static, Ofi<Local>>: Sync, &'static ScalableEndpoint<'static, Ofi<Local>>: Send);
 is_not!(Domain<Ofi<Local>>: Sync, Av<'static, Ofi<Local>>: Sync, &Domain<Ofi<Local>>: Send);
 is!(Domain<Ofi<Local>>: Send);
 
 // Threads share a domain and its address vectors, each with queues of its own.
+is!(ScalableEndpoint<'static, Ofi<Shared>>: Sync, &'static ScalableEndpoint<'static, Ofi<Shared>>: Send);
 is!(Domain<Ofi<Shared>>: Sync, Domain<Ofi<Shared>>: Send, Av<'static, Ofi<Shared>>: Sync);
 is!(&'static Domain<Ofi<Shared>>: Send, &'static Av<'static, Ofi<Shared>>: Send);
 
@@ -53,6 +56,9 @@ is!(&'static Domain<Ofi<Shared>>: Send, &'static Av<'static, Ofi<Shared>>: Send)
 type Queue<L> = Cq<'static, Ofi<L>, ()>;
 type Post<L> = Endpoint<'static, 'static, Ofi<L>, ()>;
 is_not!(Queue<Local>: Sync, Queue<Local>: Send, Post<Local>: Sync, Post<Local>: Send);
+type Tx<L> = TxContext<'static, 'static, Ofi<L>, ()>;
+type Rx<L> = RxContext<'static, 'static, Ofi<L>, ()>;
+is_not!(Tx<Shared>: Sync, Tx<Shared>: Send, Rx<Shared>: Sync, Rx<Shared>: Send);
 is_not!(Queue<Shared>: Sync, Queue<Shared>: Send, Post<Shared>: Sync, Post<Shared>: Send);
 
 // Others can wake up the thread of a queue, where there are others.

@@ -17,6 +17,12 @@ pub enum PostError {
     /// The peer is not in the endpoint's address vector, or not any more. (A peer of another vector may by chance name one
     /// of this.)
     UnknownPeer,
+    /// The address vector has no bits for receive contexts of so high a number.
+    #[doc(alias = "rx_ctx_bits")]
+    BeyondContexts {
+        /// How many receive contexts of a peer it can tell apart.
+        limit: u32,
+    },
     /// Longer than the transport takes.
     TooLong {
         /// The most bytes that this kind of operation moves.
@@ -94,6 +100,9 @@ impl fmt::Display for PostError {
             PostError::Full => f.write_str("as many operations are in flight as the queue was opened for"),
             PostError::Again => f.write_str("the transport is full for the moment, poll and post again"),
             PostError::UnknownPeer => f.write_str("the peer is not in the endpoint's address vector"),
+            PostError::BeyondContexts { limit } => {
+                write!(f, "the address vector can tell {limit} receive contexts of a peer apart")
+            }
             PostError::TooLong { limit } => write!(f, "longer than the {limit} bytes that can be transferred"),
             PostError::TooManyPieces { limit } => write!(f, "an operation takes one to {limit} ranges of memory"),
             PostError::OutOfBounds => {
@@ -168,6 +177,13 @@ pub enum OpenError {
     NotGranted(Caps),
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
+    /// The provider's endpoints have not as many transmit or receive contexts; most have one of each.
+    #[doc(alias = "max_ep_tx_ctx")]
+    #[doc(alias = "max_ep_rx_ctx")]
+    TooManyContexts {
+        /// The most of the kind that was asked for in excess.
+        limit: usize,
+    },
     /// The memory may not be accessed as the region asks for.
     Access,
     /// Memory is to be borrowed by a region, and a queue is open whose endpoints could let peers reach it after the borrow.
@@ -210,6 +226,9 @@ impl fmt::Display for OpenError {
             OpenError::OpFlags(flags) => write!(f, "the info asks for default flags that are not served: {flags}"),
             OpenError::NotGranted(caps) => write!(f, "the info does not grant {caps}"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
+            OpenError::TooManyContexts { limit } => {
+                write!(f, "the provider's endpoints have {limit} such contexts at most")
+            }
             OpenError::EndpointType(kind) => write!(f, "the info describes an endpoint of another kind: {kind}"),
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),
             OpenError::NeedsEndpoint => f.write_str("the domain binds regions that peers reach to an endpoint"),

@@ -17,7 +17,8 @@
 //! - [`objects`]: the safe API, written once: [`Info`](objects::info::Info), [`Domain`](objects::domain::Domain),
 //!   [`Av`](objects::av::Av), [`Mr`](objects::mr::Mr), [`Cq`](objects::cq::Cq),
 //!   [`Endpoint`](objects::endpoint::Endpoint), [`Counter`](objects::counter::Counter), and for connections [`Eq`](objects::eq::Eq) and
-//!   [`MsgEndpoint`](objects::msg_endpoint::MsgEndpoint). No object names a transport.
+//!   [`MsgEndpoint`](objects::msg_endpoint::MsgEndpoint); for many queues at one address
+//!   [`ScalableEndpoint`](objects::scalable::ScalableEndpoint). No object names a transport.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
 //!
 //! # What it promises
@@ -59,6 +60,8 @@
 //! - Connections are a trait of their own ([`Connected`](transport::Connected)): the software transport has none. An event
 //!   queue takes no memory of the caller's, because it keeps nothing but a few passive endpoints; it closes these with
 //!   itself and not before, because `tcp` uses one after its close.
+//! - Scalable endpoints ([`Scalable`](transport::Scalable)) are another such trait. Their contexts are endpoints of the transport, in
+//!   the records of the queue that they complete into, which closes them; an endpoint of several queues has no owner but itself.
 //! - Only 64-bit targets: the context of an operation is one word that holds a generation and an index.
 //!
 //! # Features

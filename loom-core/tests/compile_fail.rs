@@ -24,8 +24,9 @@ use loom_core::objects::info::Info;
 use loom_core::objects::mr::{self, Mr, RemoteRegion};
 use loom_core::objects::msg_endpoint::{Established, MsgEndpoint};
 use loom_core::objects::multicast::{Joined, MulticastEndpoint, MulticastGroup};
+use loom_core::objects::scalable::{Contexts, ScalableEndpoint};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::transport::{Connected, Multicast, Signals};
+use loom_core::transport::{Connected, Multicast, Scalable, Signals};
 use loom_core::vocabulary::{Access, Counted, EndpointAddr};
 
 /// The compiler whose messages are pinned.
@@ -35,7 +36,11 @@ const PINNED: &str = "1.95.";
 fn cases_are_refused() {
     let cases = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compile_fail")).unwrap();
     let count = cases.filter(|case| case.as_ref().unwrap().path().extension().is_some_and(|end| end == "rs")).count();
-    assert_eq!(count, CASES + connections::CASES, "each case has a twin below, and the other way round");
+    assert_eq!(
+        count,
+        CASES + connections::CASES + scalable::CASES,
+        "each case has a twin below, and the other way round"
+    );
     let version = std::process::Command::new(env!("CARGO")).arg("--version").output().unwrap();
     let version = String::from_utf8(version.stdout).unwrap();
     if !version.starts_with(&format!("cargo {PINNED}")) {
@@ -121,6 +126,30 @@ mod connections {
     }
 
     pub(super) const CASES: usize = 9;
+}
+
+/// Twins of what needs a transport with scalable endpoints, as those above; tested in `tests/ofi_scalable`.
+#[allow(dead_code, reason = "what matters is that they compile")]
+mod scalable {
+    use super::*;
+
+    fn scalable_endpoint_dropped_while_bound<T: Scalable>(domain: &Domain<T>) {
+        let av = Av::open(domain, 2).unwrap();
+        let endpoint = ScalableEndpoint::open(&av, domain.info(), Contexts { tx: 1, rx: 1 }).unwrap();
+        let owner = Cq::<T, Box<[u8]>>::open(domain, CqAttr::<4>::new()).unwrap();
+        let context = owner.rx_context(&endpoint, 0).unwrap();
+        drop(context);
+    }
+
+    fn scalable_endpoint_moved_after_context_was_forgotten<T: Scalable>(domain: &Domain<T>) {
+        let av = Av::open(domain, 2).unwrap();
+        let endpoint = ScalableEndpoint::open(&av, domain.info(), Contexts { tx: 1, rx: 1 }).unwrap();
+        let owner = Cq::<T, Box<[u8]>>::open(domain, CqAttr::<4>::new()).unwrap();
+        std::mem::forget(owner.tx_context(&endpoint, 0).unwrap());
+        drop(owner);
+    }
+
+    pub(super) const CASES: usize = 2;
 }
 
 twins! {

@@ -44,6 +44,8 @@ pub struct Domain<L> {
     flags_cancelled: bool,
     /// Whether memory of devices is granted.
     has_devices: bool,
+    /// Whether contexts of its scalable endpoints can be closed.
+    closes_contexts: bool,
 }
 
 /// An address vector, raw.
@@ -95,6 +97,10 @@ impl<L> Domain<L> {
 
     pub(super) const fn fid(&self) -> NonNull<sys::fid> {
         self.fid.fid()
+    }
+
+    pub(super) const fn closes_contexts(&self) -> bool {
+        self.closes_contexts
     }
 }
 
@@ -204,6 +210,7 @@ pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Resul
         sleeps,
         flags_cancelled,
         has_devices,
+        closes_contexts: quirks::closes_contexts(info),
     })
 }
 
@@ -212,10 +219,12 @@ pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
     unsafe { close(domain.fid.fid()) }
 }
 
-pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize) -> Result<Av<L>, Errno> {
+pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => av_open) else { return Err(Errno::ENOSYS) };
-    let mut attributes = sys::fi_av_attr { type_: sys::FI_AV_TABLE, count: capacity, ..Default::default() };
+    let rx_ctx_bits = rx_ctx_bits.into();
+    let mut attributes =
+        sys::fi_av_attr { type_: sys::FI_AV_TABLE, count: capacity, rx_ctx_bits, ..Default::default() };
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the vector
     // goes.

@@ -41,6 +41,7 @@ impl<L> Endpoint<L> {
         self.fid.raw()
     }
 
+    #[inline]
     pub(super) const fn fid(&self) -> NonNull<sys::fid> {
         self.fid.fid()
     }
@@ -202,8 +203,24 @@ unsafe fn open_bound<L>(
     }
 }
 
+/// A context of a scalable endpoint that was just opened.
+pub(super) const fn context<L>(
+    raw: NonNull<sys::fid_ep>,
+    addr_format: AddressFormat,
+    closable: Closable,
+) -> Endpoint<L> {
+    Endpoint {
+        fid: Handle::new(raw),
+        addr_format,
+        closable,
+        shuts_down: false,
+        groups: Groups::none(),
+        selective: false,
+    }
+}
+
 /// Closes what was just opened, because of an error.
-fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
+pub(super) fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
     // SAFETY: open, without children, unknown to anybody, and not used again. A failed close is not retried.
     let left_open = unsafe { close(endpoint.fid.fid()) }.is_err();
     EndpointError { errno, left_open }

@@ -6,6 +6,7 @@ use core::fmt;
 use core::ptr::{self, NonNull};
 
 use loom_core::transport::Name;
+use loom_core::transport::scalable::Contexts;
 use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, MsgOrder};
 
 use super::query::{headers_version, library_version};
@@ -87,6 +88,18 @@ impl RawInfo {
                 (false, SHARED) => endpoint.rx_ctx_cnt = 1,
                 (false, _) => {}
             }
+        }
+        Some(copy)
+    }
+
+    /// A copy for opening a scalable endpoint with so many contexts. `None` without memory.
+    pub(super) fn for_scalable_endpoint(&self, contexts: Contexts) -> Option<Self> {
+        let mut copy = self.try_clone()?;
+        // SAFETY: owned, and borrowed exclusively.
+        let fields = unsafe { copy.raw.as_mut() };
+        // SAFETY: null, or owned by the info.
+        if let Some(endpoint) = unsafe { fields.ep_attr.as_mut() } {
+            (endpoint.tx_ctx_cnt, endpoint.rx_ctx_cnt) = (contexts.tx.into(), contexts.rx.into());
         }
         Some(copy)
     }

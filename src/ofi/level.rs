@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use loom_core::vocabulary::Threading;
 
 use super::queue::Signalled;
+use super::scalable::FidSep;
 use super::sys;
 
 mod sealed {
@@ -31,6 +32,10 @@ pub trait Level: sealed::Sealed + Send + Sync + 'static {
     ///
     /// Models that are not known are refused.
     fn is_served_by(granted: Threading) -> bool;
+
+    /// Whether the contexts of one scalable endpoint need no more than that, either: on several threads, where the types admit
+    /// it.
+    fn serves_contexts(granted: Threading) -> bool;
 }
 
 /// Everything under a domain stays on one thread: libfabric may leave out all locks (`FI_THREAD_DOMAIN`).
@@ -54,6 +59,10 @@ impl Level for Local {
         // One thread at a time satisfies every model.
         granted == Threading::DOMAIN || Shared::is_served_by(granted)
     }
+
+    fn serves_contexts(granted: Threading) -> bool {
+        Self::is_served_by(granted)
+    }
 }
 
 impl Level for Shared {
@@ -64,6 +73,12 @@ impl Level for Shared {
         // contexts (ENDPOINT) and everything around a queue (COMPLETION).
         matches!(granted, Threading::SAFE | Threading::FID | Threading::ENDPOINT | Threading::COMPLETION)
     }
+
+    fn serves_contexts(granted: Threading) -> bool {
+        // `ENDPOINT` wants the contexts of an endpoint on one thread at a time. The others are content with a queue for each
+        // thread.
+        matches!(granted, Threading::SAFE | Threading::FID | Threading::COMPLETION)
+    }
 }
 
 /// Objects that one thread may hand to another: libfabric binds none of them to the thread that opened it.
@@ -73,6 +88,7 @@ impl Moves for sys::fid_domain {}
 impl Moves for sys::fid_av {}
 impl Moves for sys::fid_mr {}
 impl Moves for Signalled {}
+impl Moves for FidSep {}
 
 /// Objects that threads may use at the same time on level `L`.
 trait SharedAt<L> {}
@@ -85,6 +101,8 @@ impl SharedAt<Shared> for sys::fid_mr {}
 // using the queue (man fi_cq). What most providers have in common (`ofi_cq_signal`) sets an atomic number and writes to a
 // socket, by way of another; `sockets` takes a lock besides, which no model leaves out.
 impl SharedAt<Shared> for Signalled {}
+// Its contexts are opened, closed and asked about under a lock; what posts is the contexts, which do not cross threads.
+impl SharedAt<Shared> for FidSep {}
 
 /// A libfabric object of C type `F` that was opened at level `L`; closing it is up to whoever holds the handle.
 ///
@@ -134,12 +152,16 @@ const _: () = {
     shares::<Handle<sys::fid_domain, Shared>>();
     shares::<Handle<sys::fid_av, Shared>>();
     shares::<Handle<sys::fid_mr, Shared>>();
+    sends::<Handle<FidSep, Local>>();
+    shares::<Handle<FidSep, Shared>>();
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ofi::{Av, Counter, Cq, Domain, Endpoint, Eq, Fabric, Group, Mr, PassiveEndpoint, RawInfo};
+    use crate::ofi::{
+        Av, Counter, Cq, Domain, Endpoint, Eq, Fabric, Group, Mr, PassiveEndpoint, RawInfo, ScalableEndpoint,
+    };
 
     /// Whether a type has an auto trait: the inherent constant, where it exists, hides the trait's.
     macro_rules! has {
@@ -168,6 +190,8 @@ mod tests {
         assert!(!has!(Av<Local>: Sync));
         assert!(!has!(Mr<Local>: Sync));
         assert!(has!(Domain<Local>: Send));
+        assert!(has!(ScalableEndpoint<Shared>: Sync));
+        assert!(!has!(ScalableEndpoint<Local>: Sync));
         for queue in
             [has!(Cq<Shared>: Sync), has!(Cq<Shared>: Send), has!(Endpoint<Shared>: Sync), has!(Endpoint<Shared>: Send)]
         {

@@ -108,6 +108,52 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Scalable endpoints
+//!
+//! Two threads, each with a queue and contexts of its own, at one address, over `sockets`:
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//!
+//! use loom_fabric::loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain, endpoint::Source, info::Hints};
+//! use loom_fabric::loom_core::objects::scalable::{Contexts, ScalableEndpoint};
+//! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+//! use loom_fabric::ofi::{Ofi, Shared};
+//!
+//! let hints = Hints {
+//!     caps: Caps::MSG | Caps::NAMED_RX_CTX,
+//!     endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+//!     provider: Some("sockets"),
+//!     node: Some("127.0.0.1"),
+//!     listen: true,
+//!     ..Hints::default()
+//! };
+//! let info = Ofi::<Shared>::query(&hints)?.next().ok_or("no sockets here")?;
+//! let domain = &Domain::open(&info)?;
+//! // One bit of an address tells two receive contexts apart.
+//! let av = Av::open_for_contexts(domain, 16, 1)?;
+//! let endpoint = &ScalableEndpoint::open(&av, &info, Contexts { tx: 2, rx: 2 })?;
+//! let itself = av.insert(&endpoint.address()?)?;
+//! std::thread::scope(|scope| {
+//!     for index in 0..2 {
+//!         scope.spawn(move || {
+//!             let cq = Cq::open(domain, CqAttr::<16>::new()).expect("a queue");
+//!             let rx = cq.rx_context(endpoint, index).expect("a receive context");
+//!             let tx = cq.tx_context(endpoint, index).expect("a transmit context");
+//!             // Here to its own context.
+//!             let received = rx.recv(Source::Any, vec![0; 5]).expect("posted");
+//!             let sent = tx.send(itself.rx_context(index), b"hello".to_vec()).expect("posted");
+//!             let deadline = Instant::now() + Duration::from_secs(10);
+//!             for key in [received, sent] {
+//!                 let done = cq.wait(key, deadline).expect("the queue works").expect("in time");
+//!                 assert_eq!(done.into_buf(), b"hello");
+//!             }
+//!         });
+//!     }
+//! });
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # How it calls libfabric
 //!
 //! Most of libfabric's API is static inline C, which calls through an object's operation tables
@@ -132,6 +178,7 @@
 //! | `entry_queue` | completion queues whose entries the user reads, in any format |
 //! | `sets` | poll sets and wait sets, where the headers have them |
 //! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
+//! | `scalable` | scalable endpoints and their contexts, and the implementation of their trait |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `multicast` | multicast groups |
 //! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
@@ -164,6 +211,7 @@ mod queue;
 mod quirks;
 mod region;
 mod request;
+mod scalable;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
 mod sets;
 mod signals;
@@ -186,6 +234,7 @@ pub use providers::{Provider, Providers, providers};
 pub use query::{QueryError, TextField, headers_version, library_version};
 pub use queue::{Cq, Signal};
 pub use region::Mr;
+pub use scalable::ScalableEndpoint;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
 pub use sets::{Member, PollSet, WaitSet};
 pub use transport::Ofi;

@@ -3,12 +3,13 @@
 use core::ptr::NonNull;
 
 use loom_core::transport::{Claims, Closing, Conduct, InFlight, Name};
-use loom_core::vocabulary::{Caps, EndpointType, Errno, MsgOrder, Threading, WaitObj};
+use loom_core::vocabulary::{Caps, EndpointType, Errno, MsgOrder, Progress, Threading, WaitObj};
 
 use super::decode;
 use super::info::RawInfo;
 use super::neighbours::Group;
 use super::query::library_version;
+use super::scalable::Member;
 use super::sys;
 
 /// Whether endpoints of this provider reach into each other's memory.
@@ -82,6 +83,20 @@ fn have_keys_checked(info: &mut RawInfo) {
 /// Whether endpoints that are bound with `FI_SELECTIVE_COMPLETION` keep to it. Those of `net` report all the same.
 pub(super) fn is_selective(info: &RawInfo) -> bool {
     !layers(info).eq(["net"])
+}
+
+/// Whether answers to a transmit context's operations, which any context of its scalable endpoint may find, are given to it when it
+/// is closed and freed. Those of `sockets` are: to sends, reads and writes, but not to messages that were injected.
+pub(super) fn answers_late(info: &RawInfo) -> bool {
+    layers(info).any(|layer| layer == "sockets")
+}
+
+/// Whether contexts of scalable endpoints can be closed. `sockets` drives closed ones on, with manual progress, when a queue is
+/// polled that has another.
+pub(super) fn closes_contexts(info: &RawInfo) -> bool {
+    let domain = decode::attributes(info).domain;
+    let manual = [domain.control_progress, domain.data_progress].contains(&Progress::MANUAL);
+    !(manual && layers(info).any(|layer| layer == "sockets"))
 }
 
 /// Whether an endpoint's options are to be set before it is enabled: `shm` of libfabric 1 follows a null pointer then, and that
@@ -177,6 +192,8 @@ pub(super) enum Closable {
     /// When no receive is under way: `ofi_rxm` crashes when its endpoint is closed while it fetches a long message (seen
     /// with libfabric 1.17); and, with libfabric 2, when it was ever sent a message of more than so many bytes that did not fit.
     WithoutReceives { truncated: usize },
+    /// A context of a scalable endpoint: when the others allow it.
+    Context(Member),
     /// When none of its neighbours is active, and no long read is under way: what is longer than an injected message, the
     /// peer's process writes into the buffer by cross-memory attach, whether the endpoint is open or not.
     Alone { group: Group, inject_size: usize },
@@ -211,6 +228,7 @@ impl Closable {
                 Ok(Closing::Retired)
             }
             Closable::Always | Closable::WithoutReceives { .. } => close().map(|()| Closing::Closed),
+            Closable::Context(member) => member.close(in_flight, close),
             Closable::Alone { group, inject_size } => group.close(fid, in_flight.longest_read > inject_size, close),
         }
     }
@@ -223,8 +241,8 @@ impl Closable {
                 group.leave(fid, for_good);
                 false
             }
-            // The connections of a domain's endpoints are driven together.
-            Closable::Always | Closable::WithoutReceives { .. } => true,
+            // The connections of a domain's endpoints, and those of a scalable endpoint's contexts, are driven together.
+            Closable::Always | Closable::WithoutReceives { .. } | Closable::Context(_) => true,
         }
     }
 }

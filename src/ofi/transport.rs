@@ -125,7 +125,7 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     #[inline]
     unsafe fn av_open(domain: &Domain<L>, capacity: usize) -> Result<Av<L>, Errno> {
         // SAFETY: the contract of callers.
-        unsafe { control::av_open(domain, capacity) }
+        unsafe { control::av_open(domain, capacity, 0) }
     }
 
     #[inline]

@@ -1010,6 +1010,114 @@ static int shm_region_closed_while_it_is_written_crashes(void)
 	return GONE;
 }
 
+/* Scalable endpoints over sockets, with two contexts of each kind. */
+static struct fid_ep *tx[2][2], *rx[2][2];
+
+static void open_scalable(enum fi_progress progress, int bits)
+{
+	struct fi_info *hints = fi_allocinfo();
+	struct fi_cq_attr cq_attr = { .size = 256, .format = FI_CQ_FORMAT_TAGGED };
+	struct fi_av_attr av_attr = { .type = FI_AV_TABLE, .count = 4, .rx_ctx_bits = bits };
+	int i, j;
+
+	hints->caps = FI_MSG | FI_RMA | FI_NAMED_RX_CTX;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->data_progress = progress;
+	hints->fabric_attr->prov_name = strdup("sockets");
+	if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), "127.0.0.1", NULL, FI_SOURCE, hints, &info))
+		exit(NO_PROVIDER);
+	signal(SIGSEGV, SIG_DFL);
+	signal(SIGBUS, SIG_DFL);
+	info->ep_attr->tx_ctx_cnt = info->ep_attr->rx_ctx_cnt = 2;
+	NEED(fi_fabric(info->fabric_attr, &fabric, NULL));
+	NEED(fi_domain(fabric, info, &domain, NULL));
+	NEED(fi_av_open(domain, &av_attr, &av, NULL));
+	NEED(fi_cq_open(domain, &cq_attr, &cq, NULL));
+	for (i = 0; i < 2; i++) {
+		size_t len = sizeof(name);
+
+		NEED(fi_scalable_ep(domain, info, &ep[i], NULL));
+		NEED(fi_scalable_ep_bind(ep[i], &av->fid, 0));
+		NEED(fi_enable(ep[i]));
+		for (j = 0; j < 2; j++) {
+			NEED(fi_tx_context(ep[i], j, NULL, &tx[i][j], NULL));
+			NEED(fi_ep_bind(tx[i][j], &cq->fid, FI_TRANSMIT));
+			NEED(fi_enable(tx[i][j]));
+			NEED(fi_rx_context(ep[i], j, NULL, &rx[i][j], NULL));
+			NEED(fi_ep_bind(rx[i][j], &cq->fid, FI_RECV));
+			NEED(fi_enable(rx[i][j]));
+		}
+		NEED(fi_getname(&ep[i]->fid, name, &len));
+		NEED(fi_av_insert(av, name, 1, &addr[i], 0, NULL) != 1);
+	}
+}
+
+/* Closes a context; somebody else uses its memory. */
+static void close_and_reuse(struct fid_ep *context)
+{
+	size_t size;
+	int i;
+
+	NEED(fi_close(&context->fid));
+	for (size = 16; size < 4096; size += 16)
+		for (i = 0; i < 8; i++)
+			memset(malloc(size), 0x5a, size);
+}
+
+/* A message from a context to one of the other endpoint: how many completions there are within some seconds. */
+static int context_exchange(int from_context, int to_context, double seconds)
+{
+	struct fi_cq_tagged_entry entry;
+	int ended;
+
+	POST(fi_recv(rx[1][to_context], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	POST(fi_send(tx[0][from_context], from, 8, NULL, fi_rx_addr(addr[1], to_context, 1), &contexts[1]));
+	for (ended = 0; ended < 2 && next(&entry, seconds) == 1;)
+		ended += entry.op_context == &contexts[0] || entry.op_context == &contexts[1];
+	return ended;
+}
+
+/* A transmit context is closed while answers are on their way to it, and another is open. */
+static void close_before_the_answer(int writes, int microseconds)
+{
+	struct fid_mr *mr;
+	int i;
+
+	open_scalable(FI_PROGRESS_AUTO, 1);
+	NEED(fi_mr_reg(domain, into, sizeof(into), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
+	NEED(context_exchange(0, 0, 20) != 2);
+	for (i = 0; i < 30; i++) {
+		if (writes)
+			POST(fi_inject_write(tx[0][0], from, 8, fi_rx_addr(addr[1], 1, 1), 0, fi_mr_key(mr)));
+		else
+			POST(fi_send(tx[0][0], from, 1 << 16, NULL, fi_rx_addr(addr[1], 1, 1), &contexts[2]));
+	}
+	usleep(microseconds);
+	close_and_reuse(tx[0][0]);
+	usleep(200000);
+}
+
+static int close_before_the_answer_crashes(int writes)
+{
+	int microseconds, status;
+	pid_t process;
+
+	for (microseconds = 0; microseconds < 10000; microseconds = microseconds * 2 + 20) {
+		process = fork();
+		if (process == 0) {
+			close_before_the_answer(writes, microseconds);
+			_exit(GONE);
+		}
+		if (process < 0 || waitpid(process, &status, 0) != process)
+			return BROKEN;
+		if (WIFSIGNALED(status))
+			return 128 + WTERMSIG(status);
+		if (WEXITSTATUS(status) != GONE)
+			return WEXITSTATUS(status);
+	}
+	return GONE;
+}
+
 /* On an endpoint that was bound with FI_SELECTIVE_COMPLETION, a send without FI_COMPLETION reports nothing; here it does. */
 static int selective_completion_reports_everything(void)
 {
@@ -1098,6 +1206,53 @@ static int second_range_of_a_region_is_not_reached(void)
 	return next(&entry, 20) < 0 ? THERE : GONE;
 }
 
+static int answer_to_a_closed_context_crashes(void)
+{
+	return close_before_the_answer_crashes(0);
+}
+
+static int answer_to_an_injected_write_of_a_closed_context_crashes(void)
+{
+	return close_before_the_answer_crashes(1);
+}
+
+/* With manual progress, a queue is polled that has another context of the endpoint. */
+static int closed_context_is_driven_on(void)
+{
+	struct fi_cq_tagged_entry entry;
+
+	open_scalable(FI_PROGRESS_MANUAL, 1);
+	NEED(context_exchange(0, 0, 20) != 2);
+	close_and_reuse(tx[0][0]);
+	next(&entry, 1);
+	return GONE;
+}
+
+/* What comes for another context after a message for one that was closed. */
+static int message_to_a_closed_context_holds_up_others(void)
+{
+	open_scalable(FI_PROGRESS_AUTO, 1);
+	NEED(context_exchange(0, 0, 20) != 2);
+	NEED(fi_close(&rx[1][1]->fid));
+	POST(fi_send(tx[0][0], from, 8, NULL, fi_rx_addr(addr[1], 1, 1), &contexts[2]));
+	usleep(10000);
+	return context_exchange(1, 0, 3) == 0 ? THERE : GONE;
+}
+
+/* A number that the bits hold. */
+static int context_256_is_context_0(void)
+{
+	struct fi_cq_tagged_entry entry;
+	int ended;
+
+	open_scalable(FI_PROGRESS_AUTO, 16);
+	POST(fi_recv(rx[1][0], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	POST(fi_send(tx[0][0], from, 8, NULL, fi_rx_addr(addr[1], 256, 16), &contexts[1]));
+	for (ended = 0; ended < 2 && next(&entry, 3) == 1;)
+		ended++;
+	return ended == 2 ? THERE : GONE;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -1141,6 +1296,12 @@ static const struct {
 	{ "udp-failed-join-is-told-like-one-that-went-well", failed_join_is_told_like_one_that_went_well },
 	{ "udp-endpoint-of-a-failed-join-cannot-be-closed", endpoint_of_a_failed_join_cannot_be_closed },
 	{ "udp-endpoint-that-only-sends-cannot-leave", endpoint_that_only_sends_cannot_leave },
+	{ "sockets-answer-to-a-closed-context-crashes", answer_to_a_closed_context_crashes },
+	{ "sockets-answer-to-an-injected-write-of-a-closed-context-crashes",
+	  answer_to_an_injected_write_of_a_closed_context_crashes },
+	{ "sockets-closed-context-is-driven-on", closed_context_is_driven_on },
+	{ "sockets-context-256-is-context-0", context_256_is_context_0 },
+	{ "sockets-message-to-a-closed-context-holds-up-others", message_to_a_closed_context_holds_up_others },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
 	{ "shm-region-closed-while-it-is-written-crashes", shm_region_closed_while_it_is_written_crashes },

@@ -16,4 +16,5 @@ pub mod multicast;
 pub mod options;
 mod port;
 pub mod registered;
+pub mod scalable;
 mod users;

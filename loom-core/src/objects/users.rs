@@ -2,7 +2,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// How many endpoints are bound to an address vector, event queue or counter, forgotten ones too.
+/// How many endpoints are bound to an address vector, event queue or counter, or contexts are open of a scalable endpoint,
+/// forgotten ones too.
 #[derive(Debug)]
 pub(crate) struct Users {
     count: AtomicU32,

@@ -8,6 +8,7 @@
 pub mod connected;
 mod event;
 mod multicast;
+pub mod scalable;
 mod signals;
 mod terms;
 
@@ -19,6 +20,7 @@ use core::ptr::NonNull;
 pub use self::connected::Connected;
 pub use self::event::{Context, Event};
 pub use self::multicast::Multicast;
+pub use self::scalable::Scalable;
 pub use self::signals::Signals;
 pub use self::terms::{
     Bindings, Claims, Closing, Conduct, CounterAttr, CounterWait, DmaBuf, EndpointError, InFlight, MrAttr, Msg, Name,

@@ -61,11 +61,14 @@ pub struct InFlight {
     /// Bytes of the longest message that was truncated, as far as that is known, or else as many as there can be: there are
     /// providers that do not survive closing afterwards. Never forgotten.
     pub longest_truncated: usize,
+    /// Sends, writes and reads, if it is a transmit context of a scalable endpoint, else none: there are providers that come
+    /// back to them when the answer reaches another context. Such reads count here alone.
+    pub transmits: usize,
 }
 
 impl InFlight {
     /// Neither.
-    pub const NOTHING: InFlight = InFlight { receives: 0, longest_read: 0, longest_truncated: 0 };
+    pub const NOTHING: InFlight = InFlight { receives: 0, longest_read: 0, longest_truncated: 0, transmits: 0 };
 }
 
 /// Where an RMA operation goes in the peer's memory; libfabric's `fi_rma_iov` without the length.

@@ -52,6 +52,21 @@ impl FabricAddr {
     /// [`UNSPEC`](Self::UNSPEC).
     #[doc(alias = "FI_ADDR_NOTAVAIL")]
     pub const NOTAVAIL: Self = Self::UNSPEC;
+
+    /// The address of a receive context of the endpoint that has this address, in a vector with so many bits for that; `None`
+    /// if the bits do not hold its number, or are not free in the address.
+    #[doc(alias = "fi_rx_addr")]
+    #[must_use]
+    pub const fn rx_context(self, index: u16, rx_ctx_bits: u8) -> Option<Self> {
+        match rx_ctx_bits {
+            // Nothing is left of 64 bits that are shifted by as many.
+            0 if index == 0 => Some(self),
+            bits @ 1..=16 if (index as u32) < 1 << bits && self.0 >> (64 - bits) == 0 => {
+                Some(Self((index as u64) << (64 - bits) | self.0))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Default for FabricAddr {

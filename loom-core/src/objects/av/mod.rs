@@ -13,11 +13,12 @@ use allocator_api2::alloc::Allocator;
 
 pub use self::insert::InsertError;
 use crate::engine::peer_table::{Entry, Peer, PeerTable};
-use crate::error::OpenError;
+use crate::error::{OpenError, PostError};
 use crate::objects::domain::Domain;
+use crate::objects::scalable::RxPeer;
 use crate::objects::users::Users;
 use crate::storage::{Block, array};
-use crate::transport::Transport;
+use crate::transport::{Scalable, Transport};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
 /// Peers' addresses, as endpoints see them.
@@ -34,6 +35,8 @@ pub struct Av<'d, T: Transport> {
     table: PeerTable<'d>,
     users: Users,
     changing: spin::Mutex<()>,
+    /// Of each address, for the number of a receive context.
+    rx_ctx_bits: u8,
 }
 
 impl<'d, T: Transport> Av<'d, T> {
@@ -48,6 +51,20 @@ impl<'d, T: Transport> Av<'d, T> {
         domain: &'d Domain<T>,
         capacity: usize,
         alloc: A,
+    ) -> Result<AvOwner<'d, T, A>, OpenError> {
+        Self::open_as(domain, capacity, alloc, 0, |raw| {
+            // SAFETY: the domain is open and stays so: the vector is its child.
+            unsafe { T::av_open(raw, capacity) }
+        })
+    }
+
+    /// `open` opens the raw vector, with so many bits for receive contexts.
+    fn open_as<A: Allocator>(
+        domain: &'d Domain<T>,
+        capacity: usize,
+        alloc: A,
+        rx_ctx_bits: u8,
+        open: impl FnOnce(&T::Domain) -> Result<T::Av, Errno>,
     ) -> Result<AvOwner<'d, T, A>, OpenError> {
         if capacity == 0 || u32::try_from(capacity).is_err() {
             return Err(OpenError::Size);
@@ -65,11 +82,10 @@ impl<'d, T: Transport> Av<'d, T> {
         // SAFETY: written above. The block is freed after the vector, in `AvOwner::drop`, and the vector is only
         // ever reached by borrowing its owner: the lifetime never leaves this file.
         let entries: &'d [Entry] = unsafe { core::slice::from_raw_parts(entries.as_ptr(), places) };
-        // SAFETY: as above.
-        let raw = unsafe { T::av_open(domain.raw(), capacity) }?;
+        let raw = open(domain.raw())?;
         domain.child_opened();
-        let av =
-            Av { raw, domain, table: PeerTable::new(entries), users: Users::none(), changing: spin::Mutex::new(()) };
+        let (table, users, changing) = (PeerTable::new(entries), Users::none(), spin::Mutex::new(()));
+        let av = Av { raw, domain, table, users, changing, rx_ctx_bits };
         Ok(AvOwner { av, block: ManuallyDrop::new(block) })
     }
 
@@ -131,6 +147,19 @@ impl<'d, T: Transport> Av<'d, T> {
         self.table.iter()
     }
 
+    /// The fabric address of a peer's receive context.
+    ///
+    /// # Errors
+    /// - [`PostError::UnknownPeer`] if the peer was removed
+    /// - [`PostError::BeyondContexts`] if the vector was not opened for contexts of so high a number
+    #[doc(alias = "fi_rx_addr")]
+    #[inline]
+    pub fn rx_addr(&self, to: RxPeer) -> Result<FabricAddr, PostError> {
+        let addr = self.fabric_addr(to.peer()).ok_or(PostError::UnknownPeer)?;
+        let beyond = PostError::BeyondContexts { limit: 1 << self.rx_ctx_bits };
+        addr.rx_context(to.index(), self.rx_ctx_bits).ok_or(beyond)
+    }
+
     pub(crate) fn raw(&self) -> &T::Av {
         &self.raw
     }
@@ -144,6 +173,51 @@ impl<'d, T: Transport> Av<'d, T> {
         let _changing = self.changing.lock();
         self.users.opened();
         &self.users
+    }
+
+    /// The end of what `bind` has counted.
+    pub(crate) fn unbind(&self) {
+        self.users.closed();
+    }
+}
+
+impl<'d, T: Scalable> Av<'d, T> {
+    /// The most bits of an address that can be for the number of a receive context. (`sockets` would take more, and sends the
+    /// number in one byte.)
+    pub const MAX_RX_CTX_BITS: u8 = 8;
+
+    /// Opens a vector as [`open_in`](Self::open_in) does, whose peers can have up to 2 to the power of `rx_ctx_bits` receive
+    /// contexts.
+    ///
+    /// # Errors
+    /// As [`open_in`](Self::open_in); [`OpenError::Size`] for more bits than [`MAX_RX_CTX_BITS`](Self::MAX_RX_CTX_BITS).
+    #[doc(alias = "rx_ctx_bits")]
+    pub fn open_for_contexts_in<A: Allocator>(
+        domain: &'d Domain<T>,
+        capacity: usize,
+        rx_ctx_bits: u8,
+        alloc: A,
+    ) -> Result<AvOwner<'d, T, A>, OpenError> {
+        if rx_ctx_bits > Self::MAX_RX_CTX_BITS {
+            return Err(OpenError::Size);
+        }
+        Self::open_as(domain, capacity, alloc, rx_ctx_bits, |raw| {
+            // SAFETY: the domain is open and stays so: the vector is its child.
+            unsafe { T::av_open_for_contexts(raw, capacity, rx_ctx_bits) }
+        })
+    }
+
+    /// [`Av::open_for_contexts_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Av::open_for_contexts_in`].
+    #[cfg(feature = "std")]
+    pub fn open_for_contexts(
+        domain: &'d Domain<T>,
+        capacity: usize,
+        rx_ctx_bits: u8,
+    ) -> Result<AvOwner<'d, T, allocator_api2::alloc::Global>, OpenError> {
+        Self::open_for_contexts_in(domain, capacity, rx_ctx_bits, allocator_api2::alloc::Global)
     }
 }
 

@@ -44,9 +44,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 for record in self.records() {
                     record.leave();
                 }
-                // SAFETY: as above.
-                open = unsafe { self.close_endpoints() }?;
             }
+            // What could not be closed because of others that are closed now, too.
+            // SAFETY: as above.
+            open = unsafe { self.close_endpoints() }?;
         }
         if open.retired > 0 {
             // What is still in flight on endpoints that others keep open stays lent.
@@ -122,10 +123,15 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// What is in flight on an endpoint that may keep it from being closed.
     pub(crate) fn in_flight_on(&self, endpoint: u16) -> InFlight {
+        // Of what is closed nothing is in flight any more, whatever has not come back.
+        let record = self.records().get(usize::from(endpoint));
+        let Some(receives) = record.and_then(Record::receives) else { return InFlight::NOTHING };
+        let transmits_only = receives == Receives::Nowhere;
         self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
             Kind::Receive | Kind::TaggedReceive | Kind::MultiReceive | Kind::Spare => {
                 InFlight { receives: in_flight.receives + 1, ..in_flight }
             }
+            Kind::Send | Kind::Read if transmits_only => InFlight { transmits: in_flight.transmits + 1, ..in_flight },
             Kind::Read => InFlight { longest_read: in_flight.longest_read.max(op.len), ..in_flight },
             Kind::Send | Kind::Peek | Kind::PeekClaim => in_flight,
         })

@@ -20,7 +20,7 @@ use crate::objects::av::Av;
 use crate::objects::cq::Cq;
 use crate::objects::port::Port;
 use crate::transport::Transport;
-use crate::vocabulary::{Caps, EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
+use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
 
 /// Whose messages a receive takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,22 +135,13 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
 
     #[inline]
     fn source(&self, from: Source) -> Result<FabricAddr, PostError> {
-        match from {
-            Source::Any => Ok(FabricAddr::UNSPEC),
-            Source::Peer(peer) => {
-                self.port.granted(Caps::DIRECTED_RECV)?;
-                self.peer(peer)
-            }
-        }
+        self.port.source(self.av, from)
     }
 
     /// As [`source`](Self::source), of messages without tag.
     #[inline]
     fn plain_source(&self, from: Source) -> Result<FabricAddr, PostError> {
-        if from != Source::Any && !self.port.limits.conduct.directed_recv {
-            return Err(PostError::NotGranted(Caps::DIRECTED_RECV));
-        }
-        self.source(from)
+        self.port.plain_source(self.av, from)
     }
 }
 

@@ -122,6 +122,12 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
         unsafe { T::cancel(self.raw(), context) }
     }
 
+    /// Ends the operations in flight, as far as they can be cancelled or end by themselves soon.
+    pub(crate) fn cancel_and_settle(&self) {
+        self.record.cancel_all(self.cq.ops().posted_on(self.index));
+        self.cq.settle(self.index);
+    }
+
     /// `fi_getname`
     pub(crate) fn address(&self) -> Result<EndpointAddr, Errno> {
         // SAFETY: the endpoint is open.

@@ -4,7 +4,9 @@ use super::{Port, Receives};
 use crate::buffer::{Buffer, Lent};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
+use crate::objects::av::Av;
 use crate::objects::domain::Domain;
+use crate::objects::endpoint::Source;
 use crate::objects::info::{Info, Prefixes};
 use crate::objects::mr::RemoteRegion;
 use crate::transport::{Conduct, Context, Refusal, RmaTarget, Transport};
@@ -55,8 +57,10 @@ impl Limits {
     /// Of an endpoint that is opened from this info of a domain.
     pub(super) fn of<T: Transport>(info: &Info<T>, domain: &Domain<T>, receives: Receives) -> Self {
         let attributes = info.attributes();
-        let elsewhere =
-            if let Receives::Through(_) | Receives::OfWrites(_) = receives { Caps::RECV } else { Caps::empty() };
+        let elsewhere = match receives {
+            Receives::Through(_) | Receives::OfWrites(_) | Receives::Nowhere => Caps::RECV,
+            Receives::Itself | Receives::ForOthers => Caps::empty(),
+        };
         let consumes = info.consumes_receives();
         let prefixes = info.prefixes();
         // Nobody says where the prefixes of the messages are that one buffer receives, or what a write uses up of it.
@@ -123,6 +127,27 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     pub(crate) fn granted(&self, caps: Caps) -> Result<(), PostError> {
         let missing = caps.difference(self.limits.caps);
         if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing)) }
+    }
+
+    /// The address of the one whose messages a receive takes.
+    #[inline]
+    pub(crate) fn source(&self, av: &Av<'_, T>, from: Source) -> Result<FabricAddr, PostError> {
+        match from {
+            Source::Any => Ok(FabricAddr::UNSPEC),
+            Source::Peer(peer) => {
+                self.granted(Caps::DIRECTED_RECV)?;
+                av.fabric_addr(peer).ok_or(PostError::UnknownPeer)
+            }
+        }
+    }
+
+    /// As [`source`](Self::source), of messages without tag.
+    #[inline]
+    pub(crate) fn plain_source(&self, av: &Av<'_, T>, from: Source) -> Result<FabricAddr, PostError> {
+        if from != Source::Any && !self.limits.conduct.directed_recv {
+            return Err(PostError::NotGranted(Caps::DIRECTED_RECV));
+        }
+        self.source(av, from)
     }
 
     #[inline]

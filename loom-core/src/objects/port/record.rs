@@ -41,6 +41,8 @@ pub(crate) enum Receives {
     OfWrites(u16),
     /// On the shared receive context at this place of the queue, which is not closed before the endpoint is.
     Through(u16),
+    /// It has none: it is a transmit context.
+    Nowhere,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

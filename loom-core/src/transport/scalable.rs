@@ -1,0 +1,100 @@
+//! [`Scalable`]: transports whose endpoints have several transmit and receive contexts.
+
+use super::{EndpointError, Transport};
+use crate::vocabulary::{Attributes, EndpointAddr, Errno};
+
+/// How many contexts a scalable endpoint has of each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contexts {
+    /// Transmit contexts.
+    #[doc(alias = "tx_ctx_cnt")]
+    pub tx: u16,
+    /// Receive contexts.
+    #[doc(alias = "rx_ctx_cnt")]
+    pub rx: u16,
+}
+
+/// A transport with scalable endpoints: one address, and contexts that post and complete apart from each other.
+///
+/// A context is an [`Endpoint`](Transport::Endpoint) for the operations of its direction, and is closed as one.
+///
+/// # Contract of callers
+///
+/// That of [`Transport`], and:
+///
+/// - scalable endpoints are children of their domain and address vector, contexts of their scalable endpoint and the queue
+///   that they complete into;
+/// - a scalable endpoint stays where it is as long as one of its contexts is open, or nobody closes that any more;
+/// - a context is used by one thread at a time, together with its queue; the contexts of one scalable endpoint by as many
+///   threads as have them.
+///
+/// # Safety
+///
+/// Implementations promise what [`Transport`] does, and:
+///
+/// - the functions that take a scalable endpoint, and `endpoint_close` of its contexts, may be called by several threads at the
+///   same time, where the type is `Sync`;
+/// - after `endpoint_close` of a context returned [`Closing::Closed`](super::Closing::Closed) nobody touches memory lent
+///   through it, whichever other contexts of its endpoint are open.
+pub unsafe trait Scalable: Transport {
+    /// `fid_ep` of a scalable endpoint. Whether it is `Sync` is the transport's threading level.
+    type ScalableEndpoint;
+
+    /// Whether the contexts of one scalable endpoint need no more serialisation than this transport type gives them.
+    fn serves_contexts(attributes: &Attributes) -> bool;
+
+    /// [`av_open`](Transport::av_open) with so many bits of each address for the number of a receive context (`rx_ctx_bits`).
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn av_open_for_contexts(domain: &Self::Domain, capacity: usize, rx_ctx_bits: u8) -> Result<Self::Av, Errno>;
+
+    /// `fi_scalable_ep`, `fi_scalable_ep_bind` and `fi_enable`. On error nothing is left open, or the error says so.
+    ///
+    /// # Safety
+    /// The contract of callers; the vector belongs to `domain`.
+    unsafe fn scalable_open(
+        domain: &Self::Domain,
+        info: &Self::Info,
+        av: &Self::Av,
+        contexts: Contexts,
+    ) -> Result<Self::ScalableEndpoint, EndpointError>;
+    /// `fi_close` of a scalable endpoint.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn scalable_close(endpoint: &Self::ScalableEndpoint) -> Result<(), Errno>;
+    /// `fi_getname`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn scalable_address(endpoint: &Self::ScalableEndpoint) -> Result<EndpointAddr, Errno>;
+    /// Whether a write may be injected through its transmit contexts: there are providers that could not close them any more.
+    fn injects_writes(endpoint: &Self::ScalableEndpoint) -> bool;
+
+    /// `fi_tx_context`, `fi_ep_bind` and `fi_enable`: the transmit context of this number, which completes into `tx`. On error
+    /// nothing is left open, or the error says so.
+    ///
+    /// # Errors
+    /// `EBUSY` if it is open already, `EINVAL` if there is none of that number.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn tx_context_open(
+        endpoint: &Self::ScalableEndpoint,
+        index: u16,
+        tx: &Self::Cq,
+    ) -> Result<Self::Endpoint, EndpointError>;
+    /// `fi_rx_context`, `fi_ep_bind` and `fi_enable`, as [`tx_context_open`](Self::tx_context_open).
+    ///
+    /// # Errors
+    /// As [`tx_context_open`](Self::tx_context_open).
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn rx_context_open(
+        endpoint: &Self::ScalableEndpoint,
+        index: u16,
+        rx: &Self::Cq,
+    ) -> Result<Self::Endpoint, EndpointError>;
+}

@@ -1,0 +1,373 @@
+//! Scalable endpoints and their contexts, and the implementation of [`Scalable`].
+//!
+//! Every `unsafe fn` here relies on the contract of callers of [`Scalable`].
+
+#![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Scalable`")]
+
+use core::mem::ManuallyDrop;
+use core::ptr::{self, NonNull};
+
+use loom_core::transport::scalable::Contexts;
+use loom_core::transport::{Closing, EndpointError, InFlight, Scalable};
+use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
+
+use super::call::{done, entry};
+use super::control::{self, Av, Domain, bind, close, opened, read_address};
+use super::endpoint::{self, Endpoint};
+use super::info::RawInfo;
+use super::level::{Handle, Level};
+use super::queue::Cq;
+use super::quirks::{self, Closable};
+use super::sys;
+use super::transport::Ofi;
+
+/// A `fid_ep` of `FI_CLASS_SEP`, which posts nothing and so crosses threads, as other endpoints do not.
+#[repr(transparent)]
+#[derive(Debug)]
+pub(super) struct FidSep(sys::fid_ep);
+
+/// A scalable endpoint, raw.
+#[doc(alias = "fid_ep")]
+#[derive(Debug)]
+pub struct ScalableEndpoint<L> {
+    fid: Handle<FidSep, L>,
+    addr_format: AddressFormat,
+    /// A copy that lives as long as the endpoint: `sockets` keeps pointers into what it is opened from.
+    info: ManuallyDrop<RawInfo>,
+    family: Family,
+}
+
+/// The contexts of one endpoint, and with that who may open and close one at the moment: each changes the endpoint.
+#[derive(Debug)]
+pub(super) struct Family {
+    open: spin::Mutex<Open>,
+    /// How many there are of each kind.
+    contexts: Contexts,
+    /// Whether the provider goes on using a transmit context for what is in flight on it when it is closed, as long as another
+    /// context of the endpoint is open.
+    answers_late: bool,
+}
+
+/// Which contexts are open: a bit for each.
+#[derive(Debug)]
+struct Open {
+    tx: u64,
+    rx: u64,
+    /// The last one was closed with operations in flight: whatever is opened now would meet their answers.
+    over: bool,
+}
+
+/// One of the two kinds of context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Tx,
+    Rx,
+}
+
+/// A context of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    /// In the endpoint, which stays where it is as long as the context is open (contract of callers).
+    family: NonNull<Family>,
+    direction: Direction,
+    index: u16,
+}
+
+impl Open {
+    fn bits(&mut self, direction: Direction) -> &mut u64 {
+        match direction {
+            Direction::Tx => &mut self.tx,
+            Direction::Rx => &mut self.rx,
+        }
+    }
+
+    /// Whether no more than one context is open.
+    const fn is_last(&self) -> bool {
+        self.tx.count_ones() + self.rx.count_ones() <= 1
+    }
+}
+
+impl Family {
+    const fn new(contexts: Contexts, answers_late: bool) -> Self {
+        Family { open: spin::Mutex::new(Open { tx: 0, rx: 0, over: false }), contexts, answers_late }
+    }
+
+    /// Opens a context that is not open yet.
+    fn open<E>(
+        &self,
+        direction: Direction,
+        index: u16,
+        open: impl FnOnce() -> Result<E, EndpointError>,
+    ) -> Result<E, EndpointError> {
+        let count = match direction {
+            Direction::Tx => self.contexts.tx,
+            Direction::Rx => self.contexts.rx,
+        };
+        let bit = 1_u64.checked_shl(index.into()).filter(|_| index < count).ok_or(Errno::EINVAL)?;
+        let mut state = self.open.lock();
+        if state.over || *state.bits(direction) & bit != 0 {
+            return Err(Errno::EBUSY.into());
+        }
+        let result = open();
+        if !matches!(result, Err(EndpointError { left_open: false, .. })) {
+            *state.bits(direction) |= bit;
+        }
+        result
+    }
+}
+
+impl Member {
+    /// Closes the context, or retires it, if it cannot be closed now.
+    pub(super) fn close(
+        self,
+        in_flight: InFlight,
+        close: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<Closing, Errno> {
+        // SAFETY: the context is open, so its endpoint is where it was (see the field).
+        let family = unsafe { self.family.as_ref() };
+        let mut state = family.open.lock();
+        let answers = family.answers_late && in_flight.transmits > 0;
+        if answers && !state.is_last() {
+            return Ok(Closing::Retired);
+        }
+        close()?;
+        state.over |= answers;
+        *state.bits(self.direction) &= !(1_u64.checked_shl(self.index.into()).unwrap_or(0));
+        Ok(Closing::Closed)
+    }
+}
+
+impl<L> ScalableEndpoint<L> {
+    /// As what it is for libfabric: an endpoint like others.
+    const fn raw(&self) -> NonNull<sys::fid_ep> {
+        self.fid.raw().cast()
+    }
+
+    fn member(&self, direction: Direction, index: u16) -> Closable {
+        Closable::Context(Member { family: NonNull::from(&self.family), direction, index })
+    }
+}
+
+unsafe fn open<L>(
+    domain: &Domain<L>,
+    info: &RawInfo,
+    av: &Av<L>,
+    contexts: Contexts,
+) -> Result<ScalableEndpoint<L>, EndpointError> {
+    let raw_domain = domain.raw();
+    let Some(open) = entry!(raw_domain, ops => scalable_ep) else { return Err(Errno::ENOSYS.into()) };
+    if !domain.closes_contexts() {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
+    let info = info.for_scalable_endpoint(contexts).ok_or(Errno::ENOMEM)?;
+    let mut raw = ptr::null_mut();
+    // SAFETY: the domain is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
+    let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
+    let family = Family::new(contexts, quirks::answers_late(&info));
+    let fid = Handle::new(opened(code, raw)?.cast());
+    let endpoint = ScalableEndpoint { fid, addr_format: domain.addr_format(), info: ManuallyDrop::new(info), family };
+    // SAFETY: just opened; the vector is open (contract of callers). `fi_scalable_ep_bind` is `fi_ep_bind`.
+    let enabled = unsafe { bind(endpoint.fid.fid(), av.fid(), 0) }.and_then(|()| {
+        // SAFETY: as above.
+        unsafe { enable(endpoint.fid.fid()) }
+    });
+    match enabled {
+        Ok(()) => Ok(endpoint),
+        Err(errno) => {
+            // SAFETY: open, without contexts, unknown to anybody, and not used again. A failed close is not retried.
+            let left_open = unsafe { scalable_close(&endpoint) }.is_err();
+            Err(EndpointError { errno, left_open })
+        }
+    }
+}
+
+/// `fi_enable`
+///
+/// # Safety
+/// The contract of callers.
+unsafe fn enable(fid: NonNull<sys::fid>) -> Result<(), Errno> {
+    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
+    // SAFETY: the object is open (contract of callers); the command takes no argument.
+    done(unsafe { control(fid.as_ptr(), sys::FI_ENABLE.cast_signed(), ptr::null_mut()) })
+}
+
+unsafe fn scalable_close<L>(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(endpoint.fid.fid()) }?;
+    // SAFETY: freed once, here: the endpoint is not used again.
+    drop(unsafe { ptr::read(&raw const *endpoint.info) });
+    Ok(())
+}
+
+unsafe fn address<L>(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Errno> {
+    let raw = endpoint.raw();
+    let Some(getname) = entry!(raw, cm => getname) else { return Err(Errno::ENOSYS) };
+    let fid = endpoint.fid.fid().as_ptr();
+    let _alone = endpoint.family.open.lock();
+    // SAFETY: the endpoint is open (contract of callers); there is as much room as the length says.
+    read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
+}
+
+/// Opens a context that `open` writes where it is told to, binds it to its queue with these flags, and enables it.
+unsafe fn open_context<L>(
+    endpoint: &ScalableEndpoint<L>,
+    (direction, index): (Direction, u16),
+    (queue, flags): (&Cq<L>, u32),
+    open: impl FnOnce(i32, *mut *mut sys::fid_ep) -> i32,
+) -> Result<Endpoint<L>, EndpointError> {
+    endpoint.family.open(direction, index, || {
+        let mut raw = ptr::null_mut();
+        let code = open(index.into(), &raw mut raw);
+        let closable = endpoint.member(direction, index);
+        let context = endpoint::context(opened(code, raw)?, endpoint.addr_format, closable);
+        // SAFETY: just opened; the queue is open (contract of callers).
+        let enabled = unsafe { bind(context.fid(), queue.fid(), flags.into()) }.and_then(|()| {
+            // SAFETY: as above.
+            unsafe { enable(context.fid()) }
+        });
+        match enabled {
+            Ok(()) => Ok(context),
+            Err(errno) => Err(endpoint::undone(&context, errno)),
+        }
+    })
+}
+
+// SAFETY: the promises are libfabric's, which this implementation passes on (man fi_endpoint, fi_domain). What changes an
+// endpoint or asks it for something holds the lock of its family, and contexts are closed when the provider can close them
+// (`quirks::answers_late`).
+unsafe impl<L: Level> Scalable for Ofi<L> {
+    type ScalableEndpoint = ScalableEndpoint<L>;
+
+    fn serves_contexts(attributes: &Attributes) -> bool {
+        L::serves_contexts(attributes.domain.threading)
+    }
+
+    unsafe fn av_open_for_contexts(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { control::av_open(domain, capacity, rx_ctx_bits) }
+    }
+
+    unsafe fn scalable_open(
+        domain: &Domain<L>,
+        info: &RawInfo,
+        av: &Av<L>,
+        contexts: Contexts,
+    ) -> Result<ScalableEndpoint<L>, EndpointError> {
+        // SAFETY: the contract of callers.
+        unsafe { open(domain, info, av, contexts) }
+    }
+
+    unsafe fn scalable_close(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { scalable_close(endpoint) }
+    }
+
+    unsafe fn scalable_address(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { address(endpoint) }
+    }
+
+    fn injects_writes(endpoint: &ScalableEndpoint<L>) -> bool {
+        !endpoint.family.answers_late
+    }
+
+    unsafe fn tx_context_open(
+        endpoint: &ScalableEndpoint<L>,
+        index: u16,
+        tx: &Cq<L>,
+    ) -> Result<Endpoint<L>, EndpointError> {
+        let raw = endpoint.raw();
+        let Some(open) = entry!(raw, ops => tx_ctx) else { return Err(Errno::ENOSYS.into()) };
+        let open = |index, context| {
+            // SAFETY: the endpoint is open (contract of callers); `context` is where the context goes. No attributes are given: it
+            // has the endpoint's.
+            unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
+        };
+        // SAFETY: the contract of callers.
+        unsafe { open_context(endpoint, (Direction::Tx, index), (tx, sys::FI_TRANSMIT), open) }
+    }
+
+    unsafe fn rx_context_open(
+        endpoint: &ScalableEndpoint<L>,
+        index: u16,
+        rx: &Cq<L>,
+    ) -> Result<Endpoint<L>, EndpointError> {
+        let raw = endpoint.raw();
+        let Some(open) = entry!(raw, ops => rx_ctx) else { return Err(Errno::ENOSYS.into()) };
+        let open = |index, context| {
+            // SAFETY: the endpoint is open (contract of callers); `context` is where the context goes. No attributes are given: it
+            // has the endpoint's.
+            unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
+        };
+        // SAFETY: the contract of callers.
+        unsafe { open_context(endpoint, (Direction::Rx, index), (rx, sys::FI_RECV), open) }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    const ANSWER: InFlight = InFlight { transmits: 1, ..InFlight::NOTHING };
+
+    fn family(answers_late: bool) -> Family {
+        Family::new(Contexts { tx: 2, rx: 64 }, answers_late)
+    }
+
+    fn open(family: &Family, direction: Direction, index: u16) -> Result<Member, Errno> {
+        let member = Member { family: NonNull::from(family), direction, index };
+        family.open(direction, index, || Ok(member)).map_err(|error| error.errno)
+    }
+
+    fn close(member: Member, in_flight: InFlight) -> Closing {
+        member.close(in_flight, || Ok(())).unwrap()
+    }
+
+    #[test]
+    fn contexts_that_are_not_there_or_open_already_are_not_opened() {
+        let family = family(true);
+        let tx = open(&family, Direction::Tx, 1).unwrap();
+        assert_eq!(open(&family, Direction::Tx, 1).unwrap_err(), Errno::EBUSY);
+        assert_eq!(open(&family, Direction::Tx, 2).unwrap_err(), Errno::EINVAL);
+        assert!(open(&family, Direction::Rx, 1).is_ok() && open(&family, Direction::Rx, 63).is_ok());
+        assert_eq!(open(&family, Direction::Rx, 64).unwrap_err(), Errno::EINVAL);
+        assert_eq!(open(&family, Direction::Rx, u16::MAX).unwrap_err(), Errno::EINVAL);
+        assert_eq!(close(tx, InFlight::NOTHING), Closing::Closed);
+        assert!(open(&family, Direction::Tx, 1).is_ok());
+    }
+
+    #[test]
+    fn context_that_failed_to_open_or_close_keeps_its_number_if_it_is_open() {
+        let family = family(true);
+        for left_open in [false, true] {
+            let error = EndpointError { errno: Errno::EIO, left_open };
+            assert_eq!(family.open(Direction::Tx, 0, || Err::<(), _>(error)), Err(error));
+        }
+        assert_eq!(open(&family, Direction::Tx, 0).unwrap_err(), Errno::EBUSY);
+        let other = open(&family, Direction::Tx, 1).unwrap();
+        assert_eq!(other.close(InFlight::NOTHING, || Err(Errno::EIO)), Err(Errno::EIO));
+        assert_eq!(open(&family, Direction::Tx, 1).unwrap_err(), Errno::EBUSY);
+    }
+
+    #[test]
+    fn answers_meet_an_open_context_or_none() {
+        let family = family(true);
+        let tx = open(&family, Direction::Tx, 0).unwrap();
+        let rx = open(&family, Direction::Rx, 0).unwrap();
+        assert_eq!(close(tx, ANSWER), Closing::Retired, "the other may find its answer");
+        let receives = InFlight { receives: 3, ..InFlight::NOTHING };
+        assert_eq!(close(rx, receives), Closing::Closed);
+        assert_eq!(close(tx, ANSWER), Closing::Closed, "nobody is left who could");
+        assert_eq!(open(&family, Direction::Rx, 0).unwrap_err(), Errno::EBUSY, "it would find it");
+    }
+
+    #[test]
+    fn providers_that_end_what_is_in_flight_close_at_any_time() {
+        let family = family(false);
+        let [tx, other] = [0, 1].map(|index| open(&family, Direction::Tx, index).unwrap());
+        assert_eq!(close(tx, ANSWER), Closing::Closed);
+        assert_eq!(close(other, ANSWER), Closing::Closed);
+        assert!(open(&family, Direction::Tx, 0).is_ok());
+    }
+}
