@@ -61,8 +61,8 @@ macro_rules! twins {
     };
 }
 
-/// Twins of what needs a transport with connections, or with other threads' signals: they are compiled, over any such transport, and tested over libfabric
-/// (`tests/connected`).
+/// Twins of what needs a transport with connections, groups, or signals of other threads: they are compiled, over any such
+/// transport, and tested over libfabric (`tests/connected` and others).
 #[allow(dead_code, reason = "what matters is that they compile")]
 mod connections {
     use super::*;

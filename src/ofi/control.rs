@@ -59,6 +59,12 @@ pub struct Av<L> {
     group: Option<Group>,
 }
 
+impl<L> Fabric<L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.0.fid()
+    }
+}
+
 impl<L> Domain<L> {
     #[inline]
     pub(super) const fn raw(&self) -> NonNull<sys::fid_domain> {

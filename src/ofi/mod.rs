@@ -154,6 +154,45 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # What is not wrapped
+//!
+//! Every object has a raw handle (`raw`), and those have the C object behind (`as_ptr`), so that whatever libfabric has can be
+//! called, as its static inline functions do it. Whether atomic sums of 64-bit numbers are possible:
+//!
+//! ```
+//! # #![allow(unsafe_code)]
+//! use loom_fabric::loom_core::objects::{domain::Domain, info::Hints};
+//! use loom_fabric::loom_core::vocabulary::Caps;
+//! use loom_fabric::ofi::{Local, Ofi, sys};
+//!
+//! let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, provider: Some("shm"), ..Hints::default() };
+//! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no atomics here")?;
+//! let domain = Domain::open(&info)?;
+//! let (raw, mut attr) = (domain.raw().as_ptr(), sys::fi_atomic_attr::default());
+//! // SAFETY: the domain is open, its table is there as long, and the attributes are written during the call.
+//! let code = unsafe {
+//!     let query = (*(*raw).ops).query_atomic.ok_or("no way to ask")?;
+//!     query(raw, sys::FI_UINT64, sys::FI_SUM, &raw mut attr, 0)
+//! };
+//! assert_eq!((code, attr.size), (0, 8));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Some things have no safe form here because no provider that loom was tried on has them in a form that works:
+//!
+//! - Address vector sets (`fi_av_set`): 1.17 never makes one; differences and intersections of 2.5 have the wrong members, and
+//!   nothing reads a set back. They come with collectives.
+//! - Insertion through event queues (`FI_EVENT`): in 1.17 the events are written inside of the call, by `shm` never; 2 refuses to
+//!   bind vectors but for `sockets`. [`Av::insert_all`](loom_core::objects::av::Av::insert_all) has a result for each address.
+//! - Shared address vectors by name: `sockets` alone, whose readers do not notice when the vector grows.
+//! - User ids (`FI_AV_USER_ID`): 2 alone; an id stands in completions where the address stood, which other calls then take for one.
+//! - Maps (`FI_AV_MAP`): tables are what every provider has, and what handles of peers are checked by.
+//! - Aliases (`fi_ep_alias`): `sockets` alone, which never frees one. Flags are said by each operation.
+//! - Shared transmit contexts, and shared receives without connections: `sockets` alone.
+//! - Several ranges in a region (`fi_mr_regv`): two are taken by `sockets` and `shm`, and peers reach the first.
+//! - Raw keys (`FI_MR_RAW`): what peers get for one is an address that posts follow, and a number can come from anybody.
+//! - Buffered receives (`FI_BUFFERED_RECV`): `ofi_rxm` of libfabric 1 alone. Peeks and claims do it over more.
+//!
 //! # How it calls libfabric
 //!
 //! Most of libfabric's API is static inline C, which calls through an object's operation tables
@@ -166,7 +205,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `sys` | the generated bindings |
+//! | `sys`, `pointers` | the generated bindings; the C objects, for what is not wrapped |
 //! | `call` | calling through operation tables; return values |
 //! | `level` | threading levels; the handle type with the only `unsafe impl Send` and `Sync` of objects |
 //! | `info`, `decode`, `nic` | one `fi_info`: ownership; reading it |
@@ -203,6 +242,7 @@ mod neighbours;
 mod nic;
 mod option;
 mod params;
+mod pointers;
 mod post;
 mod post_msg;
 mod providers;

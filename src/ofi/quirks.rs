@@ -138,7 +138,7 @@ pub(super) fn conduct(info: &RawInfo) -> Conduct {
             Claims::InContexts
         },
         discard: !is("ofi_rxm") && !is("ofi_rxd"),
-        mr_close: !(two && shares_memory(info)) && !is("sockets"),
+        mr_close: !(is("sockets") || two && is("shm")),
     }
 }
 

@@ -34,6 +34,10 @@ pub struct Mr<L> {
 }
 
 impl<L> Mr<L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.fid.fid()
+    }
+
     #[inline]
     pub(super) const fn key(&self) -> MemoryKey {
         self.key

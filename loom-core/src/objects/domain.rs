@@ -36,6 +36,12 @@ impl<T: Transport> Fabric<T> {
         Ok(Fabric { raw, info })
     }
 
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::Fabric {
+        &self.raw
+    }
+
     /// Opens a domain on this fabric, and gives the fabric to it.
     ///
     /// # Errors

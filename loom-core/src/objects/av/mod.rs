@@ -160,7 +160,9 @@ impl<'d, T: Transport> Av<'d, T> {
         addr.rx_context(to.index(), self.rx_ctx_bits).ok_or(beyond)
     }
 
-    pub(crate) fn raw(&self) -> &T::Av {
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::Av {
         &self.raw
     }
 

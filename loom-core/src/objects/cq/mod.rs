@@ -123,8 +123,9 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
         &self.ops
     }
 
-    /// The raw queue of the transmits and of the receives.
-    pub(crate) fn raw(&self) -> (&T::Cq, &T::Cq) {
+    /// The raw queue of the transmits and that of the receives, which may be the same: for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> (&T::Cq, &T::Cq) {
         (&self.tx, self.rx.as_ref().unwrap_or(&self.tx))
     }
 

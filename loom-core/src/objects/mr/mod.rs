@@ -113,6 +113,12 @@ impl<'d, T: Transport> Mr<'d, T> {
         RemoteRegion::new(RemoteAddr(base), len, self.key())
     }
 
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::Mr {
+        &self.raw
+    }
+
     /// The region's key.
     #[doc(alias = "fi_mr_key")]
     #[must_use]
