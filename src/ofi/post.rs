@@ -12,7 +12,7 @@ use core::ptr;
 
 use loom_core::buffer::Lent;
 use loom_core::transport::{Context, Refusal, RmaTarget};
-use loom_core::vocabulary::{Errno, FabricAddr, HmemIface, ImmediateData, Tag, TagMatch};
+use loom_core::vocabulary::{FabricAddr, ImmediateData, Tag, TagMatch};
 
 use super::call::{MISSING, entry, posted};
 use super::endpoint::Endpoint;
@@ -28,18 +28,14 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Device memory is refused that is not registered: the descriptor says whose it is.
     #[inline]
-    pub(super) fn new(lent: &Lent) -> Result<Self, Refusal> {
-        if lent.kind() != HmemIface::SYSTEM && lent.descriptor().is_none() {
-            return Err(Refusal::Errno(Errno::EOPNOTSUPP));
-        }
+    pub(super) fn new(lent: &Lent) -> Self {
         let descriptor = match lent.descriptor() {
             // `mr_open` exposed its provenance.
             Some(descriptor) => ptr::with_exposed_provenance_mut(descriptor.raw()),
             None => ptr::null_mut(),
         };
-        Ok(Memory { start: lent.ptr().as_ptr().cast(), len: lent.len(), descriptor })
+        Memory { start: lent.ptr().as_ptr().cast(), len: lent.len(), descriptor }
     }
 }
 
@@ -51,7 +47,7 @@ pub(super) unsafe fn send<L>(
     data: Option<ImmediateData>,
     context: Context,
 ) -> Posted {
-    let (raw, memory, context) = (endpoint.raw(), Memory::new(lent)?, context.as_ptr().cast());
+    let (raw, memory, context) = (endpoint.raw(), Memory::new(lent), context.as_ptr().cast());
     match data {
         None => {
             let Some(send) = entry!(raw, msg => send) else { return MISSING };
@@ -90,7 +86,7 @@ pub(super) unsafe fn inject<L>(
 
 #[inline]
 pub(super) unsafe fn recv<L>(endpoint: &Endpoint<L>, from: FabricAddr, lent: &Lent, context: Context) -> Posted {
-    let (raw, memory) = (endpoint.raw(), Memory::new(lent)?);
+    let (raw, memory) = (endpoint.raw(), Memory::new(lent));
     let Some(recv) = entry!(raw, msg => recv) else { return MISSING };
     let context = context.as_ptr().cast();
     // SAFETY: the contract of callers, see the module.
@@ -106,7 +102,7 @@ pub(super) unsafe fn tagged_send<L>(
     tag: Tag,
     context: Context,
 ) -> Posted {
-    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent)?);
+    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
     let context = context.as_ptr().cast();
     match data {
         None => {
@@ -153,7 +149,7 @@ pub(super) unsafe fn tagged_recv<L>(
     tag: TagMatch,
     context: Context,
 ) -> Posted {
-    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent)?);
+    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
     let Some(recv) = entry!(raw, tagged => recv) else { return MISSING };
     let context = context.as_ptr().cast();
     // SAFETY: the contract of callers, see the module.
@@ -162,7 +158,7 @@ pub(super) unsafe fn tagged_recv<L>(
 
 #[inline]
 pub(super) unsafe fn read<L>(endpoint: &Endpoint<L>, from: RmaTarget, lent: &Lent, context: Context) -> Posted {
-    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent)?);
+    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
     let Some(read) = entry!(raw, rma => read) else { return MISSING };
     let context = context.as_ptr().cast();
     // SAFETY: the contract of callers, see the module.
@@ -177,7 +173,7 @@ pub(super) unsafe fn write<L>(
     data: Option<ImmediateData>,
     context: Context,
 ) -> Posted {
-    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent)?);
+    let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
     let context = context.as_ptr().cast();
     match data {
         None => {

@@ -33,7 +33,7 @@ impl Iov {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         for ((lent, piece), descriptor) in msg.pieces.iter().zip(&mut iov.pieces).zip(&mut iov.descriptors) {
-            let memory = Memory::new(lent)?;
+            let memory = Memory::new(lent);
             *piece = sys::iovec { iov_base: memory.start, iov_len: memory.len };
             *descriptor = memory.descriptor;
         }

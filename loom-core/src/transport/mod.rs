@@ -54,6 +54,7 @@ use crate::vocabulary::{
 ///   more;
 /// - memory lent with a post ([`Lent`], with the access that the operation needs) stays valid until its event was
 ///   polled or `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`]; so does the scratch space of its [`Context`];
+/// - memory of a device is lent with the descriptor of a region, by which a provider knows whose it is;
 /// - where an info asks for it ([`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT), `CONTEXT2`), the [`Context`] of a post is the
 ///   address of scratch space, which nobody else writes to until then;
 /// - where it asks for [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), no operation has more than one piece or part;

@@ -58,7 +58,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             if self.limits.insists {
                 for (at, piece) in pieces_of.iter().enumerate() {
                     // There is room: there are not more than that.
-                    let _ = insisted.push(self.insist(piece, purpose, (at == 0).then_some((context, address)))?);
+                    let _ = insisted.push(self.insist(*piece, purpose, (at == 0).then_some((context, address)))?);
                 }
             }
             let pieces = if self.limits.insists { &insisted } else { pieces_of };

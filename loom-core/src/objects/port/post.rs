@@ -250,7 +250,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     #[inline(never)]
     pub(super) fn insist(
         &self,
-        lent: &Lent,
+        lent: Lent,
         purpose: Use,
         first: Option<(Context, FabricAddr)>,
     ) -> Result<Lent, PostError> {
@@ -287,14 +287,16 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         self.lendable(lent, purpose)?;
         let mut lent = *lent;
         if self.limits.insists {
-            lent = self.insist(&lent, purpose, Some((context, address)))?;
+            // By value: where nothing is insisted on, what is lent stays in registers.
+            lent = self.insist(lent, purpose, Some((context, address)))?;
         }
         submit(&lent)
     }
 
     /// Posts something that goes out. `submit` may rely on this: the endpoint is open, the address is what `to` gave,
     /// and what is lent is readable and stays in the op table until its event or the endpoint's close.
-    #[inline]
+    // Always: what does not hold for this endpoint or buffer is gone then, and the key need not go through memory.
+    #[inline(always)]
     pub(super) fn transmit(
         &self,
         (caps, purpose): (Caps, Use),
