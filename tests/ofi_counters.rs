@@ -191,5 +191,10 @@ fn others_have_no_counters_of_regions() {
         assert_eq!(refused, OpenError::Errno(Errno::ENOSYS), "{provider}");
         // Nothing is left of it: counter and domain are closed.
         assert!(format!("{writes:?}").contains("count: 0"), "{writes:?}");
+        let av = Av::open(&domain, 4).unwrap();
+        let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<16>::new()).unwrap();
+        let _endpoint = cq.endpoint(&av).enable().unwrap();
+        Mr::builder(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap_err();
+        assert!(format!("{writes:?}").contains("count: 0"), "it never counted: {writes:?}");
     }
 }

@@ -151,10 +151,16 @@ pub(super) unsafe fn bind(fid: NonNull<sys::fid>, object: NonNull<sys::fid>, fla
 /// The contract of callers; the object was opened with a file descriptor.
 pub(super) unsafe fn wait_fd(fid: NonNull<sys::fid>) -> Result<c_int, Errno> {
     let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
-    let mut fd: c_int = -1;
+    /// Room for what there is to sleep on of other kinds, if it should be that.
+    #[repr(C)]
+    struct Wait {
+        fd: c_int,
+        room: [u64; 8],
+    }
+    let mut wait = Wait { fd: -1, room: [0; 8] };
     // SAFETY: the object is open and has a file descriptor, which is one number (the caller's promise).
-    done(unsafe { control(fid.as_ptr(), sys::FI_GETWAIT.cast_signed(), (&raw mut fd).cast()) })?;
-    if fd < 0 { Err(Errno::ENOSYS) } else { Ok(fd) }
+    done(unsafe { control(fid.as_ptr(), sys::FI_GETWAIT.cast_signed(), (&raw mut wait).cast()) })?;
+    if wait.fd < 0 || wait.room != [0; 8] { Err(Errno::ENOSYS) } else { Ok(wait.fd) }
 }
 
 /// `fi_trywait` of one object.

@@ -266,12 +266,13 @@ unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bou
 }
 
 pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {
-    endpoint.closable.close(in_flight, endpoint.fid.fid(), || {
-        // SAFETY: the contract of callers.
-        unsafe { endpoint.groups.leave_all() }?;
-        // SAFETY: as above; its groups, the endpoint's children, are closed.
-        unsafe { close(endpoint.fid.fid()) }
-    })
+    // SAFETY: the contract of callers.
+    if unsafe { endpoint.groups.leave_all() }.is_err() {
+        // No interface leads to a group for now; its children keep the endpoint open.
+        return Ok(Closing::Retired);
+    }
+    // SAFETY: as above; its groups, the endpoint's children, are closed.
+    endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close(endpoint.fid.fid()) })
 }
 
 pub(super) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) -> bool {

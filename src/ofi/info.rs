@@ -127,7 +127,6 @@ impl RawInfo {
         }
     }
 
-    /// Takes something back that the info grants.
     /// Has sends, reads and writes report their success by default, where endpoints are bound so that they need not.
     pub(super) fn report_by_default(&mut self) {
         // SAFETY: owned, and borrowed exclusively.
@@ -138,6 +137,7 @@ impl RawInfo {
         }
     }
 
+    /// Takes something back that the info grants.
     pub(super) fn withdraw(&mut self, caps: Caps) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };

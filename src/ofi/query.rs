@@ -143,7 +143,8 @@ impl Error for QueryError {}
 impl<L: Level> Ofi<L> {
     /// What libfabric offers, the best first, as libfabric ranks it.
     ///
-    /// Beyond the hints, the query says what loom is ready for by itself: contexts (`FI_CONTEXT`, `FI_CONTEXT2`),
+    /// Beyond the hints, the query says what loom is ready for by itself: contexts (`FI_CONTEXT`, `FI_CONTEXT2`), receives that peers'
+    /// writes use up (`FI_RX_CQ_DATA`), arrays that last (`FI_ASYNC_IOV`),
     /// registration with virtual addresses, allocated memory, keys of the provider, and regions that are told of events and
     /// collectives (`FI_MR_VIRT_ADDR`, `FI_MR_ALLOCATED`, `FI_MR_PROV_KEY`, `FI_MR_RMA_EVENT`, `FI_MR_COLLECTIVE`), and the
     /// threading of the level `L`. What the program has to be ready for itself, it says in

@@ -146,6 +146,9 @@ pub(super) unsafe fn open_in_set<L>(
     format: CqFormat,
     set: *mut sys::fid_wait,
 ) -> Result<Cq<L>, Errno> {
+    if !domain.sleeps() {
+        return Err(Errno::ENOSYS);
+    }
     let attributes = sys::fi_cq_attr {
         size: depth,
         format: format.as_raw(),

@@ -124,7 +124,13 @@ pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
         let (attributes, flags) = match attr.dmabuf {
             None => (attributes, flags),
             Some(DmaBuf { fd, offset }) => {
-                buffer = sys::fi_mr_dmabuf { fd, offset, len: memory.len(), base_addr: start };
+                // Where the whole buffer begins: providers add the offset.
+                let distance = usize::try_from(offset).map_err(|_| Errno::EINVAL)?;
+                if distance > start.addr() {
+                    return Err(Errno::EINVAL);
+                }
+                let base_addr = start.wrapping_byte_sub(distance);
+                buffer = sys::fi_mr_dmabuf { fd, offset, len: memory.len(), base_addr };
                 (attributes.in_buffer(&raw const buffer), flags | MrFlags::DMABUF.bits())
             }
         };

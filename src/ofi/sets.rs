@@ -16,7 +16,7 @@ use super::counter::Counter;
 use super::entry_queue::{Entry, EntryCq};
 use super::event_queue::named;
 use super::level::{Handle, Level};
-use super::queue::{self, Cq};
+use super::queue;
 use super::sys;
 
 mod sealed {
@@ -30,20 +30,14 @@ mod sealed {
     }
 }
 
-/// What can be in a [`PollSet`]: completion queues and counters.
+/// What can be in a [`PollSet`]: counters, and completion queues whose entries the user reads. (Those of the objects read in
+/// batches, of which a set knows nothing.)
 pub trait Member<L>: sealed::Sealed {
     /// What [`PollSet::poll`] names it by.
     fn fid(&self) -> Fid {
         named(self.raw_fid().as_ptr())
     }
 }
-
-impl<L> sealed::Sealed for Cq<L> {
-    fn raw_fid(&self) -> NonNull<sys::fid> {
-        self.fid()
-    }
-}
-impl<L> Member<L> for Cq<L> {}
 
 impl<L> sealed::Sealed for Counter<L> {
     fn raw_fid(&self) -> NonNull<sys::fid> {

@@ -204,6 +204,10 @@ impl<T: Transport> Domain<T> {
 
     /// The next key for a region, where the provider leaves the choice to the application.
     pub(crate) fn next_key(&self) -> MemoryKey {
+        if self.attributes().domain.mr_mode.intersects(MrMode::PROV_KEY | MrMode::BASIC) {
+            // There are providers that take another number for a wish.
+            return MemoryKey(0);
+        }
         MemoryKey(self.keys.fetch_add(1, Ordering::Relaxed))
     }
 

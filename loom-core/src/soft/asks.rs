@@ -40,6 +40,7 @@ impl Asks {
         self.mr_mode = self.mr_mode.union(MrMode::ENDPOINT);
         self
     }
+
     /// The context of an operation points to memory for the transport (`FI_CONTEXT`: 32 bytes). It writes there, and reports an
     /// operation as failed whose memory somebody else has written to meanwhile.
     #[must_use]

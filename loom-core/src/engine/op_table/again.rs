@@ -71,6 +71,12 @@ impl<B> OpTable<B> {
         self.kept.set(true);
     }
 
+    /// Whether completions wait to be taken.
+    #[must_use]
+    pub fn has_parked(&self) -> bool {
+        self.parked.iter().any(|parked| parked.first().is_some())
+    }
+
     /// Whether receives wait for being posted again.
     #[must_use]
     pub fn has_used_up(&self) -> bool {
@@ -78,8 +84,8 @@ impl<B> OpTable<B> {
     }
 
     /// Posts the receives again that were used up: with the same slots, keys and contexts. Those of endpoints which are not
-    /// open are over, with `ECANCELED`. What `submit` refuses for the moment goes on waiting, and what it refuses for another
-    /// reason is over.
+    /// open are over, with `ECANCELED`. What `submit` refuses for the moment goes on waiting, and so does a receive of the
+    /// table's own; what else it refuses is over.
     #[cold]
     #[inline(never)]
     pub fn post_again(
@@ -108,11 +114,18 @@ impl<B> OpTable<B> {
             };
             match posted {
                 Ok(()) => {}
-                Err(error) if error.is_transient() => {
-                    self.set_aside(index, slot, if spare { Phase::SpareUsedUp } else { Phase::UsedUp });
+                // Of these one is like another, and there have to be some as long as the endpoint is open.
+                Err(_) if spare => {
+                    self.set_aside(index, slot, Phase::SpareUsedUp);
                     return;
                 }
-                Err(_) if spare => self.end_spare(index, slot),
+                Err(error) if error.is_transient() => {
+                    // Before those that were posted after it.
+                    slot.phase.set(Phase::UsedUp);
+                    self.used_up.push_front(&self.slots, index);
+                    self.kept.set(true);
+                    return;
+                }
                 Err(error) => {
                     let errno = if let PostError::Errno(errno) = error { errno } else { Errno::EINVAL };
                     let failed = Event::failure(0, slot.kind.get().flags(), errno);

@@ -31,6 +31,13 @@ impl List {
         self.join(slots, index, NONE);
     }
 
+    /// Puts a slot which is in no list before all others.
+    pub(super) fn push_front<B>(&self, slots: &[Slot<B>], index: u32) {
+        let after = self.head.replace(index);
+        self.join(slots, index, after);
+        self.join(slots, NONE, index);
+    }
+
     /// Takes a slot out of this list, which it is in.
     pub(super) fn unlink<B>(&self, slots: &[Slot<B>], index: u32) {
         if let Some(slot) = slots.get(index as usize) {

@@ -567,7 +567,7 @@ impl<B> OpTable<B> {
     #[must_use]
     pub fn endpoint_of(&self, context: u64) -> Option<u16> {
         let of = |phase| self.by_context(context, phase).map(|(_, slot)| slot.endpoint.get());
-        of(Phase::Posted).or_else(|| of(Phase::Filling))
+        [Phase::Posted, Phase::Filling, Phase::Spare].into_iter().find_map(of)
     }
 
     /// Everything that is in flight on an endpoint. Linear in the capacity.

@@ -159,6 +159,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         kept
     }
 
+    /// Whether the next poll has something to tell or to post that the provider's queue does not know of.
+    pub(super) fn keeps_something(&self) -> bool {
+        !self.bystanders.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
+    }
+
     pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<'_, B>> {
         if direction == Direction::Receive
             && let Some(bystander) = self.bystanders.borrow_mut().pop_front()

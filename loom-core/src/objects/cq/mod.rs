@@ -94,7 +94,8 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
         EndpointBuilder::new(self, av)
     }
 
-    /// How many operations are in flight.
+    /// How many operations are in flight, and receives that are kept for peers' writes
+    /// ([`EndpointBuilder::remote_writes`], where the provider asks for them).
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.ops.in_flight()

@@ -22,7 +22,7 @@ use crate::objects::domain::Domain;
 use crate::objects::port::Record;
 use crate::storage::Block;
 use crate::transport::{Claims, Transport};
-use crate::vocabulary::{Caps, Errno, Mode, WaitObj};
+use crate::vocabulary::{Caps, Errno, WaitObj};
 
 impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
     /// Opens a long-lived queue with memory of `alloc`.
@@ -82,7 +82,7 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         }
         let places = attr.places::<T, B>()?;
         let attributes = domain.attributes();
-        let asked = attributes.mode.intersects(Mode::CONTEXT | Mode::CONTEXT2);
+        let asked = !domain.info().contexts().is_empty();
         let for_claims = attr.claims && T::conduct(domain.info().raw()).claims == Claims::InContexts;
         let kind = if asked || for_claims { ContextKind::Space } else { ContextKind::Word };
         let with_source = attributes.caps.contains(Caps::SOURCE);

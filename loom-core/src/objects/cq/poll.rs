@@ -220,7 +220,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                     // was lent then (contract of `Buffer`), and stays in the op table until the event or the endpoint's close.
                     [only] => unsafe { T::recv(raw, from, only, context) },
                     pieces => {
-                        let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::empty() };
+                        let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::COMPLETION };
                         // SAFETY: as above.
                         unsafe { T::recvmsg(raw, &msg) }
                     }

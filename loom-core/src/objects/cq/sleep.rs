@@ -73,8 +73,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         if self.wait != WaitObj::FD || self.rx.is_some() {
             return Err(CqError::NotOpenedFor);
         }
-        if self.take_signal() || self.ops.is_kept() {
-            // Something may be kept, which no descriptor tells of.
+        if self.take_signal() || self.keeps_something() {
+            // No descriptor tells of what is kept.
             return Ok(false);
         }
         // SAFETY: as above; the queue is one of this domain.

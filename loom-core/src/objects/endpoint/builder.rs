@@ -85,6 +85,8 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     /// provider has it. Other providers need none. A message that comes all the same is lost, and reported as
     /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed).
     ///
+    /// Where the provider asks for prefixes, too, [`enable`](Self::enable) refuses with [`OpenError::Mode`]: no known one does.
+    ///
     /// An endpoint that takes messages needs nothing like that: its writers use up receives of yours, which are posted again by
     /// the next poll under the same key, behind those that were posted meanwhile, and are not reported. There have to be
     /// some.

@@ -115,6 +115,12 @@ impl<T: Transport> Info<T> {
         Prefixes::of(&self.attributes)
     }
 
+    /// The memory that contexts of operations have to have: `CONTEXT` and `CONTEXT2`.
+    pub(crate) fn contexts(&self) -> Mode {
+        let Attributes { mode, tx, rx, .. } = &self.attributes;
+        mode.union(tx.mode).union(rx.mode).intersection(Mode::CONTEXT | Mode::CONTEXT2)
+    }
+
     /// Whether peers' writes with immediate data use up receives.
     pub(crate) fn consumes_receives(&self) -> bool {
         self.attributes.mode.union(self.attributes.rx.mode).contains(Mode::RX_CQ_DATA)
@@ -133,8 +139,7 @@ impl<T: Transport> Info<T> {
 
     /// Whether a queue can serve both.
     fn same_modes(&self, other: &Self) -> bool {
-        let contexts = |info: &Self| info.attributes.mode.intersection(Mode::CONTEXT | Mode::CONTEXT2);
-        contexts(self) == contexts(other)
+        self.contexts() == other.contexts()
             && self.prefixes() == other.prefixes()
             && self.consumes_receives() == other.consumes_receives()
     }

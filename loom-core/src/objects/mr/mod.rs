@@ -60,7 +60,7 @@ impl<'d, T: Transport> Mr<'d, T> {
     /// # Errors
     /// - [`OpenError::Access`] if the memory is not initialised, or peers may write and it may not be written
     /// - [`OpenError::NeedsEndpoint`] if peers may reach the memory and the domain binds regions to endpoints
-    ///   (`FI_MR_ENDPOINT`): [`MrBuilder::open_for_in`] works over every domain
+    ///   (`FI_MR_ENDPOINT`): [`MrBuilder::open_for_in`] works over every domain, for endpoints that are not scalable
     /// - [`OpenError::DeviceMemory`] if it is a device's, and the info of the domain does not grant `FI_HMEM`
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Errno`] if the provider refuses

@@ -100,7 +100,10 @@ impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static
 impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H> Drop for MrOwner<'_, T, M, A, H> {
     fn drop(&mut self) {
         let lingering = self.mr.domain.lingering();
-        if self.mr.is_used_when_closed() && lingering.has_endpoints() {
+        // SAFETY: called once, here. If it fails, peers may still reach the memory, which is leaked then.
+        let close = || unsafe { self.mr.deregister() };
+        let closed = if self.mr.is_used_when_closed() { lingering.without_endpoints(close) } else { Some(close()) };
+        let Some(closed) = closed else {
             // SAFETY: taken once, here.
             let mut memory = unsafe { self.take_memory() };
             // SAFETY: read once, here: nobody uses this region under its name any more.
@@ -109,9 +112,8 @@ impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H>
             // SAFETY: a region can be closed as long as its domain is there, whose list this is.
             unsafe { lingering.keep(memory) };
             return;
-        }
-        // SAFETY: called once, here. If it fails, peers may still reach the memory, which is leaked then.
-        if unsafe { self.mr.deregister() }.is_err() {
+        };
+        if closed.is_err() {
             return;
         }
         if self.mr.has_ended() {

@@ -133,9 +133,12 @@ impl<'d, T: Transport> Mr<'d, T> {
         let Terms { registration, counter, endpoint } = terms;
         if let Some(counter) = counter {
             counter.users().opened();
-            self.counter = Some(counter.users());
             // SAFETY: both are open, of one domain, and the region is not enabled yet. The counter stays open: it has a user.
-            unsafe { T::mr_bind_counter(&mut self.raw, counter.raw()) }?;
+            if let Err(errno) = unsafe { T::mr_bind_counter(&mut self.raw, counter.raw()) } {
+                counter.users().closed();
+                return Err(errno.into());
+            }
+            self.counter = Some(counter.users());
         }
         if let Some(endpoint) = endpoint {
             // SAFETY: as above; the endpoint by the caller's promise.

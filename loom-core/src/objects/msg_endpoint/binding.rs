@@ -39,9 +39,7 @@ impl<'d, T: Connected> Binding<'d, T> {
         self.options.set(option, value);
         self
     }
-}
 
-impl<'d, T: Connected> Binding<'d, T> {
     /// For an endpoint whose peer writes to this side's memory, and sends no messages: see
     /// [`EndpointBuilder::remote_writes`](crate::objects::endpoint::EndpointBuilder::remote_writes). Not for one that receives
     /// through a [`SharedRx`](super::SharedRx), which is refused with `EINVAL`.

@@ -24,7 +24,7 @@ use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::info::Info;
 use crate::transport::{Closing, EndpointError, Transport};
-use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
+use crate::vocabulary::{EndpointAddr, Errno, FabricAddr, Mode};
 
 /// An open endpoint of any kind. Dropping it closes the endpoint.
 pub(crate) struct Port<'q, 'd, T: Transport, B: Buffer> {
@@ -46,6 +46,11 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
     ) -> Result<Self, OpenError> {
         let domain = cq.domain();
         let place = (0u16..).zip(cq.records()).find(|(_, record)| record.is_closed());
+        if matches!(receives, Receives::OfWrites(1..)) && info.consumes_receives() && info.prefixes().rx > 0 {
+            // Those are of no bytes.
+            users.iter().for_each(|users| users.closed());
+            return Err(OpenError::Mode(Mode::MSG_PREFIX));
+        }
         let Some((index, record)) = place else {
             users.iter().for_each(|users| users.closed());
             return Err(OpenError::TooManyEndpoints);
@@ -124,6 +129,9 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
 
     /// Ends the operations in flight, as far as they can be cancelled or end by themselves soon.
     pub(crate) fn cancel_and_settle(&self) {
+        if self.limits.consumes {
+            self.cq.ops().end_used_up(self.index);
+        }
         self.record.cancel_all(self.cq.ops().posted_on(self.index));
         self.cq.settle(self.index);
     }

@@ -9,7 +9,7 @@ use crate::error::PostError;
 use crate::objects::mr::RemoteRegion;
 use crate::objects::options::{ReadOptions, SendOptions};
 use crate::transport::{Context, Msg, RemotePart, Transport};
-use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, Mode, OpFlags, Tag};
+use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
 impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     /// Posts an operation. `submit` may rely on this: the endpoint is open, the address is what `address` gave, and what is lent
@@ -22,8 +22,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         lent: &Lent,
         submit: impl FnOnce(&T::Endpoint, &Msg<'_>) -> Result<(), PostError>,
     ) -> Result<(), PostError> {
-        let asked = self.cq().domain().attributes();
-        if asked.mode.union(asked.tx.mode).intersects(Mode::CONTEXT | Mode::CONTEXT2) {
+        if !self.cq().domain().info().contexts().is_empty() {
             // There is no slot whose space the provider could write to.
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
