@@ -213,7 +213,7 @@ impl<E: Entry, L: Level> EntryCq<E, L> {
     #[doc(alias = "fi_cq_strerror")]
     pub unsafe fn error_text(&self, prov_errno: i32, out: &mut [u8]) -> usize {
         // SAFETY: the caller's promise.
-        unsafe { queue::error_text(&self.queue, prov_errno, out) }
+        unsafe { queue::text_of(&self.queue, prov_errno, ptr::null(), out) }
     }
 
     /// Wakes up the thread that sleeps on the queue, or the next one that would. Any thread may call this at any time while

@@ -41,6 +41,40 @@ struct Batch {
     entries: [sys::fi_cq_tagged_entry; BATCH],
     /// `NOTAVAIL` but for entries still to be reported: some providers write no source where they know none.
     sources: [sys::fi_addr_t; BATCH],
+    last: Details,
+}
+
+/// The most bytes that are kept of what a provider says of a failure by data of its own.
+const DETAILS: usize = 128;
+
+/// What a provider has said of the last failure by data of its own (`err_data`).
+struct Details {
+    provider_errno: i32,
+    len: usize,
+    bytes: [u8; DETAILS],
+}
+
+impl Details {
+    const NONE: Details = Details { provider_errno: 0, len: 0, bytes: [0; DETAILS] };
+
+    /// Keeps what an entry says, which was read with `bytes` as the room for that.
+    ///
+    /// # Safety
+    /// What the entry points to is `bytes`, or as long as it says.
+    unsafe fn keep(&mut self, entry: &sys::fi_cq_err_entry) {
+        let said = entry.err_data.cast_const().cast::<u8>();
+        self.provider_errno = entry.prov_errno;
+        self.len = entry.err_data_size.min(DETAILS);
+        if said.is_null() {
+            self.len = 0;
+        } else if said != self.bytes.as_ptr() {
+            // SAFETY: the caller's promise; it is not our own memory.
+            unsafe { said.copy_to_nonoverlapping(self.bytes.as_mut_ptr(), self.len) };
+        } else if entry.err_data_size == DETAILS && self.bytes == [0; DETAILS] {
+            // A provider which has none leaves the room as it was.
+            self.len = 0;
+        }
+    }
 }
 
 impl Batch {
@@ -53,7 +87,8 @@ impl Batch {
             data: 0,
             tag: 0,
         };
-        Batch { next: 0, end: 0, entries: [nothing; BATCH], sources: [FabricAddr::NOTAVAIL.0; BATCH] }
+        let sources = [FabricAddr::NOTAVAIL.0; BATCH];
+        Batch { next: 0, end: 0, entries: [nothing; BATCH], sources, last: Details::NONE }
     }
 
     /// So many entries have just been read; no more than there is room for.
@@ -306,11 +341,17 @@ struct ErrorEntry {
 pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     let raw = cq.fid.raw();
     let Some(read) = entry!(raw, ops => readerr) else { return Err(Errno::ENOSYS) };
-    // All zeros: no memory is lent for the provider's own data (`err_data_size`), which would not outlive the next read.
+    // SAFETY: as for `poll`.
+    let batch = unsafe { &mut *cq.batch.as_ptr() };
+    batch.last = Details::NONE;
     let mut error = ErrorEntry::default();
-    // SAFETY: the queue is open (contract of callers); there is room for an entry.
+    error.entry.err_data = batch.last.bytes.as_mut_ptr().cast();
+    error.entry.err_data_size = DETAILS;
+    // SAFETY: the queue is open (contract of callers); there is room for an entry, and for as much data as it says.
     match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
         1 => {
+            // SAFETY: our own room, or the provider's, which is valid until the next read (man fi_cq).
+            unsafe { batch.last.keep(&error.entry) };
             let mut event = failure(&error.entry);
             if event.errno == Errno::ECANCELED && !cq.flags_cancelled {
                 event.flags |= CompletionFlags::MULTI_RECV;
@@ -342,20 +383,68 @@ fn failure(entry: &sys::fi_cq_err_entry) -> Event {
     }
 }
 
+/// The text for the number of the last failure, or of any other, of a queue with a batch.
 pub(super) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
+    // SAFETY: as for `poll`.
+    let last = unsafe { &(*cq.batch.as_ptr()).last };
+    let said = if last.len > 0 && last.provider_errno == provider_errno { last.bytes.as_ptr() } else { ptr::null() };
+    // SAFETY: the contract of callers; the data is none, or what came with the error.
+    unsafe { text_of(cq, provider_errno, said, out) }
+}
+
+/// The text for a number and what else the provider has said.
+///
+/// # Safety
+/// The contract of callers; `said` is null, or the data that came with an error of this number.
+pub(super) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8, out: &mut [u8]) -> usize {
     let raw = cq.fid.raw();
     let Some(strerror) = entry!(raw, ops => strerror) else { return 0 };
     // A provider writes here, or returns a string of its own. The last byte stays zero.
     let mut own = [0 as c_char; 256];
-    // SAFETY: the queue is open (contract of callers); there is no error data, and one byte less room than there is.
-    let text = unsafe { strerror(raw.as_ptr(), provider_errno, ptr::null(), own.as_mut_ptr(), own.len() - 1) };
+    // SAFETY: the queue is open (contract of callers); the data is the caller's promise; there is one byte less room than there is.
+    let text = unsafe { strerror(raw.as_ptr(), provider_errno, said.cast(), own.as_mut_ptr(), own.len() - 1) };
     // SAFETY: null, or a string that ends with a zero byte: in `own`, or one of the provider's.
     unsafe { text::copy(text, out) }
+}
+
+/// What the provider has said of the last failure by data of its own.
+pub(super) unsafe fn error_data<L>(cq: &Cq<L>, out: &mut [u8]) -> usize {
+    // SAFETY: as for `poll`.
+    let last = unsafe { &(*cq.batch.as_ptr()).last };
+    let len = last.len.min(out.len());
+    for (to, from) in out.iter_mut().zip(last.bytes.iter().take(len)) {
+        *to = *from;
+    }
+    len
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_provider_says_by_data_is_kept() {
+        let mut last = Details::NONE;
+        let mut keep = |entry: &mut sys::fi_cq_err_entry, own: bool, first: u8| {
+            last = Details::NONE;
+            last.bytes[0] = first;
+            if own {
+                entry.err_data = last.bytes.as_mut_ptr().cast();
+            }
+            // SAFETY: the room, or as long as it says.
+            unsafe { last.keep(entry) };
+            (last.len, last.bytes[0], last.provider_errno)
+        };
+        let mut entry = sys::fi_cq_err_entry { prov_errno: 5, err_data_size: DETAILS, ..Default::default() };
+        assert_eq!(keep(&mut entry, false, 0), (0, 0, 5), "nothing is pointed to");
+        assert_eq!(keep(&mut entry, true, 0), (0, 0, 5), "the room as it was");
+        assert_eq!(keep(&mut entry, true, 1), (DETAILS, 1, 5), "all of it");
+        entry.err_data_size = 3;
+        assert_eq!(keep(&mut entry, true, 1), (3, 1, 5));
+        let mut own = [9_u8; 300];
+        (entry.err_data, entry.err_data_size) = (own.as_mut_ptr().cast(), own.len());
+        assert_eq!(keep(&mut entry, false, 0), (DETAILS, 9, 5), "the provider's own memory");
+    }
 
     #[test]
     fn an_error_entry_is_never_a_success() {

@@ -216,6 +216,11 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         unsafe { queue::error_text(cq, provider_errno, out) }
     }
 
+    unsafe fn cq_error_data(cq: &Cq<L>, out: &mut [u8]) -> usize {
+        // SAFETY: the contract of callers.
+        unsafe { queue::error_data(cq, out) }
+    }
+
     #[inline]
     unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
         // SAFETY: the contract of callers.

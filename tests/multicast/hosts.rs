@@ -206,3 +206,28 @@ fn a_group_that_could_not_be_left_is_left_with_its_endpoint() {
         });
     });
 }
+
+/// An interface that goes down is nothing to end a process for: the endpoint stays open, with nothing in flight.
+#[test]
+#[ignore = "needs hosts: .ci/run multicast"]
+fn a_group_that_cannot_be_left_ends_no_scope() {
+    let ip = |arguments: &str| assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success());
+    on_a_new_host(move || {
+        ip("link add plug type veth peer name socket");
+        ip("addr add 10.78.1.1/24 dev plug");
+        ip("link set plug up");
+        ip("route add 239.0.0.0/8 dev plug");
+        let domain = Domain::open(&info("0.0.0.0", None)).unwrap();
+        let av = Av::open(&domain, 8).unwrap();
+        let eq = Eq::open(&domain, EqAttr::default()).unwrap();
+        let ended = cq::scope(&domain, CqAttr::<64>::new(), |cq: &Cq<'_, T, Vec<u8>>| {
+            let side = Side { cq, av: &av, eq: &eq };
+            let endpoint = side.endpoint();
+            let member = join(&endpoint, &group(1, PORT)).unwrap();
+            ip("link set plug down");
+            drop(member);
+            drop(endpoint);
+        });
+        assert_eq!(ended, Ok(()));
+    });
+}

@@ -10,7 +10,7 @@ use loom_core::completion::Transfer;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::eq::{Eq, EqAttr, EqEvent};

@@ -56,6 +56,7 @@ impl<'q, 'd, T: Multicast, B: Buffer> MulticastEndpoint<'q, 'd, T, B> {
     /// - `EADDRINUSE` if the endpoint is in that group already, also if the group's value was forgotten
     /// - `ENOBUFS` if the endpoint is in eight groups, or in as many as the system lets it
     /// - `ENODEV` if no interface leads to such addresses
+    /// - `EOPNOTSUPP` over libfabric without the feature `std`, by which it asks the system beforehand
     /// - what else the provider says; `ENOSYS` from `udp` for IPv6
     #[doc(alias = "fi_join")]
     pub fn join(&self, address: &EndpointAddr) -> Result<MulticastGroup<'_, 'q, 'd, T, B, Joining>, Errno> {

@@ -21,8 +21,10 @@ use crate::vocabulary::{Access, HmemIface, MrMode};
 /// [`Hints::domain_attr`](crate::objects::info::Hints::domain_attr) that they are ready for that. Other providers take it all the same.
 /// Registering costs a system call or more: it is done once, and the buffer used again and again.
 ///
-/// Peers do not reach the memory: that is [`Mr`](super::mr::Mr)'s. Dropping the buffer ends the registration; forgetting it
-/// leaks that, and the domain.
+/// Peers do not reach the memory: that is [`Mr`](super::mr::Mr)'s. So it is bound to no endpoint where the domain binds regions
+/// (`FI_MR_ENDPOINT`): `cxi`, which has that, wants it for peers' sake alone.
+///
+/// Dropping the buffer ends the registration; forgetting it leaks that, and the domain.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {

@@ -278,6 +278,15 @@ pub unsafe trait Transport: Sized {
     /// # Safety
     /// The contract of callers.
     unsafe fn cq_error_text(cq: &Self::Cq, provider_errno: i32, out: &mut [u8]) -> usize;
+    /// Writes the data that the provider gave with the last event of [`cq_read_error`](Self::cq_read_error) (`err_data`), and returns
+    /// how many bytes it wrote.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn cq_error_data(cq: &Self::Cq, out: &mut [u8]) -> usize {
+        let _ = (cq, out);
+        0
+    }
 
     /// `fi_mr_regattr`. Where the domain asks for regions that are bound (`FI_MR_ENDPOINT`, `FI_MR_RMA_EVENT`), nobody reaches the
     /// memory before [`mr_enable`](Self::mr_enable).

@@ -85,6 +85,16 @@ impl fmt::Debug for ErrorText {
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+    /// Copies the data that the provider has given with the last failed operation of the queue (or, of two provider queues, of
+    /// the transmits or of the receives, as `error` is of), and returns how many bytes there were, 128 at most. What they mean, the
+    /// provider's documentation says; there are none over the software transport.
+    #[doc(alias = "err_data")]
+    pub fn error_data(&self, error: &OpError, out: &mut [u8]) -> usize {
+        let queue = self.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.tx);
+        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+        unsafe { T::cq_error_data(queue, out) }
+    }
+
     /// The provider's text for a failed operation.
     #[doc(alias = "fi_cq_strerror")]
     #[must_use]
