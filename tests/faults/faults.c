@@ -1099,10 +1099,12 @@ static void close_before_the_answer(int writes, int microseconds)
 
 static int close_before_the_answer_crashes(int writes)
 {
-	int microseconds, status;
+	int attempt, microseconds, status;
 	pid_t process;
 
-	for (microseconds = 0; microseconds < 10000; microseconds = microseconds * 2 + 20) {
+	/* Each moment more than once: the answer has to come into a gap. */
+	for (attempt = 0; attempt < 60; attempt++) {
+		microseconds = (20 << attempt % 10) - 20;
 		process = fork();
 		if (process == 0) {
 			close_before_the_answer(writes, microseconds);
@@ -1253,6 +1255,56 @@ static int context_256_is_context_0(void)
 	return ended == 2 ? THERE : GONE;
 }
 
+/* A send that waits for its receive is cancelled, and goes on waiting. */
+static int send_is_not_cancelled(const char *provider)
+{
+	enum { LENGTH = 64 << 20 };
+	struct fi_cq_err_entry error = { 0 };
+	struct fi_cq_tagged_entry entry;
+	char *source = calloc(1, LENGTH);
+	int told;
+
+	open_all(provider, FI_TAGGED | FI_MSG, FI_THREAD_SAFE, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_tsend(ep[0], source, LENGTH, NULL, addr[1], 7, &contexts[2]));
+	fi_cq_read(cq, &entry, 0);
+	fi_cancel(&ep[0]->fid, &contexts[2]);
+	told = next(&entry, 1);
+	if (told < 0)
+		NEED(fi_cq_readerr(cq, &error, 0) != 1);
+	return told < 0 && error.err == FI_ECANCELED ? GONE : THERE;
+}
+
+static int shm_send_is_not_cancelled(void)
+{
+	return send_is_not_cancelled("shm");
+}
+
+static int rxm_send_is_not_cancelled(void)
+{
+	return send_is_not_cancelled("tcp;ofi_rxm");
+}
+
+static int net_send_is_not_cancelled(void)
+{
+	return send_is_not_cancelled("net");
+}
+
+static int tcp_send_is_not_cancelled(void)
+{
+	return send_is_not_cancelled("tcp");
+}
+
+static int sockets_send_is_not_cancelled(void)
+{
+	return send_is_not_cancelled("sockets");
+}
+
+static int rxd_send_is_not_cancelled(void)
+{
+	return send_is_not_cancelled("udp;ofi_rxd");
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -1304,6 +1356,12 @@ static const struct {
 	{ "sockets-message-to-a-closed-context-holds-up-others", message_to_a_closed_context_holds_up_others },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
+	{ "shm-send-is-not-cancelled", shm_send_is_not_cancelled },
+	{ "rxm-send-is-not-cancelled", rxm_send_is_not_cancelled },
+	{ "net-send-is-not-cancelled", net_send_is_not_cancelled },
+	{ "tcp-send-is-not-cancelled", tcp_send_is_not_cancelled },
+	{ "sockets-send-is-not-cancelled", sockets_send_is_not_cancelled },
+	{ "rxd-send-is-not-cancelled", rxd_send_is_not_cancelled },
 	{ "shm-region-closed-while-it-is-written-crashes", shm_region_closed_while_it_is_written_crashes },
 	{ "net-selective-completion-reports-everything", selective_completion_reports_everything },
 	{ "rxm-signal-is-lost-when-a-sleep-begins", rxm_signal_is_lost_when_a_sleep_begins },

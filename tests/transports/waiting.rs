@@ -43,7 +43,7 @@ pub(crate) const MORE_THAN_THERE_ARE: usize = 500;
 pub(crate) fn cancels_sends<T: Transport>(info: &Info<T>) -> bool {
     let cancels = info.provider() == "soft";
     if !cancels {
-        crate::matrix::not_run("the provider cancels receives alone");
+        crate::matrix::not_run("the provider cancels receives alone (`…-send-is-not-cancelled`)");
     }
     cancels
 }
