@@ -1077,41 +1077,58 @@ static int context_exchange(int from_context, int to_context, double seconds)
 	return ended;
 }
 
-/* A transmit context is closed while answers are on their way to it, and another is open. */
-static void close_before_the_answer(int writes, int microseconds)
+/* Operations of a context go to another process, which is stopped and answers when the context is closed. */
+static void answer_to_a_closed_context(int writes)
 {
+	struct fi_cq_tagged_entry entry;
 	struct fid_mr *mr;
-	int i;
+	int pair[2], i;
+	pid_t peer;
 
+	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	peer = fork();
+	NEED(peer < 0);
+	if (peer == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	open_scalable(FI_PROGRESS_AUTO, 1);
-	NEED(fi_mr_reg(domain, into, sizeof(into), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
-	NEED(context_exchange(0, 0, 20) != 2);
-	for (i = 0; i < 30; i++) {
-		if (writes)
-			POST(fi_inject_write(tx[0][0], from, 8, fi_rx_addr(addr[1], 1, 1), 0, fi_mr_key(mr)));
-		else
-			POST(fi_send(tx[0][0], from, 1 << 16, NULL, fi_rx_addr(addr[1], 1, 1), &contexts[2]));
+	if (peer == 0) {
+		NEED(fi_mr_reg(domain, into, sizeof(into), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
+		for (i = 0; i < 2; i++)
+			POST(fi_recv(rx[1][i], into, sizeof(into), NULL, FI_ADDR_UNSPEC, &contexts[0]));
+		NEED(write(pair[1], name, sizeof(name)) != sizeof(name));
+		for (;;)
+			pause();
 	}
-	usleep(microseconds);
-	close_and_reuse(tx[0][0]);
+	NEED(read(pair[0], name, sizeof(name)) != sizeof(name));
+	NEED(fi_av_insert(av, name, 1, &addr[1], 0, NULL) != 1);
+	POST(fi_send(tx[0][0], from, 8, NULL, fi_rx_addr(addr[1], 0, 1), &contexts[1]));
+	NEED(next(&entry, 20) != 1);
+	NEED(kill(peer, SIGSTOP));
+	for (i = 0; i < 30 && writes; i++)
+		POST(fi_inject_write(tx[0][0], from, 8, fi_rx_addr(addr[1], 1, 1), 0, 7));
+	if (!writes)
+		POST(fi_send(tx[0][0], from, 8, NULL, fi_rx_addr(addr[1], 1, 1), &contexts[2]));
+	/* Until it is on its way. */
 	usleep(200000);
+	close_and_reuse(tx[0][0]);
+	NEED(kill(peer, SIGCONT));
+	usleep(1000000);
 }
 
-static int close_before_the_answer_crashes(int writes)
+/* More than once: whose memory it is then is chance. */
+static int answers_to_a_closed_context_crash(int writes)
 {
-	int attempt, microseconds, status;
+	int attempt, status;
 	pid_t process;
 
-	/* Each moment more than once: the answer has to come into a gap. */
-	for (attempt = 0; attempt < 60; attempt++) {
-		microseconds = (20 << attempt % 10) - 20;
+	for (attempt = 0; attempt < 12; attempt++) {
 		process = fork();
 		if (process == 0) {
-			close_before_the_answer(writes, microseconds);
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			answer_to_a_closed_context(writes);
 			_exit(GONE);
 		}
-		if (process < 0 || waitpid(process, &status, 0) != process)
-			return BROKEN;
+		NEED(process < 0 || waitpid(process, &status, 0) != process);
 		if (WIFSIGNALED(status))
 			return 128 + WTERMSIG(status);
 		if (WEXITSTATUS(status) != GONE)
@@ -1210,12 +1227,12 @@ static int second_range_of_a_region_is_not_reached(void)
 
 static int answer_to_a_closed_context_crashes(void)
 {
-	return close_before_the_answer_crashes(0);
+	return answers_to_a_closed_context_crash(0);
 }
 
 static int answer_to_an_injected_write_of_a_closed_context_crashes(void)
 {
-	return close_before_the_answer_crashes(1);
+	return answers_to_a_closed_context_crash(1);
 }
 
 /* With manual progress, a queue is polled that has another context of the endpoint. */
