@@ -156,8 +156,9 @@
 //!
 //! # What is not wrapped
 //!
-//! Every object has a raw handle (`raw`), and those have the C object behind (`as_ptr`), so that whatever libfabric has can be
-//! called, as its static inline functions do it. Whether atomic sums of 64-bit numbers are possible:
+//! Fabrics, domains, address vectors, queues, regions, counters and endpoints have a raw handle (`raw`) with the C object behind
+//! it (`as_ptr`), through which can be called what loom does not wrap, as libfabric's static inline functions do it.
+//! Whether atomic sums of 64-bit numbers are possible:
 //!
 //! ```
 //! # #![allow(unsafe_code)]
