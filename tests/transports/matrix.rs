@@ -1,6 +1,9 @@
 //! What is not run, because it is known to fail; the rest is the page's.
 
-#![cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "without libfabric there is nothing that fails"))]
+#![cfg_attr(
+    not(feature = "libfabric"),
+    allow(dead_code, unused_imports, reason = "without libfabric there is nothing that fails")
+)]
 
 pub(crate) use crate::page::{
     Outcome, agrees_with_the_page, differences_are_noticed, keep, not_granted, not_run, partly, watch,

@@ -37,12 +37,12 @@ mod list;
 mod multi;
 mod operation;
 mod peek;
+mod post;
 mod slot;
 
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
 
 use self::list::{List, NONE};
 use self::multi::Filled;
@@ -52,9 +52,7 @@ pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 pub use self::peek::{Claim, Found, Peek};
 use self::slot::Phase;
 pub use self::slot::Slot;
-use crate::buffer::{Buffer, Lent, Pieces};
 use crate::completion::{Done, OpError};
-use crate::error::{PostError, Rejected};
 use crate::transport::{Context, Event};
 use crate::vocabulary::{CompletionFlags, Errno};
 
@@ -202,128 +200,6 @@ impl<B> OpTable<B> {
     #[expect(clippy::indexing_slicing, reason = "own indices; a wrong one must not go unnoticed")]
     fn own(&self, index: u32) -> &Slot<B> {
         &self.slots[index as usize]
-    }
-
-    /// Moves `buf` into a slot, lends it, and hands what it lends to `submit`.
-    ///
-    /// # Errors
-    /// [`PostError::Full`] when no slot is free, or what `submit` returned; the buffer comes back.
-    #[inline]
-    pub fn post(
-        &self,
-        endpoint: u16,
-        kind: Kind,
-        buf: B,
-        submit: impl FnOnce(&Lent, Context) -> Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: Buffer,
-    {
-        let posted = |slot: &Slot<B>, lent: &Lent| {
-            slot.lent.set(lent.len());
-            slot.phase.set(Phase::Posted);
-        };
-        self.post_lent(endpoint, kind, buf, (Buffer::lend, posted), submit)
-    }
-
-    /// [`post`](Self::post) of a buffer that may lend several ranges.
-    ///
-    /// # Errors
-    /// As [`post`](Self::post).
-    pub fn post_pieces(
-        &self,
-        endpoint: u16,
-        kind: Kind,
-        buf: B,
-        submit: impl FnOnce(&Pieces, Context) -> Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: Buffer,
-    {
-        let lend = |buf: &mut B| {
-            let mut pieces = Pieces::default();
-            buf.lend_pieces(&mut pieces);
-            pieces
-        };
-        let posted = |slot: &Slot<B>, pieces: &Pieces| {
-            // What is more than memory has is refused by `submit`.
-            slot.lent.set(pieces.total().unwrap_or(usize::MAX));
-            slot.phase.set(Phase::Posted);
-        };
-        self.post_lent(endpoint, kind, buf, (lend, posted), submit)
-    }
-
-    /// `lend` calls the buffer, and `begin` notes what it lent and begins the slot's phase.
-    #[inline(always)]
-    fn post_lent<L>(
-        &self,
-        endpoint: u16,
-        kind: Kind,
-        buf: B,
-        (lend, begin): (impl FnOnce(&mut B) -> L, impl FnOnce(&Slot<B>, &L)),
-        submit: impl FnOnce(&L, Context) -> Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>> {
-        let Some((key, slot)) = self.reserve() else {
-            return Err(Rejected { buf, error: PostError::Full });
-        };
-        let held = Held { table: self, index: key.index() };
-        // SAFETY: rule 2: `reserve` gave the slot to this call. `lend` is user code; `held` cleans up after it.
-        let lent = unsafe { slot.fill(buf, lend) };
-        let _ = ManuallyDrop::new(held);
-
-        slot.endpoint.set(endpoint);
-        slot.kind.set(kind);
-        begin(slot, &lent);
-        match submit(&lent, self.context(slot, key)) {
-            Ok(()) => Ok(key),
-            Err(error) => {
-                self.make_room();
-                // SAFETY: rule 2: the buffer was written above and the refused post lent nothing.
-                let buf = unsafe { slot.empty() };
-                self.release(key.index(), slot);
-                Err(Rejected { buf, error })
-            }
-        }
-    }
-
-    #[inline]
-    fn context(&self, slot: &Slot<B>, key: OpKey) -> Context {
-        match self.kind {
-            ContextKind::Word => Context::word(key.word()),
-            ContextKind::Space => Context::space(slot.space()),
-        }
-    }
-
-    /// Takes a slot from the free list; it is then `Held` and has a new generation.
-    #[inline]
-    fn reserve(&self) -> Option<(OpKey, &Slot<B>)> {
-        let room = self.room.get().checked_sub(1)?;
-        let free = self.free.get();
-        let slot = match self.slot(free) {
-            Some(slot) => {
-                self.free.set(slot.after.get());
-                slot
-            }
-            None => self.reclaim_orphan()?,
-        };
-        let key = slot.hold();
-        // Rule 5 counts it from here on: `lend` may post.
-        self.room.set(room);
-        Some((key, slot))
-    }
-
-    /// An operation is over: rule 5 admits another one.
-    #[inline]
-    fn make_room(&self) {
-        self.room.set(self.room.get() + 1);
-    }
-
-    /// Puts a slot without a buffer back on the free list.
-    #[inline]
-    fn release(&self, index: u32, slot: &Slot<B>) {
-        slot.phase.set(Phase::Free);
-        slot.after.set(self.free.get());
-        self.free.set(index);
     }
 
     /// Finds the operation of an event, if it is in this phase, by rule 3.
@@ -597,23 +473,6 @@ impl<B> OpTable<B> {
             self.release(index, slot);
         }
         Done::new(key, buf, event)
-    }
-}
-
-/// Frees a slot whose buffer's `lend` unwound, and drops the buffer.
-struct Held<'a, B> {
-    table: &'a OpTable<B>,
-    index: u32,
-}
-
-impl<B> Drop for Held<'_, B> {
-    fn drop(&mut self) {
-        let slot = self.table.own(self.index);
-        // SAFETY: rule 2: the slot is `Held`, its buffer was written and never lent.
-        let buf = unsafe { slot.empty() };
-        self.table.make_room();
-        self.table.release(self.index, slot);
-        drop(buf);
     }
 }
 

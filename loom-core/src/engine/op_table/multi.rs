@@ -4,11 +4,9 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 
 use super::slot::Phase;
-use super::{Kind, OpKey, OpTable, Slot};
-use crate::buffer::{Buffer, Lent};
+use super::{OpKey, OpTable, Slot};
 use crate::completion::{OpError, Transfer};
-use crate::error::{PostError, Rejected};
-use crate::transport::{Context, Event};
+use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
 /// A message in the buffer of a multi-receive, as the table counts it: one piece of the buffer is out. It is not copied, so that
@@ -32,28 +30,6 @@ pub(super) enum Filled<'t, B> {
 }
 
 impl<B> OpTable<B> {
-    /// As [`post`](Self::post), for a receive that takes one message after the other.
-    ///
-    /// # Errors
-    /// As [`post`](Self::post).
-    pub fn post_multi(
-        &self,
-        endpoint: u16,
-        buf: B,
-        submit: impl FnOnce(&Lent, Context) -> Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>>
-    where
-        B: Buffer,
-    {
-        let filling = |slot: &Slot<B>, lent: &Lent| {
-            slot.lent.set(lent.len());
-            slot.start.set(lent.ptr());
-            slot.pieces.set(0);
-            slot.phase.set(Phase::Filling);
-        };
-        self.post_lent(endpoint, Kind::MultiReceive, buf, (Buffer::lend, filling), submit)
-    }
-
     /// What the event of a multi-receive says; `None` if it belongs to none that is being filled.
     ///
     /// # Safety

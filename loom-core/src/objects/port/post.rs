@@ -310,14 +310,16 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Ok(to) => to,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, purpose.kind(), buf, |lent, context| {
-            self.hand_in(lent, purpose, (context, to), |lent| submit(self.raw(), to, lent, context))
-        })
+        let lending = self.cq.ops().lend(self.index, purpose.kind(), buf)?;
+        let submit = |lent: &Lent| submit(self.raw(), to, lent, lending.context);
+        let submitted = self.hand_in(&lending.lent, purpose, (lending.context, to), submit);
+        self.cq.ops().settle(lending, submitted)
     }
 
     /// Posts something that comes in. `submit` may rely on this: the endpoint is open, the address is what `from` gave,
     /// and what is lent is writable and stays in the op table until its event or the endpoint's close.
-    #[inline]
+    // Always: see `transmit`.
+    #[inline(always)]
     pub(super) fn receive(
         &self,
         (caps, purpose): (Caps, Use),
@@ -329,9 +331,10 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
             Ok(from) => from,
             Err(error) => return Err(Rejected { buf, error }),
         };
-        self.cq.ops().post(self.index, purpose.kind(), buf, |lent, context| {
-            self.hand_in(lent, purpose, (context, from), |lent| submit(self.raw(), from, lent, context))
-        })
+        let lending = self.cq.ops().lend(self.index, purpose.kind(), buf)?;
+        let submit = |lent: &Lent| submit(self.raw(), from, lent, lending.context);
+        let submitted = self.hand_in(&lending.lent, purpose, (lending.context, from), submit);
+        self.cq.ops().settle(lending, submitted)
     }
 }
 

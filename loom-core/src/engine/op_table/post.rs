@@ -1,0 +1,213 @@
+//! Posting: a buffer moves into a slot and is lent there, and then its operation is submitted.
+
+#![allow(unsafe_code, reason = "buffers in slots: rules 1, 2 and 5")]
+
+use core::mem::ManuallyDrop;
+
+use super::{ContextKind, Kind, OpKey, OpTable, Phase, Slot};
+use crate::buffer::{Buffer, Lent, Pieces};
+use crate::error::{PostError, Rejected};
+use crate::transport::Context;
+
+/// A buffer that is lent in its slot. Its operation is to be submitted, and what came of that [settled](OpTable::settle).
+#[must_use]
+pub(crate) struct Lending<'t, B, L = Lent> {
+    /// What the buffer lends.
+    pub(crate) lent: L,
+    /// What the operation is submitted under.
+    pub(crate) context: Context,
+    key: OpKey,
+    slot: &'t Slot<B>,
+}
+
+impl<B> OpTable<B> {
+    /// Moves `buf` into a slot, lends it, and hands what it lends to `submit`.
+    ///
+    /// # Errors
+    /// [`PostError::Full`] when no slot is free, or what `submit` returned; the buffer comes back.
+    #[inline]
+    pub fn post(
+        &self,
+        endpoint: u16,
+        kind: Kind,
+        buf: B,
+        submit: impl FnOnce(&Lent, Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: Buffer,
+    {
+        let lending = self.lend(endpoint, kind, buf)?;
+        let submitted = submit(&lending.lent, lending.context);
+        self.settle(lending, submitted)
+    }
+
+    /// [`post`](Self::post) of a buffer that may lend several ranges.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    pub fn post_pieces(
+        &self,
+        endpoint: u16,
+        kind: Kind,
+        buf: B,
+        submit: impl FnOnce(&Pieces, Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: Buffer,
+    {
+        let lend = |buf: &mut B| {
+            let mut pieces = Pieces::default();
+            buf.lend_pieces(&mut pieces);
+            pieces
+        };
+        let posted = |slot: &Slot<B>, pieces: &Pieces| {
+            // What is more than memory has is refused by `submit`.
+            slot.lent.set(pieces.total().unwrap_or(usize::MAX));
+            slot.phase.set(Phase::Posted);
+        };
+        let lending = self.lend_as(endpoint, kind, buf, (lend, posted))?;
+        let submitted = submit(&lending.lent, lending.context);
+        self.settle(lending, submitted)
+    }
+
+    /// As [`post`](Self::post), for a receive that takes one message after the other.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    pub fn post_multi(
+        &self,
+        endpoint: u16,
+        buf: B,
+        submit: impl FnOnce(&Lent, Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: Buffer,
+    {
+        let filling = |slot: &Slot<B>, lent: &Lent| {
+            slot.lent.set(lent.len());
+            slot.start.set(lent.ptr());
+            slot.pieces.set(0);
+            slot.phase.set(Phase::Filling);
+        };
+        let lending = self.lend_as(endpoint, Kind::MultiReceive, buf, (Buffer::lend, filling))?;
+        let submitted = submit(&lending.lent, lending.context);
+        self.settle(lending, submitted)
+    }
+
+    /// The first half of [`post`](Self::post): no closure is between it and the second, so that what submits the operation is
+    /// compiled into the function that posts.
+    #[inline(always)]
+    pub(crate) fn lend(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B>, Rejected<B>>
+    where
+        B: Buffer,
+    {
+        let posted = |slot: &Slot<B>, lent: &Lent| {
+            slot.lent.set(lent.len());
+            slot.phase.set(Phase::Posted);
+        };
+        self.lend_as(endpoint, kind, buf, (Buffer::lend, posted))
+    }
+
+    /// `lend` calls the buffer, and `begin` notes what it lent and begins the slot's phase.
+    #[inline(always)]
+    fn lend_as<L>(
+        &self,
+        endpoint: u16,
+        kind: Kind,
+        buf: B,
+        (lend, begin): (impl FnOnce(&mut B) -> L, impl FnOnce(&Slot<B>, &L)),
+    ) -> Result<Lending<'_, B, L>, Rejected<B>> {
+        let Some((key, slot)) = self.reserve() else {
+            return Err(Rejected { buf, error: PostError::Full });
+        };
+        let held = Held { table: self, index: key.index() };
+        // SAFETY: rule 2: `reserve` gave the slot to this call. `lend` is user code; `held` cleans up after it.
+        let lent = unsafe { slot.fill(buf, lend) };
+        let _ = ManuallyDrop::new(held);
+
+        slot.endpoint.set(endpoint);
+        slot.kind.set(kind);
+        begin(slot, &lent);
+        Ok(Lending { lent, context: self.context(slot, key), key, slot })
+    }
+
+    /// The operation is under way, or was refused: then nothing is lent.
+    ///
+    /// # Errors
+    /// What the operation was refused with; the buffer comes back.
+    #[inline(always)]
+    pub(crate) fn settle<L>(
+        &self,
+        lending: Lending<'_, B, L>,
+        submitted: Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>> {
+        let Lending { key, slot, .. } = lending;
+        match submitted {
+            Ok(()) => Ok(key),
+            Err(error) => {
+                self.make_room();
+                // SAFETY: rule 2: `lend_as` wrote the buffer, and the refused post lent nothing.
+                let buf = unsafe { slot.empty() };
+                self.release(key.index(), slot);
+                Err(Rejected { buf, error })
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn context(&self, slot: &Slot<B>, key: OpKey) -> Context {
+        match self.kind {
+            ContextKind::Word => Context::word(key.word()),
+            ContextKind::Space => Context::space(slot.space()),
+        }
+    }
+
+    /// Takes a slot from the free list; it is then `Held` and has a new generation.
+    #[inline]
+    pub(super) fn reserve(&self) -> Option<(OpKey, &Slot<B>)> {
+        let room = self.room.get().checked_sub(1)?;
+        let free = self.free.get();
+        let slot = match self.slot(free) {
+            Some(slot) => {
+                self.free.set(slot.after.get());
+                slot
+            }
+            None => self.reclaim_orphan()?,
+        };
+        let key = slot.hold();
+        // Rule 5 counts it from here on: `lend` may post.
+        self.room.set(room);
+        Some((key, slot))
+    }
+
+    /// An operation is over: rule 5 admits another one.
+    #[inline]
+    pub(super) fn make_room(&self) {
+        self.room.set(self.room.get() + 1);
+    }
+
+    /// Puts a slot without a buffer back on the free list.
+    #[inline]
+    pub(super) fn release(&self, index: u32, slot: &Slot<B>) {
+        slot.phase.set(Phase::Free);
+        slot.after.set(self.free.get());
+        self.free.set(index);
+    }
+}
+
+/// Frees a slot whose buffer's `lend` unwound, and drops the buffer.
+struct Held<'a, B> {
+    table: &'a OpTable<B>,
+    index: u32,
+}
+
+impl<B> Drop for Held<'_, B> {
+    fn drop(&mut self) {
+        let slot = self.table.own(self.index);
+        // SAFETY: rule 2: the slot is `Held`, its buffer was written and never lent.
+        let buf = unsafe { slot.empty() };
+        self.table.make_room();
+        self.table.release(self.index, slot);
+        drop(buf);
+    }
+}
