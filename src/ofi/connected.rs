@@ -118,9 +118,9 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         request: &mut Option<Request>,
         bind: MsgBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
-        let MsgBindings { tx, rx, eq, shared_rx, counters, options } = bind;
+        let MsgBindings { tx, rx, eq, shared_rx, counters, selective, options } = bind;
         let (to, queues) = ([Some(eq.fid()), None], (tx, rx));
-        let bound = endpoint::Bound { to, queues, shared_rx, counters, selective: false, options };
+        let bound = endpoint::Bound { to, queues, shared_rx, counters, selective, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open_msg(domain, info, request, &bound) }
     }

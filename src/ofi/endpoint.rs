@@ -133,8 +133,14 @@ pub(super) unsafe fn open_msg<L>(
     request: &mut Option<Request>,
     bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
+    if bound.selective && !is_selective(info) {
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     let handle = request.as_ref().map(|request| request.0);
-    let info = info.for_endpoint(handle, bound.shared_rx.is_some()).ok_or(Errno::ENOMEM)?;
+    let mut info = info.for_endpoint(handle, bound.shared_rx.is_some()).ok_or(Errno::ENOMEM)?;
+    if bound.selective {
+        info.report_by_default();
+    }
     // Opened, the endpoint has taken over what the handle names, whatever becomes of it.
     let taken = || *request = None;
     // SAFETY: the contract of callers: the handle is that of a request which was not used up.

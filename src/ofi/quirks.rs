@@ -80,9 +80,11 @@ fn have_keys_checked(info: &mut RawInfo) {
     }
 }
 
-/// Whether endpoints that are bound with `FI_SELECTIVE_COMPLETION` keep to it. Those of `net` report all the same.
+/// Whether endpoints that are bound with `FI_SELECTIVE_COMPLETION` keep to it. Those of `net`, and of `tcp` in libfabric 1, report
+/// all the same.
 pub(super) fn is_selective(info: &RawInfo) -> bool {
-    !layers(info).eq(["net"])
+    let is_alone = |name| layers(info).eq([name]);
+    !(is_alone("net") || is_alone("tcp") && library_version().major < 2)
 }
 
 /// Whether answers to a transmit context's operations, which any context of its scalable endpoint may find, are given to it when it

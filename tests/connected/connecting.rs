@@ -247,7 +247,7 @@ fn two_listeners_tell_their_requests_apart(info: &Info<T>) {
 fn an_address_that_is_taken_is_refused(info: &Info<T>) {
     with_sides(info, |sides| {
         let hints = Hints {
-            caps: crate::NEEDED,
+            caps: info.caps().intersection(crate::INTERESTING),
             endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
             provider: Some(info.provider()),
             source: Some(&sides.address),

@@ -15,21 +15,23 @@ use loom_core::objects::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::{Level, Ofi, library_version};
 
-/// What every provider of connections grants.
-const NEEDED: Caps = Caps::MSG.union(Caps::RMA);
+/// What is looked at: every provider of connections grants the first two.
+const INTERESTING: Caps = Caps::MSG.union(Caps::RMA).union(Caps::TAGGED);
 
 fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
-    let hints = Hints {
-        caps: NEEDED,
-        endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
-        provider: Some(provider),
-        node: Some("127.0.0.1"),
-        listen: true,
-        ..Hints::default()
+    let with = |caps| {
+        let hints = Hints {
+            caps,
+            endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+            provider: Some(provider),
+            node: Some("127.0.0.1"),
+            listen: true,
+            ..Hints::default()
+        };
+        Ofi::<L>::query(&hints).ok()?.next()
     };
-    let missing = || format!("libfabric {} has no connected endpoints of {provider}", library_version());
-    let mut infos = Ofi::<L>::query(&hints).map_err(|error| format!("{}: {error}", missing()))?;
-    infos.next().ok_or_else(|| missing().into())
+    let found = with(INTERESTING).or_else(|| with(INTERESTING.difference(Caps::TAGGED)));
+    found.ok_or_else(|| format!("libfabric {} has no connected endpoints of {provider}", library_version()).into())
 }
 
 /// The cases on one thread, and what peers do that keep to no rules.
@@ -39,10 +41,12 @@ mod local {
     mod ending;
     mod events;
     pub(crate) mod killed;
+    mod peek;
     mod shared_rx;
     mod sides;
     mod strangers;
     mod traffic;
+    mod unreported;
 
     pub(crate) use loom_fabric::ofi::Local as Level;
 
@@ -51,8 +55,9 @@ mod local {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+        let moving = [traffic::cases(), unreported::cases(), peek::cases(), shared_rx::cases()].concat();
         let own = [killed::cases(), strangers::cases()].concat();
-        [connecting::cases(), traffic::cases(), shared_rx::cases(), ending::cases(), events::cases(), own].concat()
+        [connecting::cases(), moving, ending::cases(), events::cases(), own].concat()
     }
 }
 
@@ -62,9 +67,11 @@ mod shared {
     mod connecting;
     mod ending;
     mod events;
+    mod peek;
     mod shared_rx;
     mod sides;
     mod traffic;
+    mod unreported;
 
     pub(crate) use loom_fabric::ofi::Shared as Level;
 
@@ -73,7 +80,8 @@ mod shared {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        [connecting::cases(), traffic::cases(), shared_rx::cases(), ending::cases(), events::cases()].concat()
+        let moving = [traffic::cases(), unreported::cases(), peek::cases(), shared_rx::cases()].concat();
+        [connecting::cases(), moving, ending::cases(), events::cases()].concat()
     }
 }
 

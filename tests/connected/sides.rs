@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use loom_core::completion::{OpError, Transfer};
 use loom_core::engine::op_table::OpKey;
-use loom_core::error::Rejected;
+use loom_core::error::{OpenError, Rejected};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint};
 use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::msg_endpoint::{Connecting, Established, Idle, MsgEndpoint};
+use loom_core::objects::msg_endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested};
 use loom_core::transport::connected::Fid;
 use loom_core::vocabulary::{EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::Ofi;
@@ -46,7 +46,7 @@ pub(crate) struct Sides<'q, 'd> {
 /// What a client opens its endpoints from: by the address that a server has told it.
 pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
     let hints = Hints {
-        caps: crate::NEEDED,
+        caps: info.caps().intersection(crate::INTERESTING),
         endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
         provider: Some(info.provider()),
         domain: Some(info.domain()),
@@ -66,6 +66,37 @@ pub(crate) fn with_sides(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
     let address = listener.address().expect("the listener's address");
     let info = client_info(info, &address);
     test(&Sides { domain: &domain, cq: &cq, server: &server, client: &client, listener, address, info });
+}
+
+/// Waits until a client that asks for a connection has one, with a server that has the same event queue, and whose endpoint
+/// `open` opens: the server's endpoint and the client's.
+pub(crate) fn meet<'q, 'd>(
+    eq: &'d Eq<'d, T>,
+    client: Endpoint<'q, 'd, Connecting>,
+    open: impl Fn(ConnectionRequest<'d, 'd, T>) -> Result<Endpoint<'q, 'd, Requested>, OpenError>,
+) -> (Endpoint<'q, 'd>, Endpoint<'q, 'd>) {
+    let (mut connecting, mut accepting) = (Some(client), None);
+    let (mut client, mut server) = (None, None);
+    let deadline = Instant::now() + LIMIT;
+    while client.is_none() || server.is_none() {
+        assert!(Instant::now() < deadline, "not connected within {LIMIT:?}");
+        match eq.poll().expect("works") {
+            Some(EqEvent::Request(request)) => {
+                accepting = Some(open(request).expect("an endpoint").accept(&[]).expect("accepts"));
+            }
+            Some(EqEvent::Connected(event))
+                if connecting.as_ref().is_some_and(|client| client.fid() == event.endpoint()) =>
+            {
+                client = connecting.take().and_then(|client| client.established(&event).ok());
+            }
+            Some(EqEvent::Connected(event)) => {
+                server = accepting.take().and_then(|accepting: Endpoint<'q, 'd, _>| accepting.established(&event).ok());
+            }
+            Some(other) => panic!("not expected: {other:?}"),
+            None => {}
+        }
+    }
+    (server.expect("a server"), client.expect("a client"))
 }
 
 impl<'q, 'd> Sides<'q, 'd> {

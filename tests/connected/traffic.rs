@@ -7,14 +7,14 @@ use loom_core::error::PostError;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
+use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::msg_endpoint::Binding;
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
 
 use super::Case;
-use super::sides::{Bytes, LIMIT, Sides, T, client_info, pattern, room, with_sides};
+use super::sides::{Bytes, LIMIT, Sides, T, client_info, meet, pattern, room, with_sides};
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -208,33 +208,14 @@ fn count(info: &Info<T>, through_shared: bool) {
     let address = listener.address().expect("its address");
     let info = client_info(info, &address);
     let client = cq.msg_endpoint(Binding::to(&eq).counter(Counted::SEND, &sent), &info).expect("an endpoint");
-    let mut client = Some(client.connect(&address, &[]).expect("asks"));
-    let (mut connected, mut accepting, mut server) = (None, None, None);
-    let deadline = Instant::now() + LIMIT;
-    while connected.is_none() || server.is_none() {
-        assert!(Instant::now() < deadline, "not connected within {LIMIT:?}");
-        match eq.poll().expect("works") {
-            Some(EqEvent::Request(request)) => {
-                let bind = Binding::to(&eq).counter(Counted::RECV, &received);
-                let requested = match &shared {
-                    Some(shared) => request.endpoint_through(shared, bind),
-                    None => request.endpoint(&cq, bind),
-                };
-                accepting = Some(requested.expect("an endpoint").accept(&[]).expect("accepts"));
-            }
-            Some(EqEvent::Connected(event))
-                if client.as_ref().is_some_and(|client| client.fid() == event.endpoint()) =>
-            {
-                connected = client.take().and_then(|client| client.established(&event).ok());
-            }
-            Some(EqEvent::Connected(event)) => {
-                server = accepting.take().and_then(|accepting| accepting.established(&event).ok());
-            }
-            Some(other) => panic!("not expected: {other:?}"),
-            None => {}
+    let (server, client) = meet(&eq, client.connect(&address, &[]).expect("asks"), |request| {
+        let bind = Binding::to(&eq).counter(Counted::RECV, &received);
+        match &shared {
+            Some(shared) => request.endpoint_through(shared, bind),
+            None => request.endpoint(&cq, bind),
         }
-    }
-    let (client, server) = (connected.expect("a client"), server.expect("a server"));
+    });
+    let deadline = Instant::now() + LIMIT;
     for round in 1..=5 {
         let receive = match &shared {
             Some(shared) => shared.recv(room(64)),

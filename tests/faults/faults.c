@@ -825,28 +825,29 @@ static int rxd_message_to_a_killed_peer_never_ends(void)
 	return message_to_a_killed_peer_never_ends("udp;ofi_rxd", 0);
 }
 
-/* An endpoint of a connection, which receives through a shared context. */
+/* An endpoint of a connection, which receives through a shared context if there is one. */
 static struct fid_ep *connected_endpoint(struct fi_info *of, struct fid_eq *eq, struct fid_ep *srx)
 {
 	struct fid_ep *endpoint;
 
 	NEED(fi_endpoint(domain, of, &endpoint, NULL));
 	NEED(fi_ep_bind(endpoint, &eq->fid, 0));
-	NEED(fi_ep_bind(endpoint, &cq->fid, FI_TRANSMIT | FI_RECV));
-	NEED(fi_ep_bind(endpoint, &srx->fid, 0));
+	NEED(fi_ep_bind(endpoint, &cq->fid, FI_TRANSMIT | selective));
+	NEED(fi_ep_bind(endpoint, &cq->fid, FI_RECV));
+	if (srx)
+		NEED(fi_ep_bind(endpoint, &srx->fid, 0));
 	NEED(fi_enable(endpoint));
 	return endpoint;
 }
 
-/* A tagged message comes that nobody waits for. */
-static int tagged_message_to_shared_receives_crashes(const char *provider)
+/* Two endpoints that are connected with each other, and the context through which they receive, if they share one. */
+static struct fid_ep *connect_all(const char *provider, uint64_t caps, int shared)
 {
 	struct fi_info *hints = fi_allocinfo(), *client;
 	struct fi_cq_attr cq_attr = { .size = 64, .format = FI_CQ_FORMAT_TAGGED };
 	struct fi_eq_attr eq_attr = { .size = 16 };
-	struct fi_cq_tagged_entry entry;
 	struct fi_eq_cm_entry event;
-	struct fid_ep *srx;
+	struct fid_ep *srx = NULL;
 	struct fid_pep *listener;
 	struct fid_eq *eq;
 	size_t len = sizeof(name);
@@ -854,20 +855,26 @@ static int tagged_message_to_shared_receives_crashes(const char *provider)
 	int connected = 0;
 	double end = now() + 20;
 
-	hints->caps = FI_MSG | FI_TAGGED;
+	hints->caps = caps;
 	hints->ep_attr->type = FI_EP_MSG;
-	hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	if (shared)
+		hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->fabric_attr->prov_name = strdup(provider);
 	if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), "127.0.0.1", NULL, FI_SOURCE, hints, &info))
 		exit(NO_PROVIDER);
 	signal(SIGSEGV, SIG_DFL);
+	if (selective)
+		/* By default, which the calls with flags are to override. */
+		info->tx_attr->op_flags = FI_COMPLETION;
 	NEED(fi_fabric(info->fabric_attr, &fabric, NULL));
 	NEED(fi_domain(fabric, info, &domain, NULL));
 	NEED(fi_eq_open(fabric, &eq_attr, &eq, NULL));
 	NEED(fi_cq_open(domain, &cq_attr, &cq, NULL));
-	NEED(fi_srx_context(domain, info->rx_attr, &srx, NULL));
-	NEED(fi_ep_bind(srx, &cq->fid, FI_RECV));
+	if (shared) {
+		NEED(fi_srx_context(domain, info->rx_attr, &srx, NULL));
+		NEED(fi_ep_bind(srx, &cq->fid, FI_RECV));
+	}
 	NEED(fi_passive_ep(fabric, info, &listener, NULL));
 	NEED(fi_pep_bind(listener, &eq->fid, 0));
 	NEED(fi_listen(listener));
@@ -886,12 +893,24 @@ static int tagged_message_to_shared_receives_crashes(const char *provider)
 		if (fi_eq_read(eq, &kind, &event, sizeof(event), 0) < (ssize_t) sizeof(event))
 			continue;
 		if (kind == FI_CONNREQ) {
+			if (selective)
+				event.info->tx_attr->op_flags = FI_COMPLETION;
 			ep[1] = connected_endpoint(event.info, eq, srx);
 			NEED(fi_accept(ep[1], NULL, 0));
 		} else if (kind == FI_CONNECTED) {
 			connected++;
 		}
 	}
+	return srx;
+}
+
+/* A tagged message comes that nobody waits for. */
+static int tagged_message_to_shared_receives_crashes(const char *provider)
+{
+	struct fid_ep *srx = connect_all(provider, FI_MSG | FI_TAGGED, 1);
+	struct fi_cq_tagged_entry entry;
+	double end;
+
 	POST(fi_trecv(srx, into, 8, NULL, 0, 1, 0, &contexts[0]));
 	POST(fi_tsend(ep[0], from, 8, NULL, 0, 2, &contexts[1]));
 	POST(fi_tsend(ep[0], from, 8, NULL, 0, 1, &contexts[2]));
@@ -1142,11 +1161,8 @@ static int selective_completion_reports_everything(void)
 {
 	struct fi_cq_tagged_entry entry;
 	struct iovec iov = { from, 8 };
-	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .context = &contexts[1] };
+	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .context = &contexts[1], .addr = addr[1] };
 
-	selective = FI_SELECTIVE_COMPLETION;
-	open_all("net", FI_MSG, FI_THREAD_SAFE, FI_WAIT_NONE);
-	msg.addr = addr[1];
 	POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
 	POST(fi_sendmsg(ep[0], &msg, 0));
 	/* The receive may report nothing, either. */
@@ -1154,6 +1170,20 @@ static int selective_completion_reports_everything(void)
 		if (entry.op_context == &contexts[1])
 			return THERE;
 	return GONE;
+}
+
+static int net_selective_completion_reports_everything(void)
+{
+	selective = FI_SELECTIVE_COMPLETION;
+	open_all("net", FI_MSG, FI_THREAD_SAFE, FI_WAIT_NONE);
+	return selective_completion_reports_everything();
+}
+
+static int tcp_selective_completion_reports_everything(void)
+{
+	selective = FI_SELECTIVE_COMPLETION;
+	connect_all("tcp", FI_MSG, 0);
+	return selective_completion_reports_everything();
 }
 
 static volatile int rounds_begun;
@@ -1380,7 +1410,8 @@ static const struct {
 	{ "sockets-send-is-not-cancelled", sockets_send_is_not_cancelled },
 	{ "rxd-send-is-not-cancelled", rxd_send_is_not_cancelled },
 	{ "shm-region-closed-while-it-is-written-crashes", shm_region_closed_while_it_is_written_crashes },
-	{ "net-selective-completion-reports-everything", selective_completion_reports_everything },
+	{ "net-selective-completion-reports-everything", net_selective_completion_reports_everything },
+	{ "tcp-selective-completion-reports-everything", tcp_selective_completion_reports_everything },
 	{ "rxm-signal-is-lost-when-a-sleep-begins", rxm_signal_is_lost_when_a_sleep_begins },
 	{ "rxd-signal-is-lost-when-a-sleep-begins", rxd_signal_is_lost_when_a_sleep_begins },
 	{ "net-signal-is-lost-when-a-sleep-begins", net_signal_is_lost_when_a_sleep_begins },

@@ -263,6 +263,8 @@ pub struct MsgBindings<'a, T: Connected> {
     pub shared_rx: Option<&'a T::Endpoint>,
     /// What counts its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
+    /// As in [`Bindings`](super::Bindings::selective).
+    pub selective: bool,
     /// Options that are set before it is enabled, by number.
     pub options: &'a [(u32, OptionValue)],
 }

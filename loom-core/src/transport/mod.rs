@@ -136,7 +136,7 @@ pub unsafe trait Transport: Sized {
     /// Whether a domain opened from this info is serialised as this transport type needs.
     fn serves_threading(attributes: &Attributes) -> bool;
 
-    /// What is not to be asked of endpoints that are opened from this info, though it grants it.
+    /// What is not to be asked of endpoints in a domain that was opened from this info, though it grants it.
     fn conduct(info: &Self::Info) -> Conduct;
 
     /// `fi_fabric`

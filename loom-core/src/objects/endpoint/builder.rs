@@ -177,6 +177,6 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
             let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), selective, options };
             open(domain.raw(), info.raw(), bind)
         })?;
-        Ok(Endpoint { port, av, selective })
+        Ok(Endpoint { port: port.with_selective(selective), av })
     }
 }

@@ -54,7 +54,6 @@ impl From<Peer> for Source {
 pub struct Endpoint<'q, 'd, T: Transport, B: Buffer> {
     port: Port<'q, 'd, T, B>,
     av: &'d Av<'d, T>,
-    selective: bool,
 }
 
 impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {

@@ -68,8 +68,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// - the endpoint stays open: it is not dropped, and neither is its queue.
     #[doc(alias = "fi_sendmsg")]
     pub unsafe fn send_unreported(&self, to: Peer, options: SendOptions, lent: &Lent) -> Result<(), PostError> {
-        self.can_be_silent()?;
-        // SAFETY: the endpoint is selective; the rest is the caller's promise.
+        // SAFETY: the caller's promise.
         unsafe { self.port.send_unreported(|| self.peer(to), None, options, lent) }
     }
 
@@ -88,8 +87,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        self.can_be_silent()?;
-        // SAFETY: the endpoint is selective; the rest is the caller's promise.
+        // SAFETY: the caller's promise.
         unsafe { self.port.send_unreported(|| self.peer(to), Some(tag), options, lent) }
     }
 
@@ -109,8 +107,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        self.can_be_silent()?;
-        // SAFETY: the endpoint is selective; the rest is the caller's promise.
+        // SAFETY: the caller's promise.
         unsafe { self.port.write_unreported(|| self.peer(peer), region, offset, options, lent) }
     }
 
@@ -131,12 +128,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
         options: ReadOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        self.can_be_silent()?;
-        // SAFETY: the endpoint is selective; the rest is the caller's promise.
+        // SAFETY: the caller's promise.
         unsafe { self.port.read_unreported(|| self.peer(peer), region, offset, options, lent) }
-    }
-
-    fn can_be_silent(&self) -> Result<(), PostError> {
-        if self.selective { Ok(()) } else { Err(PostError::NotSelective) }
     }
 }

@@ -15,13 +15,20 @@ pub struct Binding<'d, T: Connected> {
     pub(super) counters: Counters<'d, T>,
     pub(super) options: Options,
     pub(super) receives: Receives,
+    pub(super) selective: bool,
 }
 
 impl<'d, T: Connected> Binding<'d, T> {
     /// To an event queue, and no counter.
     #[must_use]
     pub const fn to(eq: &'d Eq<'d, T>) -> Self {
-        Binding { eq, counters: Counters::none(), options: Options::none(), receives: Receives::Itself }
+        Binding {
+            eq,
+            counters: Counters::none(),
+            options: Options::none(),
+            receives: Receives::Itself,
+            selective: false,
+        }
     }
 
     /// Counts these operations of the endpoint. Several counters can be given, for different operations.
@@ -37,6 +44,16 @@ impl<'d, T: Connected> Binding<'d, T> {
     #[must_use]
     pub fn option<V: OptionType>(mut self, option: EndpointOption<V>, value: V) -> Self {
         self.options.set(option, value);
+        self
+    }
+
+    /// For operations that do not report their success, too, such as
+    /// [`send_unreported`](super::MsgEndpoint::send_unreported). All others go on reporting theirs. Opening the endpoint is
+    /// refused with `EOPNOTSUPP` over `net` and libfabric 1's `tcp`, which report them all the same.
+    #[doc(alias = "FI_SELECTIVE_COMPLETION")]
+    #[must_use]
+    pub const fn selective(mut self) -> Self {
+        self.selective = true;
         self
     }
 

@@ -19,9 +19,11 @@ mod binding;
 mod error;
 mod message;
 mod msg;
+mod peek;
 mod rma;
 mod shared_rx;
 mod tagged;
+mod unreported;
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -113,7 +115,7 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
     fn open(
         cq: &'q Cq<'d, T, B>,
         through: Option<&'q SharedRx<'_, 'd, T, B>>,
-        Binding { eq, counters, options, receives }: Binding<'d, T>,
+        Binding { eq, counters, options, receives, selective }: Binding<'d, T>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
@@ -135,12 +137,14 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
         };
         let port = Port::open(cq, info, receives, counters.bind(eq.bind()), |tx, rx| {
             let shared_rx = through.map(SharedRx::raw);
-            let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters: &counters.raw(), options };
+            let counters = &counters.raw();
+            let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters, selective, options };
             // SAFETY: queues and counters are open and of this domain, and outlive the endpoint: the completion queue closes
             // it before itself, and what it receives through after it; the others live for 'd and stay open while they have
             // users. The request is one of an event queue that is open (`ConnectionRequest` borrows it).
             unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
         })?;
+        let port = port.with_selective(selective);
         let cm_data_size = port.option(EndpointOption::CM_DATA_SIZE);
         let (fid, opened) = (T::endpoint_fid(port.raw()), eq.moment());
         Ok(MsgEndpoint { port, fid, opened, accepts, cm_data_size, state: PhantomData })

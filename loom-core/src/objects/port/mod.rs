@@ -84,6 +84,12 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
         }
     }
 
+    /// Says whether the endpoint was opened as selective.
+    pub(crate) const fn with_selective(mut self, selective: bool) -> Self {
+        self.limits.selective = selective;
+        self
+    }
+
     /// Its place in the queue.
     pub(crate) const fn index(&self) -> u16 {
         self.index

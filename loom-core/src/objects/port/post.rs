@@ -48,6 +48,8 @@ pub(crate) struct Limits {
     pub(super) consumes: bool,
     /// More is to be seen to than what every provider asks for.
     pub(super) insists: bool,
+    /// Sends, reads and writes need not report their success.
+    pub(super) selective: bool,
 }
 
 /// The most bytes that inject calls copy where a prefix has to be put before them: on the stack.
@@ -72,7 +74,8 @@ impl Limits {
         // The domain asks for it, whatever the info says.
         let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
-            conduct: T::conduct(info.raw()),
+            // Of the domain's: `sockets` does not say in the info of a request whose it is.
+            conduct: T::conduct(domain.info().raw()),
             caps: attributes.caps.with_modifiers().difference(elsewhere).difference(without),
             inject_size,
             inject_end,
@@ -86,6 +89,7 @@ impl Limits {
             local,
             consumes,
             insists: local || consumes || prefixes != Prefixes { tx: 0, rx: 0 },
+            selective: false,
         }
     }
 }

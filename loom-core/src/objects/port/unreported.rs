@@ -22,6 +22,9 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
         lent: &Lent,
         submit: impl FnOnce(&T::Endpoint, &Msg<'_>) -> Result<(), PostError>,
     ) -> Result<(), PostError> {
+        if !self.limits.selective {
+            return Err(PostError::NotSelective);
+        }
         if !self.cq().domain().info().contexts().is_empty() {
             // There is no slot whose space the provider could write to.
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
@@ -40,7 +43,7 @@ impl<T: Transport, B: Buffer> Port<'_, '_, T, B> {
     /// `to` gives an address that the endpoint may send to: one in its vector.
     ///
     /// # Safety
-    /// The endpoint is selective. What is lent stays as it is, and the endpoint open, until the operation is over.
+    /// What is lent stays as it is, and the endpoint open, until the operation is over.
     pub(crate) unsafe fn send_unreported(
         &self,
         to: impl FnOnce() -> Result<FabricAddr, PostError>,
