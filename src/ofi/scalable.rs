@@ -7,7 +7,7 @@
 use core::mem::ManuallyDrop;
 use core::ptr::{self, NonNull};
 
-use loom_core::transport::scalable::Contexts;
+use loom_core::transport::scalable::{ContextBindings, Contexts};
 use loom_core::transport::{Closing, EndpointError, InFlight, Scalable};
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
 
@@ -16,7 +16,7 @@ use super::control::{self, Av, Domain, bind, close, opened, read_address};
 use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
 use super::level::{Handle, Level};
-use super::queue::Cq;
+use super::option::endpoint_set_option;
 use super::quirks::{self, Closable};
 use super::sys;
 use super::transport::Ofi;
@@ -208,11 +208,35 @@ unsafe fn address<L>(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Err
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
-/// Opens a context that `open` writes where it is told to, binds it to its queue with these flags, and enables it.
-unsafe fn open_context<L>(
+/// Binds a context to its queue, with these flags, and to its counters, sets its options, and enables it.
+///
+/// # Safety
+/// The contract of callers.
+unsafe fn bind_and_enable<L: Level>(
+    context: &Endpoint<L>,
+    bound: &ContextBindings<'_, Ofi<L>>,
+    flags: u32,
+) -> Result<(), Errno> {
+    let fid = context.fid();
+    // SAFETY: context and queue are open (contract of callers).
+    unsafe { bind(fid, bound.cq.fid(), flags.into()) }?;
+    for (counted, counter) in bound.counters {
+        // SAFETY: as above, and so is the counter.
+        unsafe { bind(fid, counter.fid(), counted.bits()) }?;
+    }
+    for (option, value) in bound.options {
+        // SAFETY: as above.
+        unsafe { endpoint_set_option(context, *option, *value) }?;
+    }
+    // SAFETY: as above.
+    unsafe { enable(fid) }
+}
+
+/// Opens a context that `open` writes where it is told to, and [binds and enables](bind_and_enable) it.
+unsafe fn open_context<L: Level>(
     endpoint: &ScalableEndpoint<L>,
     (direction, index): (Direction, u16),
-    (queue, flags): (&Cq<L>, u32),
+    (bound, flags): (&ContextBindings<'_, Ofi<L>>, u32),
     open: impl FnOnce(i32, *mut *mut sys::fid_ep) -> i32,
 ) -> Result<Endpoint<L>, EndpointError> {
     endpoint.family.open(direction, index, || {
@@ -220,12 +244,8 @@ unsafe fn open_context<L>(
         let code = open(index.into(), &raw mut raw);
         let closable = endpoint.member(direction, index);
         let context = endpoint::context(opened(code, raw)?, endpoint.addr_format, closable);
-        // SAFETY: just opened; the queue is open (contract of callers).
-        let enabled = unsafe { bind(context.fid(), queue.fid(), flags.into()) }.and_then(|()| {
-            // SAFETY: as above.
-            unsafe { enable(context.fid()) }
-        });
-        match enabled {
+        // SAFETY: just opened; the others are open (contract of callers).
+        match unsafe { bind_and_enable(&context, bound, flags) } {
             Ok(()) => Ok(context),
             Err(errno) => Err(endpoint::undone(&context, errno)),
         }
@@ -274,7 +294,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
     unsafe fn tx_context_open(
         endpoint: &ScalableEndpoint<L>,
         index: u16,
-        tx: &Cq<L>,
+        bind: ContextBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         let raw = endpoint.raw();
         let Some(open) = entry!(raw, ops => tx_ctx) else { return Err(Errno::ENOSYS.into()) };
@@ -284,13 +304,13 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
         // SAFETY: the contract of callers.
-        unsafe { open_context(endpoint, (Direction::Tx, index), (tx, sys::FI_TRANSMIT), open) }
+        unsafe { open_context(endpoint, (Direction::Tx, index), (&bind, sys::FI_TRANSMIT), open) }
     }
 
     unsafe fn rx_context_open(
         endpoint: &ScalableEndpoint<L>,
         index: u16,
-        rx: &Cq<L>,
+        bind: ContextBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         let raw = endpoint.raw();
         let Some(open) = entry!(raw, ops => rx_ctx) else { return Err(Errno::ENOSYS.into()) };
@@ -300,7 +320,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
         // SAFETY: the contract of callers.
-        unsafe { open_context(endpoint, (Direction::Rx, index), (rx, sys::FI_RECV), open) }
+        unsafe { open_context(endpoint, (Direction::Rx, index), (&bind, sys::FI_RECV), open) }
     }
 }
 

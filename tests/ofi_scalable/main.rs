@@ -2,6 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
+mod bound;
 mod closing;
 #[path = "../posting/mod.rs"]
 mod posting;

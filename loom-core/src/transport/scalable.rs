@@ -1,7 +1,7 @@
 //! [`Scalable`]: transports whose endpoints have several transmit and receive contexts.
 
 use super::{EndpointError, Transport};
-use crate::vocabulary::{Attributes, EndpointAddr, Errno};
+use crate::vocabulary::{Attributes, Counted, EndpointAddr, Errno, OptionValue};
 
 /// How many contexts a scalable endpoint has of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,17 @@ pub struct Contexts {
     /// Receive contexts.
     #[doc(alias = "rx_ctx_cnt")]
     pub rx: u16,
+}
+
+/// What a context is bound to before it is enabled.
+#[derive(Debug)]
+pub struct ContextBindings<'a, T: Transport> {
+    /// Where it completes.
+    pub cq: &'a T::Cq,
+    /// What counts its operations, each kind once.
+    pub counters: &'a [(Counted, &'a T::Counter)],
+    /// Options that are set before it is enabled, by number.
+    pub options: &'a [(u32, OptionValue)],
 }
 
 /// A transport with scalable endpoints: one address, and contexts that post and complete apart from each other.
@@ -83,7 +94,7 @@ pub unsafe trait Scalable: Transport {
     unsafe fn tx_context_open(
         endpoint: &Self::ScalableEndpoint,
         index: u16,
-        tx: &Self::Cq,
+        bind: ContextBindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError>;
     /// `fi_rx_context`, `fi_ep_bind` and `fi_enable`, as [`tx_context_open`](Self::tx_context_open).
     ///
@@ -95,6 +106,6 @@ pub unsafe trait Scalable: Transport {
     unsafe fn rx_context_open(
         endpoint: &Self::ScalableEndpoint,
         index: u16,
-        rx: &Self::Cq,
+        bind: ContextBindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError>;
 }

@@ -8,7 +8,9 @@
 
 #![allow(unsafe_code, reason = "opens, uses and closes a raw scalable endpoint")]
 
+mod binding;
 mod rx;
+mod rx_peek;
 mod rx_peer;
 mod tx;
 mod tx_rma;
@@ -16,6 +18,7 @@ mod tx_rma;
 use core::fmt;
 use core::ptr;
 
+pub use self::binding::ContextBinding;
 pub use self::rx::RxContext;
 pub use self::rx_peer::RxPeer;
 pub use self::tx::TxContext;
@@ -23,7 +26,6 @@ use crate::error::OpenError;
 use crate::objects::av::Av;
 use crate::objects::domain::Domain;
 use crate::objects::info::Info;
-use crate::objects::port::Bound;
 use crate::objects::users::Users;
 use crate::transport::Scalable;
 pub use crate::transport::scalable::Contexts;
@@ -137,15 +139,6 @@ impl<'d, T: Scalable> ScalableEndpoint<'d, T> {
     #[must_use]
     pub fn raw(&self) -> &T::ScalableEndpoint {
         &self.raw
-    }
-
-    /// Counts a context that is about to be opened.
-    fn bind(&'d self) -> Bound<'d> {
-        let mut bound = Bound::new();
-        self.users.opened();
-        // There is room for one.
-        let _ = bound.push(&self.users);
-        bound
     }
 }
 

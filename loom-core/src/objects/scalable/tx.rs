@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use super::{RxPeer, ScalableEndpoint, same_domain};
+use super::{ContextBinding, RxPeer};
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError, Rejected};
@@ -13,7 +13,11 @@ use crate::objects::cq::Cq;
 use crate::objects::options::SendOptions;
 use crate::objects::port::{Port, Receives};
 use crate::transport::Scalable;
-use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, Tag};
+use crate::transport::scalable::ContextBindings;
+use crate::vocabulary::{Caps, Counted, EndpointOption, Errno, FabricAddr, ImmediateData, OptionType, Tag};
+
+/// What it can count.
+const COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::WRITE);
 
 /// A transmit context of a [`ScalableEndpoint`]: sends, reads and writes, ordered among themselves and not with those of other
 /// contexts.
@@ -37,28 +41,33 @@ pub struct TxContext<'q, 'd, T: Scalable, B: Buffer> {
 }
 
 impl<'d, T: Scalable, B: Buffer> Cq<'d, T, B> {
-    /// Opens the transmit context of this number, which completes into this queue. It takes one of the queue's places for
-    /// endpoints.
+    /// Opens the transmit context of this number (of `&endpoint`, or of a [`ContextBinding`] with counters), which completes into
+    /// this queue. It takes one of the queue's places for endpoints.
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`] if the endpoint belongs to another domain
+    /// - [`OpenError::OtherDomain`] if the endpoint or a counter belongs to another domain
+    /// - [`OpenError::Counters`] if two counters count the same, or what is of the other direction
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
     /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
     ///   endpoint's last one was closed with operations in flight; or what the provider says
     #[doc(alias = "fi_tx_context")]
     pub fn tx_context<'q>(
         &'q self,
-        endpoint: &'d ScalableEndpoint<'d, T>,
+        bind: impl Into<ContextBinding<'d, T>>,
         index: u16,
     ) -> Result<TxContext<'q, 'd, T, B>, OpenError> {
-        same_domain(endpoint, self.domain())?;
+        let bind = bind.into();
+        bind.check(self.domain(), COUNTABLE)?;
+        let ContextBinding { endpoint, counters, options } = &bind;
+        let (endpoint, options) = (*endpoint, options.raw()?);
         if index >= endpoint.contexts.tx {
             return Err(Errno::EINVAL.into());
         }
-        let port = Port::open(self, &endpoint.info, Receives::Nowhere, endpoint.bind(), |tx, _| {
-            // SAFETY: endpoint and queue are open, and outlive the context: the queue closes it before itself, and the endpoint
-            // stays where it is for 'd, and open while it has users.
-            unsafe { T::tx_context_open(&endpoint.raw, index, tx) }
+        let port = Port::open(self, &endpoint.info, Receives::Nowhere, bind.bind(), |tx, _| {
+            let bind = ContextBindings { cq: tx, counters: &counters.raw(), options };
+            // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
+            // others live for 'd, where they are, and stay open while they have users.
+            unsafe { T::tx_context_open(&endpoint.raw, index, bind) }
         })?;
         Ok(TxContext { port, av: endpoint.av, injects_writes: T::injects_writes(&endpoint.raw) })
     }
@@ -231,6 +240,15 @@ impl<'d, T: Scalable, B: Buffer> TxContext<'_, 'd, T, B> {
     #[must_use]
     pub fn inject_size(&self) -> usize {
         self.port.limits.inject_size
+    }
+
+    /// What an option of the context is set to.
+    ///
+    /// # Errors
+    /// The provider's: `ENOPROTOOPT` for an option that it does not have.
+    #[doc(alias = "fi_getopt")]
+    pub fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
+        self.port.option(option)
     }
 
     /// The queue that operations complete into.
