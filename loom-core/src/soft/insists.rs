@@ -7,10 +7,10 @@ use core::ptr::{self, NonNull};
 use heapless::Vec;
 
 use super::asks::Asks;
+use super::handles::SoftEndpoint;
 use super::port::Own;
 use super::receive::Want;
 use super::sync::Ordering;
-use super::transport::SoftEndpoint;
 use crate::buffer::{Lent, Pieces};
 use crate::transport::{Context, Event, Msg, Refusal};
 use crate::vocabulary::{Access, CompletionFlags, Errno, MemoryKey, Mode, MrMode};

@@ -65,6 +65,7 @@ mod cell;
 mod chain;
 mod copy;
 mod counter;
+mod handles;
 mod insists;
 mod list;
 #[cfg(all(test, loom_model))]
@@ -85,8 +86,9 @@ mod transport;
 
 pub use asks::Asks;
 pub use counter::SoftCounter;
+pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 pub use network::{Network, NetworkAttr};
-pub use transport::{Soft, SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
+pub use transport::Soft;
 
 /// No port.
 const NO_PORT: u16 = u16::MAX;

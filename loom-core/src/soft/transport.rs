@@ -4,23 +4,21 @@
 
 use core::alloc::Layout;
 use core::ffi::c_int;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use heapless::Vec;
 
 use super::address::{parse_address, parse_text, write_address};
-use super::asks::Asks;
 use super::attributes::{PROVIDER, attributes};
 use super::counter::SoftCounter;
+use super::handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 use super::msg::{piece, wanted};
 use super::network::Net;
-use super::port::Port;
 use super::queue::Queue;
 use super::receive::Want;
 use super::region::{Exposed, Reached, Region};
-use super::send::{Outgoing, Report};
+use super::send::Outgoing;
 use super::sync::Ordering;
 use crate::buffer::Lent;
 use crate::objects::info::Nic;
@@ -38,79 +36,6 @@ use crate::vocabulary::{
 /// Its domains, address vectors and regions can be shared between threads; each queue and its endpoints stay on one.
 #[derive(Debug)]
 pub struct Soft<'n>(PhantomData<&'n Net>);
-
-/// A network, as something that can be opened.
-#[derive(Clone)]
-pub struct SoftInfo<'n> {
-    net: &'n Net,
-    /// What its domains ask of the application.
-    asks: Asks,
-}
-
-impl<'n> SoftInfo<'n> {
-    pub(super) fn new(net: &'n Net, asks: Asks) -> Self {
-        SoftInfo { net, asks }
-    }
-}
-
-/// The raw fabric of a network.
-pub struct SoftFabric<'n> {
-    net: &'n Net,
-}
-
-/// A raw domain.
-pub struct SoftDomain<'n> {
-    net: &'n Net,
-    number: u32,
-    asks: Asks,
-}
-
-/// A raw address vector. Fabric addresses say themselves where an endpoint is.
-pub struct SoftAv<'n> {
-    net: &'n Net,
-}
-
-/// A raw completion queue.
-pub struct SoftCq<'n> {
-    net: &'n Net,
-    queue: NonNull<Queue>,
-}
-
-/// A raw memory region.
-pub struct SoftMr<'n> {
-    net: &'n Net,
-    key: MemoryKey,
-    /// The endpoint that it is bound to.
-    endpoint: Option<&'n Port>,
-}
-
-/// A raw endpoint.
-pub struct SoftEndpoint<'n> {
-    pub(super) net: &'n Net,
-    pub(super) port: &'n Port,
-    /// Its domain asks for something.
-    pub(super) insists: bool,
-    /// Sends, reads and writes that are posted with flags report their success if the flags ask for it.
-    selective: bool,
-}
-
-impl SoftEndpoint<'_> {
-    /// What an operation tells that is posted with flags.
-    fn report(&self, msg: &Msg<'_>) -> Report {
-        if self.selective && !msg.flags.contains(OpFlags::COMPLETION) { Report::Failure } else { Report::All }
-    }
-}
-
-macro_rules! opaque_debug {
-    ($($name:ident),*) => {$(
-        impl fmt::Debug for $name<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name)).field("network", &self.net.identity).finish_non_exhaustive()
-            }
-        }
-    )*};
-}
-opaque_debug!(SoftInfo, SoftFabric, SoftDomain, SoftAv, SoftCq, SoftMr, SoftEndpoint);
 
 // SAFETY: the promises of `Transport`, one by one:
 // - `close_port` revokes what the endpoint has offered and waits for copies under way; receives are reached by the

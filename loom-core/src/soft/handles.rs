@@ -1,0 +1,85 @@
+//! The raw handles of the software transport: where they are in the network's storage.
+
+use core::fmt;
+use core::ptr::NonNull;
+
+use super::asks::Asks;
+use super::network::Net;
+use super::port::Port;
+use super::queue::Queue;
+use super::send::Report;
+use crate::transport::Msg;
+use crate::vocabulary::{MemoryKey, OpFlags};
+
+/// A network, as something that can be opened.
+#[derive(Clone)]
+pub struct SoftInfo<'n> {
+    pub(super) net: &'n Net,
+    /// What its domains ask of the application.
+    pub(super) asks: Asks,
+}
+
+impl<'n> SoftInfo<'n> {
+    pub(super) fn new(net: &'n Net, asks: Asks) -> Self {
+        SoftInfo { net, asks }
+    }
+}
+
+/// The raw fabric of a network.
+pub struct SoftFabric<'n> {
+    pub(super) net: &'n Net,
+}
+
+/// A raw domain.
+pub struct SoftDomain<'n> {
+    pub(super) net: &'n Net,
+    pub(super) number: u32,
+    pub(super) asks: Asks,
+}
+
+/// A raw address vector. Fabric addresses say themselves where an endpoint is.
+pub struct SoftAv<'n> {
+    pub(super) net: &'n Net,
+}
+
+/// A raw completion queue.
+pub struct SoftCq<'n> {
+    pub(super) net: &'n Net,
+    pub(super) queue: NonNull<Queue>,
+}
+
+/// A raw memory region.
+pub struct SoftMr<'n> {
+    pub(super) net: &'n Net,
+    pub(super) key: MemoryKey,
+    /// The endpoint that it is bound to.
+    pub(super) endpoint: Option<&'n Port>,
+}
+
+/// A raw endpoint.
+pub struct SoftEndpoint<'n> {
+    pub(super) net: &'n Net,
+    pub(super) port: &'n Port,
+    /// Its domain asks for something.
+    pub(super) insists: bool,
+    /// Sends, reads and writes that are posted with flags report their success if the flags ask for it.
+    pub(super) selective: bool,
+}
+
+impl SoftEndpoint<'_> {
+    /// What an operation tells that is posted with flags.
+    pub(super) fn report(&self, msg: &Msg<'_>) -> Report {
+        if self.selective && !msg.flags.contains(OpFlags::COMPLETION) { Report::Failure } else { Report::All }
+    }
+}
+
+macro_rules! opaque_debug {
+    ($($name:ident),*) => {$(
+        impl fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("network", &self.net.identity).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+opaque_debug!(SoftInfo, SoftFabric, SoftDomain, SoftAv, SoftCq, SoftMr, SoftEndpoint);
