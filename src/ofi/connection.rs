@@ -6,7 +6,7 @@
 
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 use loom_core::transport::EndpointError;
 use loom_core::transport::connected::Fid;
@@ -30,6 +30,12 @@ pub struct PassiveEndpoint<L> {
     /// A copy that lives as long as the endpoint: `sockets` keeps pointers into what it is opened from.
     info: ManuallyDrop<RawInfo>,
     closes: bool,
+}
+
+impl<L> PassiveEndpoint<L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.fid.fid()
+    }
 }
 
 pub(super) unsafe fn listen<L>(

@@ -60,12 +60,31 @@ pub struct Av<L> {
 }
 
 impl<L> Fabric<L> {
+    pub(super) const fn of(raw: NonNull<sys::fid_fabric>) -> Self {
+        Fabric(Handle::new(raw))
+    }
+
     pub(super) const fn fid(&self) -> NonNull<sys::fid> {
         self.0.fid()
     }
 }
 
 impl<L> Domain<L> {
+    /// A domain of this fabric that was opened with this info.
+    pub(super) fn of(raw: NonNull<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self {
+        Domain {
+            fid: Handle::new(raw),
+            fabric: Handle::new(fabric.0.raw()),
+            addr_format: AddressFormat::from_raw(info.fields().addr_format),
+            group: quirks::shares_memory(info).then(Group::new),
+            connections: Connections::of(info),
+            sleeps: quirks::sleeps(info),
+            flags_cancelled: quirks::flags_cancelled_multi_recv(info),
+            has_devices: info.attributes().caps.contains(Caps::HMEM),
+            closes_contexts: quirks::closes_contexts(info),
+        }
+    }
+
     #[inline]
     pub(super) const fn raw(&self) -> NonNull<sys::fid_domain> {
         self.fid.raw()
@@ -111,6 +130,11 @@ impl<L> Domain<L> {
 }
 
 impl<L> Av<L> {
+    /// A vector of this domain.
+    pub(super) const fn of(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
+        Av { fid: Handle::new(raw), addr_format: domain.addr_format, group: domain.group }
+    }
+
     #[inline]
     pub(super) const fn fid(&self) -> NonNull<sys::fid> {
         self.fid.fid()
@@ -193,7 +217,7 @@ pub(super) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> 
     let mut raw = ptr::null_mut();
     // SAFETY: the attributes belong to the info and are read only; `raw` is where the fabric goes.
     let code = unsafe { sys::fi_fabric(attributes, &raw mut raw, ptr::null_mut()) };
-    Ok(Fabric(Handle::new(opened(code, raw)?)))
+    opened(code, raw).map(Fabric::of)
 }
 
 pub(super) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
@@ -202,28 +226,12 @@ pub(super) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
 }
 
 pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
-    let fabric = fabric.0.raw();
-    let Some(open) = entry!(fabric, ops => domain) else { return Err(Errno::ENOSYS) };
+    let raw_fabric = fabric.0.raw();
+    let Some(open) = entry!(raw_fabric, ops => domain) else { return Err(Errno::ENOSYS) };
     let mut raw = ptr::null_mut();
     // SAFETY: the fabric is open (contract of callers); the info is read only; `raw` is where the domain goes.
-    let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
-    let addr_format = AddressFormat::from_raw(info.fields().addr_format);
-    let fid = Handle::new(opened(code, raw)?);
-    let group = quirks::shares_memory(info).then(Group::new);
-    let connections = Connections::of(info);
-    let (sleeps, flags_cancelled) = (quirks::sleeps(info), quirks::flags_cancelled_multi_recv(info));
-    let has_devices = info.attributes().caps.contains(Caps::HMEM);
-    Ok(Domain {
-        fid,
-        fabric: Handle::new(fabric),
-        addr_format,
-        group,
-        connections,
-        sleeps,
-        flags_cancelled,
-        has_devices,
-        closes_contexts: quirks::closes_contexts(info),
-    })
+    let code = unsafe { open(raw_fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
+    Ok(Domain::of(opened(code, raw)?, fabric, info))
 }
 
 pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
@@ -241,7 +249,7 @@ pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the vector
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    Ok(Av { fid: Handle::new(opened(code, raw)?), addr_format: domain.addr_format, group: domain.group })
+    Ok(Av::of(domain, opened(code, raw)?))
 }
 
 pub(super) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {

@@ -21,6 +21,10 @@ use super::{quirks, sys};
 pub struct Counter<L>(Handle<sys::fid_cntr, L>);
 
 impl<L> Counter<L> {
+    pub(super) const fn of(raw: NonNull<sys::fid_cntr>) -> Self {
+        Counter(Handle::new(raw))
+    }
+
     pub(super) const fn fid(&self) -> NonNull<sys::fid> {
         self.0.fid()
     }
@@ -39,7 +43,7 @@ pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Co
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the counter
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    Ok(Counter(Handle::new(opened(code, raw)?)))
+    opened(code, raw).map(Counter::of)
 }
 
 pub(super) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno> {

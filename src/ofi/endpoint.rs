@@ -36,6 +36,18 @@ pub struct Endpoint<L> {
 }
 
 impl<L> Endpoint<L> {
+    /// Of this domain, in no group.
+    pub(super) const fn of(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, closable: Closable, selective: bool) -> Self {
+        Endpoint {
+            fid: Handle::new(raw),
+            addr_format: domain.addr_format(),
+            closable,
+            shuts_down: domain.connections().shuts_down,
+            groups: Groups::none(),
+            selective,
+        }
+    }
+
     #[inline]
     pub(super) const fn raw(&self) -> NonNull<sys::fid_ep> {
         self.fid.raw()
@@ -112,17 +124,8 @@ pub(super) unsafe fn open<L>(
     };
     match domain.group() {
         None => opened(),
-        Some(group) => group.open(|| {
-            let endpoint = opened()?;
-            // SAFETY: just opened.
-            match unsafe { address(&endpoint) } {
-                Ok(address) => {
-                    let fid = endpoint.fid.fid();
-                    Ok((endpoint, fid, address))
-                }
-                Err(errno) => Err(undone(&endpoint, errno)),
-            }
-        }),
+        // SAFETY: what it opens is open.
+        Some(group) => group.open(|| unsafe { with_name(opened()?) }),
     }
 }
 
@@ -193,18 +196,43 @@ unsafe fn open_bound<L>(
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
-    let endpoint = Endpoint {
-        fid: Handle::new(opened(code, raw)?),
-        addr_format: domain.addr_format(),
-        closable: Closable::rule(info, domain.group()),
-        shuts_down: domain.connections().shuts_down,
-        groups: Groups::none(),
-        selective: bound.selective,
-    };
+    let closable = Closable::rule(info, domain.group());
+    let endpoint = Endpoint::of(domain, opened(code, raw)?, closable, bound.selective);
     opened_it();
     // SAFETY: just opened; the others are open (contract of callers).
     match unsafe { bind_and_enable(&endpoint, info, bound) } {
         Ok(()) => Ok(endpoint),
+        Err(errno) => Err(undone(&endpoint, errno)),
+    }
+}
+
+/// What `open_it` opens, bound and enabled.
+pub(super) unsafe fn adopt<L>(
+    domain: &Domain<L>,
+    info: &RawInfo,
+    selective: bool,
+    open_it: impl FnOnce() -> Result<NonNull<sys::fid_ep>, Errno>,
+) -> Result<Endpoint<L>, EndpointError> {
+    let open =
+        || Ok::<_, EndpointError>(Endpoint::of(domain, open_it()?, Closable::rule(info, domain.group()), selective));
+    match domain.group() {
+        None => open(),
+        // SAFETY: what it opens is open (contract of callers).
+        Some(group) => group.open(|| unsafe { with_name(open()?) }),
+    }
+}
+
+/// What a group wants to know of an endpoint that was just opened.
+///
+/// # Safety
+/// The endpoint is open.
+unsafe fn with_name<L>(endpoint: Endpoint<L>) -> Result<(Endpoint<L>, NonNull<sys::fid>, EndpointAddr), EndpointError> {
+    // SAFETY: the caller's promise.
+    match unsafe { address(&endpoint) } {
+        Ok(address) => {
+            let fid = endpoint.fid();
+            Ok((endpoint, fid, address))
+        }
         Err(errno) => Err(undone(&endpoint, errno)),
     }
 }

@@ -4,7 +4,7 @@
 
 use core::ffi::c_int;
 use core::marker::PhantomData;
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 use loom_core::vocabulary::{
     CqDataEntry, CqEntry, CqErrEntry, CqFormat, CqMsgEntry, CqTaggedEntry, Errno, FabricAddr, WaitObj,
@@ -14,6 +14,7 @@ use super::call::{done, entry, errno};
 use super::control::{self, Domain};
 use super::level::Level;
 use super::queue::{self, Cq};
+use super::sys;
 
 mod sealed {
     #[expect(unnameable_types, reason = "what seals `Entry`")]
@@ -77,6 +78,12 @@ pub struct EntryCq<E, L> {
     entry: PhantomData<fn() -> E>,
 }
 
+impl<E, L> EntryCq<E, L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.queue.fid()
+    }
+}
+
 impl<E: Entry, L: Level> EntryCq<E, L> {
     /// Opens a queue for so many entries.
     ///
@@ -95,11 +102,6 @@ impl<E: Entry, L: Level> EntryCq<E, L> {
     /// Of a queue that was opened in this format.
     pub(super) const fn of(queue: Cq<L>) -> Self {
         EntryCq { queue, entry: PhantomData }
-    }
-
-    #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
-    pub(super) const fn raw_queue(&self) -> &Cq<L> {
-        &self.queue
     }
 
     /// The queue, to be named in [`Bindings`](loom_core::transport::Bindings).

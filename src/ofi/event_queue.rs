@@ -39,6 +39,10 @@ pub(super) enum Read {
 }
 
 impl<L> Eq<L> {
+    pub(super) const fn of(raw: NonNull<sys::fid_eq>) -> Self {
+        Eq(Handle::new(raw))
+    }
+
     pub(super) const fn fid(&self) -> NonNull<sys::fid> {
         self.0.fid()
     }
@@ -64,7 +68,7 @@ pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, 
     let mut raw = ptr::null_mut();
     // SAFETY: the fabric is open (contract of callers); the attributes are read and not kept; `raw` is where the queue goes.
     let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    Ok(Eq(Handle::new(opened(code, raw)?)))
+    opened(code, raw).map(Eq::of)
 }
 
 pub(super) unsafe fn eq_close<L>(eq: &Eq<L>) -> Result<(), Errno> {

@@ -104,10 +104,11 @@ impl RawInfo {
         Some(copy)
     }
 
-    /// The `fi_info`, for a call which reads it. Nothing may be written through the pointer, except by the owner of an
-    /// `&mut RawInfo`.
+    /// The `fi_info`, for a call which reads it: one of [`sys`] that opens an object, or `fi_dupinfo` for a copy that the program
+    /// may change and have adopted ([`from_ptr`](Self::from_ptr)). Nothing may be written through the pointer.
     #[inline]
-    pub(super) const fn as_ptr(&self) -> *mut sys::fi_info {
+    #[must_use]
+    pub const fn as_ptr(&self) -> *mut sys::fi_info {
         self.raw.as_ptr()
     }
 

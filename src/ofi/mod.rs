@@ -156,9 +156,9 @@
 //!
 //! # What is not wrapped
 //!
-//! Fabrics, domains, address vectors, queues, regions, counters and endpoints have a raw handle (`raw`) with the C object behind
-//! it (`as_ptr`), through which can be called what loom does not wrap, as libfabric's static inline functions do it.
-//! Whether atomic sums of 64-bit numbers are possible:
+//! What has no safe form is still there. Raw handles (`raw` of an object) have the C object behind them (`as_ptr`), through which
+//! can be called what loom does not wrap, as libfabric's static inline functions do it, with the types of [`sys`]. Whether atomic
+//! sums of 64-bit numbers are possible:
 //!
 //! ```
 //! # #![allow(unsafe_code)]
@@ -179,20 +179,113 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Some things have no safe form here because no provider that loom was tried on has them in a form that works:
+//! # Adopting
 //!
-//! - Address vector sets (`fi_av_set`): 1.17 never makes one; differences and intersections of 2.5 have the wrong members, and
-//!   nothing reads a set back. They come with collectives.
+//! What a program has opened that way becomes a raw handle again (`from_ptr`; for endpoints [`Endpoint::from_fn`]), on which the
+//! functions of [`Transport`](loom_core::transport::Transport) work. All of these rely on their caller for the same:
+//!
+//! - the object is open, of the kind that the pointer says, and of the domain that is named, or its fabric; the program has opened
+//!   it, and makes one handle of it;
+//! - from then on it is used as the contract of `Transport` says of what `Transport` has opened: by the threads that may, and closed
+//!   after its children and before its parents;
+//! - it is closed once: by the function of the trait, or of the handle, that closes its kind, and not by the program. Dropping a
+//!   handle does nothing.
+//!
+//! What else a kind asks for stands with its function. Passive and scalable endpoints and multicast groups are not adopted: what
+//! posts is, as contexts of scalable endpoints. A message by the address of a map:
+//!
+//! ```
+//! # #![allow(unsafe_code)]
+//! use std::ptr::{NonNull, null_mut};
+//! use std::time::{Duration, Instant};
+//!
+//! use loom_fabric::loom_core::buffer::Lent;
+//! use loom_fabric::loom_core::objects::{domain::Domain, info::Hints};
+//! use loom_fabric::loom_core::transport::{Bindings, Context, InFlight, Refusal, Transport};
+//! use loom_fabric::loom_core::vocabulary::{Caps, CqMsgEntry, EndpointAttributes, EndpointType, FabricAddr, WaitObj};
+//! use loom_fabric::ofi::{Av, EntryCq, Local, Ofi, sys};
+//!
+//! type T = Ofi<Local>;
+//!
+//! let hints = Hints {
+//!     caps: Caps::MSG,
+//!     endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+//!     provider: Some("tcp;ofi_rxm"),
+//!     node: Some("127.0.0.1"),
+//!     listen: true,
+//!     ..Hints::default()
+//! };
+//! let info = T::query(&hints)?.next().ok_or("no messages over tcp here")?;
+//! let domain = Domain::open(&info)?;
+//! let (domain, mut map) = (domain.raw(), null_mut());
+//! let mut attr = sys::fi_av_attr { type_: sys::FI_AV_MAP, count: 8, ..Default::default() };
+//! // SAFETY: the domain is open; `map` is where the vector goes.
+//! let code = unsafe {
+//!     let open = (*(*domain.as_ptr()).ops).av_open.ok_or("no vectors")?;
+//!     open(domain.as_ptr(), &raw mut attr, &raw mut map, null_mut())
+//! };
+//! let map = NonNull::new(map).filter(|_| code == 0).ok_or("no maps")?;
+//! // SAFETY: just opened in this domain, used by this thread, and closed below.
+//! let av = unsafe { Av::from_ptr(domain, map) };
+//! // SAFETY: the domain is open. Here and below: all is of this domain, used by this thread, and closed in order.
+//! let cq = unsafe { EntryCq::<CqMsgEntry, Local>::open(domain, 16, WaitObj::NONE)? };
+//! // SAFETY: named in bindings.
+//! let queue = unsafe { cq.for_bindings() };
+//! let bind = Bindings { tx: queue, rx: queue, av: &av, counters: &[], selective: false, options: &[] };
+//! // SAFETY: as above.
+//! let endpoint = unsafe { T::endpoint_open(domain, info.raw(), bind) }.map_err(|error| error.errno)?;
+//! // SAFETY: as above.
+//! let itself = unsafe { T::av_insert(&av, &T::endpoint_address(&endpoint)?)? };
+//!
+//! let (sent, mut received) = (*b"hello", [0; 5]);
+//! let (from, into) = (Lent::source(NonNull::from_ref(&sent).cast(), 5), Lent::target(NonNull::from_mut(&mut received).cast(), 5));
+//! // SAFETY: what is lent stays until the events are read.
+//! let mut posted = unsafe { T::recv(&endpoint, FabricAddr::UNSPEC, &into, Context::word(1)) };
+//! assert_eq!(posted, Ok(()));
+//! posted = Err(Refusal::Again);
+//! let (mut events, deadline) = (0, Instant::now() + Duration::from_secs(10));
+//! while events < 2 {
+//!     if posted == Err(Refusal::Again) {
+//!         // SAFETY: as above; the vector has the address.
+//!         posted = unsafe { T::send(&endpoint, itself, &from, None, Context::word(2)) };
+//!     }
+//!     // SAFETY: as above.
+//!     events += unsafe { cq.read(&mut [CqMsgEntry::default(); 2])? };
+//!     assert!(Instant::now() < deadline, "{events} events, {posted:?}");
+//! }
+//! assert_eq!(received, sent);
+//!
+//! // SAFETY: nothing is in flight.
+//! unsafe {
+//!     let _closed = T::endpoint_close(&endpoint, InFlight::NOTHING)?;
+//!     cq.close()?;
+//!     T::av_close(&av)?;
+//! }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What is reached like this, and why it has no safe form. Examples of each, over every provider that has it, are the tests in
+//! `tests/ofi_raw/adopted`:
+//!
+//! - Maps (`FI_AV_MAP`): tables are what every provider has, and what handles of peers are checked by. Libfabric hands out the same
+//!   numbers for both.
 //! - Insertion through event queues (`FI_EVENT`): in 1.17 the events are written inside of the call, by `shm` never; 2 refuses to
 //!   bind vectors but for `sockets`. [`Av::insert_all`](loom_core::objects::av::Av::insert_all) has a result for each address.
-//! - Shared address vectors by name: `sockets` alone, whose readers do not notice when the vector grows.
-//! - User ids (`FI_AV_USER_ID`): 2 alone; an id stands in completions where the address stood, which other calls then take for one.
-//! - Maps (`FI_AV_MAP`): tables are what every provider has, and what handles of peers are checked by.
+//! - Address vectors that are shared by name: `sockets` alone, whose readers do not notice when the vector grows.
+//! - User ids (`FI_AV_USER_ID`): 2 alone, over `shm`, `tcp;ofi_rxm` and `tcp`; an id stands in completions where the address stood,
+//!   which other calls then take for one. Where there are none, `sockets` and `shm` of 1.17 take the flag all the same.
+//! - Address vector sets (`fi_av_set`): `tcp;ofi_rxm` with collectives alone. 1.17 makes no empty one, and reads before the begin of
+//!   an array; differences and intersections of 2.5 have the wrong members, and nothing reads a set back. They come with
+//!   collectives.
 //! - Aliases (`fi_ep_alias`): `sockets` alone, which never frees one. Flags are said by each operation.
-//! - Shared transmit contexts, and shared receives without connections: `sockets` alone.
+//! - Shared transmit contexts: `sockets` alone. Shared receives without connections: `sockets`, and `shm` of 1.17, which crashes when
+//!   such a context is closed that has no queue.
 //! - Several ranges in a region (`fi_mr_regv`): two are taken by `sockets` and `shm`, and peers reach the first.
 //! - Raw keys (`FI_MR_RAW`): what peers get for one is an address that posts follow, and a number can come from anybody.
-//! - Buffered receives (`FI_BUFFERED_RECV`): `ofi_rxm` of libfabric 1 alone. Peeks and claims do it over more.
+//! - Buffered receives (`FI_BUFFERED_RECV`): `ofi_rxm` alone. That of 2.5 never reports what was claimed, and the sender of a long
+//!   message that is discarded is not told. Peeks and claims do it over more.
+//! - Wait sets that counters and event queues are in: sets are for users of the raw layer altogether, and libfabric 2 deprecates
+//!   them.
 //!
 //! # How it calls libfabric
 //!
@@ -206,7 +299,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `sys`, `pointers` | the generated bindings; the C objects, for what is not wrapped |
+//! | `sys`, `pointers` | the generated bindings; from raw handles to C objects and back, for what is not wrapped |
 //! | `call` | calling through operation tables; return values |
 //! | `level` | threading levels; the handle type with the only `unsafe impl Send` and `Sync` of objects |
 //! | `info`, `decode`, `nic` | one `fi_info`: ownership; reading it |

@@ -41,6 +41,12 @@ pub struct Group<L>(Handle<sys::fid_mc, L>);
 #[derive(Debug)]
 pub(super) struct Groups<L>(RefCell<Vec<(Handle<sys::fid_mc, L>, Ipv4Addr), GROUPS>>);
 
+impl<L> Group<L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.0.fid()
+    }
+}
+
 impl<L> Groups<L> {
     pub(super) const fn none() -> Self {
         Groups(RefCell::new(Vec::new()))

@@ -1,16 +1,34 @@
-//! The C objects behind raw ones: for what libfabric has and loom does not wrap.
+//! The C objects behind raw handles, and raw handles for C objects: for what libfabric has and loom does not wrap.
+//!
+//! The contract of all `from_ptr` stands in the documentation of [`ofi`](super#adopting).
 
+#![allow(unsafe_code, reason = "handles for objects that the program has opened")]
+
+use core::ptr::NonNull;
+
+use loom_core::transport::EndpointError;
+use loom_core::vocabulary::{Errno, WaitObj};
+
+use super::connection::PassiveEndpoint;
 use super::control::{Av, Domain, Fabric};
 use super::counter::Counter;
-use super::endpoint::Endpoint;
+use super::endpoint::{self, Endpoint};
+use super::entry_queue::{Entry, EntryCq};
 use super::event_queue::Eq;
-use super::queue::Cq;
+use super::info::RawInfo;
+use super::level::Level;
+use super::multicast::Group;
+use super::queue::{self, Cq};
+use super::quirks::{self, Closable};
 use super::region::Mr;
+use super::scalable::ScalableEndpoint;
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+use super::sets::{PollSet, WaitSet};
 use super::sys;
 
 macro_rules! pointers {
-    ($($Raw:ident: $fid:ident;)*) => {$(
-        impl<L> $Raw<L> {
+    ($($Raw:ident<$($T:ident),+>: $fid:ident;)*) => {$(
+        impl<$($T),+> $Raw<$($T),+> {
             #[doc = concat!("The `struct ", stringify!($fid), "`, for calls that loom does not wrap: through its operation tables, with")]
             /// the types of [`sys`].
             ///
@@ -25,12 +43,199 @@ macro_rules! pointers {
 }
 
 pointers! {
-    Fabric: fid_fabric;
-    Domain: fid_domain;
-    Av: fid_av;
-    Cq: fid_cq;
-    Eq: fid_eq;
-    Mr: fid_mr;
-    Counter: fid_cntr;
-    Endpoint: fid_ep;
+    Fabric<L>: fid_fabric;
+    Domain<L>: fid_domain;
+    Av<L>: fid_av;
+    Cq<L>: fid_cq;
+    EntryCq<E, L>: fid_cq;
+    Eq<L>: fid_eq;
+    Mr<L>: fid_mr;
+    Counter<L>: fid_cntr;
+    Endpoint<L>: fid_ep;
+    PassiveEndpoint<L>: fid_pep;
+    ScalableEndpoint<L>: fid_ep;
+    Group<L>: fid_mc;
+}
+
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+pointers! {
+    PollSet<L>: fid_poll;
+    WaitSet<L>: fid_wait;
+}
+
+impl RawInfo {
+    /// An info that `fi_getinfo` has written, or a copy of one (`fi_dupinfo`): what was found with hints that
+    /// [`Hints`](loom_core::objects::info::Hints) does not have, or was changed where `man fi_getinfo` says that it may be.
+    ///
+    /// It is corrected as those that [`Ofi::query`](super::Ofi::query) finds. Of a list, this is the first; the rest is still
+    /// the program's.
+    ///
+    /// # Safety
+    /// libfabric has allocated it, what is in it holds for what is opened with it, and nobody else uses or frees it.
+    #[must_use]
+    pub unsafe fn from_ptr(raw: NonNull<sys::fi_info>) -> Self {
+        // SAFETY: the caller's promise.
+        let mut info = unsafe { Self::adopt(raw) };
+        quirks::correct(&mut info);
+        info
+    }
+}
+
+impl<L: Level> Fabric<L> {
+    /// Adopts a fabric.
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting).
+    #[must_use]
+    pub const unsafe fn from_ptr(raw: NonNull<sys::fid_fabric>) -> Self {
+        Self::of(raw)
+    }
+}
+
+impl<L: Level> Domain<L> {
+    /// Adopts a domain: one that was opened with flags (`fi_domain2`), or by a library in C.
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting). It is a domain of this fabric, opened with this info, whose threading
+    /// model serves the level ([`Transport::serves_threading`](loom_core::transport::Transport::serves_threading)).
+    #[must_use]
+    pub unsafe fn from_ptr(fabric: &Fabric<L>, info: &RawInfo, raw: NonNull<sys::fid_domain>) -> Self {
+        Self::of(raw, fabric, info)
+    }
+}
+
+impl<L: Level> Av<L> {
+    /// Adopts an address vector: a map, a set of addresses under a name, one with an event queue.
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting).
+    ///
+    /// If the vector was opened with `FI_EVENT`, addresses are inserted through its own table: the provider writes the result
+    /// when it likes, and loom's insertions lend it a place on the stack. What stands in events for an address that was inserted
+    /// with `FI_AV_USER_ID` is its id, which is no address for posts.
+    ///
+    /// Over `shm` and `sm2`, an address that is inserted through its own table is one of an endpoint of this domain, or of
+    /// another process: loom keeps endpoints open as long as those of this process need them that have inserted their address,
+    /// and learns of it by [`Transport::av_insert`](loom_core::transport::Transport::av_insert).
+    #[must_use]
+    pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
+        Self::of(domain, raw)
+    }
+}
+
+impl<L: Level> Cq<L> {
+    /// Adopts a completion queue, as [`Transport::cq_open`](loom_core::transport::Transport::cq_open) opens one: `wait` is what
+    /// it was opened with, [`WaitObj::NONE`] if it cannot be slept on, or only by a set.
+    ///
+    /// # Errors
+    /// `ENOSYS` if queues of the domain are not to be slept on.
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting); the memory is as for `cq_open`. The queue's format is
+    /// `FI_CQ_FORMAT_TAGGED`, and there is something to sleep on if `wait` says so.
+    pub unsafe fn from_ptr(
+        domain: &Domain<L>,
+        raw: NonNull<sys::fid_cq>,
+        with_source: bool,
+        wait: WaitObj,
+        memory: NonNull<u8>,
+    ) -> Result<Self, Errno> {
+        let cq = queue::adopt(domain, raw, wait)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { queue::with_batch(cq, with_source, memory) })
+    }
+}
+
+impl<E: Entry, L: Level> EntryCq<E, L> {
+    /// Adopts a completion queue whose entries the user reads: `wait` is what it was opened with, [`WaitObj::NONE`] if it cannot
+    /// be slept on, or only by a set.
+    ///
+    /// # Errors
+    /// `ENOSYS` if queues of the domain are not to be slept on.
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting). The queue's format is that of the entries, and there is something to
+    /// sleep on if `wait` says so.
+    pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, wait: WaitObj) -> Result<Self, Errno> {
+        queue::adopt(domain, raw, wait).map(Self::of)
+    }
+}
+
+impl<L: Level> Eq<L> {
+    /// Adopts an event queue.
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting).
+    #[must_use]
+    pub const unsafe fn from_ptr(raw: NonNull<sys::fid_eq>) -> Self {
+        Self::of(raw)
+    }
+}
+
+impl<L: Level> Mr<L> {
+    /// Adopts a memory region: one of several ranges, or one that was registered with an authorization key.
+    ///
+    /// Key and descriptor are read here; where the provider chooses the key when the region is enabled,
+    /// [`Transport::mr_enable`](loom_core::transport::Transport::mr_enable) reads them again.
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting). Its memory stays as that of
+    /// [`Transport::mr_open`](loom_core::transport::Transport::mr_open) has to.
+    #[must_use]
+    pub unsafe fn from_ptr(raw: NonNull<sys::fid_mr>) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::of(raw) }
+    }
+}
+
+impl<L: Level> Counter<L> {
+    /// Adopts a counter: one that counts bytes, or one of a wait set.
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting). It is slept on only if there is something to sleep on.
+    #[must_use]
+    pub const unsafe fn from_ptr(raw: NonNull<sys::fid_cntr>) -> Self {
+        Self::of(raw)
+    }
+}
+
+impl<L: Level> Endpoint<L> {
+    /// Adopts something that posts and is no endpoint of its own: an alias, a shared receive context, or a context of a scalable
+    /// endpoint that the program has opened. It is closed as soon as that is asked for. For `selective` see
+    /// [`from_fn`](Self::from_fn).
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting). What it is an alias or a context of is open, and closed after it.
+    #[must_use]
+    pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
+        Self::of(domain, raw, Closable::Always, selective)
+    }
+
+    /// Adopts the endpoint that `open` opens, and returns with everything bound that it needs and enabled. If it is open already,
+    /// `open` does no more than to return it.
+    ///
+    /// `selective` says whether its transmit queue is bound with `FI_SELECTIVE_COMPLETION`. If not, everything that is posted
+    /// through [`Transport`](loom_core::transport::Transport) with flags asks for its completion. If so, what is posted with
+    /// flags says for itself; what is posted without does what the default flags say.
+    ///
+    /// # Errors
+    /// Those of `open`. Over `shm` and `sm2`, `EMFILE` if the process has as many endpoints as it can have (`open` is not called
+    /// then), or what the provider says when the endpoint is asked for its address, and it is closed.
+    ///
+    /// # Safety
+    /// As for all of them, see [`ofi`](super#adopting). What `open` returns was opened with this info, and is bound to objects
+    /// of this domain and its fabric, which count as those of [`Bindings`](loom_core::transport::Bindings).
+    ///
+    /// Over `shm` and `sm2`, endpoints of a process open and close one after the other, and `open` runs while the others wait:
+    /// it does not open or close another through loom. One that was open before is not opened or closed around by another
+    /// thread meanwhile.
+    pub unsafe fn from_fn(
+        domain: &Domain<L>,
+        info: &RawInfo,
+        selective: bool,
+        open: impl FnOnce() -> Result<NonNull<sys::fid_ep>, Errno>,
+    ) -> Result<Self, EndpointError> {
+        // SAFETY: the caller's promise.
+        unsafe { endpoint::adopt(domain, info, selective, open) }
+    }
 }

@@ -149,12 +149,32 @@ pub(super) unsafe fn open<L>(
     wait: WaitObj,
     memory: NonNull<u8>,
 ) -> Result<Cq<L>, Errno> {
+    // SAFETY: the contract of callers.
+    let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
+    // SAFETY: as above.
+    Ok(unsafe { with_batch(cq, with_source, memory) })
+}
+
+/// The queue with a place for a batch: in this memory, which is as for [`open`].
+pub(super) unsafe fn with_batch<L>(cq: Cq<L>, with_source: bool, memory: NonNull<u8>) -> Cq<L> {
     let batch = memory.cast::<Batch>();
     // SAFETY: the memory has the layout of a batch and is ours until `close` returned (contract of callers).
     unsafe { batch.write(Batch::new()) };
-    // SAFETY: the contract of callers.
-    let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
-    Ok(Cq { batch, with_source, ..cq })
+    Cq { batch, with_source, ..cq }
+}
+
+/// As [`open_as`], of a queue that is open already.
+pub(super) fn adopt<L>(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, wait: WaitObj) -> Result<Cq<L>, Errno> {
+    if !quirks::can_sleep(wait, domain.sleeps()) {
+        return Err(Errno::ENOSYS);
+    }
+    Ok(of(domain, raw, wait != WaitObj::NONE))
+}
+
+/// A queue of this domain, with no place for a batch.
+const fn of<L>(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, sleeps: bool) -> Cq<L> {
+    let (fid, batch) = (Handle::new(raw), NonNull::dangling());
+    Cq { fid, batch, with_source: false, sleeps, flags_cancelled: domain.flags_cancelled() }
 }
 
 /// Opens a queue of any format, with no place for a batch: not for `poll`, `sleep` and `may_sleep`.
@@ -202,8 +222,7 @@ unsafe fn open_with<L>(domain: &Domain<L>, mut attributes: sys::fi_cq_attr, slee
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    let (fid, batch) = (Handle::new(opened(code, raw)?), NonNull::dangling());
-    Ok(Cq { fid, batch, with_source: false, sleeps, flags_cancelled: domain.flags_cancelled() })
+    Ok(of(domain, opened(code, raw)?, sleeps))
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {

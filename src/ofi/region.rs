@@ -50,7 +50,7 @@ impl<L> Mr<L> {
 
     /// # Safety
     /// The region is open.
-    unsafe fn of(region: NonNull<sys::fid_mr>) -> Self {
+    pub(super) unsafe fn of(region: NonNull<sys::fid_mr>) -> Self {
         // SAFETY: the caller's promise.
         let fields = unsafe { region.as_ref() };
         let (key, descriptor) = (MemoryKey(fields.key), fields.mem_desc.expose_provenance());

@@ -138,6 +138,10 @@ impl Member {
 }
 
 impl<L> ScalableEndpoint<L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.fid.fid()
+    }
+
     /// As what it is for libfabric: an endpoint like others.
     const fn raw(&self) -> NonNull<sys::fid_ep> {
         self.fid.raw().cast()

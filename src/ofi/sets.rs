@@ -48,7 +48,7 @@ impl<L> Member<L> for Counter<L> {}
 
 impl<E: Entry, L: Level> sealed::Sealed for EntryCq<E, L> {
     fn raw_fid(&self) -> NonNull<sys::fid> {
-        self.raw_queue().fid()
+        self.fid()
     }
 }
 impl<E: Entry, L: Level> Member<L> for EntryCq<E, L> {}
@@ -64,6 +64,12 @@ impl<E: Entry, L: Level> Member<L> for EntryCq<E, L> {}
 #[doc(alias = "fid_poll")]
 #[derive(Debug)]
 pub struct PollSet<L>(Handle<sys::fid_poll, L>);
+
+impl<L> PollSet<L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.0.fid()
+    }
+}
 
 impl<L: Level> PollSet<L> {
     /// Opens a set with nothing in it.
@@ -172,6 +178,12 @@ impl<L: Level> PollSet<L> {
 #[doc(alias = "fid_wait")]
 #[derive(Debug)]
 pub struct WaitSet<L>(Handle<sys::fid_wait, L>);
+
+impl<L> WaitSet<L> {
+    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+        self.0.fid()
+    }
+}
 
 impl<L: Level> WaitSet<L> {
     /// Opens a set in the fabric of a domain, by which its queues wake up those that sleep.
