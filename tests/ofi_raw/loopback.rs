@@ -7,7 +7,7 @@ use loom_core::transport::{Bindings, Closing, InFlight, Refusal, Transport};
 use loom_core::vocabulary::{
     Caps, Counted, EndpointAttributes, EndpointType, FabricAddr, ImmediateData, Tag, TagMatch,
 };
-use loom_fabric::ofi::{Counter, Cq, Endpoint, Local, Ofi, QueryError};
+use loom_fabric::ofi::{Av, Counter, Cq, Endpoint, Local, Ofi, QueryError};
 
 use super::{LIMIT, PROVIDERS, shared_memory, source, target, word};
 
@@ -44,9 +44,9 @@ pub(crate) fn infos() -> Vec<Info<T>> {
 /// A domain.
 pub(crate) struct Opened<'i> {
     info: &'i Info<T>,
-    fabric: <T as Transport>::Fabric,
+    pub(crate) fabric: <T as Transport>::Fabric,
     pub(crate) domain: <T as Transport>::Domain,
-    av: <T as Transport>::Av,
+    pub(crate) av: Av<Local>,
 }
 
 impl<'i> Opened<'i> {
@@ -63,17 +63,27 @@ impl<'i> Opened<'i> {
     /// An endpoint, and its own address.
     pub(crate) fn endpoint(
         &self,
-        (tx, rx): (&Cq<Local>, &Cq<Local>),
+        queues: (&Cq<Local>, &Cq<Local>),
         counters: &[(Counted, &Counter<Local>)],
     ) -> (Endpoint<Local>, FabricAddr) {
-        let bind = Bindings { tx, rx, av: &self.av, counters, selective: false, options: &[] };
-        // SAFETY: everything is open and of one domain.
-        let endpoint = unsafe { T::endpoint_open(&self.domain, self.info.raw(), bind) }.unwrap();
+        let endpoint = self.endpoint_of(&self.av, queues, counters);
         // SAFETY: the endpoint is open.
         let address = unsafe { T::endpoint_address(&endpoint) }.unwrap();
         // SAFETY: the vector is open.
         let own = unsafe { T::av_insert(&self.av, &address) }.unwrap();
         (endpoint, own)
+    }
+
+    /// An endpoint with another vector.
+    pub(crate) fn endpoint_of(
+        &self,
+        av: &Av<Local>,
+        (tx, rx): (&Cq<Local>, &Cq<Local>),
+        counters: &[(Counted, &Counter<Local>)],
+    ) -> Endpoint<Local> {
+        let bind = Bindings { tx, rx, av, counters, selective: false, options: &[] };
+        // SAFETY: everything is open and of one domain.
+        unsafe { T::endpoint_open(&self.domain, self.info.raw(), bind) }.unwrap()
     }
 
     /// Closes all of it, with what `close` closes after the endpoint.
@@ -85,6 +95,11 @@ impl<'i> Opened<'i> {
             return;
         }
         close();
+        self.close_unused();
+    }
+
+    /// Closes all of it, without endpoints.
+    pub(crate) fn close_unused(self) {
         // SAFETY: open, without children, and used no more; and so are those below.
         unsafe { T::av_close(&self.av) }.unwrap();
         // SAFETY: as above.

@@ -5,6 +5,7 @@
 #![allow(unsafe_code, reason = "the raw layer is unsafe")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod adopted;
 mod formats;
 mod loopback;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]

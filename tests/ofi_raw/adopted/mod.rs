@@ -1,0 +1,160 @@
+//! What has no safe form: opened through the C objects, adopted, and used with the transport's raw functions.
+//!
+//! What a provider does not have is asserted to be refused, and printed. Run with `--nocapture` to see it.
+
+mod buffered;
+mod by_hand;
+mod endpoints;
+mod regions;
+mod user_ids;
+mod vector_events;
+mod vectors;
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+mod waiting;
+
+use std::ptr::NonNull;
+use std::time::Instant;
+
+use loom_core::objects::info::{Hints, Info};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{
+    Caps, CqTaggedEntry, EndpointAddr, EndpointAttributes, EndpointType, Errno, FabricAddr, TagMatch, WaitObj,
+};
+use loom_fabric::ofi::{Av, Domain, Endpoint, EntryCq, Local, Ofi, QueryError, library_version, sys};
+
+use super::loopback::{DATA, Opened, T, TAG, infos, insist};
+use super::{LIMIT, PROVIDERS, pattern, shared_memory, word};
+
+/// The function in an object's operation table, as libfabric's static inline functions find it.
+macro_rules! entry {
+    ($object:expr, $($table:ident).+ => $function:ident) => {{
+        // SAFETY: the object is open.
+        let table = unsafe { (*$object).$($table).+ };
+        // SAFETY: null, or the table of an open object.
+        unsafe { table.as_ref() }.and_then(|table| table.$function)
+    }};
+}
+use entry;
+
+type Queue = EntryCq<CqTaggedEntry, Local>;
+
+/// What a call of libfabric says.
+fn done(code: i32) -> Result<(), Errno> {
+    if code == 0 { Ok(()) } else { Err(Errno::from_ret(code as isize).expect("an error")) }
+}
+
+/// What an opening function wrote, if it says that it succeeded.
+fn opened<F>(code: i32, raw: *mut F) -> Result<NonNull<F>, Errno> {
+    done(code).map(|()| NonNull::new(raw).expect("an object"))
+}
+
+/// `fi_bind` of two objects.
+///
+/// # Safety
+/// Both are open.
+unsafe fn bind<F, O>(object: *mut F, to: *mut O, flags: u64) -> Result<(), Errno> {
+    let fid = object.cast::<sys::fid>();
+    let bind = entry!(fid, ops => bind).unwrap();
+    // SAFETY: the caller's promise; every object begins with its `fid`.
+    done(unsafe { bind(fid, to.cast(), flags) })
+}
+
+/// `fi_enable`
+///
+/// # Safety
+/// The endpoint is open, with what it needs.
+unsafe fn enable(endpoint: *mut sys::fid_ep) -> Result<(), Errno> {
+    let fid = endpoint.cast::<sys::fid>();
+    let control = entry!(fid, ops => control).unwrap();
+    // SAFETY: the caller's promise; the command takes no argument.
+    done(unsafe { control(fid, sys::FI_ENABLE.cast_signed(), std::ptr::null_mut()) })
+}
+
+/// `fi_close` of what loom has no handle for.
+///
+/// # Safety
+/// It is open, without children, and used no more.
+unsafe fn close<F>(object: *mut F) -> Result<(), Errno> {
+    let fid = object.cast::<sys::fid>();
+    let close = entry!(fid, ops => close).unwrap();
+    // SAFETY: the caller's promise; every object begins with its `fid`.
+    done(unsafe { close(fid) })
+}
+
+/// `fi_av_open`, adopted.
+fn open_vector(domain: &Domain<Local>, mut attr: sys::fi_av_attr) -> Result<Av<Local>, Errno> {
+    let (raw_domain, mut raw) = (domain.as_ptr(), std::ptr::null_mut());
+    let open = entry!(raw_domain, ops => av_open).unwrap();
+    // SAFETY: the domain is open; `raw` is where the vector goes.
+    let code = unsafe { open(raw_domain, &raw mut attr, &raw mut raw, std::ptr::null_mut()) };
+    // SAFETY: a vector of this domain; what else is promised is kept below.
+    opened(code, raw).map(|raw| unsafe { Av::from_ptr(domain, raw) })
+}
+
+fn open_queue(domain: &Domain<Local>) -> Queue {
+    // SAFETY: the domain is open.
+    unsafe { EntryCq::open(domain, 16, WaitObj::NONE) }.unwrap()
+}
+
+/// An address in memory from which providers read as much as the format has, of several: behind each other.
+fn together(addresses: &[&EndpointAddr]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = addresses.iter().flat_map(|address| address.bytes()).copied().collect();
+    bytes.resize(bytes.len() + 512, 0);
+    bytes
+}
+
+/// An info of each provider that has these capabilities.
+fn infos_with(caps: Caps) -> Vec<Info<T>> {
+    let info = |(provider, node): &(&'static str, Option<&'static str>)| {
+        let hints = Hints {
+            caps,
+            provider: Some(provider),
+            endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+            node: *node,
+            listen: node.is_some(),
+            ..Hints::default()
+        };
+        match Ofi::<Local>::query(&hints) {
+            Ok(mut infos) => infos.next(),
+            Err(QueryError::NoMatch) => {
+                println!("{provider}: none with {caps}");
+                None
+            }
+            Err(error) => panic!("{provider}: {error}"),
+        }
+    };
+    PROVIDERS.iter().filter_map(info).collect()
+}
+
+/// Whether sources are granted, and can be believed.
+fn has_sources(info: &Info<T>) -> bool {
+    info.caps().contains(Caps::SOURCE)
+}
+
+/// A tagged message from an endpoint to itself or to another with the same queue; returns its source.
+fn moves(cq: &Queue, from: &Endpoint<Local>, (into, to): (&Endpoint<Local>, FabricAddr), seed: u8) -> FabricAddr {
+    let end = Instant::now() + LIMIT;
+    let (sent, mut room) = (pattern(seed, 100), vec![0; 100]);
+    let nothing = || {
+        // SAFETY: the queue is open, and this thread is its only user.
+        assert_eq!(unsafe { cq.read(&mut [CqTaggedEntry::default()]) }, Ok(0));
+    };
+    let (lent, target) = (super::source(&sent), super::target(&mut room));
+    // SAFETY: the bytes outlive the events, which are waited for below; words are no pointers.
+    insist(nothing, || unsafe { T::tagged_recv(into, FabricAddr::UNSPEC, &target, TagMatch::exact(TAG), word(1)) });
+    // SAFETY: as above; the peer is in the vector.
+    insist(nothing, || unsafe { T::tagged_send(from, to, &lent, Some(DATA), TAG, word(2)) });
+    let mut found = Vec::new();
+    while found.len() < 2 {
+        assert!(Instant::now() < end, "{found:?}");
+        let (mut entries, mut sources) = ([CqTaggedEntry::default(); 2], [FabricAddr::UNSPEC; 2]);
+        // SAFETY: as above.
+        let count = unsafe { cq.read_from(&mut entries, &mut sources) }.unwrap();
+        found.extend(entries.into_iter().zip(sources).take(count));
+    }
+    let (received, source) =
+        found.iter().find(|(entry, _)| entry.op_context.addr() as u64 == word(1).addr()).expect("the receive");
+    assert_eq!((received.len, received.tag, received.data), (100, TAG, DATA));
+    assert_eq!(room, sent);
+    *source
+}
