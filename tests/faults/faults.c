@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
+#include <rdma/fi_collective.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
@@ -50,6 +51,8 @@ static uint64_t selective;
 static enum fi_ep_type type = FI_EP_RDM;
 /* The order that is asked for. */
 static uint64_t order;
+/* What else is met of a provider's demands. */
+static uint64_t mode;
 
 static double now(void)
 {
@@ -70,7 +73,7 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 	int early = local || fi_version() >= FI_VERSION(2, 0);
 
 	hints->caps = caps;
-	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2 | mode;
 	hints->ep_attr->type = type;
 	hints->tx_attr->msg_order = hints->rx_attr->msg_order = order;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -1255,6 +1258,41 @@ static int second_range_of_a_region_is_not_reached(void)
 	return next(&entry, 20) < 0 ? THERE : GONE;
 }
 
+/* Without members, to be inserted one by one; under valgrind it reads before the begin of an array. */
+static int empty_set_of_addresses_is_refused(void)
+{
+	struct fi_av_set_attr attr = {
+		.count = 4, .start_addr = FI_ADDR_NOTAVAIL, .end_addr = FI_ADDR_NOTAVAIL, .stride = 1,
+	};
+	struct fid_av_set *set;
+
+	open_all("tcp;ofi_rxm", FI_MSG | FI_COLLECTIVE, FI_THREAD_SAFE, FI_WAIT_NONE);
+	return fi_av_set(av, &attr, &set, NULL) ? THERE : GONE;
+}
+
+static int claim_of_a_buffered_message_never_ends(void)
+{
+	struct iovec iov = { into, 64 };
+	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC };
+	struct fi_cq_tagged_entry entry;
+	struct fi_recv_context *buffered;
+
+	mode = FI_BUFFERED_RECV;
+	open_all("tcp;ofi_rxm", FI_MSG, FI_THREAD_SAFE, FI_WAIT_NONE);
+	POST(fi_send(ep[0], from, 64, NULL, addr[1], &contexts[0]));
+	do
+		NEED(next(&entry, 20) != 1);
+	while (entry.op_context == &contexts[0]);
+	buffered = entry.op_context;
+	buffered->context = &contexts[1];
+	msg.context = buffered;
+	NEED(fi_recvmsg(ep[1], &msg, FI_CLAIM));
+	while (next(&entry, 3) == 1)
+		if (entry.op_context == &contexts[1])
+			return GONE;
+	return THERE;
+}
+
 static int answer_to_a_closed_context_crashes(void)
 {
 	return answers_to_a_closed_context_crash(0);
@@ -1390,6 +1428,8 @@ static const struct {
 	{ "net-stranger-of-a-closed-endpoint-crashes", net_stranger_of_a_closed_endpoint_crashes },
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
 	{ "sockets-second-range-of-a-region-is-not-reached", second_range_of_a_region_is_not_reached },
+	{ "rxm-empty-set-of-addresses-is-refused", empty_set_of_addresses_is_refused },
+	{ "rxm-claim-of-a-buffered-message-never-ends", claim_of_a_buffered_message_never_ends },
 	{ "sockets-message-after-garbage-never-comes", message_after_garbage_never_comes },
 	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
 	{ "udp-failed-join-is-told-like-one-that-went-well", failed_join_is_told_like_one_that_went_well },
