@@ -281,7 +281,8 @@
 //! - Shared transmit contexts: `sockets` alone. Shared receives without connections: `sockets`, and `shm` of 1.17, which crashes when
 //!   such a context is closed that has no queue.
 //! - Several ranges in a region (`fi_mr_regv`): two are taken by `sockets` and `shm`, and peers reach the first.
-//! - Raw keys (`FI_MR_RAW`): what peers get for one is an address that posts follow, and a number can come from anybody.
+//! - Raw keys (`FI_MR_RAW`): no provider here has them. What peers get for one is an address that posts follow, and a number can
+//!   come from anybody.
 //! - Buffered receives (`FI_BUFFERED_RECV`): `ofi_rxm` alone. That of 2.5 never reports what was claimed, and the sender of a long
 //!   message that is discarded is not told. Peeks and claims do it over more.
 //! - Wait sets that counters and event queues are in: sets are for users of the raw layer altogether, and libfabric 2 deprecates
