@@ -1,0 +1,173 @@
+//! The way to the other side: an endpoint and its peer, or a connection. Each call is that of the endpoint.
+
+#![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
+
+use loom_core::buffer::{Buffer, Lent, Pieces, SourceBuffer, TargetBuffer};
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::mr::RemoteRegion;
+use loom_core::objects::msg_endpoint::{Established, MsgEndpoint};
+use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
+use loom_core::transport::RemotePart;
+use loom_core::vocabulary::{ImmediateData, Tag};
+use loom_fabric::ofi::{Local, Ofi};
+
+pub(crate) type T = Ofi<Local>;
+/// What a post returns.
+pub(crate) type Posted = Result<OpKey, Rejected<Halves>>;
+
+/// A buffer that calls which take several find cut in two.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Halves(pub(crate) Box<[u8]>);
+
+// SAFETY: lends what the box lends: whole, or in two ranges that do not overlap.
+unsafe impl Buffer for Halves {
+    fn lend(&mut self) -> Lent {
+        self.0.lend()
+    }
+
+    fn lend_pieces(&mut self, pieces: &mut Pieces) {
+        let (mut one, mut other) = self.0.split_at_mut(self.0.len() / 3);
+        pieces.push(one.lend());
+        pieces.push(other.lend());
+    }
+}
+impl SourceBuffer for Halves {}
+impl TargetBuffer for Halves {}
+
+pub(crate) enum Link<'q, 'd> {
+    Peer(Endpoint<'q, 'd, T, Halves>, Peer),
+    Connection(MsgEndpoint<'q, 'd, T, Halves, Established>),
+}
+
+impl Link<'_, '_> {
+    pub(crate) fn send(&self, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.send(*peer, buf),
+            Link::Connection(endpoint) => endpoint.send(buf),
+        }
+    }
+
+    pub(crate) fn send_data(&self, data: ImmediateData, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.send_data(*peer, data, buf),
+            Link::Connection(endpoint) => endpoint.send_data(data, buf),
+        }
+    }
+
+    pub(crate) fn inject(&self, bytes: &[u8]) -> Result<(), PostError> {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.inject(*peer, bytes),
+            Link::Connection(endpoint) => endpoint.inject(bytes),
+        }
+    }
+
+    pub(crate) fn recv(&self, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, _) => endpoint.recv(Source::Any, buf),
+            Link::Connection(endpoint) => endpoint.recv(buf),
+        }
+    }
+
+    pub(crate) fn sendmsg(&self, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.sendmsg(*peer, SendOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.sendmsg(SendOptions::new(), buf),
+        }
+    }
+
+    pub(crate) fn recvmsg(&self, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, _) => endpoint.recvmsg(Source::Any, RecvOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.recvmsg(RecvOptions::new(), buf),
+        }
+    }
+
+    pub(crate) fn tagged_send(&self, tag: Tag, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.tagged_send(*peer, tag, buf),
+            Link::Connection(endpoint) => endpoint.tagged_send(tag, buf),
+        }
+    }
+
+    pub(crate) fn tagged_inject(&self, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.tagged_inject(*peer, tag, bytes),
+            Link::Connection(endpoint) => endpoint.tagged_inject(tag, bytes),
+        }
+    }
+
+    pub(crate) fn tagged_recv(&self, tag: Tag, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, _) => endpoint.tagged_recv(Source::Any, tag, buf),
+            Link::Connection(endpoint) => endpoint.tagged_recv(tag, buf),
+        }
+    }
+
+    pub(crate) fn write(&self, region: &RemoteRegion, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.write(*peer, region, 0, buf),
+            Link::Connection(endpoint) => endpoint.write(region, 0, buf),
+        }
+    }
+
+    pub(crate) fn write_data(&self, region: &RemoteRegion, data: ImmediateData, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.write_data(*peer, region, 0, data, buf),
+            Link::Connection(endpoint) => endpoint.write_data(region, 0, data, buf),
+        }
+    }
+
+    pub(crate) fn inject_write(&self, region: &RemoteRegion, bytes: &[u8]) -> Result<(), PostError> {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.inject_write(*peer, region, 0, bytes),
+            Link::Connection(endpoint) => endpoint.inject_write(region, 0, bytes),
+        }
+    }
+
+    pub(crate) fn read(&self, region: &RemoteRegion, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.read(*peer, region, 0, buf),
+            Link::Connection(endpoint) => endpoint.read(region, 0, buf),
+        }
+    }
+
+    pub(crate) fn writemsg(&self, part: RemotePart, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.writemsg(*peer, &[part], SendOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.writemsg(&[part], SendOptions::new(), buf),
+        }
+    }
+
+    pub(crate) fn readmsg(&self, part: RemotePart, buf: Halves) -> Posted {
+        match self {
+            Link::Peer(endpoint, peer) => endpoint.readmsg(*peer, &[part], ReadOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.readmsg(&[part], ReadOptions::new(), buf),
+        }
+    }
+
+    /// Posts a multi-receive, over any provider that grants it.
+    pub(crate) fn multi_recv(&self, buf: Halves) -> Posted {
+        let posted = match self {
+            Link::Peer(endpoint, _) => endpoint.multi_recv(Source::Any, buf),
+            Link::Connection(endpoint) => endpoint.multi_recv(buf),
+        };
+        let Err(Rejected { buf, error: PostError::NotSafe }) = posted else { return posted };
+        match self {
+            // SAFETY: the endpoint was opened with the length of the longest message, one peer sends, and it sends as many as
+            // fit, which have all come before anything is closed.
+            Link::Peer(endpoint, _) => unsafe { endpoint.multi_recv_trusting(Source::Any, buf) },
+            // SAFETY: as above.
+            Link::Connection(endpoint) => unsafe { endpoint.multi_recv_trusting(buf) },
+        }
+    }
+
+    pub(crate) fn inject_size(&self) -> usize {
+        match self {
+            Link::Peer(endpoint, _) => endpoint.inject_size(),
+            Link::Connection(endpoint) => endpoint.inject_size(),
+        }
+    }
+}
