@@ -40,8 +40,6 @@ pub struct Domain<L> {
     connections: Connections,
     /// Whether its queues and counters can be slept on.
     sleeps: bool,
-    /// Whether cancelling a multi-receive is flagged as its end only where it is.
-    flags_cancelled: bool,
     /// Whether memory of devices is granted.
     has_devices: bool,
     /// Whether contexts of its scalable endpoints can be closed.
@@ -79,7 +77,6 @@ impl<L> Domain<L> {
             group: quirks::shares_memory(info).then(Group::new),
             connections: Connections::of(info),
             sleeps: quirks::sleeps(info),
-            flags_cancelled: quirks::flags_cancelled_multi_recv(info),
             has_devices: info.attributes().caps.contains(Caps::HMEM),
             closes_contexts: quirks::closes_contexts(info),
         }
@@ -110,10 +107,6 @@ impl<L> Domain<L> {
 
     pub(super) const fn sleeps(&self) -> bool {
         self.sleeps
-    }
-
-    pub(super) const fn flags_cancelled(&self) -> bool {
-        self.flags_cancelled
     }
 
     pub(super) const fn has_devices(&self) -> bool {

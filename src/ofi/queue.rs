@@ -29,8 +29,6 @@ pub struct Cq<L> {
     with_source: bool,
     /// Whether there is something to sleep on. Providers of 1.17 do not survive being asked to sleep where there is not.
     sleeps: bool,
-    /// See [`Domain::flags_cancelled`].
-    flags_cancelled: bool,
 }
 
 /// Entries that `fi_cq_read` wrote. `next <= end <= BATCH`; those from `next` to `end` are still to be reported.
@@ -168,13 +166,13 @@ pub(super) fn adopt<L>(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, wait: Wait
     if !quirks::can_sleep(wait, domain.sleeps()) {
         return Err(Errno::ENOSYS);
     }
-    Ok(of(domain, raw, wait != WaitObj::NONE))
+    Ok(of(raw, wait != WaitObj::NONE))
 }
 
-/// A queue of this domain, with no place for a batch.
-const fn of<L>(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, sleeps: bool) -> Cq<L> {
+/// A queue with no place for a batch.
+const fn of<L>(raw: NonNull<sys::fid_cq>, sleeps: bool) -> Cq<L> {
     let (fid, batch) = (Handle::new(raw), NonNull::dangling());
-    Cq { fid, batch, with_source: false, sleeps, flags_cancelled: domain.flags_cancelled() }
+    Cq { fid, batch, with_source: false, sleeps }
 }
 
 /// Opens a queue of any format, with no place for a batch: not for `poll`, `sleep` and `may_sleep`.
@@ -222,7 +220,7 @@ unsafe fn open_with<L>(domain: &Domain<L>, mut attributes: sys::fi_cq_attr, slee
     // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    Ok(of(domain, opened(code, raw)?, sleeps))
+    Ok(of(opened(code, raw)?, sleeps))
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
@@ -371,11 +369,7 @@ pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
         1 => {
             // SAFETY: our own room, or the provider's, which is valid until the next read (man fi_cq).
             unsafe { batch.last.keep(&error.entry) };
-            let mut event = failure(&error.entry);
-            if event.errno == Errno::ECANCELED && !cq.flags_cancelled {
-                event.flags |= CompletionFlags::MULTI_RECV;
-            }
-            Ok(Some(event))
+            Ok(Some(failure(&error.entry)))
         }
         0 | AGAIN => Ok(None),
         code => Err(errno(code)),

@@ -144,12 +144,6 @@ pub(super) fn conduct(info: &RawInfo) -> Conduct {
     }
 }
 
-/// Whether an error entry of a multi-receive that was cancelled says that the buffer is released: elsewhere it is the end all
-/// the same, unless a message was coming in.
-pub(super) fn flags_cancelled_multi_recv(info: &RawInfo) -> bool {
-    conduct(info).multi_recv
-}
-
 /// Whether queues of a domain can be slept on. `shm` sleeps by yielding, 1.17 without an end where the queue has no endpoint
 /// yet, and 2.5.1 crashes there. `tcp` of libfabric 2 calls a null pointer when a queue is opened for it, unless the domain is
 /// one thread's.

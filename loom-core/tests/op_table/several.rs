@@ -399,6 +399,7 @@ impl<const N: usize> World<N> {
                 if over {
                     self.released(op, &event);
                 } else {
+                    self.table.cancelling(self.ops[op].key, true);
                     assert!(matches!(self.submit(&event, false), Some(Resolution::NotOver)));
                 }
             }

@@ -452,6 +452,7 @@ impl<B> OpTable<B> {
             (slot.is_lent() || slot.phase.get() == Phase::Spare) && slot.endpoint.get() == endpoint
         };
         self.slots.iter().filter(move |slot| posted(slot)).map(|slot| Posted {
+            key: slot.key.get(),
             kind: slot.kind.get(),
             len: if slot.is_lent() { slot.lent.get() } else { 0 },
             context: self.context(slot, slot.key.get()),

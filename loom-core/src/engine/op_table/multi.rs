@@ -3,7 +3,7 @@
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-use super::slot::Phase;
+use super::slot::{Cancelled, Phase};
 use super::{OpKey, OpTable, Slot};
 use crate::completion::{OpError, Transfer};
 use crate::transport::Event;
@@ -30,15 +30,25 @@ pub(super) enum Filled<'t, B> {
 }
 
 impl<B> OpTable<B> {
+    /// An operation is being cancelled. If it is a multi-receive, and the transport does not flag its end then, that is its next
+    /// event with `ECANCELED`. Without this, such an event is that of a message.
+    pub fn cancelling(&self, key: OpKey, end_is_flagged: bool) {
+        if let Some(slot) = self.slot(key.index()).filter(|slot| slot.key.get() == key) {
+            slot.cancelled.set(if end_is_flagged { Cancelled::EndIsFlagged } else { Cancelled::EndIsNext });
+        }
+    }
+
     /// What the event of a multi-receive says; `None` if it belongs to none that is being filled.
     ///
     /// # Safety
     /// As for [`complete`](Self::complete).
     pub(super) unsafe fn fill(&self, event: &Event) -> Option<Filled<'_, B>> {
         let (key, slot) = self.by_context(event.context, Phase::Filling)?;
-        // One that was cancelled in the middle of a message goes on until that is there, and then says that it is over.
-        let cancelled = event.errno == Errno::ECANCELED;
-        let over = event.flags.contains(CompletionFlags::MULTI_RECV);
+        // One that was cancelled in the middle of a message goes on until that is there, and then says that it is over. If
+        // nobody has cancelled it, this is a message whose sender is gone.
+        let flagged = event.flags.contains(CompletionFlags::MULTI_RECV);
+        let cancelled = event.errno == Errno::ECANCELED && (flagged || slot.cancelled.get() != Cancelled::No);
+        let over = flagged || cancelled && slot.cancelled.get() == Cancelled::EndIsNext;
         // An event that says nothing but that the buffer is released has no message.
         let message = !cancelled && (event.is_error() || event.flags.contains(CompletionFlags::RECV));
         if message {

@@ -122,6 +122,8 @@ impl Kind {
 /// An operation in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Posted {
+    /// Its key.
+    pub key: OpKey,
     /// What it does.
     pub kind: Kind,
     /// Bytes that it was lent.

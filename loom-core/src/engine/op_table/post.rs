@@ -4,6 +4,7 @@
 
 use core::mem::ManuallyDrop;
 
+use super::slot::Cancelled;
 use super::{ContextKind, Kind, OpKey, OpTable, Phase, Slot};
 use crate::buffer::{Buffer, Lent, Pieces};
 use crate::error::{PostError, Rejected};
@@ -87,6 +88,7 @@ impl<B> OpTable<B> {
             slot.lent.set(lent.len());
             slot.start.set(lent.ptr());
             slot.pieces.set(0);
+            slot.cancelled.set(Cancelled::No);
             slot.phase.set(Phase::Filling);
         };
         let lending = self.lend_as(endpoint, Kind::MultiReceive, buf, (Buffer::lend, filling))?;

@@ -36,7 +36,19 @@ pub struct Slot<B> {
     pub(super) pieces: Cell<u64>,
     /// Of a multi-receive: the first byte that it lent.
     pub(super) start: Cell<NonNull<u8>>,
+    /// Of a multi-receive: whether it was cancelled.
+    pub(super) cancelled: Cell<Cancelled>,
     room: UnsafeCell<Room>,
+}
+
+/// Whether a multi-receive was cancelled, and how its end is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cancelled {
+    No,
+    /// The transport says so (`FI_MULTI_RECV`).
+    EndIsFlagged,
+    /// It is the next event with `ECANCELED`.
+    EndIsNext,
 }
 
 /// What a slot is used for.
@@ -100,6 +112,7 @@ impl<B> Slot<B> {
             since: Cell::new(0),
             pieces: Cell::new(0),
             start: Cell::new(NonNull::dangling()),
+            cancelled: Cell::new(Cancelled::No),
             room: UnsafeCell::new(Room { space: [0; 8] }),
         }
     }

@@ -7,7 +7,7 @@ use core::mem::ManuallyDrop;
 use super::Cq;
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
-use crate::engine::op_table::Kind;
+use crate::engine::op_table::{Kind, OpKey, Posted};
 use crate::objects::port::{Receives, Record};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
@@ -34,7 +34,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         let mut open = unsafe { self.close_endpoints() }?;
         if open.retired > 0 {
             for (index, record) in (0u16..).zip(self.records()) {
-                record.cancel_all(self.ops.posted_on(index));
+                record.cancel_all(self.all_to_cancel(index));
             }
             let quiet = self.progress_until(patience, || {
                 (0u16..).zip(self.records()).all(|(index, _)| self.in_flight_on(index) == InFlight::NOTHING)
@@ -117,8 +117,21 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             record.retire();
             return Ok(Closing::Retired);
         }
+        // That is what providers make of them.
+        self.all_to_cancel(index).for_each(drop);
         // SAFETY: the caller's promise; the record is one of this queue, and so of its domain.
         unsafe { record.close(self.domain, self.in_flight_on(index)) }
+    }
+
+    /// Notes that an operation is being cancelled.
+    pub(crate) fn cancelling(&self, key: OpKey) {
+        // Providers that keep to the buffer of a multi-receive flag its end, too.
+        self.ops.cancelling(key, T::conduct(self.domain.info().raw()).multi_recv);
+    }
+
+    /// Everything that is in flight on an endpoint, to be cancelled.
+    pub(crate) fn all_to_cancel(&self, endpoint: u16) -> impl Iterator<Item = Posted> + '_ {
+        self.ops.posted_on(endpoint).inspect(|op| self.cancelling(op.key))
     }
 
     /// What is in flight on an endpoint that may keep it from being closed.

@@ -129,6 +129,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
             return Ok(());
         }
         let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
+        self.cq.cancelling(key);
         // SAFETY: the endpoint is open and the context is one of its operations in flight.
         unsafe { T::cancel(self.raw(), context) }
     }
@@ -138,7 +139,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
         if self.limits.consumes {
             self.cq.ops().end_used_up(self.index);
         }
-        self.record.cancel_all(self.cq.ops().posted_on(self.index));
+        self.record.cancel_all(self.cq.all_to_cancel(self.index));
         self.cq.settle(self.index);
     }
 
@@ -161,7 +162,7 @@ impl<T: Transport, B: Buffer> Drop for Port<'_, '_, T, B> {
         };
         let mut closed = close();
         if let Ok(Closing::Retired) = closed {
-            self.record.cancel_all(ops.posted_on(self.index));
+            self.record.cancel_all(self.cq.all_to_cancel(self.index));
             // What others receive through stays open as long as they do.
             if !self.cq.is_received_through(self.index) {
                 self.cq.settle(self.index);

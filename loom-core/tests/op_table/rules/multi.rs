@@ -125,11 +125,48 @@ fn a_cancelled_one_that_is_still_being_filled_goes_on() {
         let table = table::<Counted, 1>(kind, 4);
         let ledger = Ledger::new();
         let op = post(&table, 0, ledger.buffer(8));
+        table.cancelling(op.key, true);
         assert!(matches!(complete(&table, &op.cancelled(CompletionFlags::empty())), Resolution::NotOver));
         assert_eq!(table.in_flight(), 1);
         let last = piece(complete(&table, &op.last(0, 8)));
         assert_eq!(last.bytes().len(), 8);
         drop(last);
+        assert!(table.take_parked(RX).unwrap().result().is_ok());
+        ledger.assert_all_dropped_once();
+    }
+}
+
+#[test]
+fn a_cancelled_one_is_over_with_the_next_event_where_its_end_is_not_flagged() {
+    for kind in KINDS {
+        let table = table::<Counted, 1>(kind, 4);
+        let ledger = Ledger::new();
+        let op = post(&table, 0, ledger.buffer(8));
+        table.cancelling(op.key, false);
+        let done = done(complete(&table, &op.cancelled(CompletionFlags::empty())));
+        assert_eq!((done.key(), done.result().unwrap_err().errno), (op.key, Errno::ECANCELED));
+        drop(done);
+        ledger.assert_all_dropped_once();
+        // The next one in its slot was not cancelled.
+        let next = post(&table, 0, ledger.buffer(8));
+        table.cancelling(op.key, false);
+        assert!(piece(complete(&table, &next.cancelled(CompletionFlags::empty()))).result().is_err());
+        assert_eq!(table.in_flight(), 1);
+    }
+}
+
+/// Its sender is gone, and with it what was under way.
+#[test]
+fn a_message_that_nobody_has_cancelled_leaves_the_buffer_with_the_transport() {
+    for kind in KINDS {
+        let table = table::<Counted, 1>(kind, 4);
+        let ledger = Ledger::new();
+        let op = post(&table, 0, ledger.buffer(8));
+        let failed = piece(complete(&table, &op.cancelled(CompletionFlags::empty())));
+        assert_eq!((failed.result().unwrap_err().errno, failed.bytes().len()), (Errno::ECANCELED, 0));
+        drop(failed);
+        assert!(matches!(table.take(op.key), Taken::InFlight));
+        drop(piece(complete(&table, &op.last(0, 8))));
         assert!(table.take_parked(RX).unwrap().result().is_ok());
         ledger.assert_all_dropped_once();
     }
