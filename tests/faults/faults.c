@@ -828,6 +828,104 @@ static int rxd_message_to_a_killed_peer_never_ends(void)
 	return message_to_a_killed_peer_never_ends("udp;ofi_rxd", 0);
 }
 
+/* What ends a multi-receive: that it is told so, or what is told of one that is cancelled. */
+static int multi_receive_is_over(double seconds, int cancelled)
+{
+	double end = now() + seconds;
+
+	while (now() < end) {
+		struct fi_cq_tagged_entry entry = { 0 };
+		struct fi_cq_err_entry error = { 0 };
+		ssize_t ret = fi_cq_read(cq, &entry, 1);
+
+		if (ret == -FI_EAVAIL && fi_cq_readerr(cq, &error, 0) == 1 && cancelled && error.err == FI_ECANCELED)
+			return 1;
+		if ((entry.flags | error.flags) & FI_MULTI_RECV)
+			return 1;
+	}
+	return 0;
+}
+
+/* Another process is killed in the middle of a long message that comes into the buffer of a multi-receive. */
+static int multi_receive_of_a_killed_sender_is_never_over(void)
+{
+	enum { LONG = 64 << 20 };
+	volatile char *room = calloc(1, 2 * LONG);
+	struct iovec iov = { (void *)room, 2 * LONG };
+	struct fi_msg message = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &contexts[2] };
+	struct fi_cq_tagged_entry entry;
+	int pair[2], status;
+	double end;
+	pid_t peer;
+
+	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	peer = fork();
+	NEED(peer < 0);
+	if (peer == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	min_multi_recv = LONG;
+	open_all("tcp;ofi_rxm", FI_MSG | FI_MULTI_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	if (peer == 0) {
+		char *bytes = malloc(LONG);
+
+		memset(bytes, 1, LONG);
+		NEED(read(pair[1], name, sizeof(name)) != sizeof(name));
+		NEED(fi_av_insert(av, name, 1, &addr[1], 0, NULL) != 1);
+		POST(fi_send(ep[0], bytes, LONG, NULL, addr[1], &contexts[1]));
+		for (;;)
+			fi_cq_read(cq, &entry, 1);
+	}
+	NEED(fi_recvmsg(ep[1], &message, FI_MULTI_RECV));
+	NEED(write(pair[0], name, sizeof(name)) != sizeof(name));
+	for (end = now() + 10; room[0] == 0 && now() < end;)
+		fi_cq_read(cq, NULL, 0);
+	NEED(kill(peer, SIGKILL) || waitpid(peer, &status, 0) != peer);
+	NEED(room[0] == 0 || room[LONG - 1]);
+	if (multi_receive_is_over(2, 0))
+		return GONE;
+	fi_cancel(&ep[1]->fid, &contexts[2]);
+	return multi_receive_is_over(1, 1) ? GONE : THERE;
+}
+
+/* Another process has a region, and is killed among what is written to it. */
+static int injected_write_to_a_killed_peer_crashes(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = { 0 };
+	struct { char name[sizeof(name)]; uint64_t at, key; } there;
+	struct fid_mr *mr;
+	int pair[2], status, written;
+	double end;
+	pid_t peer;
+
+	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	peer = fork();
+	NEED(peer < 0);
+	if (peer == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	open_all("tcp;ofi_rxm", FI_MSG | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	if (peer == 0) {
+		NEED(fi_mr_reg(domain, into, sizeof(into), FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
+		memcpy(there.name, name, sizeof(name));
+		there.at = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)into : 0;
+		there.key = fi_mr_key(mr);
+		NEED(write(pair[1], &there, sizeof(there)) != sizeof(there));
+		for (;;)
+			fi_cq_read(cq, &entry, 1);
+	}
+	NEED(read(pair[0], &there, sizeof(there)) != sizeof(there));
+	NEED(fi_av_insert(av, there.name, 1, &addr[1], 0, NULL) != 1);
+	for (written = 0; written < 100; written++)
+		POST(fi_inject_write(ep[0], from, 64, addr[1], there.at, there.key));
+	NEED(kill(peer, SIGKILL) || waitpid(peer, &status, 0) != peer);
+	for (end = now() + 2; now() < end;) {
+		fi_inject_write(ep[0], from, 64, addr[1], there.at, there.key);
+		if (fi_cq_read(cq, &entry, 1) == -FI_EAVAIL)
+			fi_cq_readerr(cq, &error, 0);
+	}
+	return GONE;
+}
+
 /* An endpoint of a connection, which receives through a shared context if there is one. */
 static struct fid_ep *connected_endpoint(struct fi_info *of, struct fid_eq *eq, struct fid_ep *srx)
 {
@@ -1443,6 +1541,8 @@ static const struct {
 	{ "sockets-message-to-a-closed-context-holds-up-others", message_to_a_closed_context_holds_up_others },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
+	{ "rxm-injected-write-to-a-killed-peer-crashes", injected_write_to_a_killed_peer_crashes },
+	{ "rxm-multi-receive-of-a-killed-sender-is-never-over", multi_receive_of_a_killed_sender_is_never_over },
 	{ "shm-send-is-not-cancelled", shm_send_is_not_cancelled },
 	{ "rxm-send-is-not-cancelled", rxm_send_is_not_cancelled },
 	{ "net-send-is-not-cancelled", net_send_is_not_cancelled },

@@ -1,6 +1,8 @@
 //! A peer process that is killed in the middle of a transfer: every operation ends within a bound, at the latest with its
 //! endpoint, and messages with others go on.
 
+#![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
+
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
@@ -9,10 +11,10 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
-use loom_core::vocabulary::Errno;
+use loom_core::vocabulary::{Errno, ImmediateData};
 
 use crate::scene::{
-    BEGIN, LIMIT, LONG, LONGEST_ANSWER, MISSED, Player, RECEIVED, Scene, T, TRAIN, full, room, with_scene,
+    BEGIN, LIMIT, LONG, LONGEST_ANSWER, MISSED, Player, RECEIVED, Scene, T, TAKEN, TRAIN, full, room, with_scene,
 };
 use crate::watched::{Middle, Watch, Watched};
 use crate::{Case, page};
@@ -23,6 +25,10 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_sender_is_killed_in_the_middle_of_a_long_message", a_sender_is_killed),
         ("a_target_is_killed_in_the_middle_of_writes", a_target_of_writes_is_killed),
         ("a_target_is_killed_in_the_middle_of_reads", a_target_of_reads_is_killed),
+        ("a_target_is_killed_in_the_middle_of_writes_with_immediate_data", a_target_of_writes_with_data_is_killed),
+        ("a_sender_is_killed_in_the_middle_of_filling_one_buffer", a_filler_is_killed),
+        ("a_receiver_is_killed_among_injected_messages", a_receiver_of_injected_messages_is_killed),
+        ("a_target_is_killed_among_injected_writes", a_target_of_injected_writes_is_killed),
         ("closing_right_after_peers_were_killed_gives_every_buffer_back", closing_right_after_kills),
         ("what_is_posted_to_a_dead_peer_disturbs_nobody", what_is_posted_to_a_dead_peer),
     ]
@@ -197,6 +203,31 @@ fn is_written(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
     }
 }
 
+fn is_written_with_data(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
+    posted.post_open_receive(scene);
+    for place in places() {
+        let data = ImmediateData(0x1234_5678);
+        posted.post(scene, full(LONG), |buf| scene.a.write_data(to.peer, &to.region, place, data, buf));
+    }
+}
+
+fn fills(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
+    let buf = room(TRAIN * LONG);
+    posted.filled.push(buf.watch());
+    posted.post(scene, buf, |buf| match scene.a.multi_recv(Source::Any, buf) {
+        Err(Rejected { buf, error: PostError::NotSafe }) => {
+            page::partly("by the `unsafe` form only (`…-multi-receive-…`)");
+            // SAFETY: the endpoint was opened with the length of the messages, of which as many come as fit, from one peer. That
+            // is gone before the endpoint is closed, and the exchanges with the others take in what there still is of it.
+            unsafe { scene.a.multi_recv_trusting(Source::Any, buf) }
+        }
+        result => result,
+    });
+    // It waits for other senders.
+    posted.stay += 1;
+    posted.post(scene, full(1), |buf| scene.a.tagged_send(from.peer, BEGIN, buf));
+}
+
 fn is_read(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
     posted.post_open_receive(scene);
     for place in places() {
@@ -218,6 +249,68 @@ fn a_target_of_writes_is_killed(info: &Info<T>) {
 
 fn a_target_of_reads_is_killed(info: &Info<T>) {
     kill_in_the_middle(info, "is-read", is_read);
+}
+
+fn a_target_of_writes_with_data_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "is-written", is_written_with_data);
+}
+
+fn a_filler_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "fills", fills);
+}
+
+/// Injected bytes, by their number.
+type Injects = fn(&Scene<'_, '_>, &Player, u64) -> Result<(), PostError>;
+
+/// Kills a peer among what is injected: there is no operation that could end, but nothing stops, either.
+fn kill_among(info: &Info<T>, part: &str, inject: Injects) {
+    with_scene(info, [part], |scene, [mut killed]| {
+        scene.exchange(1);
+        let mut posted = Posted::default();
+        posted.post_open_receive(&scene);
+        let Posted { mut keys, watches, .. } = posted;
+        let deadline = Instant::now() + LIMIT;
+        let mut number = 0;
+        let status = loop {
+            assert!(Instant::now() < deadline, "it does not end");
+            // No more than that, so that failures of nothing in particular, which nobody takes, do not fill the queue.
+            if number < TAKEN + 20 && inject(&scene, &killed, number).is_ok() {
+                number += 1;
+            }
+            scene.take(&mut keys);
+            if let Some(status) = killed.process.ended() {
+                assert!(number >= TAKEN, "killed before its time");
+                break status;
+            }
+        };
+        assert_eq!(status.signal(), Some(9), "{status}");
+        for number in 0..20 {
+            // Refused, or not: it is gone.
+            let _ = inject(&scene, &killed, number);
+            scene.take(&mut keys);
+        }
+        scene.exchange(2);
+        close_first(scene, &mut keys);
+        watches
+    });
+}
+
+fn a_receiver_of_injected_messages_is_killed(info: &Info<T>) {
+    kill_among(info, "takes", |scene, to, number| match number % 2 {
+        0 => scene.a.inject(to.peer, &[1; 64]),
+        _ => scene.a.tagged_inject(to.peer, RECEIVED, &[1; 64]),
+    });
+}
+
+fn a_target_of_injected_writes_is_killed(info: &Info<T>) {
+    kill_among(info, "is-written", |scene, to, number| {
+        // It looks at the first byte, and at the last.
+        let place = if number % TAKEN == TAKEN - 1 { 0 } else { 64 };
+        match number % 2 {
+            0 => scene.a.inject_write(to.peer, &to.region, place, &[1; 64]),
+            _ => scene.a.inject_write_data(to.peer, &to.region, place, ImmediateData(number), &[1; 64]),
+        }
+    });
 }
 
 /// Closed before the provider has noticed anything; in the end with a forgotten endpoint.

@@ -35,7 +35,7 @@ const CONNECTIONS: [&str; 2] = ["silence_does_not_stop_the_others", "a_stranger_
 
 fn info(provider: &str) -> Result<Info<scene::T>, Failed> {
     let hints = Hints {
-        caps: Caps::MSG | Caps::TAGGED | Caps::RMA,
+        caps: Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::MULTI_RECV,
         provider: Some(provider),
         node: Some("127.0.0.1"),
         listen: true,

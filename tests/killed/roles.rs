@@ -14,7 +14,9 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::Mr;
 use loom_core::vocabulary::{Access, EndpointAddr, Tag};
 
-use crate::scene::{BEGIN, ECHO, LIMIT, LONG, LONGEST_ANSWER, MISSED, RECEIVED, T, TRAIN, finish, full, post, room};
+use crate::scene::{
+    BEGIN, ECHO, LIMIT, LONG, LONGEST_ANSWER, MISSED, RECEIVED, T, TAKEN, TRAIN, finish, full, piece_len, post, room,
+};
 use crate::watched::{Middle, Watched};
 
 /// Plays a part until it is killed, by itself if the part says so.
@@ -52,13 +54,31 @@ pub(crate) fn play(role: &str) {
     let place = [&region.remote().to_bytes(), own.as_bytes()].concat();
     let said = post(&cq, place.into(), |buf| endpoint.tagged_send(a, hello, buf));
     finish(&cq, said);
-    if part == "sends" {
+    if part == "sends" || part == "fills" {
         // There is no middle that can be seen of a message that nobody has a buffer for.
         let begins = post(&cq, room(1), |buf| endpoint.tagged_recv(Source::Any, BEGIN, buf));
         finish(&cq, begins);
+    }
+    if part == "sends" {
         for _ in 0..TRAIN {
             post(&cq, full(LONG), |buf| endpoint.tagged_send(a, RECEIVED, buf));
         }
+    }
+    if part == "fills" {
+        let len = piece_len(provider);
+        for _ in 0..TRAIN * LONG / len {
+            post(&cq, full(len), |buf| endpoint.send(a, buf));
+            while cq.poll().expect("works").is_some() {}
+        }
+    }
+    if part == "takes" {
+        for _ in 0..TAKEN / 2 {
+            let plain = post(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
+            let tagged = post(&cq, room(64), |buf| endpoint.tagged_recv(Source::Any, RECEIVED, buf));
+            finish(&cq, plain);
+            finish(&cq, tagged);
+        }
+        kill_itself();
     }
     let listen = || post(&cq, room(LONGEST_ANSWER), |buf| endpoint.tagged_recv(Source::Any, ECHO, buf));
     let mut listens = (part == "answers").then(listen);
@@ -94,8 +114,12 @@ pub(crate) fn play(role: &str) {
             std::process::exit(MISSED);
         }
         if middle == Middle::Here {
-            // SAFETY: ends the process, and nothing else.
-            unsafe { libc::raise(libc::SIGKILL) };
+            kill_itself();
         }
     }
+}
+
+fn kill_itself() {
+    // SAFETY: ends the process, and nothing else.
+    unsafe { libc::raise(libc::SIGKILL) };
 }
