@@ -21,8 +21,9 @@
 //!    number of slots. Queues are opened for that number and a reserve for events that peers cause.
 //! 6. User code (`lend`, dropping a buffer) runs only while the table is consistent: it may panic, post and poll.
 //! 7. Every post asks for a completion.
-//! 8. A multi-receive has an event for each message, and is over with the one that says so (`FI_MULTI_RECV`). Its buffer
-//!    stays in the slot until then and until every [piece](Piece) of it has come back.
+//! 8. A multi-receive has an event for each message, and is over with the one that says so (`FI_MULTI_RECV`), or, when it
+//!    was [cancelled](OpTable::cancelling), with `ECANCELED` where the transport does not flag that. Its buffer stays in
+//!    the slot until then and until every [piece](Piece) of it has come back.
 //! 9. A peek has a slot and a context, and no buffer. If it has claimed a message, the slot is that message's until it is
 //!    fetched or discarded, which is done under the same context, or until the endpoint is closed.
 //! 10. A receive that a peer's write has used up (`FI_RX_CQ_DATA`) is over for the provider and not for its user: it keeps its slot,
