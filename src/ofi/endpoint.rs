@@ -6,19 +6,19 @@
 
 use core::ptr::{self, NonNull};
 
-use loom_core::transport::{Closing, Context, EndpointError, InFlight};
+use loom_core::transport::{Closing, Context, CounterAttr, EndpointError, InFlight};
 use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno, OptionValue};
 
 use super::call::{done, entry, errno};
 use super::control::{Domain, bind, close, opened, read_address};
-use super::counter::Counter;
+use super::counter::{self, Counter};
 use super::event_queue::Request;
 use super::info::RawInfo;
 use super::level::Handle;
 use super::multicast::Groups;
 use super::option::endpoint_set_option;
 use super::queue::Cq;
-use super::quirks::{Closable, is_selective, names_by_process, shares_receives, takes_options_early};
+use super::quirks::{Closable, counts_writes, is_selective, names_by_process, shares_receives, takes_options_early};
 use super::sys;
 
 /// An endpoint, raw.
@@ -33,6 +33,8 @@ pub struct Endpoint<L> {
     groups: Groups<L>,
     /// Whether sends, reads and writes report their success only where flags or the default ask for it.
     selective: bool,
+    /// What counts its writes, where it needs that and the program does not: closed after it.
+    writes: Option<Counter<L>>,
 }
 
 impl<L> Endpoint<L> {
@@ -45,6 +47,7 @@ impl<L> Endpoint<L> {
             shuts_down: domain.connections().shuts_down,
             groups: Groups::none(),
             selective,
+            writes: None,
         }
     }
 
@@ -174,6 +177,7 @@ pub(super) unsafe fn open_shared_rx<L>(
         shuts_down: false,
         groups: Groups::none(),
         selective: false,
+        writes: None,
     };
     // The man page does not ask for a queue. But that is where `tcp` and `net` report what was cancelled, and they crash
     // without.
@@ -197,10 +201,18 @@ unsafe fn open_bound<L>(
     // SAFETY: the domain is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let closable = Closable::rule(info, domain.group());
-    let endpoint = Endpoint::of(domain, opened(code, raw)?, closable, bound.selective);
+    let mut endpoint = Endpoint::of(domain, opened(code, raw)?, closable, bound.selective);
     opened_it();
-    // SAFETY: just opened; the others are open (contract of callers).
-    match unsafe { bind_and_enable(&endpoint, info, bound) } {
+    let counted = bound.counters.iter().any(|(counted, _)| counted.contains(Counted::WRITE));
+    let enabled = (|| {
+        if counts_writes(info) && !counted {
+            // SAFETY: the domain is open (contract of callers).
+            endpoint.writes = Some(unsafe { counter::open(domain, CounterAttr::default()) }?);
+        }
+        // SAFETY: just opened; the others are open (contract of callers).
+        unsafe { bind_and_enable(&endpoint, info, bound) }
+    })();
+    match enabled {
         Ok(()) => Ok(endpoint),
         Err(errno) => Err(undone(&endpoint, errno)),
     }
@@ -250,13 +262,14 @@ pub(super) const fn context<L>(
         shuts_down: false,
         groups: Groups::none(),
         selective: false,
+        writes: None,
     }
 }
 
 /// Closes what was just opened, because of an error.
 pub(super) fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
     // SAFETY: open, without children, unknown to anybody, and not used again. A failed close is not retried.
-    let left_open = unsafe { close(endpoint.fid.fid()) }.is_err();
+    let left_open = unsafe { close_counted(endpoint) }.is_err();
     EndpointError { errno, left_open }
 }
 
@@ -284,6 +297,9 @@ unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bou
     for (counted, counter) in bound.counters {
         bind(counter.fid(), counted.bits())?;
     }
+    if let Some(writes) = &endpoint.writes {
+        bind(writes.fid(), Counted::WRITE.bits())?;
+    }
     let set_options = || {
         // SAFETY: the contract of callers.
         bound.options.iter().try_for_each(|(option, value)| unsafe { endpoint_set_option(endpoint, *option, *value) })
@@ -306,7 +322,18 @@ pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
         return Ok(Closing::Retired);
     }
     // SAFETY: as above; its groups, the endpoint's children, are closed.
-    endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close(endpoint.fid.fid()) })
+    endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close_counted(endpoint) })
+}
+
+/// Closes an endpoint, and what counts its writes if that is its own.
+///
+/// # Safety
+/// The contract of callers.
+unsafe fn close_counted<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
+    // SAFETY: the contract of callers.
+    unsafe { close(endpoint.fid.fid()) }?;
+    // SAFETY: as above; nothing else is bound to it.
+    endpoint.writes.as_ref().map_or(Ok(()), |writes| unsafe { counter::counter_close(writes) })
 }
 
 pub(super) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) -> bool {

@@ -87,6 +87,12 @@ pub(super) fn is_selective(info: &RawInfo) -> bool {
     !(is_alone("net") || is_alone("tcp") && library_version().major < 2)
 }
 
+/// Whether an endpoint needs a counter of writes. Without, `ofi_rxm` injects writes through its connections, which report those to
+/// a peer that was killed without a context, and it follows that.
+pub(super) fn counts_writes(info: &RawInfo) -> bool {
+    layers(info).any(|layer| layer == "ofi_rxm") && info.attributes().caps.contains(Caps::RMA)
+}
+
 /// Whether answers to a transmit context's operations, which any context of its scalable endpoint may find, are given to it when it
 /// is closed and freed. Those of `sockets` are: to sends, reads and writes, but not to messages that were injected.
 pub(super) fn answers_late(info: &RawInfo) -> bool {

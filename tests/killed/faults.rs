@@ -7,7 +7,6 @@ const CLOSED: &str = "a stranger who speaks when the endpoint is closed can cras
 const DATAGRAM: &str = "a datagram of something else crashes the process (`rxd-foreign-datagram-crashes`)";
 const STOPS: &str = "messages of others may never come after it (`sockets-message-after-garbage-never-comes`)";
 
-const WRITER: &str = "it crashes who writes (`rxm-injected-write-to-a-killed-peer-crashes`)";
 const NEVER_OVER: &str =
     "the buffer does not come back, and its queue leaks itself (`rxm-multi-receive-of-a-killed-sender-is-never-over`)";
 
@@ -18,7 +17,6 @@ pub(crate) fn known(provider: &str, behaviour: &str) -> Option<&'static str> {
         ("tcp;ofi_rxm", "a_sender_is_killed_in_the_middle_of_filling_one_buffer") if library_version().major >= 2 => {
             Some(NEVER_OVER)
         }
-        ("tcp;ofi_rxm", "a_target_is_killed_among_injected_writes") => Some(WRITER),
         ("sockets", "garbage_does_not_stop_the_others") => Some(STOPS),
         ("udp;ofi_rxd", "garbage_does_not_stop_the_others") => Some(DATAGRAM),
         _ => None,
