@@ -138,6 +138,16 @@ impl RawInfo {
         }
     }
 
+    /// Takes immediate data back.
+    pub(super) fn carry_no_data(&mut self) {
+        // SAFETY: owned, and borrowed exclusively.
+        let fields = unsafe { self.raw.as_mut() };
+        // SAFETY: null, or owned by the info.
+        if let Some(domain) = unsafe { fields.domain_attr.as_mut() } {
+            domain.cq_data_size = 0;
+        }
+    }
+
     /// Takes something back that the info grants.
     pub(super) fn withdraw(&mut self, caps: Caps) {
         // SAFETY: owned, and borrowed exclusively.

@@ -1,6 +1,6 @@
-//! Endpoints that reach into each other's memory: `shm` (and `sm2`) within one process.
+//! Endpoints that reach into each other's memory: `shm` within one process.
 //!
-//! Endpoints of these providers that are in one process use each other's shared region through a plain pointer, and
+//! Endpoints of it that are in one process use each other's shared region through a plain pointer, and
 //! closing an endpoint unmaps its region: a neighbour that still has a command of it, or sends to it, crashes (seen with
 //! libfabric 1.17). Closing one may also answer commands of a neighbour that is closed already (seen with libfabric 2.5).
 //! So only the last of them is closed, when its queue is not polled any more. The others are retired, while their queues
@@ -25,7 +25,7 @@ use super::sys;
 static NEIGHBOURS: spin::Mutex<Neighbours> =
     spin::Mutex::new(Neighbours { parents: Vec::new(), endpoints: Vec::new(), known: Vec::new() });
 
-/// The most endpoints of such providers that a process can have open.
+/// The most endpoints of it that a process can have open.
 const ENDPOINTS: usize = 512;
 
 /// Domains that know each other, by way of their endpoints.

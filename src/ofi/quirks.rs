@@ -12,9 +12,10 @@ use super::query::library_version;
 use super::scalable::Member;
 use super::sys;
 
-/// Whether endpoints of this provider reach into each other's memory.
+/// Whether endpoints of this provider reach into each other's memory. (Those of `sm2` reach into a file that all processes of a
+/// user share, and that stays as it is.)
 pub(super) fn shares_memory(info: &RawInfo) -> bool {
-    layers(info).any(|layer| matches!(layer, "shm" | "sm2"))
+    layers(info).any(|layer| layer == "shm")
 }
 
 /// Whether endpoints are called by the number of their process and their own: names that another process may have left, which
@@ -46,9 +47,12 @@ fn has_untrue_tags(info: &RawInfo) -> bool {
     connected && (layers(info).eq(["net"]) || layers(info).eq(["tcp"]))
 }
 
-/// Changes what an info says, so that its endpoints do not have what they cannot have.
+/// Changes what an info says, so that its endpoints do not have what they cannot have: `sm2` loses immediate data.
 pub(super) fn correct(info: &mut RawInfo) {
     have_keys_checked(info);
+    if layers(info).any(|layer| layer == "sm2") {
+        info.carry_no_data();
+    }
     if has_untrue_tags(info) {
         info.withdraw(Caps::TAGGED);
     }
@@ -107,24 +111,27 @@ pub(super) fn closes_contexts(info: &RawInfo) -> bool {
     !(manual && layers(info).any(|layer| layer == "sockets"))
 }
 
-/// Whether an endpoint's options are to be set before it is enabled: `shm` of libfabric 1 follows a null pointer then, and that
-/// of libfabric 2 does not heed what is set later.
+/// Whether an endpoint's options are to be set before it is enabled: `shm` of libfabric 1 and `sm2` follow a null pointer then, and
+/// `shm` of libfabric 2 does not heed what is set later.
 pub(super) fn takes_options_early(info: &RawInfo) -> bool {
-    !shares_memory(info) || library_version().major >= 2
+    layers(info).all(|layer| match layer {
+        "shm" => library_version().major >= 2,
+        layer => layer != "sm2",
+    })
 }
 
 /// What is not to be asked of a provider.
 ///
-/// Multi-receives: only where they have been seen to be safe. `shm`, `ofi_rxm` (2.5), `ofi_rxd` and `sockets` write behind
+/// Multi-receives: only where they have been seen to be safe. `shm`, `sm2`, `ofi_rxm` (2.5), `ofi_rxd` and `sockets` write behind
 /// the buffer after, or with, a message that is longer than what is left; `net`, `ofi_rxm` (1.17) and `ofi_rxd` release a
 /// buffer before all of it is there, and write to one that was cancelled.
 ///
 /// Peeks: `shm` of libfabric 1 does not know them, and receives. Claims: `net`, `tcp` and `sockets` compare contexts; others
 /// follow them. `ofi_rxd` does not survive them, and `ofi_rxm` of libfabric 2 reports a message that was cut once for each of its
-/// parts, which only contexts that are numbers tell from the next operation's. Discards: of a long message, `ofi_rxm` and `ofi_rxd` do not tell its sender, and nothing more may arrive from
-/// there.
+/// parts, which only contexts that are numbers tell from the next operation's. Discards: of a long message, `ofi_rxm`, `ofi_rxd` and `sm2` do not tell its sender, and nothing more may arrive
+/// from there.
 ///
-/// Directed receives of messages without tag: `net` and `tcp` take anybody's; `shm` and `ofi_rxm` of libfabric 2 crash when
+/// Directed receives of messages without tag: `net` and `tcp` take anybody's; `shm`, `sm2` and `ofi_rxm` of libfabric 2 crash when
 /// the peer sends and an open receive is posted, too.
 ///
 /// Closing regions: `shm` of libfabric 2 keeps a pointer to the region that a peer's long operation goes to, and the thread of
@@ -133,7 +140,7 @@ pub(super) fn conduct(info: &RawInfo) -> Conduct {
     let two = library_version().major >= 2;
     let is = |name| layers(info).any(|layer| layer == name);
     let tcp_alone = layers(info).eq(["tcp"]);
-    let crashes = two && (shares_memory(info) || is("ofi_rxm"));
+    let crashes = two && ["shm", "sm2", "ofi_rxm"].into_iter().any(is);
     Conduct {
         multi_recv: two && tcp_alone,
         directed_recv: !crashes && !tcp_alone && !is("net"),
@@ -145,18 +152,18 @@ pub(super) fn conduct(info: &RawInfo) -> Conduct {
         } else {
             Claims::InContexts
         },
-        discard: !is("ofi_rxm") && !is("ofi_rxd"),
+        discard: !["ofi_rxm", "ofi_rxd", "sm2"].into_iter().any(is),
         mr_close: !(is("sockets") || two && is("shm")),
     }
 }
 
-/// Whether queues of a domain can be slept on. `shm` sleeps by yielding, 1.17 without an end where the queue has no endpoint
+/// Whether queues of a domain can be slept on. `shm` and `sm2` sleep by yielding, `shm` 1.17 without an end where the queue has no endpoint
 /// yet, and 2.5.1 crashes there. `tcp` of libfabric 2 calls a null pointer when a queue is opened for it, unless the domain is
 /// one thread's.
 pub(super) fn sleeps(info: &RawInfo) -> bool {
     let tcp_alone = layers(info).eq(["tcp"]) && library_version().major >= 2;
     let one_thread = info.attributes().domain.threading == Threading::DOMAIN;
-    !shares_memory(info) && (one_thread || !tcp_alone)
+    !layers(info).any(|layer| matches!(layer, "shm" | "sm2")) && (one_thread || !tcp_alone)
 }
 
 /// Whether a queue can be slept on with this object, in a domain whose queues can. Wait sets are not here to be named.

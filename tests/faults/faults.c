@@ -2,6 +2,7 @@
  * with 0 if the fault is there, 1 if it is not, 2 if this libfabric does not have the provider, 3 if something else went
  * wrong; `faults` lists the names. A fault that is a crash ends the program with the signal. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <glob.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -46,6 +47,7 @@ static fi_addr_t addr[2];
 static char name[512], from[1 << 19], into[4096];
 /* What is left at least of a multi-receive that goes on; zero for the provider's default. */
 static size_t min_multi_recv;
+static int options_late;
 /* How endpoints are bound besides. */
 static uint64_t selective;
 static enum fi_ep_type type = FI_EP_RDM;
@@ -68,9 +70,9 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 	struct fi_info *hints = fi_allocinfo();
 	struct fi_cq_attr cq_attr = { .size = 64, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait };
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE, .count = 4 };
-	int local = strcmp(provider, "shm") != 0, i;
-	/* shm 1.17 crashes if an option is set before, and providers of 2.5 do not heed it afterwards. */
-	int early = local || fi_version() >= FI_VERSION(2, 0);
+	int local = strcmp(provider, "shm") != 0 && strcmp(provider, "sm2") != 0, i;
+	/* shm 1.17 and sm2 crash if an option is set before, and providers of 2.5 do not heed it afterwards. */
+	int early = local || (fi_version() >= FI_VERSION(2, 0) && !options_late);
 
 	hints->caps = caps;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2 | mode;
@@ -257,12 +259,12 @@ static void it_never_ends(int signal)
 }
 
 /* The call that reads completions does not return, or the receive does not end. */
-static int long_message_for_a_short_buffer_never_ends(void)
+static int long_message_for_a_short_buffer_never_ends(const char *provider)
 {
 	struct fi_cq_tagged_entry entry;
 	int ret;
 
-	open_all("shm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	open_all(provider, FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
 	warm_up();
 	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[2]));
 	POST(fi_send(ep[0], from, 1 << 17, NULL, addr[1], &contexts[3]));
@@ -271,6 +273,16 @@ static int long_message_for_a_short_buffer_never_ends(void)
 	while ((ret = next(&entry, 3)) == 1)
 		NEED(entry.op_context != &contexts[3]);
 	return ret == 0 ? THERE : GONE;
+}
+
+static int shm_long_message_for_a_short_buffer_never_ends(void)
+{
+	return long_message_for_a_short_buffer_never_ends("shm");
+}
+
+static int sm2_long_message_for_a_short_buffer_never_ends(void)
+{
+	return long_message_for_a_short_buffer_never_ends("sm2");
 }
 
 static int close_after_a_truncated_long_message_crashes(void)
@@ -320,6 +332,27 @@ static int endpoint_at_a_used_address_crashes_its_peer(void)
 	return GONE;
 }
 
+/* A null pointer is followed. */
+static int option_of_an_endpoint_that_is_not_enabled_crashes(void)
+{
+	min_multi_recv = 64;
+	open_all("sm2", FI_MSG | FI_TAGGED, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	return GONE;
+}
+
+/* Nor is it closed. A user's processes have 256 endpoints together, so that enabling one may fail. */
+static int closing_what_was_not_enabled_crashes(void)
+{
+	struct fid_ep *another;
+
+	open_all("sm2", FI_MSG | FI_TAGGED, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	NEED(fi_endpoint(domain, info, &another, NULL));
+	NEED(fi_ep_bind(another, &av->fid, 0));
+	NEED(fi_ep_bind(another, &cq->fid, FI_TRANSMIT | FI_RECV));
+	NEED(fi_close(&another->fid));
+	return GONE;
+}
+
 static int queue_for_sleeping_crashes(void)
 {
 	open_all("tcp", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_COMPLETION, FI_WAIT_FD);
@@ -365,8 +398,11 @@ static size_t bytes_behind(size_t len)
 /* A message that is longer than what is left, and one that comes after it. */
 static int multi_receive_writes_behind_its_buffer(const char *provider)
 {
+	uint64_t rma = strcmp(provider, "sm2") == 0 ? 0 : FI_RMA;
+
 	min_multi_recv = 64;
-	open_all(provider, FI_MSG | FI_TAGGED | FI_RMA | FI_MULTI_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	options_late = !rma;
+	open_all(provider, FI_MSG | FI_TAGGED | rma | FI_MULTI_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
 	memset(from, 1, sizeof(from));
 	warm_up();
 	multi_receive(4000);
@@ -379,6 +415,11 @@ static int multi_receive_writes_behind_its_buffer(const char *provider)
 static int shm_multi_receive_writes_behind_its_buffer(void)
 {
 	return multi_receive_writes_behind_its_buffer("shm");
+}
+
+static int sm2_multi_receive_writes_behind_its_buffer(void)
+{
+	return multi_receive_writes_behind_its_buffer("sm2");
 }
 
 static int rxm_multi_receive_writes_behind_its_buffer(void)
@@ -492,7 +533,7 @@ static int two_receives(const char *provider, int tagged)
 {
 	struct fi_cq_tagged_entry entry;
 
-	open_all(provider, FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	open_all(provider, FI_MSG | FI_TAGGED | FI_DIRECTED_RECV, FI_THREAD_DOMAIN, FI_WAIT_NONE);
 	warm_up();
 	if (tagged) {
 		POST(fi_trecv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[2]));
@@ -517,6 +558,16 @@ static int shm_directed_receive_crashes(void)
 static int rxm_directed_receive_crashes(void)
 {
 	return two_receives("tcp;ofi_rxm", 0);
+}
+
+static int sm2_directed_receive_crashes(void)
+{
+	return two_receives("sm2", 0);
+}
+
+static int sm2_directed_receive_goes_first(void)
+{
+	return two_receives("sm2", 1);
 }
 
 static int shm_directed_receive_goes_first(void)
@@ -600,12 +651,12 @@ static int peek_receives(void)
 	return next(&entry, 1) == 0 ? THERE : GONE;
 }
 
-static int send_of_a_discarded_message_never_ends(void)
+static int send_of_a_discarded_message_never_ends(const char *provider)
 {
 	struct fi_cq_tagged_entry entry;
 	double end;
 
-	open_all("tcp;ofi_rxm", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	open_all(provider, FI_MSG | FI_TAGGED, FI_THREAD_DOMAIN, FI_WAIT_NONE);
 	warm_up();
 	POST(fi_tsend(ep[0], behind, sizeof(behind), NULL, addr[1], 1, &contexts[1]));
 	ask(FI_PEEK | FI_DISCARD, &claims[0]);
@@ -615,22 +666,46 @@ static int send_of_a_discarded_message_never_ends(void)
 	return THERE;
 }
 
-/* Of a message that has waited for its receive. */
-static int immediate_data_is_not_told(void)
+static int rxm_send_of_a_discarded_message_never_ends(void)
+{
+	return send_of_a_discarded_message_never_ends("tcp;ofi_rxm");
+}
+
+static int sm2_send_of_a_discarded_message_never_ends(void)
+{
+	return send_of_a_discarded_message_never_ends("sm2");
+}
+
+/* Of a message that has waited for its receive, or of any. */
+static int immediate_data_is_not_told(const char *provider, int waits)
 {
 	struct fi_cq_tagged_entry entry;
 	double end;
 
-	open_all("sockets", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	open_all(provider, FI_MSG | FI_TAGGED, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	NEED(info->domain_attr->cq_data_size < 4);
 	warm_up();
+	if (!waits)
+		POST(fi_trecv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[2]));
 	POST(fi_tsenddata(ep[0], from, 8, NULL, 7, addr[1], 1, &contexts[1]));
-	for (end = now() + 0.5; now() < end;)
+	for (end = now() + 0.5; waits && now() < end;)
 		fi_cq_read(cq, NULL, 0);
-	POST(fi_trecv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[2]));
+	if (waits)
+		POST(fi_trecv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[2]));
 	do {
 		NEED(next(&entry, 10) != 1);
 	} while (entry.op_context != &contexts[2]);
 	return entry.flags & FI_REMOTE_CQ_DATA ? GONE : THERE;
+}
+
+static int sockets_immediate_data_is_not_told(void)
+{
+	return immediate_data_is_not_told("sockets", 1);
+}
+
+static int sm2_immediate_data_is_not_told(void)
+{
+	return immediate_data_is_not_told("sm2", 0);
 }
 
 /* A socket that is connected to the first endpoint's port, of somebody who does not speak the provider's language. */
@@ -668,8 +743,9 @@ static int stranger_of_a_closed_endpoint_crashes(const char *provider)
 	/* Memory that was freed is somebody else's. */
 	for (i = 0; i < 4096; i++)
 		memset(malloc(16 * (i % 128 + 1)), 0x5a, 16 * (i % 128 + 1));
+	/* Unless it has been hung up on. */
 	for (i = 0; i < 8; i++)
-		NEED(write(strangers[i], from, 64) != 64);
+		NEED(send(strangers[i], from, 64, MSG_NOSIGNAL) != 64 && errno != ECONNRESET && errno != EPIPE);
 	poll_for(0.5);
 	return GONE;
 }
@@ -1463,6 +1539,11 @@ static int shm_send_is_not_cancelled(void)
 	return send_is_not_cancelled("shm");
 }
 
+static int sm2_send_is_not_cancelled(void)
+{
+	return send_is_not_cancelled("sm2");
+}
+
 static int rxm_send_is_not_cancelled(void)
 {
 	return send_is_not_cancelled("tcp;ofi_rxm");
@@ -1499,11 +1580,15 @@ static const struct {
 	{ "sockets-address-inserted-again-is-another", address_inserted_again_is_another },
 	{ "net-idle-descriptor-is-readable", idle_descriptor_is_readable },
 	{ "shm-delivery-of-nothing-is-not-reported", delivery_of_nothing_is_not_reported },
-	{ "shm-long-message-for-a-short-buffer-never-ends", long_message_for_a_short_buffer_never_ends },
+	{ "shm-long-message-for-a-short-buffer-never-ends", shm_long_message_for_a_short_buffer_never_ends },
+	{ "sm2-long-message-for-a-short-buffer-never-ends", sm2_long_message_for_a_short_buffer_never_ends },
 	{ "rxm-close-after-a-truncated-long-message-crashes", close_after_a_truncated_long_message_crashes },
 	{ "rxd-endpoint-at-a-used-address-crashes-its-peer", endpoint_at_a_used_address_crashes_its_peer },
 	{ "tcp-queue-for-sleeping-crashes", queue_for_sleeping_crashes },
+	{ "sm2-option-of-an-endpoint-that-is-not-enabled-crashes", option_of_an_endpoint_that_is_not_enabled_crashes },
+	{ "sm2-closing-what-was-not-enabled-crashes", closing_what_was_not_enabled_crashes },
 	{ "shm-multi-receive-writes-behind-its-buffer", shm_multi_receive_writes_behind_its_buffer },
+	{ "sm2-multi-receive-writes-behind-its-buffer", sm2_multi_receive_writes_behind_its_buffer },
 	{ "rxm-multi-receive-writes-behind-its-buffer", rxm_multi_receive_writes_behind_its_buffer },
 	{ "rxd-multi-receive-writes-behind-its-buffer", rxd_multi_receive_writes_behind_its_buffer },
 	{ "sockets-multi-receive-writes-behind-its-buffer", sockets_multi_receive_writes_behind_its_buffer },
@@ -1511,14 +1596,18 @@ static const struct {
 	{ "net-multi-receive-is-written-after-it-was-cancelled", multi_receive_is_written_after_it_was_cancelled },
 	{ "rxd-closing-after-claims-crashes", closing_after_claims_crashes },
 	{ "shm-peek-receives", peek_receives },
-	{ "rxm-send-of-a-discarded-message-never-ends", send_of_a_discarded_message_never_ends },
-	{ "sockets-immediate-data-is-not-told", immediate_data_is_not_told },
+	{ "rxm-send-of-a-discarded-message-never-ends", rxm_send_of_a_discarded_message_never_ends },
+	{ "sm2-send-of-a-discarded-message-never-ends", sm2_send_of_a_discarded_message_never_ends },
+	{ "sockets-immediate-data-is-not-told", sockets_immediate_data_is_not_told },
+	{ "sm2-immediate-data-is-not-told", sm2_immediate_data_is_not_told },
 	{ "rxd-source-is-always-the-first", source_is_always_the_first },
 	{ "net-directed-receive-takes-anybodys", net_directed_receive_takes_anybodys },
 	{ "tcp-directed-receive-takes-anybodys", tcp_directed_receive_takes_anybodys },
 	{ "shm-directed-receive-crashes", shm_directed_receive_crashes },
+	{ "sm2-directed-receive-crashes", sm2_directed_receive_crashes },
 	{ "rxm-directed-receive-crashes", rxm_directed_receive_crashes },
 	{ "shm-directed-receive-goes-before-older-ones", shm_directed_receive_goes_first },
+	{ "sm2-directed-receive-goes-before-older-ones", sm2_directed_receive_goes_first },
 	{ "rxm-directed-receive-goes-before-older-ones", rxm_directed_receive_goes_first },
 	{ "net-close-while-a-peer-connects-crashes", net_close_while_a_peer_connects_crashes },
 	{ "net-tagged-message-to-shared-receives-crashes", net_tagged_message_to_shared_receives_crashes },
@@ -1544,6 +1633,7 @@ static const struct {
 	{ "rxm-injected-write-to-a-killed-peer-crashes", injected_write_to_a_killed_peer_crashes },
 	{ "rxm-multi-receive-of-a-killed-sender-is-never-over", multi_receive_of_a_killed_sender_is_never_over },
 	{ "shm-send-is-not-cancelled", shm_send_is_not_cancelled },
+	{ "sm2-send-is-not-cancelled", sm2_send_is_not_cancelled },
 	{ "rxm-send-is-not-cancelled", rxm_send_is_not_cancelled },
 	{ "net-send-is-not-cancelled", net_send_is_not_cancelled },
 	{ "tcp-send-is-not-cancelled", tcp_send_is_not_cancelled },
