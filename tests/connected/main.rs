@@ -127,13 +127,6 @@ fn main() {
             add(format!("{provider}::shared::{name}"), Box::new(run));
         }
     }
-    let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list && !arguments.ignored;
-    let conclusion = libtest_mimic::run(&arguments, trials);
-    if whole && !conclusion.has_failed() {
-        let section = format!("{}, connected endpoints", library_version());
-        if !page::agrees_with_the_page(&section, &providers) {
-            std::process::exit(101);
-        }
-    }
-    conclusion.exit();
+    let section = format!("{}, connected endpoints", library_version());
+    page::conclude(&arguments, trials, &section, &providers);
 }

@@ -16,7 +16,21 @@ use loom_fabric::ofi::{Local, Shared};
 use crate::posting::post;
 use crate::{LONG, Queue, T, end, exchange, finish, info, pattern, sockets_hints, two_of_each};
 
-#[test]
+pub(crate) fn cases() -> crate::page::Cases {
+    vec![
+        ("a_thread_closes_its_contexts_while_others_go_on", a_thread_closes_its_contexts_while_others_go_on),
+        ("contexts_close_in_the_middle", contexts_close_in_the_middle),
+        ("queue_whose_context_cannot_be_closed_leaks_itself", queue_whose_context_cannot_be_closed_leaks_itself),
+        ("contexts_are_opened_again_and_again", contexts_are_opened_again_and_again),
+        ("forgotten_contexts_are_closed_with_their_queue", forgotten_contexts_are_closed_with_their_queue),
+        (
+            "forgotten_contexts_are_closed_in_the_middle_of_messages",
+            forgotten_contexts_are_closed_in_the_middle_of_messages,
+        ),
+        ("forgotten_queue_leaves_its_endpoint_open", forgotten_queue_leaves_its_endpoint_open),
+    ]
+}
+
 fn a_thread_closes_its_contexts_while_others_go_on() {
     const LIVES: usize = 20;
     let info = &info::<Shared>();
@@ -62,7 +76,6 @@ fn a_thread_closes_its_contexts_while_others_go_on() {
     });
 }
 
-#[test]
 fn contexts_close_in_the_middle() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -102,7 +115,6 @@ fn contexts_close_in_the_middle() {
 }
 
 /// What is lent to a send that never ends stays lent, whatever is dropped.
-#[test]
 fn queue_whose_context_cannot_be_closed_leaks_itself() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -123,7 +135,6 @@ fn queue_whose_context_cannot_be_closed_leaks_itself() {
     assert!(finish(cq, received).0 == pattern(300, 1), "the message was waiting");
 }
 
-#[test]
 fn contexts_are_opened_again_and_again() {
     // More than the provider has entries for what is under way.
     const TIMES: usize = 150;
@@ -140,7 +151,6 @@ fn contexts_are_opened_again_and_again() {
     }
 }
 
-#[test]
 fn forgotten_contexts_are_closed_with_their_queue() {
     let info = info::<Local>();
     let at = {
@@ -171,7 +181,6 @@ fn forgotten_contexts_are_closed_with_their_queue() {
     assert_eq!(again.address().unwrap().bytes(), at.bytes());
 }
 
-#[test]
 fn forgotten_contexts_are_closed_in_the_middle_of_messages() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -190,7 +199,6 @@ fn forgotten_contexts_are_closed_in_the_middle_of_messages() {
     }
 }
 
-#[test]
 fn forgotten_queue_leaves_its_endpoint_open() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();

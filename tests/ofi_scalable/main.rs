@@ -1,9 +1,12 @@
-//! Scalable endpoints (`fi_scalable_ep`) over `sockets`, the only provider here that has them, and how the others refuse.
+//! Scalable endpoints (`fi_scalable_ep`) over `sockets`, the only provider here that has them, and how the others refuse: a
+//! section of the page `docs/providers.md`.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
 mod bound;
 mod closing;
+#[path = "../page/mod.rs"]
+mod page;
 #[path = "../posting/mod.rs"]
 mod posting;
 #[path = "../shared_memory/mod.rs"]
@@ -12,6 +15,7 @@ mod shared_memory;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
+use libtest_mimic::Arguments;
 use loom_core::buffer::Buffer;
 use loom_core::completion::{Completion, OpError, RemoteEvent, Transfer};
 use loom_core::engine::op_table::OpKey;
@@ -106,7 +110,6 @@ fn exchange<L: Level>(
     transfer
 }
 
-#[test]
 fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -165,7 +168,6 @@ fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
     assert_eq!((cq.in_flight(), cq.strays()), (0, 0));
 }
 
-#[test]
 fn contexts_of_one_endpoint_are_on_several_queues() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -206,7 +208,6 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
     }
 }
 
-#[test]
 fn threads_have_contexts_of_their_own() {
     const THREADS: u16 = 3;
     const ROUNDS: usize = 20;
@@ -257,7 +258,6 @@ fn threads_have_contexts_of_their_own() {
     });
 }
 
-#[test]
 fn ordinary_endpoints_are_peers_and_so_are_endpoints_with_one_kind_of_context() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -280,7 +280,6 @@ fn ordinary_endpoints_are_peers_and_so_are_endpoints_with_one_kind_of_context() 
     finish(cq, sent);
 }
 
-#[test]
 fn datagrams_have_contexts_too() {
     let caps = Caps::MSG | Caps::TAGGED | Caps::SOURCE | Caps::NAMED_RX_CTX;
     let endpoint_attr = EndpointAttributes::of(EndpointType::DGRAM);
@@ -298,7 +297,6 @@ fn datagrams_have_contexts_too() {
     }
 }
 
-#[test]
 fn buffers_of_a_scope_are_borrowed() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -318,7 +316,6 @@ fn buffers_of_a_scope_are_borrowed() {
     assert_eq!(into, pattern(300, 1));
 }
 
-#[test]
 fn what_cannot_be_is_refused() {
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
@@ -373,7 +370,6 @@ fn what_cannot_be_is_refused() {
 }
 
 /// `sockets` goes on driving contexts that were closed.
-#[test]
 fn manual_progress_is_refused() {
     let domain_attr = DomainAttributes { data_progress: Progress::MANUAL, ..DomainAttributes::default() };
     let manual = T::query(&Hints { domain_attr, ..sockets_hints() }).unwrap().next().unwrap();
@@ -386,7 +382,6 @@ fn manual_progress_is_refused() {
     }
 }
 
-#[test]
 fn other_providers_have_none_and_say_so() {
     shared_memory::remove_at_exit();
     let either = if library_version().major < 2 { "net" } else { "tcp" };
@@ -408,4 +403,30 @@ fn other_providers_have_none_and_say_so() {
         assert_eq!(open(two_of_each()), OpenError::TooManyContexts { limit: 1 }, "{provider}");
         assert_eq!(open(Contexts { tx: 1, rx: 1 }), OpenError::Errno(Errno::ENOSYS), "{provider}");
     }
+}
+
+fn cases() -> page::Cases {
+    vec![
+        (
+            "messages_arrive_at_the_context_that_they_name_and_nowhere_else",
+            messages_arrive_at_the_context_that_they_name_and_nowhere_else,
+        ),
+        ("contexts_of_one_endpoint_are_on_several_queues", contexts_of_one_endpoint_are_on_several_queues),
+        ("threads_have_contexts_of_their_own", threads_have_contexts_of_their_own),
+        (
+            "ordinary_endpoints_are_peers_and_so_are_endpoints_with_one_kind_of_context",
+            ordinary_endpoints_are_peers_and_so_are_endpoints_with_one_kind_of_context,
+        ),
+        ("datagrams_have_contexts_too", datagrams_have_contexts_too),
+        ("buffers_of_a_scope_are_borrowed", buffers_of_a_scope_are_borrowed),
+        ("what_cannot_be_is_refused", what_cannot_be_is_refused),
+        ("manual_progress_is_refused", manual_progress_is_refused),
+        ("other_providers_have_none_and_say_so", other_providers_have_none_and_say_so),
+    ]
+}
+
+fn main() {
+    let cases = [cases(), closing::cases()].concat();
+    let section = format!("{}, scalable endpoints", library_version());
+    page::conclude(&Arguments::from_args(), page::trials("sockets", cases), &section, &["sockets"]);
 }

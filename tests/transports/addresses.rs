@@ -11,17 +11,17 @@ use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
 
-use crate::Case;
+use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, Pair, on_pair, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
-        ("many_peers_may_be_inserted_at_once", many_peers_may_be_inserted_at_once),
-        ("refused_addresses_keep_no_others_out", refused_addresses_keep_no_others_out),
-        ("address_vector_is_filled_to_its_last_place", address_vector_is_filled_to_its_last_place),
-        ("program_may_use_the_vector_while_it_is_told_of_peers", program_may_use_the_vector_while_it_is_told),
-        ("peers_may_be_inserted_by_their_range", peers_may_be_inserted_by_their_range),
-        ("address_that_is_not_what_it_says_is_refused", address_that_is_not_what_it_says_is_refused),
+        ("many_peers_may_be_inserted_at_once", MSG, many_peers_may_be_inserted_at_once),
+        ("refused_addresses_keep_no_others_out", MSG, refused_addresses_keep_no_others_out),
+        ("address_vector_is_filled_to_its_last_place", MSG, address_vector_is_filled_to_its_last_place),
+        ("program_may_use_the_vector_while_it_is_told_of_peers", MSG, program_may_use_the_vector_while_it_is_told),
+        ("peers_may_be_inserted_by_their_range", MSG, peers_may_be_inserted_by_their_range),
+        ("address_that_is_not_what_it_says_is_refused", MSG, address_that_is_not_what_it_says_is_refused),
     ]
 }
 

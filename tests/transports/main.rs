@@ -11,6 +11,7 @@ mod lifecycle;
 mod matrix;
 mod messages;
 mod multi;
+mod needs;
 #[path = "../page/mod.rs"]
 mod page;
 mod pair;
@@ -34,18 +35,25 @@ mod waiting;
 #[cfg(feature = "libfabric")]
 use std::sync::Mutex;
 
+#[cfg(feature = "libfabric")]
+use libtest_mimic::Failed;
 use libtest_mimic::{Arguments, Trial};
 use loom_core::objects::domain::Domain;
+#[cfg(feature = "libfabric")]
+use loom_core::objects::info::Hints;
 use loom_core::objects::info::Info;
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Caps;
+#[cfg(feature = "libfabric")]
+use loom_core::vocabulary::{EndpointAttributes, EndpointType};
+#[cfg(feature = "libfabric")]
+use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
 
-/// One behaviour, over whatever an info describes.
-type Case<T> = fn(&Info<T>);
+use needs::Behaviour;
 
 /// Every behaviour that any transport has to show.
-fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     [
         messages::cases(),
         rma::cases(),
@@ -65,7 +73,7 @@ fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
 }
 
 /// Those that need a domain which threads share.
-fn threaded_cases<T: Transport>() -> Vec<(&'static str, Case<T>)>
+fn threaded_cases<T: Transport>() -> Vec<Behaviour<T>>
 where
     Domain<T>: Sync,
 {
@@ -93,104 +101,135 @@ const NOT_WITH_POINTERS: [&str; 2] =
     ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
 
 fn soft_trials(trials: &mut Vec<Trial>) {
-    fn all<'n>() -> Vec<(&'static str, Case<Soft<'n>>)> {
+    fn all<'n>() -> Vec<Behaviour<Soft<'n>>> {
         [cases(), threaded_cases()].concat()
     }
     if let Ok(network) = Network::new(NetworkAttr::default()) {
         describe("soft", &network.info());
     }
-    for (number, (name, _)) in all().into_iter().enumerate() {
+    for (number, (name, ..)) in all().into_iter().enumerate() {
         trials.push(Trial::test(format!("soft::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
             // Looked up again, for the lifetime of this network.
-            matrix::watch((number, name), "soft", || all()[number].1(&network.info()));
+            matrix::watch((number, name), "soft", || needs::run(all()[number], &network.info()));
             Ok(())
         }));
         // The same where contexts are memory that the transport writes to: no provider here asks for it.
         let asking = Trial::test(format!("soft-asking::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
-            all()[number].1(&network.info_that_asks(Asks::nothing().for_larger_contexts()));
+            needs::run(all()[number], &network.info_that_asks(Asks::nothing().for_larger_contexts()));
             Ok(())
         });
         trials.push(asking.with_ignored_flag(NOT_WITH_POINTERS.contains(&name)));
     }
 }
 
-/// The connectionless providers for messages and RMA of a Debian machine, and of libfabric 2.
+/// A provider, and the kind of its endpoints.
 #[cfg(feature = "libfabric")]
-const PROVIDERS: [&str; 6] = ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets", "udp;ofi_rxd"];
+#[derive(Clone, Copy)]
+struct Provider {
+    /// Of its column.
+    name: &'static str,
+    provider: &'static str,
+    kind: EndpointType,
+    /// Whether every libfabric has it.
+    everywhere: bool,
+}
 
-/// Those that every libfabric has.
 #[cfg(feature = "libfabric")]
-const EVERYWHERE: [&str; 4] = ["shm", "tcp;ofi_rxm", "sockets", "udp;ofi_rxd"];
-
-/// Returns the providers that are here.
-#[cfg(feature = "libfabric")]
-fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
-    use libtest_mimic::Failed;
-    use loom_core::objects::info::Hints;
-    use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
-
-    fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
-        // With directed receives and sources if there are any.
-        let wanted = INTERESTING;
-        let node = (provider != "shm").then_some("127.0.0.1");
-        let fewer = [Caps::empty(), Caps::SOURCE, Caps::DIRECTED_RECV | Caps::SOURCE];
-        for caps in fewer.map(|fewer| wanted.difference(fewer)) {
-            let hints = Hints { caps, provider: Some(provider), node, listen: node.is_some(), ..Hints::default() };
-            if let Ok(mut infos) = Ofi::<L>::query(&hints)
-                && let Some(info) = infos.next()
-            {
-                return Ok(info);
-            }
-        }
-        Err(format!("libfabric {} has no provider {provider}", library_version()).into())
+impl Provider {
+    const fn new(provider: &'static str, everywhere: bool) -> Self {
+        Provider { name: provider, provider, kind: EndpointType::RDM, everywhere }
     }
 
+    const fn of_datagrams(name: &'static str, provider: &'static str) -> Self {
+        Provider { name, provider, kind: EndpointType::DGRAM, everywhere: true }
+    }
+
+    fn info<L: Level>(self, caps: Caps) -> Result<Info<Ofi<L>>, Failed> {
+        let node = (!["shm", "sm2"].contains(&self.provider)).then_some("127.0.0.1");
+        let hints = Hints {
+            caps,
+            endpoint_attr: EndpointAttributes::of(self.kind),
+            provider: Some(self.provider),
+            node,
+            listen: node.is_some(),
+            ..Hints::default()
+        };
+        let missing = || format!("libfabric {} has no provider {}", library_version(), self.name);
+        Ofi::<L>::query(&hints).ok().and_then(|mut infos| infos.next()).ok_or_else(|| missing().into())
+    }
+
+    /// What it grants of that which the tests look at: as much as there is together, in the order of what is looked at most.
+    fn grants(self) -> Caps {
+        [Caps::TAGGED, Caps::RMA, Caps::MULTI_RECV, Caps::DIRECTED_RECV, Caps::SOURCE]
+            .into_iter()
+            .fold(Caps::MSG, |caps, more| if self.info::<Local>(caps | more).is_ok() { caps | more } else { caps })
+    }
+}
+
+/// The connectionless providers of a Debian machine, and of libfabric 2.
+#[cfg(feature = "libfabric")]
+const PROVIDERS: [Provider; 9] = [
+    Provider::new("shm", true),
+    Provider::new("sm2", false),
+    Provider::new("tcp;ofi_rxm", true),
+    Provider::new("tcp", false),
+    Provider::new("net", false),
+    Provider::new("sockets", true),
+    Provider::new("udp;ofi_rxd", true),
+    Provider::of_datagrams("udp", "udp"),
+    Provider::of_datagrams("sockets, datagrams", "sockets"),
+];
+
+/// Returns the names of those that are here.
+#[cfg(feature = "libfabric")]
+fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
     println!("libfabric {}", library_version());
     let mut here = Vec::new();
-    for provider in PROVIDERS {
-        match info::<Local>(provider) {
-            Ok(info) => describe(provider, &info),
-            Err(_) if !EVERYWHERE.contains(&provider) => {
-                println!("transport {provider}: not in libfabric {}", library_version());
+    for from in PROVIDERS {
+        let (name, caps) = (from.name, from.grants());
+        match from.info::<Local>(caps) {
+            Ok(info) => describe(name, &info),
+            Err(_) if !from.everywhere => {
+                println!("transport {name}: not in libfabric {}", library_version());
                 continue;
             }
             // The trials fail and say so too.
-            Err(error) => println!("transport {provider}: {}", error.message().unwrap_or("missing")),
+            Err(error) => println!("transport {name}: {}", error.message().unwrap_or("missing")),
         }
-        here.push(provider);
-        let mut add = |number: usize, name: &'static str, run: Box<dyn Fn() -> Result<(), Failed> + Send>| {
-            let known = matrix::known_fault(provider, name, library_version().major);
+        here.push(name);
+        let mut add = |number: usize, behaviour: &'static str, run: Box<dyn Fn() -> Result<(), Failed> + Send>| {
+            let known = matrix::known_fault(name, behaviour, library_version().major);
             if let Some(what) = known {
-                matrix::keep((number, name), provider, matrix::Outcome::Not(what));
+                page::keep((number, behaviour), name, page::Outcome::Not(what));
             }
-            let trial = Trial::test(format!("{provider}::{name}"), move || {
+            let trial = Trial::test(format!("{name}::{behaviour}"), move || {
                 // Threads of its own, which spin: two domains of it are too much for two cores.
                 static SOCKETS: Mutex<()> = Mutex::new(());
-                let _alone = (provider == "sockets").then(|| SOCKETS.lock());
+                let _alone = (from.provider == "sockets").then(|| SOCKETS.lock());
                 run()
             });
             trials.push(trial.with_ignored_flag(known.is_some()));
         };
         let local = cases::<Ofi<Local>>();
         let behind = local.len();
-        for (number, (name, case)) in local.into_iter().enumerate() {
+        for (number, behaviour) in local.into_iter().enumerate() {
             let run = move || {
-                let info = info::<Local>(provider)?;
-                matrix::watch((number, name), provider, || case(&info));
+                let info = from.info::<Local>(caps)?;
+                matrix::watch((number, behaviour.0), name, || needs::run(behaviour, &info));
                 Ok(())
             };
-            add(number, name, Box::new(run));
+            add(number, behaviour.0, Box::new(run));
         }
         let shared = [threaded_cases::<Ofi<Shared>>(), signalling::cases()].concat();
-        for (number, (name, case)) in (behind..).zip(shared) {
+        for (number, behaviour) in (behind..).zip(shared) {
             let run = move || {
-                let info = info::<Shared>(provider)?;
-                matrix::watch((number, name), provider, || case(&info));
+                let info = from.info::<Shared>(caps)?;
+                matrix::watch((number, behaviour.0), name, || needs::run(behaviour, &info));
                 Ok(())
             };
-            add(number, name, Box::new(run));
+            add(number, behaviour.0, Box::new(run));
         }
     }
     here
@@ -211,15 +250,8 @@ fn main() {
     assert!(!trials.is_empty(), "a run over no transport proves nothing");
     #[cfg(feature = "libfabric")]
     shared_memory::remove_at_exit();
-    let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list && !arguments.ignored;
-    let conclusion = libtest_mimic::run(&arguments, trials);
     #[cfg(feature = "libfabric")]
-    if whole && !conclusion.has_failed() {
-        let version = loom_fabric::ofi::library_version().to_string();
-        if !matrix::agrees_with_the_page(&version, &providers) {
-            std::process::exit(101);
-        }
-    }
-    let _ = whole;
-    conclusion.exit();
+    page::conclude(&arguments, trials, &library_version().to_string(), &providers);
+    #[cfg(not(feature = "libfabric"))]
+    libtest_mimic::run(&arguments, trials).exit();
 }

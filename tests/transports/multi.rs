@@ -15,22 +15,22 @@ use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, EndpointOption, Errno, ImmediateData};
 
-use crate::Case;
-use crate::pair::{Bytes, LIMIT, Pair, is_old, limit, pattern, room};
+use crate::needs::{Behaviour, MSG};
+use crate::pair::{Bytes, LIMIT, Pair, carries_data, is_old, limit, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
-        ("messages_fill_one_buffer", messages_fill_one_buffer),
-        ("a_buffer_waits_for_its_pieces", a_buffer_waits_for_its_pieces),
-        ("messages_that_wait_fill_a_buffer", messages_that_wait_fill_a_buffer),
-        ("the_next_buffer_takes_over", the_next_buffer_takes_over),
-        ("long_messages_fill_one_buffer", long_messages_fill_one_buffer),
-        ("a_message_longer_than_what_is_left_is_truncated", a_message_longer_than_what_is_left_is_truncated),
-        ("a_cancelled_buffer_comes_back", a_cancelled_buffer_comes_back),
-        ("a_closed_endpoint_gives_its_filled_buffer_back", a_closed_endpoint_gives_its_filled_buffer_back),
-        ("waiting_keeps_pieces_until_there_are_many", waiting_keeps_pieces_until_there_are_many),
-        ("a_buffer_that_is_not_kept_to_is_refused", a_buffer_that_is_not_kept_to_is_refused),
-        ("options_are_read_and_set", options_are_read_and_set),
+        ("messages_fill_one_buffer", MSG, messages_fill_one_buffer),
+        ("a_buffer_waits_for_its_pieces", MSG, a_buffer_waits_for_its_pieces),
+        ("messages_that_wait_fill_a_buffer", MSG, messages_that_wait_fill_a_buffer),
+        ("the_next_buffer_takes_over", MSG, the_next_buffer_takes_over),
+        ("long_messages_fill_one_buffer", MSG, long_messages_fill_one_buffer),
+        ("a_message_longer_than_what_is_left_is_truncated", MSG, a_message_longer_than_what_is_left_is_truncated),
+        ("a_cancelled_buffer_comes_back", MSG, a_cancelled_buffer_comes_back),
+        ("a_closed_endpoint_gives_its_filled_buffer_back", MSG, a_closed_endpoint_gives_its_filled_buffer_back),
+        ("waiting_keeps_pieces_until_there_are_many", MSG, waiting_keeps_pieces_until_there_are_many),
+        ("a_buffer_that_is_not_kept_to_is_refused", MSG, a_buffer_that_is_not_kept_to_is_refused),
+        ("options_are_read_and_set", MSG, options_are_read_and_set),
     ]
 }
 
@@ -131,7 +131,7 @@ fn messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
             let lens = [0, 1, 7, 64, 200, 33, 0, 250, 90, 128, 128 + round % 2];
             let mut left = 1000;
             for (seed, len) in lens.into_iter().enumerate() {
-                let data = (seed % 2 == 1).then_some(ImmediateData(seed as u64));
+                let data = (seed % 2 == 1 && carries_data(info)).then_some(ImmediateData(seed as u64));
                 let sent = pair.post(pattern(len, seed), |buf| match data {
                     None => pair.a.send(pair.to_b, buf),
                     Some(data) => pair.a.send_data(pair.to_b, data, buf),

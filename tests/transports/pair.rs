@@ -10,10 +10,12 @@ use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
+use loom_core::vocabulary::Tag;
 
+use crate::needs::tags;
 pub(crate) use crate::posting::{LIMIT, post as post_on};
 
 /// The buffers of most tests own their bytes.
@@ -46,6 +48,18 @@ pub(crate) fn room(len: usize) -> Bytes {
 /// Short enough to be sent at once, and so long that it is not.
 pub(crate) const SIZES: [usize; 4] = [0, 1, 64, 1 << 20];
 
+/// A length, or as much of it as one message has room for.
+pub(crate) fn most<T: Transport>(info: &Info<T>, len: usize) -> usize {
+    len.min(info.attributes().endpoint.max_msg_size)
+}
+
+/// Whether messages carry immediate data: four bytes at least.
+pub(crate) fn carries_data<T: Transport>(info: &Info<T>) -> bool {
+    let width = info.attributes().domain.cq_data_size;
+    assert!(width >= 4 || (width == 0 && ["udp", "sm2"].contains(&info.provider())), "{width} bytes");
+    width > 0
+}
+
 /// Endpoints `a` and `b`, which know each other.
 pub(crate) struct Pair<'q, 'd, T: Transport> {
     pub(crate) cq: &'q Cq<'d, T, Bytes>,
@@ -64,6 +78,22 @@ impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
         let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         Pair { cq, av, domain: cq.domain(), a, b, to_a, to_b }
+    }
+
+    /// Sends from `a` to `b`, with a tag where there are tags.
+    pub(crate) fn send(&self, tag: u64, buf: Bytes) -> OpKey {
+        self.post(buf, |buf| match tags(self.domain.info()) {
+            true => self.a.tagged_send(self.to_b, Tag(tag), buf),
+            false => self.a.send(self.to_b, buf),
+        })
+    }
+
+    /// Receives at `b` what `send` sends; without tags whatever comes next.
+    pub(crate) fn receive(&self, tag: u64, len: usize) -> OpKey {
+        self.post(room(len), |buf| match tags(self.domain.info()) {
+            true => self.b.tagged_recv(Source::Any, Tag(tag), buf),
+            false => self.b.recv(Source::Any, buf),
+        })
     }
 
     /// Posts until it is taken.
@@ -115,7 +145,7 @@ impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
 
     /// One message from `a` to `b`, checked: what follows meets a connection that is up.
     pub(crate) fn warm_up(&self) {
-        let received = self.post(room(8), |buf| self.b.recv(loom_core::objects::endpoint::Source::Any, buf));
+        let received = self.post(room(8), |buf| self.b.recv(Source::Any, buf));
         let sent = self.post(pattern(8, 99), |buf| self.a.send(self.to_b, buf));
         assert_eq!(self.finish(received).0, pattern(8, 99));
         self.finish(sent);

@@ -11,19 +11,19 @@ use loom_core::objects::info::Info;
 use loom_core::transport::{Claims, Transport};
 use loom_core::vocabulary::{Caps, Errno, ImmediateData, Tag, TagMatch};
 
-use crate::Case;
-use crate::pair::{LIMIT, Pair, limit, on_pair, on_pair_with, pattern, room};
+use crate::needs::{Behaviour, TAGGED};
+use crate::pair::{LIMIT, Pair, carries_data, limit, on_pair, on_pair_with, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
-        ("a_peek_finds_what_has_arrived", a_peek_finds_what_has_arrived),
-        ("a_peek_of_nothing_says_so", a_peek_of_nothing_says_so),
-        ("a_peek_asks_for_a_tag_and_a_source", a_peek_asks_for_a_tag_and_a_source),
-        ("a_claimed_message_is_nobody_elses", a_claimed_message_is_nobody_elses),
-        ("claims_need_a_queue_for_them", claims_need_a_queue_for_them),
-        ("a_discarded_message_is_gone", a_discarded_message_is_gone),
-        ("a_claimed_message_can_be_discarded", a_claimed_message_can_be_discarded),
-        ("claims_end_with_their_endpoint", claims_end_with_their_endpoint),
+        ("a_peek_finds_what_has_arrived", TAGGED, a_peek_finds_what_has_arrived),
+        ("a_peek_of_nothing_says_so", TAGGED, a_peek_of_nothing_says_so),
+        ("a_peek_asks_for_a_tag_and_a_source", TAGGED, a_peek_asks_for_a_tag_and_a_source),
+        ("a_claimed_message_is_nobody_elses", TAGGED, a_claimed_message_is_nobody_elses),
+        ("claims_need_a_queue_for_them", TAGGED, claims_need_a_queue_for_them),
+        ("a_discarded_message_is_gone", TAGGED, a_discarded_message_is_gone),
+        ("a_claimed_message_can_be_discarded", TAGGED, a_claimed_message_can_be_discarded),
+        ("claims_end_with_their_endpoint", TAGGED, claims_end_with_their_endpoint),
     ]
 }
 
@@ -58,7 +58,10 @@ fn find<T: Transport>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<OpKey, Po
 }
 
 fn send<T: Transport>(pair: &Pair<'_, '_, T>, tag: u64, len: usize, seed: usize) -> OpKey {
-    pair.post(pattern(len, seed), |buf| pair.a.tagged_send_data(pair.to_b, Tag(tag), ImmediateData(77), buf))
+    pair.post(pattern(len, seed), |buf| match carries_data(pair.domain.info()) {
+        true => pair.a.tagged_send_data(pair.to_b, Tag(tag), ImmediateData(77), buf),
+        false => pair.a.tagged_send(pair.to_b, Tag(tag), buf),
+    })
 }
 
 fn receive<T: Transport>(pair: &Pair<'_, '_, T>, tag: u64, len: usize) -> OpKey {
@@ -97,7 +100,7 @@ fn a_peek_finds_what_has_arrived<T: Transport>(info: &Info<T>) {
                      (`sockets-immediate-data-is-not-told`)",
                 );
             } else {
-                assert_eq!(transfer.data(), Some(ImmediateData(77)));
+                assert_eq!(transfer.data(), carries_data(info).then_some(ImmediateData(77)));
             }
             assert!(buf == pattern(len, seed), "it is all there, however often it was looked at");
             pair.finish(sent);

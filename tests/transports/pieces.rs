@@ -17,18 +17,18 @@ use loom_core::objects::options::{CompletionLevel, ReadOptions, RecvOptions, Sen
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Tag};
 
-use super::Case;
-use super::pair::{Bytes, LIMIT, is_old, limit, pattern, room};
+use super::pair::{Bytes, LIMIT, carries_data, is_old, limit, most, pattern, room};
+use crate::needs::{Behaviour, MSG, RMA, tags};
 
-pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
-        ("messages_of_several_buffers_arrive", messages_of_several_buffers_arrive),
-        ("reads_and_writes_of_several_buffers_and_parts", reads_and_writes_of_several_buffers_and_parts),
-        ("pieces_beyond_the_limit_are_refused", pieces_beyond_the_limit_are_refused),
-        ("operations_end_at_every_level", operations_end_at_every_level),
-        ("delivery_is_awaited", delivery_is_awaited),
-        ("more_operations_may_follow", more_operations_may_follow),
-        ("a_fence_holds_or_is_refused", a_fence_holds_or_is_refused),
+        ("messages_of_several_buffers_arrive", MSG, messages_of_several_buffers_arrive),
+        ("reads_and_writes_of_several_buffers_and_parts", RMA, reads_and_writes_of_several_buffers_and_parts),
+        ("pieces_beyond_the_limit_are_refused", MSG, pieces_beyond_the_limit_are_refused),
+        ("operations_end_at_every_level", MSG, operations_end_at_every_level),
+        ("delivery_is_awaited", MSG, delivery_is_awaited),
+        ("more_operations_may_follow", MSG, more_operations_may_follow),
+        ("a_fence_holds_or_is_refused", MSG, a_fence_holds_or_is_refused),
     ]
 }
 
@@ -98,7 +98,7 @@ fn messages_of_several_buffers_arrive<T: Transport>(info: &Info<T>) {
             return;
         }
         with_two::<T, [Bytes; N]>(info, |two, _| {
-            for (seed, len) in [0, 1, 100, 5000, 1 << 20].into_iter().enumerate() {
+            for (seed, len) in [0, 1, 100, 5000, 1 << 20].map(|len| most(info, len)).into_iter().enumerate() {
                 let bytes = pattern(len, seed);
                 let (out, into) = (cut(&bytes, lengths(len, true)), cut(&room(len), lengths(len, false)));
                 let received = two.post(into.clone(), |buf| two.b.recvmsg(Source::Any, RecvOptions::new(), buf));
@@ -108,12 +108,15 @@ fn messages_of_several_buffers_arrive<T: Transport>(info: &Info<T>) {
                 assert!(buf.concat() == *bytes, "a message of {len} bytes in {N} pieces");
                 assert!(two.finish(sent).0 == out, "what was sent comes back as it was");
 
-                let data = ImmediateData(9);
-                let options = SendOptions::new().data(data);
+                if !tags(info) {
+                    continue;
+                }
+                let data = carries_data(info).then_some(ImmediateData(9));
+                let options = data.map_or(SendOptions::new(), |data| SendOptions::new().data(data));
                 let into = two.post(into, |buf| two.b.tagged_recvmsg(Source::Any, Tag(5), RecvOptions::new(), buf));
                 let sent = two.post(out, |buf| two.a.tagged_sendmsg(two.to_b, Tag(5), options, buf));
                 let (buf, transfer) = two.finish(into);
-                assert_eq!((transfer.len(), transfer.data(), transfer.tag()), (len, Some(data), Some(Tag(5))));
+                assert_eq!((transfer.len(), transfer.data(), transfer.tag()), (len, data, Some(Tag(5))));
                 assert!(buf.concat() == *bytes, "a tagged message of {len} bytes in {N} pieces");
                 two.finish(sent);
             }
@@ -219,15 +222,18 @@ where
 
 fn operations_end_at_every_level<T: Transport>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, domain| {
-        let region = Mr::open(domain, room(1 << 20), Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let region =
+            info.caps().contains(Caps::RMA).then(|| Mr::open(domain, room(1 << 20), access).expect("a region"));
         for level in [CompletionLevel::Inject, CompletionLevel::Transmit, CompletionLevel::Delivery] {
             let options = SendOptions::new().level(level);
-            for len in [0, 8, 1 << 20] {
+            for len in [0, 8, 1 << 20].map(|len| most(info, len)) {
                 if is_old(info, "shm") && len == 0 && level == CompletionLevel::Delivery {
                     crate::matrix::partly("the delivery of an empty message is never reported");
                     continue;
                 }
                 message(two, pattern(len, 1), room(len), options);
+                let Some(region) = &region else { continue };
                 let part = region.remote().part(0, len).expect("within");
                 let written = two.post(pattern(len, 2), |buf| two.a.writemsg(two.to_b, &[part], options, buf));
                 two.finish(written);
@@ -289,6 +295,10 @@ fn a_fence_holds_or_is_refused<T: Transport>(info: &Info<T>) {
             crate::matrix::not_granted();
             let refused = two.a.sendmsg(two.to_b, options, pattern(8, 1)).unwrap_err();
             assert_eq!((refused.error, refused.buf), (PostError::NotGranted(Caps::FENCE), pattern(8, 1)));
+            return;
+        }
+        message(two, pattern(8, 1), room(8), options);
+        if !info.caps().contains(Caps::RMA) {
             return;
         }
         let region = Mr::open(domain, room(8), Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");

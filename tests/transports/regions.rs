@@ -14,14 +14,14 @@ use loom_core::objects::registered::Registered;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrMode};
 
-use super::Case;
 use super::pair::{Bytes, Pair, limit, on_pair, pattern, room};
+use crate::needs::{Behaviour, RMA};
 
-pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
-        ("region_for_an_endpoint_is_reached_through_it", region_for_an_endpoint_is_reached_through_it),
-        ("key_is_chosen_where_the_provider_leaves_it", key_is_chosen_where_the_provider_leaves_it),
-        ("what_a_region_cannot_be_is_refused", what_a_region_cannot_be_is_refused),
+        ("region_for_an_endpoint_is_reached_through_it", RMA, region_for_an_endpoint_is_reached_through_it),
+        ("key_is_chosen_where_the_provider_leaves_it", RMA, key_is_chosen_where_the_provider_leaves_it),
+        ("what_a_region_cannot_be_is_refused", RMA, what_a_region_cannot_be_is_refused),
     ]
 }
 

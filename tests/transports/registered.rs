@@ -16,15 +16,15 @@ use loom_core::vocabulary::{Access, Tag};
 
 use std::time::Instant;
 
-use crate::Case;
+use crate::needs::{Behaviour, MSG, TAGGED_AND_RMA};
 use crate::pair::{Bytes, limit, pattern, room};
 use crate::posting::post;
 
-pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
-        ("registered_buffers_serve_every_operation", registered_buffers_serve_every_operation),
-        ("a_registration_of_another_domain_is_refused", a_registration_of_another_domain_is_refused),
-        ("registered_buffers_are_dropped_with_their_queue", registered_buffers_are_dropped_with_their_queue),
+        ("registered_buffers_serve_every_operation", TAGGED_AND_RMA, registered_buffers_serve_every_operation),
+        ("a_registration_of_another_domain_is_refused", MSG, a_registration_of_another_domain_is_refused),
+        ("registered_buffers_are_dropped_with_their_queue", MSG, registered_buffers_are_dropped_with_their_queue),
     ]
 }
 

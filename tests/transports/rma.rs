@@ -16,36 +16,39 @@ use loom_core::objects::mr::{self, Mr, RemoteRegion};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr};
 
-use crate::Case;
+use crate::needs::{Behaviour, RMA};
 use crate::pair::{Bytes, Pair, SIZES, insist, is_old, on_pair, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
-        ("write_lands_in_the_peers_region", write_lands_in_the_peers_region),
-        ("write_at_an_offset_leaves_the_rest_alone", write_at_an_offset_leaves_the_rest_alone),
-        ("read_fetches_from_the_peers_region", read_fetches_from_the_peers_region),
-        ("write_with_immediate_data_is_an_event_at_the_peer", write_with_immediate_data_is_an_event_at_the_peer),
-        ("injected_write_lands_in_the_peers_region", injected_write_lands_in_the_peers_region),
-        ("range_beyond_the_region_is_refused", range_beyond_the_region_is_refused),
-        ("region_of_borrowed_memory_ends_with_its_scope", region_of_borrowed_memory_ends_with_its_scope),
+        ("write_lands_in_the_peers_region", RMA, write_lands_in_the_peers_region),
+        ("write_at_an_offset_leaves_the_rest_alone", RMA, write_at_an_offset_leaves_the_rest_alone),
+        ("read_fetches_from_the_peers_region", RMA, read_fetches_from_the_peers_region),
+        ("write_with_immediate_data_is_an_event_at_the_peer", RMA, write_with_immediate_data_is_an_event_at_the_peer),
+        ("injected_write_lands_in_the_peers_region", RMA, injected_write_lands_in_the_peers_region),
+        ("range_beyond_the_region_is_refused", RMA, range_beyond_the_region_is_refused),
+        ("region_of_borrowed_memory_ends_with_its_scope", RMA, region_of_borrowed_memory_ends_with_its_scope),
         (
             "scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence",
+            RMA,
             scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence,
         ),
-        ("closed_region_gives_its_memory_back", closed_region_gives_its_memory_back),
+        ("closed_region_gives_its_memory_back", RMA, closed_region_gives_its_memory_back),
         (
             "region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reached",
+            RMA,
             region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reached,
         ),
         (
             "memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain",
+            RMA,
             memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain,
         ),
-        ("regions_of_one_domain_have_keys_of_their_own", regions_of_one_domain_have_keys_of_their_own),
-        ("unknown_key_loses_no_buffer", unknown_key_loses_no_buffer),
-        ("region_that_forbids_writing_is_not_written", region_that_forbids_writing_is_not_written),
-        ("read_only_memory_cannot_be_exposed_for_writing", read_only_memory_cannot_be_exposed_for_writing),
-        ("windows_check_their_bounds", windows_check_their_bounds),
+        ("regions_of_one_domain_have_keys_of_their_own", RMA, regions_of_one_domain_have_keys_of_their_own),
+        ("unknown_key_loses_no_buffer", RMA, unknown_key_loses_no_buffer),
+        ("region_that_forbids_writing_is_not_written", RMA, region_that_forbids_writing_is_not_written),
+        ("read_only_memory_cannot_be_exposed_for_writing", RMA, read_only_memory_cannot_be_exposed_for_writing),
+        ("windows_check_their_bounds", RMA, windows_check_their_bounds),
     ]
 }
 

@@ -11,17 +11,17 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::transport::Signals;
 
-use crate::Case;
+use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, LIMIT, Pair, limit, pattern, room};
 use crate::sleeping::{has_descriptor, on_sleepy_pair, sleeps_on};
 
-pub(crate) fn cases<T: Signals>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Signals>() -> Vec<Behaviour<T>> {
     vec![
-        ("a_signal_wakes_the_sleeper_up", a_signal_wakes_the_sleeper_up),
-        ("a_signal_that_nobody_waits_for_ends_one_sleep", a_signal_that_nobody_waits_for_ends_one_sleep),
-        ("a_signal_makes_the_descriptor_readable", a_signal_makes_the_descriptor_readable),
-        ("signals_lose_no_completion", signals_lose_no_completion),
-        ("what_cannot_be_slept_on_cannot_be_signalled", what_cannot_be_slept_on_cannot_be_signalled),
+        ("a_signal_wakes_the_sleeper_up", MSG, a_signal_wakes_the_sleeper_up),
+        ("a_signal_that_nobody_waits_for_ends_one_sleep", MSG, a_signal_that_nobody_waits_for_ends_one_sleep),
+        ("a_signal_makes_the_descriptor_readable", MSG, a_signal_makes_the_descriptor_readable),
+        ("signals_lose_no_completion", MSG, signals_lose_no_completion),
+        ("what_cannot_be_slept_on_cannot_be_signalled", MSG, what_cannot_be_slept_on_cannot_be_signalled),
     ]
 }
 

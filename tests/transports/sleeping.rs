@@ -14,27 +14,27 @@ use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, WaitObj};
 
-use crate::Case;
+use crate::needs::{Behaviour, Case, MSG};
 use crate::pair::{Bytes, LIMIT, Pair, limit, on_pair, on_pair_with, pattern, post_on, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
-        ("sleeping_ends_when_the_time_is_over", sleeping_ends_when_the_time_is_over),
-        ("sleeping_ends_with_a_completion", sleeping_ends_with_a_completion),
-        ("a_program_may_sleep_on_the_descriptor_of_an_idle_queue", a_program_may_sleep_on_an_idle_queue),
-        ("what_was_not_opened_for_it_is_not_slept_on", what_was_not_opened_for_it_is_not_slept_on),
-        ("objects_that_cannot_be_slept_on_are_refused", objects_that_cannot_be_slept_on_are_refused),
+        ("sleeping_ends_when_the_time_is_over", MSG, sleeping_ends_when_the_time_is_over),
+        ("sleeping_ends_with_a_completion", MSG, sleeping_ends_with_a_completion),
+        ("a_program_may_sleep_on_the_descriptor_of_an_idle_queue", MSG, a_program_may_sleep_on_an_idle_queue),
+        ("what_was_not_opened_for_it_is_not_slept_on", MSG, what_was_not_opened_for_it_is_not_slept_on),
+        ("objects_that_cannot_be_slept_on_are_refused", MSG, objects_that_cannot_be_slept_on_are_refused),
     ]
 }
 
 /// Those that need a domain which threads share.
-pub(crate) fn threaded_cases<T: Transport>() -> Vec<(&'static str, Case<T>)>
+pub(crate) fn threaded_cases<T: Transport>() -> Vec<Behaviour<T>>
 where
     Domain<T>: Sync,
 {
     vec![
-        ("a_sleeper_is_woken_by_another_thread", a_sleeper_is_woken_by_another_thread::<T> as Case<T>),
-        ("a_descriptor_tells_of_another_threads_message", a_descriptor_tells_of_another_threads_message),
+        ("a_sleeper_is_woken_by_another_thread", MSG, a_sleeper_is_woken_by_another_thread::<T> as Case<T>),
+        ("a_descriptor_tells_of_another_threads_message", MSG, a_descriptor_tells_of_another_threads_message),
     ]
 }
 
@@ -158,7 +158,7 @@ fn objects_that_cannot_be_slept_on_are_refused<T: Transport>(info: &Info<T>) {
     for wait in [WaitObj::UNSPEC, WaitObj::YIELD, WaitObj::FD] {
         let opened = open(wait);
         println!("{}: {wait}: {opened:?}", info.provider());
-        assert!(opened.is_err() || !matches!(info.provider(), "soft" | "shm"), "{wait}");
+        assert!(opened.is_err() || !matches!(info.provider(), "soft" | "shm" | "sm2"), "{wait}");
     }
     open(WaitObj::NONE).expect("a queue that is polled");
 }

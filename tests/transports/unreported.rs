@@ -17,23 +17,30 @@ use loom_core::objects::options::{CompletionLevel, ReadOptions, SendOptions};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Mode, Tag};
 
-use crate::Case;
-use crate::counters::reaches;
+use crate::counters::{counts, reaches};
 use crate::matrix::not_granted;
-use crate::pair::{Pair, insist, on_pair, pattern, room};
+use crate::needs::{Behaviour, MSG, RMA, TAGGED_AND_RMA, tags};
+use crate::pair::{Pair, carries_data, insist, most, on_pair, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<(&'static str, Case<T>)> {
+pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
-        ("unreported_sends_arrive_and_are_counted", unreported_sends_arrive_and_are_counted),
-        ("unreported_reads_and_writes_are_counted", unreported_reads_and_writes_are_counted),
-        ("all_others_report_on_a_selective_endpoint", all_others_report_on_a_selective_endpoint),
-        ("an_endpoint_that_is_not_selective_reports_everything", an_endpoint_that_is_not_selective_reports_everything),
+        ("unreported_sends_arrive_and_are_counted", MSG, unreported_sends_arrive_and_are_counted),
+        ("unreported_reads_and_writes_are_counted", RMA, unreported_reads_and_writes_are_counted),
+        ("all_others_report_on_a_selective_endpoint", TAGGED_AND_RMA, all_others_report_on_a_selective_endpoint),
+        (
+            "an_endpoint_that_is_not_selective_reports_everything",
+            MSG,
+            an_endpoint_that_is_not_selective_reports_everything,
+        ),
     ]
 }
 
 /// A pair whose endpoint `a` is selective, with a counter of all that goes out of it. The process is aborted if what is bound
 /// in two ways cannot be closed.
 fn on_selective_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>, &Counter<'_, T>)) {
+    if !counts(info) {
+        return;
+    }
     let domain = Domain::open(info).expect("domain");
     let av = Av::open(&domain, 8).expect("address vector");
     let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
@@ -77,19 +84,23 @@ fn unreported_sends_arrive_and_are_counted<T: Transport>(info: &Info<T>) {
     on_selective_pair(info, |pair, counter| {
         pair.warm_up();
         let mut sent = 1;
-        for (round, len) in [8, 0, 3000, 1 << 20, 64].into_iter().enumerate() {
+        for (round, len) in [8, 0, 3000, 1 << 20, 64].map(|len| most(info, len)).into_iter().enumerate() {
             let bytes = pattern(len, round);
             let lent = source(&bytes);
             let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
-            let data = ImmediateData(0x77);
+            let data = carries_data(info).then_some(ImmediateData(0x77));
+            let options = data.map_or(SendOptions::new(), |data| SendOptions::new().data(data));
             // SAFETY: the bytes are read only, and the counter says below that the send is over.
-            insist(pair.cq, || unsafe { pair.a.send_unreported(pair.to_b, SendOptions::new().data(data), &lent) });
+            insist(pair.cq, || unsafe { pair.a.send_unreported(pair.to_b, options, &lent) });
             let (buf, transfer) = pair.finish(received);
-            assert_eq!((&buf, transfer.data()), (&bytes, Some(data)));
+            assert_eq!((&buf, transfer.data()), (&bytes, data));
             sent += 1;
             reaches(pair.cq, counter, sent);
 
-            let received = pair.post(room(len), |buf| pair.b.tagged_recv(Source::Any, Tag(9), buf));
+            if !tags(info) {
+                continue;
+            }
+            let received = pair.receive(9, len);
             // With the level that other levels are not to be mixed up with.
             let options = SendOptions::new().level(CompletionLevel::Transmit);
             // SAFETY: as above.

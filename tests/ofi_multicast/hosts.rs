@@ -10,6 +10,18 @@ use loom_core::vocabulary::EndpointAddr;
 
 use super::*;
 
+pub(crate) fn cases() -> page::Cases {
+    vec![
+        ("members_receive_and_others_do_not", members_receive_and_others_do_not),
+        ("a_host_without_a_route_is_told_so", a_host_without_a_route_is_told_so),
+        (
+            "a_group_that_could_not_be_left_is_left_with_its_endpoint",
+            a_group_that_could_not_be_left_is_left_with_its_endpoint,
+        ),
+        ("a_group_that_cannot_be_left_ends_no_scope", a_group_that_cannot_be_left_ends_no_scope),
+    ]
+}
+
 const PORT: u16 = 7471;
 
 /// Moves this thread, and every socket that it opens from now on, to a host.
@@ -89,8 +101,6 @@ fn speak(side: &Side<'_, '_>, group: &MulticastGroup<'_, '_, '_, T, Vec<u8>>, ho
 }
 
 /// The four hosts are named by `LOOM_HOSTS` and have the addresses 10.78.0.1 to 10.78.0.4.
-#[test]
-#[ignore = "needs hosts: .ci/run multicast"]
 fn members_receive_and_others_do_not() {
     let hosts = std::env::var("LOOM_HOSTS").expect("LOOM_HOSTS names four network namespaces");
     let hosts: Vec<&str> = hosts.split(',').collect();
@@ -169,8 +179,6 @@ fn on_a_new_host(test: impl FnOnce() + Send + 'static) {
 }
 
 /// A join that would fail is not made, and what was to join can be closed.
-#[test]
-#[ignore = "needs hosts: .ci/run multicast"]
 fn a_host_without_a_route_is_told_so() {
     on_a_new_host(|| {
         with_side("0.0.0.0", None, |side| {
@@ -180,8 +188,6 @@ fn a_host_without_a_route_is_told_so() {
 }
 
 /// Without a route a group cannot be left. It is left with the endpoint, when there is one again.
-#[test]
-#[ignore = "needs hosts: .ci/run multicast"]
 fn a_group_that_could_not_be_left_is_left_with_its_endpoint() {
     let ip = |arguments: &str| {
         // On the host of the thread that runs it.
@@ -208,8 +214,6 @@ fn a_group_that_could_not_be_left_is_left_with_its_endpoint() {
 }
 
 /// An interface that goes down is nothing to end a process for: the endpoint stays open, with nothing in flight.
-#[test]
-#[ignore = "needs hosts: .ci/run multicast"]
 fn a_group_that_cannot_be_left_ends_no_scope() {
     let ip = |arguments: &str| assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success());
     on_a_new_host(move || {

@@ -1,11 +1,18 @@
-//! Multicast groups over `udp`: on one host, as far as its routes lead to groups, and between hosts.
+//! Multicast groups over `udp`: on one host, as far as its routes lead to groups, and between hosts; a section of the page
+//! `docs/providers.md`.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
 mod hosts;
+#[path = "../page/mod.rs"]
+mod page;
+#[path = "../posting/mod.rs"]
+mod posting;
 
-use std::io::{Write, stderr};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
+use libtest_mimic::{Arguments, Trial};
 use loom_core::completion::Transfer;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::OpenError;
@@ -18,10 +25,11 @@ use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::multicast::{MulticastEndpoint, MulticastGroup};
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, Errno, OpFlags, TxAttributes};
 use loom_fabric::loom_core;
-use loom_fabric::ofi::QueryError;
+use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
 
-use super::posting::{LIMIT, post};
-use super::{T, bytes};
+use posting::{LIMIT, post};
+
+type T = Ofi<Local>;
 
 /// A group that is nobody else's: of those for use within an organisation.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 77, 7, 1);
@@ -29,6 +37,10 @@ const GROUP: Ipv4Addr = Ipv4Addr::new(239, 77, 7, 1);
 fn hints(caps: Caps) -> Hints<'static> {
     let endpoint_attr = EndpointAttributes { kind: EndpointType::DGRAM, ..EndpointAttributes::default() };
     Hints { caps, provider: Some("udp"), listen: true, endpoint_attr, ..Hints::default() }
+}
+
+fn bytes(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|at| u8::try_from((at + 7 * seed) % 251).unwrap()).collect()
 }
 
 /// Endpoints at a node's address, and at any port of it or at this one.
@@ -103,15 +115,13 @@ fn join<'e, 'q, 'd>(
     }
 }
 
-/// The address of this host on the interface that leads to groups. Without one the test cannot run, and says so past the
-/// test runner, which shows what failed only.
-fn route_to_groups(test: &str) -> Option<Ipv4Addr> {
+/// The address of this host on the interface that leads to groups. Without one the case cannot run, and says so.
+fn route_to_groups() -> Option<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     match socket.connect((GROUP, 9)).and_then(|()| socket.local_addr()) {
         Ok(SocketAddr::V4(local)) => Some(*local.ip()),
         other => {
-            let said = format!("SKIPPED: {test}: no route to {GROUP}: {other:?}\n");
-            stderr().write_all(said.as_bytes()).unwrap();
+            page::cannot_run_here(&format!("no route to {GROUP}: {other:?}"));
             None
         }
     }
@@ -122,9 +132,8 @@ fn group(last: u8, port: u16) -> EndpointAddr {
     SocketAddr::new(Ipv4Addr::new(a, b, c, last).into(), port).into()
 }
 
-#[test]
 fn a_message_to_a_group_reaches_its_member_and_names_its_sender() {
-    let Some(host) = route_to_groups("a_message_to_a_group_reaches_its_member_and_names_its_sender") else { return };
+    let Some(host) = route_to_groups() else { return };
     with_side(&GROUP.to_string(), None, |there| {
         with_side(&host.to_string(), None, |here| {
             let (member, sender) = (there.endpoint(), here.endpoint());
@@ -152,9 +161,8 @@ fn a_message_to_a_group_reaches_its_member_and_names_its_sender() {
     });
 }
 
-#[test]
 fn what_cannot_be_joined_is_refused_and_does_no_harm() {
-    let Some(host) = route_to_groups("what_cannot_be_joined_is_refused_and_does_no_harm") else { return };
+    let Some(host) = route_to_groups() else { return };
     with_side(&host.to_string(), None, |side| {
         let endpoint = side.endpoint();
         let refused = |address: &EndpointAddr| endpoint.join(address).map(|_| ()).unwrap_err();
@@ -173,9 +181,8 @@ fn what_cannot_be_joined_is_refused_and_does_no_harm() {
     });
 }
 
-#[test]
 fn an_event_is_taken_by_its_own_join_only() {
-    let Some(host) = route_to_groups("an_event_is_taken_by_its_own_join_only") else { return };
+    let Some(host) = route_to_groups() else { return };
     with_side(&host.to_string(), None, |side| {
         let endpoint = side.endpoint();
         // Left before anybody has read of it: what comes next may have its name.
@@ -194,9 +201,8 @@ fn an_event_is_taken_by_its_own_join_only() {
     });
 }
 
-#[test]
 fn what_was_forgotten_is_left_with_its_endpoint() {
-    let Some(host) = route_to_groups("what_was_forgotten_is_left_with_its_endpoint") else { return };
+    let Some(host) = route_to_groups() else { return };
     with_side(&host.to_string(), None, |side| {
         let endpoint = side.endpoint();
         std::mem::forget(join(&endpoint, &group(1, 9)).unwrap());
@@ -214,7 +220,6 @@ fn what_was_forgotten_is_left_with_its_endpoint() {
     });
 }
 
-#[test]
 fn multicast_has_to_be_granted() {
     let local = |hints: &Hints<'_>| T::query(&Hints { node: Some("127.0.0.1"), ..*hints }).unwrap().next().unwrap();
     let refused = |info: &Info<T>| {
@@ -243,4 +248,31 @@ fn multicast_has_to_be_granted() {
     let (av, eq) = (Av::open(&domain, 1).unwrap(), Eq::open(&other, EqAttr::default()).unwrap());
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<4>::new()).unwrap();
     assert_eq!(cq.endpoint(&av).enable_multicast(&eq).map(|_| ()).unwrap_err(), OpenError::OtherDomain);
+}
+
+fn cases() -> page::Cases {
+    vec![
+        (
+            "a_message_to_a_group_reaches_its_member_and_names_its_sender",
+            a_message_to_a_group_reaches_its_member_and_names_its_sender,
+        ),
+        ("what_cannot_be_joined_is_refused_and_does_no_harm", what_cannot_be_joined_is_refused_and_does_no_harm),
+        ("an_event_is_taken_by_its_own_join_only", an_event_is_taken_by_its_own_join_only),
+        ("what_was_forgotten_is_left_with_its_endpoint", what_was_forgotten_is_left_with_its_endpoint),
+        ("multicast_has_to_be_granted", multicast_has_to_be_granted),
+    ]
+}
+
+fn main() {
+    let mut trials = page::trials("udp", cases());
+    // They need hosts: `.ci/run multicast`.
+    trials.extend(hosts::cases().into_iter().map(|(name, case)| {
+        let run = move || {
+            case();
+            Ok(())
+        };
+        Trial::test(format!("hosts::{name}"), run).with_ignored_flag(true)
+    }));
+    let section = format!("{}, multicast groups", library_version());
+    page::conclude(&Arguments::from_args(), trials, &section, &["udp"]);
 }

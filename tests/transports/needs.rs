@@ -1,0 +1,68 @@
+//! What a behaviour needs beside endpoints, and how asking for it is refused where it is not granted.
+
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::RemoteRegion;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Caps, MemoryKey, RemoteAddr, Tag};
+
+use crate::pair::{Bytes, Pair, on_pair, pattern, room};
+
+/// One behaviour, over whatever an info describes.
+pub(crate) type Case<T> = fn(&Info<T>);
+
+/// A behaviour's name, what has to be granted for it, and the case that shows it. A case that looks itself at what is granted
+/// needs less.
+pub(crate) type Behaviour<T> = (&'static str, Caps, Case<T>);
+
+pub(crate) const MSG: Caps = Caps::MSG;
+pub(crate) const TAGGED: Caps = MSG.union(Caps::TAGGED);
+pub(crate) const RMA: Caps = MSG.union(Caps::RMA);
+pub(crate) const TAGGED_AND_RMA: Caps = TAGGED.union(RMA);
+
+/// Runs a case; where what it needs is not granted, sees that asking for it is refused instead.
+pub(crate) fn run<T: Transport>((_, needs, case): Behaviour<T>, info: &Info<T>) {
+    let missing = needs.difference(info.caps());
+    if missing.is_empty() {
+        return case(info);
+    }
+    crate::matrix::not_granted();
+    on_pair(info, |pair| {
+        if missing.contains(Caps::TAGGED) {
+            tags_are_refused(pair);
+        }
+        if missing.contains(Caps::RMA) {
+            reads_and_writes_are_refused(pair);
+        }
+        assert_eq!(pair.cq.in_flight(), 0);
+        pair.warm_up();
+    });
+}
+
+/// Whether messages have tags here.
+pub(crate) fn tags<T: Transport>(info: &Info<T>) -> bool {
+    info.caps().contains(Caps::TAGGED)
+}
+
+/// The buffer comes back, with an error that says what is not granted.
+fn is_refused<K: std::fmt::Debug>(asked: Result<K, Rejected<Bytes>>, missing: Caps) {
+    let rejected = asked.expect_err("it is not granted");
+    assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(missing), pattern(8, 1)));
+}
+
+fn tags_are_refused<T: Transport>(pair: &Pair<'_, '_, T>) {
+    is_refused(pair.a.tagged_send(pair.to_b, Tag(1), pattern(8, 1)), Caps::TAGGED);
+    is_refused(pair.b.tagged_recv(Source::Any, Tag(1), pattern(8, 1)), Caps::TAGGED);
+    let refused = Err(PostError::NotGranted(Caps::TAGGED));
+    assert_eq!(pair.a.tagged_inject(pair.to_b, Tag(1), &room(8)), refused);
+    assert_eq!(pair.b.tagged_peek(Source::Any, Tag(1)).map(drop), refused);
+}
+
+fn reads_and_writes_are_refused<T: Transport>(pair: &Pair<'_, '_, T>) {
+    let remote = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1));
+    is_refused(pair.a.write(pair.to_b, &remote, 0, pattern(8, 1)), Caps::RMA | Caps::WRITE);
+    is_refused(pair.a.read(pair.to_b, &remote, 0, pattern(8, 1)), Caps::RMA | Caps::READ);
+    let refused = Err(PostError::NotGranted(Caps::RMA | Caps::WRITE));
+    assert_eq!(pair.a.inject_write(pair.to_b, &remote, 0, &room(8)), refused);
+}
