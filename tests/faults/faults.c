@@ -1184,7 +1184,8 @@ static void close_region_while_it_is_written(int polls)
 		fi_cq_read(cq, NULL, 0);
 }
 
-static int shm_region_closed_while_it_is_written_crashes(void)
+/* After each number of polls, in a process of its own. */
+static int crashes_after_some_polls(void (*run)(int))
 {
 	int polls, status;
 	pid_t process;
@@ -1193,7 +1194,7 @@ static int shm_region_closed_while_it_is_written_crashes(void)
 		process = fork();
 		if (process == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			close_region_while_it_is_written(polls);
+			run(polls);
 			_exit(GONE);
 		}
 		NEED(process < 0 || waitpid(process, &status, 0) != process);
@@ -1204,6 +1205,28 @@ static int shm_region_closed_while_it_is_written_crashes(void)
 			return WEXITSTATUS(status);
 	}
 	return GONE;
+}
+
+static int shm_region_closed_while_it_is_written_crashes(void)
+{
+	return crashes_after_some_polls(close_region_while_it_is_written);
+}
+
+/* A message that is neither short (16 KiB) nor fetched by its receiver (from 128 KiB on): of its segments some are there. No
+ * receive waits for it. With FI_OFI_RXM_SAR_LIMIT=16384 at the sender there are no such messages, and no crash. */
+static void close_in_the_middle_of_segments(int polls)
+{
+	open_all("tcp;ofi_rxm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_send(ep[0], from, 1 << 16, NULL, addr[1], &contexts[2]));
+	while (polls--)
+		fi_cq_read(cq, NULL, 0);
+	NEED(fi_close(&ep[1]->fid));
+}
+
+static int rxm_close_in_the_middle_of_segments_crashes(void)
+{
+	return crashes_after_some_polls(close_in_the_middle_of_segments);
 }
 
 /* Scalable endpoints over sockets, with two contexts of each kind. */
@@ -1584,6 +1607,7 @@ static const struct {
 	{ "sm2-long-message-for-a-short-buffer-never-ends", sm2_long_message_for_a_short_buffer_never_ends },
 	{ "rxm-close-after-a-truncated-long-message-crashes", close_after_a_truncated_long_message_crashes },
 	{ "rxd-endpoint-at-a-used-address-crashes-its-peer", endpoint_at_a_used_address_crashes_its_peer },
+	{ "rxm-close-in-the-middle-of-segments-crashes", rxm_close_in_the_middle_of_segments_crashes },
 	{ "tcp-queue-for-sleeping-crashes", queue_for_sleeping_crashes },
 	{ "sm2-option-of-an-endpoint-that-is-not-enabled-crashes", option_of_an_endpoint_that_is_not_enabled_crashes },
 	{ "sm2-closing-what-was-not-enabled-crashes", closing_what_was_not_enabled_crashes },

@@ -76,11 +76,14 @@ fn threads_close_in_the_middle_of_traffic<T: Transport>(info: &Info<T>)
 where
     Domain<T>: Sync,
 {
-    if info.provider() == "tcp;ofi_rxm" && !crate::pair::is_old(info, info.provider()) {
-        crate::matrix::not_run("libfabric 2.5 crashes in one run of ten");
-        return;
+    let segments = info.provider() == "tcp;ofi_rxm" && !crate::pair::is_old(info, info.provider());
+    if segments {
+        crate::matrix::partly(
+            "closing in the middle of a message between 16 and 128 KiB crashes \
+             (`rxm-close-in-the-middle-of-segments-crashes`)",
+        );
     }
-    let longest = most(info, 1 << 16);
+    let longest = most(info, if segments { 1 << 18 } else { 1 << 16 });
     // Where closing waits a second for what peers still have, fewer.
     let lives = if info.provider() == "sm2" { 6 } else { 30 };
     let domain = &Domain::open(info).expect("domain");
