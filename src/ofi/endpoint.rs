@@ -18,7 +18,9 @@ use super::level::Handle;
 use super::multicast::Groups;
 use super::option::endpoint_set_option;
 use super::queue::Cq;
-use super::quirks::{Closable, counts_writes, is_selective, names_by_process, shares_receives, takes_options_early};
+use super::quirks::{
+    Closable, counts_writes, is_selective, names_by_process, reads_source_as_text, shares_receives, takes_options_early,
+};
 use super::sys;
 
 /// An endpoint, raw.
@@ -102,11 +104,15 @@ pub(super) unsafe fn open<L>(
     if bound.selective && !is_selective(info) {
         return Err(Errno::EOPNOTSUPP.into());
     }
-    let reporting = bound.selective.then(|| info.try_clone().ok_or(Errno::ENOMEM)).transpose()?.map(|mut info| {
+    let copy = match reads_source_as_text(info) {
+        true => Some(info.with_source_as_text()),
+        false => bound.selective.then(|| info.try_clone()),
+    };
+    let mut changed = copy.map(|copy| copy.ok_or(Errno::ENOMEM)).transpose()?;
+    if let Some(info) = changed.as_mut().filter(|_| bound.selective) {
         info.report_by_default();
-        info
-    });
-    let info = reporting.as_ref().unwrap_or(info);
+    }
+    let info = changed.as_ref().unwrap_or(info);
     let once = || {
         // SAFETY: the contract of callers.
         unsafe { open_bound(domain, info, || {}, bound) }

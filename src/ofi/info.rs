@@ -69,6 +69,19 @@ impl RawInfo {
         Some(unsafe { Self::adopt(copy) })
     }
 
+    /// A copy whose source address ends with a zero byte; `None` without memory.
+    pub(super) fn with_source_as_text(&self) -> Option<Self> {
+        let Some(source) = self.source_address() else { return self.try_clone() };
+        let mut text = [0; EndpointAddr::MAX_LEN + 1];
+        let len = source.bytes().len();
+        text[..len].copy_from_slice(source.bytes());
+        let lent = sys::fi_info { src_addr: text.as_mut_ptr().cast(), src_addrlen: len + 1, ..*self.fields() };
+        // SAFETY: its parts are those of this info, and a text that is there; they are read only, and copied.
+        let copy = NonNull::new(unsafe { sys::fi_dupinfo(&raw const lent) })?;
+        // SAFETY: just allocated for us.
+        Some(unsafe { Self::adopt(copy) })
+    }
+
     /// A copy for opening an endpoint, that is not to be kept: it refers to the request which the endpoint accepts, if there
     /// is one, and says whether it receives through a shared context, whatever this info says of that: `tcp` and `net` crash
     /// where that is not so. `None` without memory.

@@ -111,6 +111,12 @@ pub(super) fn closes_contexts(info: &RawInfo) -> bool {
     !(manual && layers(info).any(|layer| layer == "sockets"))
 }
 
+/// Whether endpoints read their info's source address up to a zero byte: `sm2` does, and counts none in its length, so that a copy
+/// of its info has none.
+pub(super) fn reads_source_as_text(info: &RawInfo) -> bool {
+    layers(info).any(|layer| layer == "sm2")
+}
+
 /// Whether an endpoint's options are to be set before it is enabled: `shm` of libfabric 1 and `sm2` follow a null pointer then, and
 /// `shm` of libfabric 2 does not heed what is set later.
 pub(super) fn takes_options_early(info: &RawInfo) -> bool {
