@@ -19,7 +19,15 @@ use loom_core::vocabulary::{Access, Caps, Counted, EndpointOption, Tag, TagMatch
 
 use super::{LIMIT, Queue, T, caps, exchange, finish, info, pattern, post, sockets_hints, two_of_each};
 
-#[test]
+pub(crate) fn cases() -> crate::page::Cases {
+    vec![
+        ("contexts_are_counted_each_by_itself", contexts_are_counted_each_by_itself),
+        ("contexts_count_what_is_of_their_direction", contexts_count_what_is_of_their_direction),
+        ("receive_contexts_peek_at_their_own_messages", receive_contexts_peek_at_their_own_messages),
+        ("a_buffer_of_a_receive_context_takes_many_messages", a_buffer_of_a_receive_context_takes_many_messages),
+    ]
+}
+
 fn contexts_are_counted_each_by_itself() {
     let hints = Hints { caps: caps() | Caps::RMA_EVENT, ..sockets_hints() };
     let info = T::query(&hints).unwrap().next().unwrap();
@@ -57,7 +65,6 @@ fn contexts_are_counted_each_by_itself() {
     assert_eq!(counters.map(Counter::read_error), [0; 5]);
 }
 
-#[test]
 fn contexts_count_what_is_of_their_direction() {
     let info = info();
     let domain = Domain::open(&info).unwrap();
@@ -82,7 +89,6 @@ fn answer(cq: &Queue<'_>, key: OpKey) -> Option<Found> {
     cq.wait_peek(key, Instant::now() + LIMIT).unwrap().expect("an answer in time").message().unwrap()
 }
 
-#[test]
 fn receive_contexts_peek_at_their_own_messages() {
     let info = info();
     let domain = Domain::open(&info).unwrap();
@@ -106,6 +112,8 @@ fn receive_contexts_peek_at_their_own_messages() {
     for tag in [3, 2, 1] {
         assert_eq!(find(&|| rx.tagged_peek(Source::Any, Tag(tag))).tag, Tag(tag));
     }
+    let elsewhere = other.tagged_peek(Source::Any, TagMatch::any()).unwrap();
+    assert!(answer(cq, elsewhere).is_none(), "none of them is the other context's");
     let claimed = find(&|| rx.tagged_peek_claim(Source::Any, Tag(1))).claim.unwrap();
     let thrown = find(&|| rx.tagged_peek_claim(Source::Any, Tag(2))).claim.unwrap();
     find(&|| rx.tagged_peek_discard(Source::Any, Tag(3)));
@@ -121,7 +129,6 @@ fn receive_contexts_peek_at_their_own_messages() {
     }
 }
 
-#[test]
 fn a_buffer_of_a_receive_context_takes_many_messages() {
     let hints = Hints { caps: caps() | Caps::MULTI_RECV, ..sockets_hints() };
     let info = T::query(&hints).unwrap().next().unwrap();

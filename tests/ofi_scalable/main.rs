@@ -426,7 +426,7 @@ fn cases() -> page::Cases {
 }
 
 fn main() {
-    let cases = [cases(), closing::cases()].concat();
+    let cases = [cases(), bound::cases(), closing::cases()].concat();
     let section = format!("{}, scalable endpoints", library_version());
     page::conclude(&Arguments::from_args(), page::trials("sockets", cases), &section, &["sockets"]);
 }
