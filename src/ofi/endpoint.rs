@@ -99,8 +99,6 @@ pub(super) unsafe fn open<L>(
     info: &RawInfo,
     bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    /// How many names to pass over that are somebody else's: so many endpoints one process had open that was killed, and more.
-    const TRIES: usize = 256;
     if bound.selective && !is_selective(info) {
         return Err(Errno::EOPNOTSUPP.into());
     }
@@ -117,7 +115,22 @@ pub(super) unsafe fn open<L>(
         // SAFETY: the contract of callers.
         unsafe { open_bound(domain, info, || {}, bound) }
     };
-    let opened = || {
+    // SAFETY: what it opens is open.
+    unsafe { in_group(domain, info, once) }
+}
+
+/// Opens an endpoint by `once`, which may be called again where names are somebody else's, as one of the domain's group.
+///
+/// # Safety
+/// What `once` opens is open, and of the domain.
+unsafe fn in_group<L>(
+    domain: &Domain<L>,
+    info: &RawInfo,
+    mut once: impl FnMut() -> Result<Endpoint<L>, EndpointError>,
+) -> Result<Endpoint<L>, EndpointError> {
+    /// How many names to pass over that are somebody else's: so many endpoints one process had open that was killed, and more.
+    const TRIES: usize = 256;
+    let mut opened = || {
         let mut tries = 1;
         loop {
             match once() {
@@ -133,7 +146,7 @@ pub(super) unsafe fn open<L>(
     };
     match domain.group() {
         None => opened(),
-        // SAFETY: what it opens is open.
+        // SAFETY: the caller's promise.
         Some(group) => group.open(|| unsafe { with_name(opened()?) }),
     }
 }
@@ -229,15 +242,11 @@ pub(super) unsafe fn adopt<L>(
     domain: &Domain<L>,
     info: &RawInfo,
     selective: bool,
-    open_it: impl FnOnce() -> Result<NonNull<sys::fid_ep>, Errno>,
+    mut open_it: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    let open =
-        || Ok::<_, EndpointError>(Endpoint::of(domain, open_it()?, Closable::rule(info, domain.group()), selective));
-    match domain.group() {
-        None => open(),
-        // SAFETY: what it opens is open (contract of callers).
-        Some(group) => group.open(|| unsafe { with_name(open()?) }),
-    }
+    let open = || Ok(Endpoint::of(domain, open_it()?, Closable::rule(info, domain.group()), selective));
+    // SAFETY: what it opens is open (contract of callers).
+    unsafe { in_group(domain, info, open) }
 }
 
 /// What a group wants to know of an endpoint that was just opened.

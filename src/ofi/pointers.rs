@@ -14,7 +14,7 @@ use super::control::{Av, Domain, Fabric};
 use super::counter::Counter;
 use super::endpoint::{self, Endpoint};
 use super::entry_queue::{Entry, EntryCq};
-use super::event_queue::Eq;
+use super::event_queue::{Eq, Request};
 use super::info::RawInfo;
 use super::level::Level;
 use super::multicast::Group;
@@ -81,6 +81,15 @@ impl RawInfo {
     }
 }
 
+impl Request {
+    /// What `fi_info.handle` names, for opening the endpoint through the tables. That uses the request up: it is then neither
+    /// accepted by loom's functions nor rejected.
+    #[must_use]
+    pub const fn as_ptr(&self) -> *mut sys::fid {
+        self.0.as_ptr()
+    }
+}
+
 impl<L: Level> Fabric<L> {
     /// Adopts a fabric.
     ///
@@ -128,7 +137,7 @@ impl<L: Level> Cq<L> {
     /// it was opened with, [`WaitObj::NONE`] if it cannot be slept on, or only by a set.
     ///
     /// # Errors
-    /// `ENOSYS` if queues of the domain are not to be slept on.
+    /// `ENOSYS` if queues of the domain are not to be slept on; the queue is then the program's to close.
     ///
     /// # Safety
     /// As for all of them, see [`ofi`](super#adopting); the memory is as for `cq_open`. The queue's format is
@@ -151,7 +160,7 @@ impl<E: Entry, L: Level> EntryCq<E, L> {
     /// be slept on, or only by a set.
     ///
     /// # Errors
-    /// `ENOSYS` if queues of the domain are not to be slept on.
+    /// `ENOSYS` if queues of the domain are not to be slept on; the queue is then the program's to close.
     ///
     /// # Safety
     /// As for all of them, see [`ofi`](super#adopting). The queue's format is that of the entries, and there is something to
@@ -206,6 +215,10 @@ impl<L: Level> Endpoint<L> {
     ///
     /// # Safety
     /// As for all of them, see [`ofi`](super#adopting). What it is an alias or a context of is open, and closed after it.
+    ///
+    /// A transmit context of a scalable endpoint over `sockets` is closed when all its operations have ended, and its domain has
+    /// no manual progress: otherwise `sockets` uses it afterwards. (The contexts of
+    /// [`ScalableEndpoint`](loom_core::objects::scalable::ScalableEndpoint) see to that.)
     #[must_use]
     pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
         Self::of(domain, raw, Closable::Always, selective)
@@ -219,7 +232,8 @@ impl<L: Level> Endpoint<L> {
     /// flags says for itself; what is posted without does what the default flags say.
     ///
     /// # Errors
-    /// Those of `open`. Over `shm` and `sm2`, `EMFILE` if the process has as many endpoints as it can have (`open` is not called
+    /// Those of `open`; it is called again, up to 255 times, if that is `EBUSY` over `shm` of libfabric 1, which numbers its names
+    /// and meets those that a killed process has left. Over `shm` and `sm2`, `EMFILE` if the process has as many endpoints as it can have (`open` is not called
     /// then), or what the provider says when the endpoint is asked for its address, and it is closed.
     ///
     /// # Safety
@@ -227,13 +241,14 @@ impl<L: Level> Endpoint<L> {
     /// of this domain and its fabric, which count as those of [`Bindings`](loom_core::transport::Bindings).
     ///
     /// Over `shm` and `sm2`, endpoints of a process open and close one after the other, and `open` runs while the others wait:
-    /// it does not open or close another through loom. One that was open before is not opened or closed around by another
+    /// it opens and closes no endpoint and no domain through loom, and inserts no address, which would wait for ever. One that was
+    /// open before is not opened or closed around by another
     /// thread meanwhile.
     pub unsafe fn from_fn(
         domain: &Domain<L>,
         info: &RawInfo,
         selective: bool,
-        open: impl FnOnce() -> Result<NonNull<sys::fid_ep>, Errno>,
+        open: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
     ) -> Result<Self, EndpointError> {
         // SAFETY: the caller's promise.
         unsafe { endpoint::adopt(domain, info, selective, open) }

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use libtest_mimic::{Arguments, Failed, Trial};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
-use loom_fabric::ofi::{Level, Ofi, library_version};
+use loom_fabric::ofi::{Level, Ofi, QueryError, library_version};
 
 /// What is looked at: every provider of connections grants the first two.
 const INTERESTING: Caps = Caps::MSG.union(Caps::RMA).union(Caps::TAGGED);
@@ -28,10 +28,17 @@ fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
             listen: true,
             ..Hints::default()
         };
-        Ofi::<L>::query(&hints).ok()?.next()
+        match Ofi::<L>::query(&hints) {
+            Ok(mut infos) => Ok(infos.next()),
+            Err(QueryError::NoMatch) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
     };
-    let found = with(INTERESTING).or_else(|| with(INTERESTING.difference(Caps::TAGGED)));
-    found.ok_or_else(|| format!("libfabric {} has no connected endpoints of {provider}", library_version()).into())
+    if let Some(info) = with(INTERESTING)? {
+        return Ok(info);
+    }
+    let missing = || format!("libfabric {} has no connected endpoints of {provider}", library_version());
+    Ok(with(INTERESTING.difference(Caps::TAGGED))?.ok_or_else(missing)?)
 }
 
 /// The cases on one thread, and what peers do that keep to no rules.

@@ -22,13 +22,16 @@ fn open_set(opened: &Opened<'_>, provider: &str) -> Option<WaitSet<Local>> {
     }
 }
 
-/// Sleeps in the set until this has happened.
+/// Sleeps in the set until this has happened, at least once.
 fn sleep_until(set: &WaitSet<Local>, mut happened: impl FnMut() -> bool) {
     let begin = Instant::now();
-    while !happened() {
-        assert!(begin.elapsed() < LIMIT / 2, "it is not woken up");
+    loop {
         // SAFETY: the set and what is in it are open, and this thread is their only user.
-        unsafe { set.wait(i32::try_from(LIMIT.as_millis()).unwrap()) }.unwrap();
+        let woken = unsafe { set.wait(i32::try_from(LIMIT.as_millis()).unwrap()) }.unwrap();
+        assert!(woken && begin.elapsed() < LIMIT / 2, "it is not woken up");
+        if happened() {
+            return;
+        }
     }
 }
 
