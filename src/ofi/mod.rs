@@ -264,8 +264,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is reached like this, and why it has no safe form. Examples of each, over every provider that has it, are the tests in
-//! `tests/ofi_raw/adopted`:
+//! What is reached like this, and why it has no safe form, by runs with libfabric 1.17 and 2.5.1 or by their source. Examples of
+//! each, over every provider that has it, are the tests in `tests/ofi_raw/adopted`:
 //!
 //! - Maps (`FI_AV_MAP`): tables are what every provider has, and what handles of peers are checked by. Libfabric hands out the same
 //!   numbers for both.

@@ -133,7 +133,8 @@ impl<B> OpTable<B> {
         Ok(Lending { lent, context: self.context(slot, key), key, slot })
     }
 
-    /// The operation is under way, or was refused: then nothing is lent.
+    /// The operation is under way, or was refused: then nothing is lent. Rule 2 relies on whoever submits, as it does on the
+    /// `submit` of [`post`](Self::post): what the provider has taken is not said to be refused. `lending` is of this table.
     ///
     /// # Errors
     /// What the operation was refused with; the buffer comes back.
