@@ -2,6 +2,7 @@
 //! and connections to others go on.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use loom_core::completion::Completion;
@@ -11,7 +12,7 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
 use loom_core::vocabulary::{Access, EndpointAddr, ImmediateData};
 
 use super::Case;
@@ -31,6 +32,11 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_target_is_killed_in_the_middle_of_reads", a_target_is_killed_in_the_middle_of_reads),
         ("a_target_is_killed_in_the_middle_of_writes_with_immediate_data", a_target_is_killed_in_the_middle_of_data),
         ("a_peer_is_killed_behind_what_was_injected", a_peer_is_killed_behind_what_was_injected),
+        ("an_initiator_is_killed_in_the_middle_of_writes", |info| an_initiator_is_killed(info, "writes")),
+        ("an_initiator_is_killed_in_the_middle_of_writes_with_immediate_data", |info| {
+            an_initiator_is_killed(info, "writes-data");
+        }),
+        ("an_initiator_is_killed_in_the_middle_of_reads", |info| an_initiator_is_killed(info, "reads")),
     ]
 }
 
@@ -57,7 +63,8 @@ pub(crate) fn play(role: &str) {
     match part {
         "receives" => drop(endpoint.recv(room(LONG)).expect("posts")),
         "sends" => drop(endpoint.send(room(LONG)).expect("posts")),
-        _ => {}
+        "exposes" => {}
+        initiates => initiate(initiates, &cq, &endpoint),
     }
     // Longer than the test; nobody waits for a peer that was forgotten.
     let deadline = Instant::now() + 3 * LIMIT;
@@ -65,6 +72,37 @@ pub(crate) fn play(role: &str) {
         while cq.poll().expect("works").is_some() {}
         let _ = eq.poll();
     }
+}
+
+/// Reaches into a region of which it is told, and tells of the first of these operations when that is over, and then of the last.
+fn initiate(part: &str, cq: &Cq<'_, T, Bytes>, endpoint: &Endpoint<'_, '_>) {
+    let finish = |key| {
+        let ended = cq.wait(key, Instant::now() + LIMIT).expect("works").expect("in time");
+        let (bytes, result) = ended.into_parts();
+        result.expect("it succeeds");
+        bytes
+    };
+    let bytes = finish(endpoint.recv(room(RemoteRegion::WIRE_LEN)).expect("posts"));
+    let region = RemoteRegion::from_bytes(&(*bytes).try_into().expect("as long as a region"));
+    let initiated = [0, 1, 2, 3].map(|number: u64| {
+        let (at, buf) = (GAP as u64, vec![WRITTEN; LONG].into());
+        crate::posting::post(cq, buf, |buf| match part {
+            "reads" | "visits-reading" => endpoint.read(&region, at, buf),
+            "writes" | "visits-writing" => endpoint.write(&region, at, buf),
+            _ => endpoint.write_data(&region, at, ImmediateData(number), buf),
+        })
+    });
+    let [first, between @ .., last] = initiated;
+    let told = |key| {
+        let bytes = finish(key);
+        assert!(part != "visits-reading" || *bytes == *vec![READ; LONG]);
+        finish(crate::posting::post(cq, vec![1].into(), |buf| endpoint.send(buf)));
+    };
+    told(first);
+    for key in between {
+        finish(key);
+    }
+    told(last);
 }
 
 /// A process that plays a part, and is killed at the latest when this goes.
@@ -83,6 +121,12 @@ impl Drop for Peer {
         let _ = self.0.wait();
     }
 }
+
+/// What is before and behind the range of a region that is written or read, and what is in it.
+const GAP: usize = 1000;
+const UNTOUCHED: u8 = 0xa5;
+const READ: u8 = 2;
+const WRITTEN: u8 = 1;
 
 /// Starts a peer, and accepts its connection; with the region that it tells of.
 fn peer<'q, 'd>(sides: &Sides<'q, 'd>, part: &str) -> (Peer, Endpoint<'q, 'd>, RemoteRegion) {
@@ -218,4 +262,82 @@ fn a_peer_is_killed_behind_what_was_injected(info: &Info<T>) {
         }
         vec![waits, write]
     });
+}
+
+/// A peer that writes into a region, or reads from it, is killed in the middle: the region stays whole, and serves another.
+fn an_initiator_is_killed(info: &Info<T>, part: &str) {
+    assert!((0..5).any(|_| an_initiator_is_killed_in_time(info, part)), "never in the middle");
+}
+
+fn an_initiator_is_killed_in_time(info: &Info<T>, part: &str) -> bool {
+    let mut met = true;
+    with_sides(info, |sides| {
+        let memory: Bytes = [vec![UNTOUCHED; GAP], vec![READ; LONG], vec![UNTOUCHED; GAP]].concat().into();
+        let region = Mr::open(sides.domain, memory, Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
+        let reads = part == "reads";
+        let (_visits, other, _) = peer(sides, if reads { "visits-reading" } else { "visits-writing" });
+        let (mut killed, endpoint, _) = peer(sides, part);
+        let begin = |endpoint: &Endpoint<'_, '_>| {
+            let told = [(); 2].map(|()| sides.post(room(1), |buf| endpoint.recv(buf)));
+            let region: Bytes = region.remote().to_bytes().to_vec().into();
+            sides.finish(sides.post(region, |buf| endpoint.send(buf)));
+            told
+        };
+        let [first, last] = begin(&endpoint);
+        if reads {
+            sides.finish(first);
+        } else {
+            // Messages come behind what is written.
+            let deadline = Instant::now() + LIMIT;
+            while region.window().load(GAP, Ordering::Relaxed) != Ok(WRITTEN) {
+                assert!(Instant::now() < deadline, "never in the middle");
+                sides.cq.progress().expect("works");
+            }
+        }
+        killed.kill();
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            sides.cq.progress().expect("works");
+            match sides.server.poll().expect("works") {
+                Some(EqEvent::Shutdown(fid)) if fid == endpoint.fid() => break,
+                Some(EqEvent::Failed(failure)) if failure.object() == endpoint.fid() => break,
+                Some(event) => panic!("the end of the connection, not {event:?}"),
+                None => assert!(Instant::now() < deadline, "not told within {LIMIT:?}"),
+            }
+        }
+        drop(endpoint);
+        met = sides.end(last).1.is_err();
+        if !reads {
+            assert!(sides.end(first).1.is_err(), "it is behind the last write");
+        }
+        if !met {
+            return;
+        }
+        // The other one goes on, and nothing is told of a write that was not over.
+        for told in begin(&other) {
+            sides.finish(told);
+        }
+        let (mut data, mut failures) = (Vec::new(), 0);
+        while let Some(completion) = sides.cq.poll().expect("works") {
+            match completion {
+                Completion::Remote(event) => data.push(event.data().expect("immediate data").0),
+                Completion::Unclaimed(error) => {
+                    println!("of nothing: {error:?}");
+                    failures += 1;
+                }
+                other => panic!("not expected: {other:?}"),
+            }
+        }
+        assert!([0, 1, 2].starts_with(&data) && (part == "writes-data" || data.is_empty()), "{data:?}");
+        assert!(failures <= usize::from(!reads), "one write at most was in its middle");
+        assert_eq!(sides.cq.in_flight(), 0);
+        let Err(CloseError::EndpointsOpen(region)) = region.close() else { panic!("peers may reach the memory") };
+        drop(other);
+        let memory = region.close().expect("it is closed");
+        let (before, rest) = memory.split_at(GAP);
+        let (range, behind) = rest.split_at(LONG);
+        assert!([before, behind] == [&[UNTOUCHED; GAP]; 2], "outside of the range");
+        assert!(*range == *vec![if reads { READ } else { WRITTEN }; LONG]);
+    });
+    met
 }

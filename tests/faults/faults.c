@@ -1002,6 +1002,50 @@ static int injected_write_to_a_killed_peer_crashes(void)
 	return GONE;
 }
 
+/* Another process is killed in the middle of a long write with immediate data into a region of this one. */
+static int killed_writer_with_immediate_data_crashes(void)
+{
+	enum { LONG = 64 << 20 };
+	volatile char *room = calloc(1, LONG);
+	struct { char name[sizeof(name)]; uint64_t at, key; } here;
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry error = { 0 };
+	struct fid_mr *mr;
+	int pair[2], status;
+	double end;
+	pid_t peer;
+
+	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	peer = fork();
+	NEED(peer < 0);
+	if (peer == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	open_all("tcp;ofi_rxm", FI_MSG | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	if (peer == 0) {
+		char *bytes = malloc(LONG);
+
+		memset(bytes, 1, LONG);
+		NEED(read(pair[1], &here, sizeof(here)) != sizeof(here));
+		NEED(fi_av_insert(av, here.name, 1, &addr[1], 0, NULL) != 1);
+		POST(fi_writedata(ep[0], bytes, LONG, NULL, 7, addr[1], here.at, here.key, &contexts[1]));
+		for (;;)
+			fi_cq_read(cq, &entry, 1);
+	}
+	NEED(fi_mr_reg(domain, (void *)room, LONG, FI_REMOTE_WRITE, 0, 7, 0, &mr, NULL));
+	memcpy(here.name, name, sizeof(name));
+	here.at = info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)room : 0;
+	here.key = fi_mr_key(mr);
+	NEED(write(pair[0], &here, sizeof(here)) != sizeof(here));
+	for (end = now() + 10; room[0] == 0 && now() < end;)
+		fi_cq_read(cq, NULL, 0);
+	NEED(kill(peer, SIGKILL) || waitpid(peer, &status, 0) != peer);
+	NEED(room[0] == 0 || room[LONG - 1]);
+	for (end = now() + 2; now() < end;)
+		if (fi_cq_read(cq, &entry, 1) == -FI_EAVAIL)
+			fi_cq_readerr(cq, &error, 0);
+	return GONE;
+}
+
 /* An endpoint of a connection, which receives through a shared context if there is one. */
 static struct fid_ep *connected_endpoint(struct fi_info *of, struct fid_eq *eq, struct fid_ep *srx)
 {
@@ -1655,6 +1699,7 @@ static const struct {
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
 	{ "rxm-injected-write-to-a-killed-peer-crashes", injected_write_to_a_killed_peer_crashes },
+	{ "rxm-killed-writer-with-immediate-data-crashes", killed_writer_with_immediate_data_crashes },
 	{ "rxm-multi-receive-of-a-killed-sender-is-never-over", multi_receive_of_a_killed_sender_is_never_over },
 	{ "shm-send-is-not-cancelled", shm_send_is_not_cancelled },
 	{ "sm2-send-is-not-cancelled", sm2_send_is_not_cancelled },

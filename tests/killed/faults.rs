@@ -6,6 +6,7 @@ use loom_fabric::ofi::library_version;
 const CLOSED: &str = "a stranger who speaks when the endpoint is closed can crash its domain (`…-stranger-of-a-closed-endpoint-crashes`)";
 const DATAGRAM: &str = "a datagram of something else crashes the process (`rxd-foreign-datagram-crashes`)";
 const STOPS: &str = "messages of others may never come after it (`sockets-message-after-garbage-never-comes`)";
+const UNFINISHED: &str = "it crashes this process (`rxm-killed-writer-with-immediate-data-crashes`)";
 
 const NEVER_OVER: &str =
     "the buffer does not come back, and its queue leaks itself (`rxm-multi-receive-of-a-killed-sender-is-never-over`)";
@@ -16,6 +17,11 @@ pub(crate) fn known(provider: &str, behaviour: &str) -> Option<&'static str> {
         ("net" | "tcp", "a_stranger_may_outlive_the_endpoint") => Some(CLOSED),
         ("tcp;ofi_rxm", "a_sender_is_killed_in_the_middle_of_filling_one_buffer") if library_version().major >= 2 => {
             Some(NEVER_OVER)
+        }
+        ("tcp;ofi_rxm", "an_initiator_is_killed_in_the_middle_of_writes_with_immediate_data")
+            if library_version().major >= 2 =>
+        {
+            Some(UNFINISHED)
         }
         ("sockets", "garbage_does_not_stop_the_others") => Some(STOPS),
         ("udp;ofi_rxd", "garbage_does_not_stop_the_others") => Some(DATAGRAM),

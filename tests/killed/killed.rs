@@ -111,7 +111,7 @@ impl Posted {
 }
 
 /// Runs a case again that has missed the middle: some providers go on by themselves while this process is not running.
-fn until_in_the_middle(case: impl Fn() -> bool) {
+pub(crate) fn until_in_the_middle(case: impl Fn() -> bool) {
     assert!((0..5).any(|_| case()), "never in the middle");
 }
 

@@ -3,6 +3,7 @@
 //! runs is compared with the page `docs/providers.md`.
 
 mod faults;
+mod initiators;
 mod killed;
 #[path = "../page/mod.rs"]
 mod page;
@@ -82,7 +83,9 @@ fn main() {
             continue;
         }
         providers.push(provider);
-        for (number, (name, case)) in [killed::cases(), strangers::cases()].concat().into_iter().enumerate() {
+        for (number, (name, case)) in
+            [killed::cases(), initiators::cases(), strangers::cases()].concat().into_iter().enumerate()
+        {
             // Datagrams need nobody to listen to them.
             if provider == "udp;ofi_rxd" && CONNECTIONS.contains(&name) {
                 continue;

@@ -14,6 +14,7 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::Mr;
 use loom_core::vocabulary::{Access, EndpointAddr, Tag};
 
+use crate::initiators;
 use crate::scene::{
     BEGIN, ECHO, LIMIT, LONG, LONGEST_ANSWER, MISSED, RECEIVED, T, TAKEN, TRAIN, finish, full, piece_len, post, room,
 };
@@ -71,6 +72,7 @@ pub(crate) fn play(role: &str) {
             while cq.poll().expect("works").is_some() {}
         }
     }
+    let incoming = if initiators::PARTS.contains(&part) { initiators::play(part, &cq, &endpoint, a) } else { incoming };
     if part == "takes" {
         for _ in 0..TAKEN / 2 {
             let plain = post(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));

@@ -50,6 +50,8 @@ pub(crate) const RECEIVED: Tag = Tag(2);
 pub(crate) const BEGIN: Tag = Tag(3);
 /// A newcomer's.
 pub(crate) const NEW: Tag = Tag(4);
+/// Tells that a peer has done what it was to do.
+pub(crate) const DONE: Tag = Tag(5);
 /// Greater tags are those of peers' first messages: their region and their address.
 const HELLO: Tag = Tag(16);
 
@@ -104,12 +106,20 @@ pub(crate) struct Player {
 /// Two endpoints on one queue, known to the processes by their numbers, 0 and 1.
 pub(crate) struct Scene<'q, 'd> {
     pub(crate) info: &'d Info<T>,
+    pub(crate) domain: &'d Domain<T>,
     pub(crate) cq: &'q Cq<'d, T, Watched>,
     pub(crate) av: &'d Av<'d, T>,
     pub(crate) a: Endpoint<'q, 'd>,
     pub(crate) b: Endpoint<'q, 'd>,
     /// Answers both.
     pub(crate) other: Player,
+}
+
+/// A message to the process that stays, of which the answer is waited for.
+pub(crate) struct Question {
+    bytes: Vec<u8>,
+    sent: OpKey,
+    answer: OpKey,
 }
 
 /// Opens everything, with processes for these parts, and closes it; then every buffer of those that `test` tells of is given
@@ -143,7 +153,7 @@ pub(crate) fn with_scene<const N: usize>(
             Player { process, peer, region: RemoteRegion::from_bytes(region) }
         };
         let (other, others) = (meet(other), others.map(meet));
-        test(Scene { info, cq: &cq, av: &av, a, b, other }, others)
+        test(Scene { info, domain: &domain, cq: &cq, av: &av, a, b, other }, others)
     };
     assert!(watches.iter().all(Watch::is_dropped), "buffers have leaked");
 }
@@ -164,14 +174,27 @@ impl Scene<'_, '_> {
     }
 
     pub(crate) fn exchange_from(&self, from: &Endpoint<'_, '_>, number: u8, len: usize, seed: u8) {
+        self.is_answered(self.ask(from, number, len, seed));
+    }
+
+    pub(crate) fn ask(&self, from: &Endpoint<'_, '_>, number: u8, len: usize, seed: u8) -> Question {
         let question = |at: usize| u8::try_from((at * 31 + at / 251 + usize::from(seed)) % 251).expect("small");
         let bytes: Vec<u8> = (0..len).map(|at| if at == 0 { number } else { question(at) }).collect();
-        let received = post(self.cq, room(len), |buf| from.tagged_recv(Source::Any, ECHO, buf));
+        let answer = post(self.cq, room(len), |buf| from.tagged_recv(Source::Any, ECHO, buf));
         let sent = post(self.cq, bytes.clone().into(), |buf| from.tagged_send(self.other.peer, ECHO, buf));
+        Question { bytes, sent, answer }
+    }
+
+    pub(crate) fn is_answered(&self, question: Question) {
+        let Question { bytes, sent, answer } = question;
         assert!(*finish(self.cq, sent).0 == bytes, "what was sent comes back as it was");
-        let (answer, transfer) = finish(self.cq, received);
-        assert_eq!(transfer.len(), len);
-        assert!(answer.iter().zip(&bytes).all(|(answer, byte)| *answer == byte + 1), "an answer of {len} bytes");
+        let (answer, transfer) = finish(self.cq, answer);
+        assert_eq!(transfer.len(), bytes.len());
+        assert!(
+            answer.iter().zip(&bytes).all(|(answer, byte)| *answer == byte + 1),
+            "an answer of {} bytes",
+            bytes.len()
+        );
     }
 
     /// Takes what has ended of `left`, well or not.

@@ -5,6 +5,7 @@
 
 mod bound;
 mod closing;
+mod killed;
 #[path = "../page/mod.rs"]
 mod page;
 #[path = "../posting/mod.rs"]
@@ -426,7 +427,10 @@ fn cases() -> page::Cases {
 }
 
 fn main() {
-    let cases = [cases(), bound::cases(), closing::cases()].concat();
+    if let Ok(role) = std::env::var(killed::ROLE) {
+        return killed::play(&role);
+    }
+    let cases = [cases(), bound::cases(), closing::cases(), killed::cases()].concat();
     let section = format!("{}, scalable endpoints", library_version());
     page::conclude(&Arguments::from_args(), page::trials("sockets", cases), &section, &["sockets"]);
 }
