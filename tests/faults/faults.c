@@ -904,6 +904,45 @@ static int rxd_message_to_a_killed_peer_never_ends(void)
 	return message_to_a_killed_peer_never_ends("udp;ofi_rxd", 0);
 }
 
+/* Another process is killed; messages are injected to it until none is taken any more, and one is sent to somebody else. */
+static int messages_injected_to_a_killed_peer_hold_up_others(void)
+{
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t killed;
+	int pair[2], status, ended = 0;
+	double end;
+	pid_t peer;
+
+	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	peer = fork();
+	NEED(peer < 0);
+	if (peer == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	open_all("udp;ofi_rxd", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	if (peer == 0) {
+		POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+		NEED(write(pair[1], name, sizeof(name)) != sizeof(name));
+		for (;;)
+			fi_cq_read(cq, &entry, 1);
+	}
+	warm_up();
+	NEED(read(pair[0], name, sizeof(name)) != sizeof(name));
+	NEED(fi_av_insert(av, name, 1, &killed, 0, NULL) != 1);
+	POST(fi_send(ep[0], from, 8, NULL, killed, &contexts[2]));
+	NEED(next(&entry, 20) != 1);
+	NEED(kill(peer, SIGKILL) || waitpid(peer, &status, 0) != peer);
+	for (end = now() + 2; now() < end;) {
+		fi_inject(ep[0], from, 8, killed);
+		fi_cq_read(cq, NULL, 0);
+	}
+	POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	for (end = now() + 5; now() < end && fi_send(ep[0], from, 8, NULL, addr[1], &contexts[1]) == -FI_EAGAIN;)
+		fi_cq_read(cq, NULL, 0);
+	while (ended < 2 && next(&entry, 5) == 1)
+		ended++;
+	return ended == 2 ? GONE : THERE;
+}
+
 /* What ends a multi-receive: that it is told so, or what is told of one that is cancelled. */
 static int multi_receive_is_over(double seconds, int cancelled)
 {
@@ -1698,6 +1737,7 @@ static const struct {
 	{ "sockets-message-to-a-closed-context-holds-up-others", message_to_a_closed_context_holds_up_others },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
+	{ "rxd-messages-injected-to-a-killed-peer-hold-up-others", messages_injected_to_a_killed_peer_hold_up_others },
 	{ "rxm-injected-write-to-a-killed-peer-crashes", injected_write_to_a_killed_peer_crashes },
 	{ "rxm-killed-writer-with-immediate-data-crashes", killed_writer_with_immediate_data_crashes },
 	{ "rxm-multi-receive-of-a-killed-sender-is-never-over", multi_receive_of_a_killed_sender_is_never_over },
