@@ -4,7 +4,7 @@ use std::fmt;
 
 use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::Caps;
+use loom_core::vocabulary::{Caps, EndpointType};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -21,8 +21,10 @@ pub enum Kind {
         inject: bool,
     },
     /// A receive that is cancelled.
-    CancelReceive,
-    /// A send that is cancelled: before the receiver has seen it, or after it has arrived.
+    CancelReceive {
+        tagged: bool,
+    },
+    /// A tagged send that is cancelled: before the receiver has seen it, or after it has arrived.
     CancelSend {
         arrived: bool,
     },
@@ -38,7 +40,7 @@ pub struct Message {
     pub inject: bool,
     /// Received from one peer only.
     pub directed: bool,
-    /// Arrives before a receive is posted.
+    /// Arrives before a receive is posted; where no other can go past it, is sent before that.
     pub unexpected: bool,
     /// Reaped by `wait`, not by `poll`.
     pub wait: bool,
@@ -145,6 +147,7 @@ pub const CASES: &[Case] = &[
     short(Kind::Message(MESSAGE.directed())),
     short(Kind::Message(TAGGED.directed())),
     short(Kind::Message(TAGGED.directed().unexpected())),
+    short(Kind::Message(MESSAGE.wait())),
     short(Kind::Message(TAGGED.wait())),
     long(Kind::Message(TAGGED.wait())),
     short(Kind::Message(MESSAGE.msg())),
@@ -161,7 +164,8 @@ pub const CASES: &[Case] = &[
     short(Kind::Write { data: true, inject: true }),
     short(Kind::Truncated { tagged: false }),
     short(Kind::Truncated { tagged: true }),
-    short(Kind::CancelReceive),
+    short(Kind::CancelReceive { tagged: false }),
+    short(Kind::CancelReceive { tagged: true }),
     long(Kind::CancelSend { arrived: false }),
     long(Kind::CancelSend { arrived: true }),
     Case { kind: Kind::EmptyPoll, size: 0 },
@@ -175,17 +179,38 @@ impl Case {
         if self.size == LONG && moves { facts.long_rounds } else { facts.rounds }
     }
 
+    /// What has to be granted for it, besides what a reason of its own is given for.
+    pub fn needs(&self) -> Caps {
+        match self.kind {
+            Kind::Read | Kind::Write { .. } => Caps::RMA,
+            Kind::Message(Message { tagged: true, .. })
+            | Kind::Truncated { tagged: true }
+            | Kind::CancelReceive { tagged: true }
+            | Kind::CancelSend { .. } => Caps::TAGGED,
+            _ => Caps::MSG,
+        }
+    }
+
     /// Why it is not run over a transport.
     pub fn unsuitable<T: Transport>(&self, info: &Info<T>, facts: &Facts<'_>) -> Option<&'static str> {
-        let inject = match self.kind {
-            Kind::Message(message) => message.inject,
-            Kind::Write { inject, .. } => inject,
-            _ => false,
+        let (inject, data) = match self.kind {
+            Kind::Message(message) => (message.inject, message.data),
+            Kind::Write { inject, data } => (inject, data),
+            _ => (false, false),
         };
         let directed = matches!(self.kind, Kind::Message(message) if message.directed);
         let plain = matches!(self.kind, Kind::Message(message) if !message.tagged);
-        if inject && info.attributes().tx.inject_size < self.size {
+        let attributes = info.attributes();
+        if !info.caps().contains(self.needs()) {
+            Some(if self.needs() == Caps::RMA { "RMA is not granted" } else { "tagged messages are not granted" })
+        } else if self.size > attributes.endpoint.max_msg_size {
+            Some("longer than a message can be")
+        } else if data && attributes.domain.cq_data_size == 0 {
+            Some("there is no immediate data")
+        } else if inject && attributes.tx.inject_size < self.size {
             Some("longer than what can be injected")
+        } else if directed && attributes.endpoint.kind == EndpointType::MSG {
+            Some("a connection has one peer only")
         } else if directed && !info.caps().contains(Caps::DIRECTED_RECV) {
             Some("directed receive is not granted")
         } else if directed && plain && !T::conduct(info.raw()).directed_recv {
@@ -223,7 +248,8 @@ impl fmt::Display for Case {
             Kind::Write { data, inject } => {
                 format!("RMA{} write{}", if inject { " inject" } else { "" }, if data { " data" } else { "" })
             }
-            Kind::CancelReceive => "cancel a receive".into(),
+            Kind::CancelReceive { tagged: false } => "cancel a receive".into(),
+            Kind::CancelReceive { tagged: true } => "cancel a tagged receive".into(),
             Kind::CancelSend { arrived: false } => "cancel a send".into(),
             Kind::CancelSend { arrived: true } => "cancel an arrived send".into(),
             Kind::EmptyPoll => "poll of an empty queue".into(),

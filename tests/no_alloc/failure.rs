@@ -6,6 +6,8 @@ use loom_core::completion::OpError;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::InsertError;
 use loom_core::objects::cq::CqError;
+use loom_core::objects::eq::EqError;
+use loom_core::objects::msg_endpoint::CmError;
 use loom_core::vocabulary::Errno;
 
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +20,8 @@ pub enum Failure {
     Insert(InsertError),
     Post(PostError),
     Queue(CqError),
+    Connecting(CmError),
+    Events(EqError),
     Operation(OpError),
     Errno(Errno),
 }
@@ -31,6 +35,8 @@ impl fmt::Display for Failure {
             Failure::Insert(error) => write!(f, "not inserted: {error}"),
             Failure::Post(error) => write!(f, "not posted: {error}"),
             Failure::Queue(error) => error.fmt(f),
+            Failure::Connecting(error) => write!(f, "not connected: {error}"),
+            Failure::Events(error) => error.fmt(f),
             Failure::Operation(error) => write!(f, "an operation failed: {error}"),
             Failure::Errno(errno) => errno.fmt(f),
         }
@@ -51,6 +57,8 @@ from! {
     InsertError => Insert,
     PostError => Post,
     CqError => Queue,
+    CmError => Connecting,
+    EqError => Events,
     OpError => Operation,
     Errno => Errno,
 }

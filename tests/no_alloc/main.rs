@@ -1,8 +1,9 @@
 //! The allocation gate: what loom's objects do after they are opened takes no memory.
 //!
 //! Each kind of operation runs for 10^5 rounds (a tenth of that in the dev profile) over the software transport and, with the
-//! feature `libfabric`, over `shm` and `tcp;ofi_rxm`, and for fewer over the other providers named in `PROVIDERS`. What a
-//! transport cannot do is listed as skipped, with the reason. While the rounds run,
+//! feature `libfabric`, over `shm` and `tcp;ofi_rxm`, and for fewer over the other providers named in `PROVIDERS`: between two
+//! connectionless endpoints, two of datagrams, or two that are connected to each other. What a transport cannot do is listed
+//! as skipped, with the reason. While the rounds run,
 //!
 //! - every call of the Rust global allocator by this thread is counted, and has to be absent ([`gate`]);
 //! - the allocator that the objects were opened with refuses, and counts, whatever it is asked ([`seal`]);
@@ -35,13 +36,19 @@ mod c_heap {
     }
 }
 mod cases;
+#[cfg(feature = "libfabric")]
+mod connected;
 mod failure;
 mod gate;
 mod payload;
 mod rig;
 mod round;
 mod seal;
+#[cfg(feature = "libfabric")]
+#[path = "../shared_memory/mod.rs"]
+mod shared_memory;
 mod steady;
+mod verbs;
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -51,8 +58,9 @@ use loom_core::soft::{Asks, Network, NetworkAttr};
 use loom_core::transport::Transport;
 
 use cases::{CASES, Case, Facts, Kind, ROUNDS, scaled};
+use failure::Failure;
 use seal::Seal;
-use steady::{Plant, run};
+use steady::{Counts, Measure, Plant, run};
 
 /// What was run, and how it ended.
 #[derive(Default)]
@@ -62,41 +70,45 @@ struct Tally {
     skipped: Vec<String>,
 }
 
+/// How a case is run over a transport.
+type Run<T> = fn(&Info<T>, Measure<'_>) -> Result<Counts, Failure>;
+
 impl Tally {
     /// Every case over one transport.
-    fn transport<T: Transport>(&mut self, facts: &Facts<'_>, info: &Info<T>, seal: &Seal) {
+    fn transport<T: Transport>(&mut self, facts: &Facts<'_>, info: &Info<T>, seal: &Seal, run: Run<T>) {
         let Facts { name, rounds, long_rounds, .. } = *facts;
-        println!("{name:<12} {rounds} rounds of each case, {long_rounds} of each that moves 1 MiB");
+        println!("{name:<18} {rounds} rounds of each case, {long_rounds} of each that moves 1 MiB");
         for case in CASES {
             if let Some(reason) = case.unsuitable(info, facts) {
                 self.skipped.push(format!("{name}, {case}: {reason}"));
                 continue;
             }
             let begin = Instant::now();
-            let outcome = run(info, seal, case, case.rounds(facts), Plant::Nothing);
+            let rounds = case.rounds(facts);
+            let outcome = run(info, Measure { seal, case, rounds, plant: Plant::Nothing });
             let time = begin.elapsed();
             match &outcome {
-                Ok(counts) => println!("{name:<12} {case:<43} {counts} in {time:>8.1?}"),
-                Err(failure) => println!("{name:<12} {case:<43} FAILED after {time:.1?}: {failure}"),
+                Ok(counts) => println!("{name:<18} {case:<43} {counts} in {time:>8.1?}"),
+                Err(failure) => println!("{name:<18} {case:<43} FAILED after {time:.1?}: {failure}"),
             }
             self.judge(outcome.is_ok_and(|counts| counts.are_clean()), &format!("{name}, {case}"));
         }
-        self.controls(name, info, seal);
+        self.controls(name, info, seal, run);
     }
 
     /// What has to be caught is planted.
-    fn controls<T: Transport>(&mut self, name: &str, info: &Info<T>, seal: &Seal) {
+    fn controls<T: Transport>(&mut self, name: &str, info: &Info<T>, seal: &Seal, run: Run<T>) {
         for (plant, what) in
             [(Plant::Box, "a planted `Box` in each round"), (Plant::Late, "a late call of the objects' allocator")]
         {
             let case = &Case { kind: Kind::EmptyPoll, size: 0 };
-            let caught = match run(info, seal, case, 1000, plant) {
+            let caught = match run(info, Measure { seal, case, rounds: 1000, plant }) {
                 Ok(counts) => {
-                    println!("{name:<12} control: {what:<34} {counts}");
+                    println!("{name:<18} control: {what:<34} {counts}");
                     counts.has_caught(plant)
                 }
                 Err(failure) => {
-                    println!("{name:<12} control: {what}: FAILED: {failure}");
+                    println!("{name:<18} control: {what}: FAILED: {failure}");
                     false
                 }
             };
@@ -125,11 +137,11 @@ fn soft(tally: &mut Tally) {
                 cancels_sends: true,
                 fault: |_| None,
             };
-            tally.transport(&facts, &network.info(), &seal);
+            tally.transport(&facts, &network.info(), &seal, run);
             // Where contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);
             let facts = Facts { name: "soft, asking", rounds, long_rounds: scaled(100), ..facts };
-            tally.transport(&facts, &network.info_that_asks(Asks::nothing().for_larger_contexts()), &seal);
+            tally.transport(&facts, &network.info_that_asks(Asks::nothing().for_larger_contexts()), &seal, run);
         }
         Err(error) => tally.judge(false, &format!("soft: {error}")),
     }
@@ -141,22 +153,71 @@ mod libfabric {
     use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
     use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
 
-    use super::{Facts, Kind, ROUNDS, Seal, Tally, c_heap, scaled};
+    use super::{Facts, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, run, scaled, shared_memory};
 
-    /// Name, the node that endpoints listen on, and rounds of a case that moves little, and of one that moves 1 MiB.
-    const PROVIDERS: [(&str, Option<&str>, u64, u64); 6] = [
-        ("shm", None, ROUNDS, scaled(10_000)),
-        ("tcp;ofi_rxm", NODE, ROUNDS, scaled(1000)),
-        ("tcp", NODE, scaled(10_000), scaled(100)),
-        ("net", NODE, scaled(10_000), scaled(100)),
-        ("sockets", NODE, scaled(200), scaled(10)),
-        ("udp;ofi_rxd", NODE, scaled(10_000), scaled(10)),
+    /// A provider, and what is asked of it.
+    struct Provider {
+        /// With what its endpoints are, if they are not connectionless.
+        name: &'static str,
+        provider: &'static str,
+        kind: EndpointType,
+        caps: Caps,
+        /// The first major version of libfabric that has it for certain.
+        since: u16,
+        rounds: u64,
+        /// Of a case that moves 1 MiB.
+        long_rounds: u64,
+    }
+
+    impl Provider {
+        const fn new(provider: &'static str, rounds: u64, long_rounds: u64) -> Self {
+            let caps = MESSAGES.union(Caps::RMA).union(Caps::DIRECTED_RECV).union(Caps::MULTI_RECV).union(Caps::SOURCE);
+            Provider { name: provider, provider, kind: EndpointType::RDM, caps, since: 1, rounds, long_rounds }
+        }
+
+        const fn connected(name: &'static str, provider: &'static str, rounds: u64, long_rounds: u64) -> Self {
+            let caps = Caps::MSG.union(Caps::RMA);
+            Provider { name, kind: EndpointType::MSG, caps, ..Self::new(provider, rounds, long_rounds) }
+        }
+
+        const fn since(self, since: u16) -> Self {
+            Provider { since, ..self }
+        }
+
+        const fn caps(self, caps: Caps) -> Self {
+            Provider { caps, ..self }
+        }
+
+        const fn datagrams(self, name: &'static str) -> Self {
+            Provider { name, kind: EndpointType::DGRAM, ..self }
+        }
+    }
+
+    const MESSAGES: Caps = Caps::MSG.union(Caps::TAGGED);
+
+    /// Libfabric 1.17 only.
+    const NEVER: u16 = u16::MAX;
+
+    const PROVIDERS: [Provider; 11] = [
+        Provider::new("shm", ROUNDS, scaled(10_000)),
+        Provider::new("sm2", scaled(10_000), scaled(100)).since(2).caps(MESSAGES),
+        Provider::new("tcp;ofi_rxm", ROUNDS, scaled(1000)),
+        Provider::new("tcp", scaled(10_000), scaled(100)).since(2),
+        Provider::new("net", scaled(10_000), scaled(100)).since(NEVER),
+        Provider::new("sockets", scaled(200), scaled(10)),
+        // It names a wrong source, which loom does not grant.
+        Provider::new("udp;ofi_rxd", scaled(10_000), scaled(10))
+            .caps(MESSAGES.union(Caps::RMA).union(Caps::DIRECTED_RECV).union(Caps::MULTI_RECV)),
+        Provider::new("udp", scaled(10_000), 1).caps(Caps::MSG).datagrams("udp, datagrams"),
+        Provider::connected("tcp, connected", "tcp", scaled(10_000), scaled(100)),
+        Provider::connected("net, connected", "net", scaled(10_000), scaled(100)).since(NEVER),
+        // The only one with tags, and with buffers for many messages.
+        Provider::connected("sockets, connected", "sockets", scaled(200), scaled(10))
+            .caps(MESSAGES.union(Caps::RMA).union(Caps::MULTI_RECV)),
     ];
 
-    const NODE: Option<&str> = Some("127.0.0.1");
-
-    fn fault_of(provider: &str) -> fn(Kind) -> Option<&'static str> {
-        match provider {
+    fn fault_of(name: &str) -> fn(Kind) -> Option<&'static str> {
+        match name {
             // 2.5.1 goes on.
             "tcp;ofi_rxm" if library_version().major < 2 => |kind| {
                 let truncated = matches!(kind, Kind::Truncated { .. });
@@ -170,19 +231,28 @@ mod libfabric {
                 let truncated = matches!(kind, Kind::Truncated { .. });
                 truncated.then_some("it takes a truncated message for whole")
             },
+            "udp, datagrams" => |kind| match kind {
+                Kind::Truncated { .. } => Some("it takes a truncated message for whole"),
+                Kind::CancelReceive { .. } => Some("it cancels nothing"),
+                _ => None,
+            },
+            "tcp, connected" | "net, connected" => |kind| {
+                let truncated = matches!(kind, Kind::Truncated { .. });
+                truncated.then_some("a message that is truncated ends the connection")
+            },
             _ => |_| None,
         }
     }
 
     pub fn all(tally: &mut Tally) {
-        let before = tally.passed + tally.failed;
-        for (name, node, rounds, long_rounds) in PROVIDERS {
-            // It names a wrong one, which loom does not grant.
-            let source = if name == "udp;ofi_rxd" { Caps::empty() } else { Caps::SOURCE };
+        shared_memory::remove_at_exit();
+        for Provider { name, provider, kind, caps, since, rounds, long_rounds } in PROVIDERS {
+            let before = tally.passed;
+            let node = (!["shm", "sm2"].contains(&provider)).then_some("127.0.0.1");
             let hints = Hints {
-                caps: Caps::MSG | Caps::TAGGED | Caps::RMA | source | Caps::DIRECTED_RECV | Caps::MULTI_RECV,
-                provider: Some(name),
-                endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+                caps,
+                provider: Some(provider),
+                endpoint_attr: EndpointAttributes::of(kind),
                 node,
                 listen: node.is_some(),
                 ..Hints::default()
@@ -190,23 +260,24 @@ mod libfabric {
             let calls = c_heap::calls();
             let found = Ofi::<Local>::query(&hints).map(|mut infos| infos.next());
             if let Some((before, after)) = calls.zip(c_heap::calls()) {
-                println!("{name:<12} control: C allocations seen in fi_getinfo: {}", after - before);
+                println!("{name:<18} control: C allocations seen in fi_getinfo: {}", after - before);
                 tally.judge(after > before, "calls of C's allocation functions are counted");
             }
             match found {
                 Ok(Some(info)) => {
                     let facts = Facts { name, rounds, long_rounds, cancels_sends: false, fault: fault_of(name) };
-                    tally.transport(&facts, &info, &Seal::new());
+                    let run: Run<_> = if kind == EndpointType::MSG { connected::run } else { run };
+                    tally.transport(&facts, &info, &Seal::new(), run);
+                    // Messages, injected ones and the empty poll are for everybody; the rest are controls.
+                    tally.judge(tally.passed > before + 6, &format!("{name}: more than controls has been run"));
                 }
-                // One of libfabric 1, the other of libfabric 2.
-                Ok(None) | Err(QueryError::NoMatch) if ["tcp", "net"].contains(&name) => {
+                Ok(None) | Err(QueryError::NoMatch) if library_version().major < since => {
                     tally.skipped.push(format!("{name}: not in libfabric {}", library_version()));
                 }
                 Ok(None) => tally.judge(false, &format!("{name}: not on this machine")),
                 Err(error) => tally.judge(false, &format!("{name}: {error}")),
             }
         }
-        tally.judge(tally.passed + tally.failed > before + PROVIDERS.len(), "some provider was there");
     }
 }
 

@@ -1,58 +1,56 @@
 //! Two endpoints with a queue each, a counter of the first one's operations, and a region of the second one's.
 
-use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::Counter;
 use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, Counted, EndpointOption};
 
 use crate::failure::Failure;
+use crate::verbs::Addressed;
 
 /// Every buffer can be sent and received into.
 pub type Buffer<'b> = &'b mut [u8];
 
-/// An endpoint, its queue, and its name for the other one.
-pub struct Side<'q, 'd, 'b, T: Transport> {
+/// An endpoint, and its queue.
+pub struct Side<'q, 'd, 'b, T: Transport, V> {
     pub cq: &'q Cq<'d, T, Buffer<'b>>,
-    pub endpoint: Endpoint<'q, 'd, T, Buffer<'b>>,
-    pub other: Peer,
+    pub verbs: V,
 }
 
-/// `a` sends, reads and writes; `b` receives, and has the region.
-pub struct Rig<'q, 'd, 'b, T: Transport> {
-    pub a: Side<'q, 'd, 'b, T>,
-    pub b: Side<'q, 'd, 'b, T>,
-    pub region: &'q Mr<'q, T>,
-    pub remote: RemoteRegion,
+/// `a` sends, reads and writes; `b` receives, and has the region, if a round needs one.
+pub struct Rig<'q, 'd, 'b, T: Transport, V> {
+    pub a: Side<'q, 'd, 'b, T, V>,
+    pub b: Side<'q, 'd, 'b, T, V>,
+    pub region: Option<&'q Mr<'d, T>>,
 }
 
-impl<'q, 'd, 'b, T: Transport> Rig<'q, 'd, 'b, T> {
-    pub fn open(
-        cq_a: &'q Cq<'d, T, Buffer<'b>>,
-        cq_b: &'q Cq<'d, T, Buffer<'b>>,
-        av: &'d Av<'d, T>,
-        region: &'q Mr<'q, T>,
-        counter: &'d Counter<'d, T>,
-    ) -> Result<Self, Failure> {
-        let everything = Counted::SEND | Counted::RECV | Counted::READ | Counted::WRITE;
-        let a = cq_a.endpoint(av).counter(everything, counter).enable()?;
-        let b = cq_b.endpoint(av);
-        let b = match cq_b.domain().info().caps().contains(Caps::MULTI_RECV) {
-            true => b.option(EndpointOption::MIN_MULTI_RECV, 1),
-            false => b,
-        };
-        let b = b.enable()?;
-        let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
-        Ok(Rig {
-            a: Side { cq: cq_a, endpoint: a, other: to_b },
-            b: Side { cq: cq_b, endpoint: b, other: to_a },
-            region,
-            remote: region.remote(),
-        })
-    }
+/// What is counted of `a`.
+pub const EVERYTHING: Counted = Counted::SEND.union(Counted::RECV).union(Counted::READ).union(Counted::WRITE);
+
+/// Opens both sides, without a connection.
+pub fn addressed<'q, 'd, 'b, T: Transport>(
+    cq_a: &'q Cq<'d, T, Buffer<'b>>,
+    cq_b: &'q Cq<'d, T, Buffer<'b>>,
+    av: &'d Av<'d, T>,
+    counter: Option<&'d Counter<'d, T>>,
+) -> Result<[Side<'q, 'd, 'b, T, Addressed<'q, 'd, 'b, T>>; 2], Failure> {
+    let a = cq_a.endpoint(av);
+    let a = match counter {
+        Some(counter) => a.counter(EVERYTHING, counter),
+        None => a,
+    };
+    let a = a.enable()?;
+    let b = cq_b.endpoint(av);
+    let b = match cq_b.domain().info().caps().contains(Caps::MULTI_RECV) {
+        true => b.option(EndpointOption::MIN_MULTI_RECV, 1),
+        false => b,
+    };
+    let b = b.enable()?;
+    let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
+    Ok([(cq_a, a, to_b), (cq_b, b, to_a)]
+        .map(|(cq, endpoint, other)| Side { cq, verbs: Addressed { endpoint, other } }))
 }
 
 /// The buffers that a round uses, whenever they are not in flight.

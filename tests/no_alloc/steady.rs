@@ -5,23 +5,25 @@ use std::fmt;
 use std::hint::black_box;
 
 use loom_core::allocator_api2::alloc::Allocator;
+use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{CqAttr, scope_in};
+use loom_core::objects::cq::{Cq, CqAttr, scope_in};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr;
+use loom_core::objects::mr::{self, Mr};
 use loom_core::transport::Transport;
-use loom_core::vocabulary::Access;
+use loom_core::vocabulary::{Access, Caps, Errno};
 
 use crate::c_heap;
-use crate::cases::{Case, Kind};
+use crate::cases::Case;
 use crate::failure::Failure;
 use crate::gate;
 use crate::payload::Payload;
-use crate::rig::{Buffers, Rig};
+use crate::rig::{Buffer, Buffers, Rig, addressed};
 use crate::round::round;
 use crate::seal::Seal;
+use crate::verbs::Verbs;
 
 const PAGE: usize = 4096;
 const QUEUE: CqAttr<16> = CqAttr::new().endpoints(1);
@@ -75,40 +77,92 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Runs so many rounds of a case over a transport.
-pub fn run<T: Transport>(
-    info: &Info<T>,
-    seal: &Seal,
-    case: &Case,
-    rounds: u64,
-    plant: Plant,
+/// What is run, and how often.
+#[derive(Clone, Copy)]
+pub struct Measure<'m> {
+    /// Of the allocator that objects are opened with.
+    pub seal: &'m Seal,
+    pub case: &'m Case,
+    pub rounds: u64,
+    pub plant: Plant,
+}
+
+/// What the buffers of a case are made of.
+pub struct Memory {
+    size: usize,
+    rooms: [Vec<u8>; 3],
+    half: Vec<u8>,
+}
+
+impl Memory {
+    pub fn of(case: &Case) -> Self {
+        let size = case.size.max(1);
+        Memory { size: case.size, rooms: [(); 3].map(|()| vec![0; size + PAGE]), half: vec![0; case.size / 2] }
+    }
+
+    /// What is exposed to the peer, and the buffers.
+    pub fn parts(&mut self) -> (&mut [u8], Buffers<'_>) {
+        let Memory { size, rooms: [out, into, exposed], half } = self;
+        let buffers = Buffers {
+            out: Some(from_page(out, *size)),
+            into: Some(from_page(into, *size)),
+            half: Some(half),
+            scratch: vec![0; *size],
+        };
+        (from_page(exposed, (*size).max(1)), buffers)
+    }
+}
+
+/// A counter, where there are any.
+pub fn counter<T: Transport>(domain: &Domain<T>) -> Result<Option<Counter<'_, T>>, Failure> {
+    match Counter::open(domain, CounterAttr::default()) {
+        Err(OpenError::Errno(Errno::ENOSYS)) => Ok(None),
+        counter => Ok(Some(counter?)),
+    }
+}
+
+/// Opens both queues, and a region if the case is about one.
+pub fn on_queues<'d, 'b, T: Transport>(
+    domain: &'d Domain<T>,
+    exposed: Buffer<'b>,
+    Measure { seal, case, .. }: Measure<'_>,
+    f: impl FnOnce(&Cq<'d, T, Buffer<'b>>, &Cq<'d, T, Buffer<'b>>, Option<&Mr<'d, T>>) -> Result<Counts, Failure>,
 ) -> Result<Counts, Failure> {
     let taken = seal.taken();
-    let domain = Domain::open(info)?;
-    let av = Av::open_in(&domain, 4, seal)?;
-    let counter = Counter::open(&domain, CounterAttr::default())?;
-    let room = || vec![0; case.size.max(1) + PAGE];
-    let (mut out, mut into, mut exposed) = (room(), room(), room());
-    let exposed = from_page(&mut exposed, case.size.max(1));
-    let mut half = vec![0; case.size / 2];
-    let mut buffers = Buffers {
-        out: Some(from_page(&mut out, case.size)),
-        into: Some(from_page(&mut into, case.size)),
-        half: Some(&mut half),
-        scratch: vec![0; case.size],
-    };
-    let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-    mr::scope(&domain, exposed, access, |region| {
-        scope_in(&domain, QUEUE, seal, |cq_a| {
-            scope_in(&domain, QUEUE, seal, |cq_b| {
-                let rig = Rig::open(cq_a, cq_b, &av, region, &counter)?;
-                if seal.taken() - taken < 3 {
-                    return Err(Failure::Wrong("objects have not used the allocator that they were given"));
+    let queues = |region: Option<&Mr<'d, T>>| {
+        scope_in(domain, QUEUE, seal, |cq_a| {
+            scope_in(domain, QUEUE, seal, |cq_b| {
+                if seal.taken() - taken < 2 {
+                    return Err(Failure::Wrong("queues have not used the allocator that they were given"));
                 }
-                steady(&rig, &mut buffers, seal, case.kind, rounds, plant)
+                f(cq_a, cq_b, region)
             })
-        })
-    })???
+        })??
+    };
+    if case.needs().contains(Caps::RMA) {
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        mr::scope(domain, exposed, access, |region| queues(Some(region)))?
+    } else {
+        // Where an endpoint has to be left open, which comes of messages that were truncated, no memory may be exposed.
+        queues(None)
+    }
+}
+
+/// Runs so many rounds of a case over endpoints without connections.
+pub fn run<T: Transport>(info: &Info<T>, measure: Measure<'_>) -> Result<Counts, Failure> {
+    let taken = measure.seal.taken();
+    let domain = Domain::open(info)?;
+    let av = Av::open_in(&domain, 4, measure.seal)?;
+    if measure.seal.taken() == taken {
+        return Err(Failure::Wrong("an address vector has not used the allocator that it was given"));
+    }
+    let counter = counter(&domain)?;
+    let mut memory = Memory::of(measure.case);
+    let (exposed, mut buffers) = memory.parts();
+    on_queues(&domain, exposed, measure, |cq_a, cq_b, region| {
+        let [a, b] = addressed(cq_a, cq_b, &av, counter.as_ref())?;
+        steady(&Rig { a, b, region }, &mut buffers, measure)
+    })
 }
 
 /// So many bytes of `room`, from where a page begins. As malloc places long buffers, one may lie 16 bytes further into
@@ -119,14 +173,12 @@ fn from_page(room: &mut [u8], size: usize) -> &mut [u8] {
 }
 
 /// Warms up, then counts.
-fn steady<'b, T: Transport>(
-    rig: &Rig<'_, '_, 'b, T>,
+pub fn steady<'b, T: Transport, V: Verbs<'b>>(
+    rig: &Rig<'_, '_, 'b, T, V>,
     buffers: &mut Buffers<'b>,
-    seal: &Seal,
-    kind: Kind,
-    rounds: u64,
-    plant: Plant,
+    Measure { seal, case, rounds, plant }: Measure<'_>,
 ) -> Result<Counts, Failure> {
+    let kind = case.kind;
     let begin = (rounds / 50).max(1);
     let end = begin + rounds;
     for number in 0..begin {

@@ -1,0 +1,175 @@
+//! Two endpoints that are connected to each other.
+
+#![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
+
+use std::time::{Duration, Instant};
+
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::PostError;
+use loom_core::objects::counter::Counter;
+use loom_core::objects::cq::Cq;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
+use loom_core::objects::info::{Hints, Info};
+use loom_core::objects::mr::RemoteRegion;
+use loom_core::objects::msg_endpoint::{Binding, CmError, MsgEndpoint};
+use loom_core::objects::options::RecvOptions;
+use loom_core::transport::Connected;
+use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointOption, EndpointType, Errno, ImmediateData, Tag};
+use loom_fabric::ofi::{Level, Ofi};
+
+use crate::cases::Message;
+use crate::failure::Failure;
+use crate::rig::{Buffer, EVERYTHING, Rig, Side};
+use crate::steady::{Counts, Measure, Memory, counter, on_queues, steady};
+use crate::verbs::{Posted, Verbs, send_options};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// An endpoint, and where it would be told that its connection has ended.
+struct Connection<'q, 'd, 'b, T: Connected> {
+    endpoint: MsgEndpoint<'q, 'd, T, Buffer<'b>>,
+    eq: &'d Eq<'d, T>,
+}
+
+type End<'q, 'd, 'b, T> = Side<'q, 'd, 'b, T, Connection<'q, 'd, 'b, T>>;
+
+impl<'b, T: Connected> Verbs<'b> for Connection<'_, '_, 'b, T> {
+    fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b> {
+        let endpoint = &self.endpoint;
+        match (message.tagged, message.data) {
+            (false, _) if message.msg => endpoint.sendmsg(send_options(message, data), out),
+            (true, _) if message.msg => endpoint.tagged_sendmsg(tag, send_options(message, data), out),
+            (false, false) => endpoint.send(out),
+            (false, true) => endpoint.send_data(data, out),
+            (true, false) => endpoint.tagged_send(tag, out),
+            (true, true) => endpoint.tagged_send_data(tag, data, out),
+        }
+    }
+
+    fn inject(&self, message: Message, tag: Tag, data: ImmediateData, out: &[u8]) -> Result<(), PostError> {
+        match (message.tagged, message.data) {
+            (false, false) => self.endpoint.inject(out),
+            (false, true) => self.endpoint.inject_data(data, out),
+            (true, false) => self.endpoint.tagged_inject(tag, out),
+            (true, true) => self.endpoint.tagged_inject_data(tag, data, out),
+        }
+    }
+
+    fn receive(&self, message: Message, tag: Tag, into: Buffer<'b>) -> Posted<'b> {
+        match (message.tagged, message.msg) {
+            (true, true) => self.endpoint.tagged_recvmsg(tag, RecvOptions::new(), into),
+            (false, true) => self.endpoint.recvmsg(RecvOptions::new(), into),
+            (true, false) => self.endpoint.tagged_recv(tag, into),
+            (false, false) => self.endpoint.recv(into),
+        }
+    }
+
+    fn multi_receive(&self, into: Buffer<'b>) -> Posted<'b> {
+        // SAFETY: the peer sends what fits, and it is not cancelled.
+        unsafe { self.endpoint.multi_recv_trusting(into) }
+    }
+
+    fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b> {
+        self.endpoint.read(remote, 0, into)
+    }
+
+    fn write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: Buffer<'b>) -> Posted<'b> {
+        match data {
+            None => self.endpoint.write(remote, 0, out),
+            Some(data) => self.endpoint.write_data(remote, 0, data, out),
+        }
+    }
+
+    fn inject_write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: &[u8]) -> Result<(), PostError> {
+        match data {
+            None => self.endpoint.inject_write(remote, 0, out),
+            Some(data) => self.endpoint.inject_write_data(remote, 0, data, out),
+        }
+    }
+
+    fn cancel(&self, key: OpKey) -> Result<(), Errno> {
+        self.endpoint.cancel(key)
+    }
+
+    fn look_for_events(&self) -> Result<(), Failure> {
+        match self.eq.poll()? {
+            None => Ok(()),
+            Some(_) => Err(Failure::Wrong("an event of a connection that works")),
+        }
+    }
+}
+
+/// What is opened once, and what clients open their endpoints from.
+struct Listening<'d, L: Level> {
+    eq: &'d Eq<'d, Ofi<L>>,
+    listener: PassiveEndpoint<'d, 'd, Ofi<L>>,
+    counter: Option<&'d Counter<'d, Ofi<L>>>,
+}
+
+impl<'d, L: Level> Listening<'d, L> {
+    /// Opens both sides, and connects the first, which counts, to the second.
+    fn rig<'q, 'b>(
+        &self,
+        cq_a: &'q Cq<'d, Ofi<L>, Buffer<'b>>,
+        cq_b: &'q Cq<'d, Ofi<L>, Buffer<'b>>,
+    ) -> Result<[End<'q, 'd, 'b, Ofi<L>>; 2], Failure> {
+        let Listening { eq, listener, counter } = self;
+        let (address, granted) = (listener.address()?, cq_a.domain().info());
+        let hints = Hints {
+            caps: granted.caps().intersection(ASKED),
+            endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+            provider: Some(granted.provider()),
+            domain: Some(granted.domain()),
+            destination: Some(&address),
+            ..Hints::default()
+        };
+        let info = Ofi::<L>::query(&hints).ok().and_then(|mut infos| infos.next());
+        let info = info.ok_or(Failure::Wrong("there is no info for the listener's address"))?;
+        let binding = counter.iter().fold(Binding::to(eq), |to, counter| to.counter(EVERYTHING, counter));
+        let client = cq_a.msg_endpoint(binding, &info)?.connect(&address, &[]).map_err(CmError::from)?;
+        let (mut connecting, mut accepting) = (Some(client), None);
+        let (mut a, mut b) = (None, None);
+        let end = Instant::now() + LIMIT;
+        while a.is_none() || b.is_none() {
+            if Instant::now() > end {
+                return Err(Failure::Late("a connection"));
+            }
+            match eq.poll()? {
+                None => {}
+                Some(EqEvent::Request(request)) => {
+                    let to = match granted.caps().contains(Caps::MULTI_RECV) {
+                        true => Binding::to(eq).option(EndpointOption::MIN_MULTI_RECV, 1),
+                        false => Binding::to(eq),
+                    };
+                    accepting = Some(request.endpoint(cq_b, to)?.accept(&[]).map_err(CmError::from)?);
+                }
+                Some(EqEvent::Connected(event)) => {
+                    let is_a = connecting.as_ref().is_some_and(|client| client.fid() == event.endpoint());
+                    let (side, from) = if is_a { (&mut a, &mut connecting) } else { (&mut b, &mut accepting) };
+                    *side = from.take().and_then(|from: MsgEndpoint<'q, 'd, _, _, _>| from.established(&event).ok());
+                }
+                Some(_) => return Err(Failure::Wrong("an event of something else")),
+            }
+        }
+        let [Some(a), Some(b)] = [a, b] else { return Err(Failure::Wrong("a connection was lost")) };
+        Ok([(cq_a, a), (cq_b, b)].map(|(cq, endpoint)| Side { cq, verbs: Connection { endpoint, eq } }))
+    }
+}
+
+/// What may be granted.
+const ASKED: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::MULTI_RECV);
+
+/// Runs so many rounds of a case over a connection.
+pub fn run<L: Level>(info: &Info<Ofi<L>>, measure: Measure<'_>) -> Result<Counts, Failure> {
+    let domain = Domain::open(info)?;
+    let eq = Eq::open(&domain, EqAttr::default())?;
+    let counter = counter(&domain)?;
+    let listening = Listening { eq: &eq, listener: eq.listen(info)?, counter: counter.as_ref() };
+    let mut memory = Memory::of(measure.case);
+    let (exposed, mut buffers) = memory.parts();
+    on_queues(&domain, exposed, measure, |cq_a, cq_b, region| {
+        let [a, b] = listening.rig(cq_a, cq_b)?;
+        steady(&Rig { a, b, region }, &mut buffers, measure)
+    })
+}

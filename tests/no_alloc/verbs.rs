@@ -1,0 +1,111 @@
+//! What a round asks of an endpoint, whether that names its peer in each post or is connected to it.
+
+#![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
+
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::mr::RemoteRegion;
+use loom_core::objects::options::{CompletionLevel, RecvOptions, SendOptions};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Errno, ImmediateData, Tag};
+
+use crate::cases::Message;
+use crate::failure::Failure;
+use crate::rig::Buffer;
+
+pub type Posted<'b> = Result<OpKey, Rejected<Buffer<'b>>>;
+
+/// An endpoint with one peer: the other side. A tag is used by tagged messages only, immediate data by those that have it.
+pub trait Verbs<'b> {
+    fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b>;
+    fn inject(&self, message: Message, tag: Tag, data: ImmediateData, out: &[u8]) -> Result<(), PostError>;
+    fn receive(&self, message: Message, tag: Tag, into: Buffer<'b>) -> Posted<'b>;
+    /// For one peer, which sends what fits; it is not cancelled.
+    fn multi_receive(&self, into: Buffer<'b>) -> Posted<'b>;
+    fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b>;
+    fn write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: Buffer<'b>) -> Posted<'b>;
+    fn inject_write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: &[u8]) -> Result<(), PostError>;
+    fn cancel(&self, key: OpKey) -> Result<(), Errno>;
+    /// Looks whether its event queue has anything, if it has one: nothing comes while it works.
+    fn look_for_events(&self) -> Result<(), Failure>;
+}
+
+/// As a message is sent by the calls with options.
+pub fn send_options(message: Message, data: ImmediateData) -> SendOptions {
+    let options = SendOptions::new().level(CompletionLevel::Transmit);
+    if message.data { options.data(data) } else { options }
+}
+
+/// An endpoint without connections.
+pub struct Addressed<'q, 'd, 'b, T: Transport> {
+    pub endpoint: Endpoint<'q, 'd, T, Buffer<'b>>,
+    pub other: Peer,
+}
+
+impl<'b, T: Transport> Verbs<'b> for Addressed<'_, '_, 'b, T> {
+    fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b> {
+        let (endpoint, to) = (&self.endpoint, self.other);
+        match (message.tagged, message.data) {
+            (false, _) if message.msg => endpoint.sendmsg(to, send_options(message, data), out),
+            (true, _) if message.msg => endpoint.tagged_sendmsg(to, tag, send_options(message, data), out),
+            (false, false) => endpoint.send(to, out),
+            (false, true) => endpoint.send_data(to, data, out),
+            (true, false) => endpoint.tagged_send(to, tag, out),
+            (true, true) => endpoint.tagged_send_data(to, tag, data, out),
+        }
+    }
+
+    fn inject(&self, message: Message, tag: Tag, data: ImmediateData, out: &[u8]) -> Result<(), PostError> {
+        let (endpoint, to) = (&self.endpoint, self.other);
+        match (message.tagged, message.data) {
+            (false, false) => endpoint.inject(to, out),
+            (false, true) => endpoint.inject_data(to, data, out),
+            (true, false) => endpoint.tagged_inject(to, tag, out),
+            (true, true) => endpoint.tagged_inject_data(to, tag, data, out),
+        }
+    }
+
+    fn receive(&self, message: Message, tag: Tag, into: Buffer<'b>) -> Posted<'b> {
+        let from = if message.directed { Source::Peer(self.other) } else { Source::Any };
+        let (endpoint, options) = (&self.endpoint, RecvOptions::new());
+        match (message.tagged, message.msg) {
+            (true, true) => endpoint.tagged_recvmsg(from, tag, options, into),
+            (false, true) => endpoint.recvmsg(from, options, into),
+            (true, false) => endpoint.tagged_recv(from, tag, into),
+            (false, false) => endpoint.recv(from, into),
+        }
+    }
+
+    fn multi_receive(&self, into: Buffer<'b>) -> Posted<'b> {
+        // SAFETY: one peer sends what fits, and it is not cancelled.
+        unsafe { self.endpoint.multi_recv_trusting(Source::Any, into) }
+    }
+
+    fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b> {
+        self.endpoint.read(self.other, remote, 0, into)
+    }
+
+    fn write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: Buffer<'b>) -> Posted<'b> {
+        match data {
+            None => self.endpoint.write(self.other, remote, 0, out),
+            Some(data) => self.endpoint.write_data(self.other, remote, 0, data, out),
+        }
+    }
+
+    fn inject_write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: &[u8]) -> Result<(), PostError> {
+        match data {
+            None => self.endpoint.inject_write(self.other, remote, 0, out),
+            Some(data) => self.endpoint.inject_write_data(self.other, remote, 0, data, out),
+        }
+    }
+
+    fn cancel(&self, key: OpKey) -> Result<(), Errno> {
+        self.endpoint.cancel(key)
+    }
+
+    fn look_for_events(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
