@@ -123,7 +123,7 @@ impl<L: Level> Av<L> {
     /// when it likes, and loom's insertions lend it a place on the stack. What stands in events for an address that was inserted
     /// with `FI_AV_USER_ID` is its id, which is no address for posts.
     ///
-    /// Over `shm` and `sm2`, an address that is inserted through its own table is one of an endpoint of this domain, or of
+    /// Over `shm`, an address that is inserted through its own table is one of an endpoint of this domain, or of
     /// another process: loom keeps endpoints open as long as those of this process need them that have inserted their address,
     /// and learns of it by [`Transport::av_insert`](loom_core::transport::Transport::av_insert).
     #[must_use]
@@ -233,17 +233,16 @@ impl<L: Level> Endpoint<L> {
     ///
     /// # Errors
     /// Those of `open`; it is called again, up to 255 times, if that is `EBUSY` over `shm` of libfabric 1, which numbers its names
-    /// and meets those that a killed process has left. Over `shm` and `sm2`, `EMFILE` if the process has as many endpoints as it can have (`open` is not called
-    /// then), or what the provider says when the endpoint is asked for its address, and it is closed.
+    /// and meets those that a killed process has left. Over `shm`, `EMFILE` if the process has as many endpoints as it can have
+    /// (`open` is not called then), or what the provider says when the endpoint is asked for its address, and it is closed.
     ///
     /// # Safety
     /// As for all of them, see [`ofi`](super#adopting). What `open` returns was opened with this info, and is bound to objects
     /// of this domain and its fabric, which count as those of [`Bindings`](loom_core::transport::Bindings).
     ///
-    /// Over `shm` and `sm2`, endpoints of a process open and close one after the other, and `open` runs while the others wait:
-    /// it opens and closes no endpoint and no domain through loom, and inserts no address, which would wait for ever. One that was
-    /// open before is not opened or closed around by another
-    /// thread meanwhile.
+    /// Over `shm`, endpoints of a process open and close one after the other, and `open` runs while the others wait: it opens and
+    /// closes no endpoint and no domain through loom, and inserts no address, which would wait for ever. One that was open before
+    /// is not opened or closed around by another thread meanwhile.
     pub unsafe fn from_fn(
         domain: &Domain<L>,
         info: &RawInfo,
