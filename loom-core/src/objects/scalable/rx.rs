@@ -20,8 +20,8 @@ use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, TagMatch};
 /// What it can count.
 const COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Counted::REMOTE_WRITE);
 
-/// A receive context of a [`ScalableEndpoint`]: takes the messages that peers send to its number, and their RMA operations
-/// complete into its queue.
+/// A receive context of a [`ScalableEndpoint`](super::ScalableEndpoint): takes the messages that peers send to its number, and
+/// their RMA operations complete into its queue.
 ///
 /// Dropping it closes it, when its receives have been cancelled or have ended; a receive that does neither soon comes back with
 /// `ECANCELED`. Over `sockets`, one that is closed in the middle of a message holds up what the same peer sends to the other

@@ -19,8 +19,8 @@ use crate::vocabulary::{Caps, Counted, EndpointOption, Errno, FabricAddr, Immedi
 /// What it can count.
 const COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::WRITE);
 
-/// A transmit context of a [`ScalableEndpoint`]: sends, reads and writes, ordered among themselves and not with those of other
-/// contexts.
+/// A transmit context of a [`ScalableEndpoint`](super::ScalableEndpoint): sends, reads and writes, ordered among themselves and
+/// not with those of other contexts.
 ///
 /// Peers are a [`Peer`](crate::engine::peer_table::Peer), or one of its receive contexts by number
 /// ([`Peer::rx_context`](crate::engine::peer_table::Peer::rx_context)). RMA operations name a receive context, too: its queue tells of their immediate
