@@ -33,8 +33,9 @@ impl<B> OpTable<B> {
     /// An operation is being cancelled. If it is a multi-receive, and the transport does not flag its end then, that is its next
     /// event with `ECANCELED`. Without this, such an event is that of a message.
     pub fn cancelling(&self, key: OpKey, end_is_flagged: bool) {
-        if let Some(slot) = self.slot(key.index()).filter(|slot| slot.key.get() == key) {
-            slot.cancelled.set(if end_is_flagged { Cancelled::EndIsFlagged } else { Cancelled::EndIsNext });
+        let filling = |slot: &&Slot<B>| slot.key.get() == key && slot.phase.get() == Phase::Filling;
+        if let Some(slot) = self.slot(key.index()).filter(filling) {
+            slot.set_cancelled(if end_is_flagged { Cancelled::EndIsFlagged } else { Cancelled::EndIsNext });
         }
     }
 
@@ -47,8 +48,8 @@ impl<B> OpTable<B> {
         // One that was cancelled in the middle of a message goes on until that is there, and then says that it is over. If
         // nobody has cancelled it, this is a message whose sender is gone.
         let flagged = event.flags.contains(CompletionFlags::MULTI_RECV);
-        let cancelled = event.errno == Errno::ECANCELED && (flagged || slot.cancelled.get() != Cancelled::No);
-        let over = flagged || cancelled && slot.cancelled.get() == Cancelled::EndIsNext;
+        let cancelled = event.errno == Errno::ECANCELED && (flagged || slot.cancelled() != Cancelled::No);
+        let over = flagged || cancelled && slot.cancelled() == Cancelled::EndIsNext;
         // An event that says nothing but that the buffer is released has no message.
         let message = !cancelled && (event.is_error() || event.flags.contains(CompletionFlags::RECV));
         if message {

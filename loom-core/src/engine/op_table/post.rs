@@ -88,7 +88,7 @@ impl<B> OpTable<B> {
             slot.lent.set(lent.len());
             slot.start.set(lent.ptr());
             slot.pieces.set(0);
-            slot.cancelled.set(Cancelled::No);
+            slot.set_cancelled(Cancelled::No);
             slot.phase.set(Phase::Filling);
         };
         let lending = self.lend_as(endpoint, Kind::MultiReceive, buf, (Buffer::lend, filling))?;

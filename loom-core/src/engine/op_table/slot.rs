@@ -29,15 +29,14 @@ pub struct Slot<B> {
     /// The neighbours in the list that the phase implies.
     pub(super) before: Cell<u32>,
     pub(super) after: Cell<u32>,
-    /// The count of events when the slot became an orphan.
+    /// The count of events when the slot became an orphan. Of a multi-receive that is being filled: whether it was
+    /// [cancelled](Self::cancelled).
     pub(super) since: Cell<u32>,
     /// Of a multi-receive: how many of its pieces are out. Safe code may forget them, one after the other: 64 bits are more
     /// than there is time for. Of a receive that may be posted again: the address from which its message may come.
     pub(super) pieces: Cell<u64>,
     /// Of a multi-receive: the first byte that it lent.
     pub(super) start: Cell<NonNull<u8>>,
-    /// Of a multi-receive: whether it was cancelled.
-    pub(super) cancelled: Cell<Cancelled>,
     room: UnsafeCell<Room>,
 }
 
@@ -95,6 +94,7 @@ union Room {
     event: Event,
 }
 
+const _: () = assert!(size_of::<Slot<&[u8]>>() == 128, "the slot of a slice takes two cache lines");
 const _: () = assert!(size_of::<Room>() == 64, "fi_context2 is 64 bytes, and an event is not larger");
 
 impl<B> Slot<B> {
@@ -112,7 +112,6 @@ impl<B> Slot<B> {
             since: Cell::new(0),
             pieces: Cell::new(0),
             start: Cell::new(NonNull::dangling()),
-            cancelled: Cell::new(Cancelled::No),
             room: UnsafeCell::new(Room { space: [0; 8] }),
         }
     }
@@ -120,6 +119,19 @@ impl<B> Slot<B> {
     /// Whether its buffer is lent.
     pub(super) fn is_lent(&self) -> bool {
         matches!(self.phase.get(), Phase::Posted | Phase::Filling)
+    }
+
+    /// Of a multi-receive that is being filled: whether it was cancelled.
+    pub(super) fn cancelled(&self) -> Cancelled {
+        [Cancelled::EndIsFlagged, Cancelled::EndIsNext]
+            .into_iter()
+            .find(|how| *how as u32 == self.since.get())
+            .unwrap_or(Cancelled::No)
+    }
+
+    /// Sets what [`cancelled`](Self::cancelled) says; of a multi-receive that is being filled only (an orphan's `since` is rule 4's).
+    pub(super) fn set_cancelled(&self, cancelled: Cancelled) {
+        self.since.set(cancelled as u32);
     }
 
     /// Begins the slot's next life, and tells its key.
