@@ -129,9 +129,11 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
             return Ok(());
         }
         let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
-        self.cq.cancelling(key);
         // SAFETY: the endpoint is open and the context is one of its operations in flight.
-        unsafe { T::cancel(self.raw(), context) }
+        unsafe { T::cancel(self.raw(), context) }?;
+        // Only now: what the provider has refused to cancel ends as any other. The event is read by a later poll.
+        self.cq.cancelling(key);
+        Ok(())
     }
 
     /// Ends the operations in flight, as far as they can be cancelled or end by themselves soon.
