@@ -2,3 +2,4 @@
 
 pub mod op_table;
 pub mod peer_table;
+pub mod tag_matcher;

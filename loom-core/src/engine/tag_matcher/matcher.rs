@@ -1,0 +1,396 @@
+//! [`TagMatcher`]: the matcher with places and memory of its own.
+
+#![allow(unsafe_code, reason = "lays tables out in memory of the allocator")]
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+
+use super::index::{Index, Link, NONE};
+use super::posted::{Pattern, Posted, PostedReceives};
+use super::table::Table;
+use super::unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};
+use super::{Envelope, Want};
+use crate::error::OpenError;
+use crate::storage::{Block, array, extend};
+
+/// How large a matcher is. All of its memory is taken when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TagMatcherAttr {
+    /// How many receives can be posted at a time.
+    pub receives: u32,
+    /// How many messages can wait at a time.
+    pub messages: u32,
+    /// For how many masks at least an index of the messages that wait is kept: bits that receives ignore, with or without
+    /// source. Up to [`MAX_MASKS`](Self::MAX_MASKS).
+    pub masks: u32,
+    /// The seed of the hash function. Peers that do not know it cannot choose tags that collide.
+    pub seed: u64,
+}
+
+impl TagMatcherAttr {
+    /// 1024 receives, 1024 messages, six masks, and a seed that is the same for all.
+    pub const DEFAULT: TagMatcherAttr = TagMatcherAttr { receives: 1024, messages: 1024, masks: 6, seed: 0 };
+
+    /// The most masks.
+    pub const MAX_MASKS: u32 = 254;
+
+    /// The memory that a matcher takes from its allocator, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if a number is zero (that of the masks may be), or too large.
+    pub fn layout(&self) -> Result<Layout, OpenError> {
+        Ok(self.offsets()?.layout)
+    }
+
+    fn offsets(&self) -> Result<Offsets, OpenError> {
+        if self.receives == 0 || self.messages == 0 || self.masks > Self::MAX_MASKS {
+            return Err(OpenError::Size);
+        }
+        let shift = views_shift(self.masks);
+        let links = self.messages.checked_shl(shift).filter(|links| links >> shift == self.messages);
+        // Numbers of nodes are below `NONE`.
+        let links = links.filter(|links| *links < NONE && self.receives < NONE).ok_or(OpenError::Size)?;
+        let (posted, waiting) = (posted_buckets(self.receives)?, waiting_buckets(self.messages)?);
+        let (layout, pattern) =
+            extend(array::<Posted>(self.receives as usize)?, array::<Pattern>(self.receives as usize)?)?;
+        let (layout, message) = extend(layout, array::<Waiting>(self.messages as usize)?)?;
+        let (layout, view) = extend(layout, array::<Cell<View>>(1 << shift)?)?;
+        let (layout, link) = extend(layout, array::<Link>(links as usize)?)?;
+        let (layout, bucket) = extend(layout, array::<Cell<u32>>(posted as usize + waiting as usize)?)?;
+        let (layout, own) = extend(layout, array::<Own>(self.receives as usize + self.messages as usize)?)?;
+        Ok(Offsets { layout, pattern, message, view, link, links, bucket, posted, waiting, own, shift })
+    }
+}
+
+impl Default for TagMatcherAttr {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// How many buckets the receives are looked up in: so many that few of them collide.
+pub(crate) fn posted_buckets(receives: u32) -> Result<u32, OpenError> {
+    buckets(receives, 4)
+}
+
+/// The same of messages, which are in two indices at least.
+pub(crate) fn waiting_buckets(messages: u32) -> Result<u32, OpenError> {
+    buckets(messages, 16)
+}
+
+fn buckets(nodes: u32, of_each: u32) -> Result<u32, OpenError> {
+    nodes
+        .checked_mul(of_each)
+        .and_then(u32::checked_next_power_of_two)
+        .map(|buckets| buckets.max(64))
+        .ok_or(OpenError::Size)
+}
+
+/// What is where in the block.
+struct Offsets {
+    layout: Layout,
+    pattern: usize,
+    message: usize,
+    view: usize,
+    link: usize,
+    links: u32,
+    bucket: usize,
+    posted: u32,
+    waiting: u32,
+    own: usize,
+    shift: u32,
+}
+
+/// What the matcher keeps of a place besides.
+#[derive(Debug)]
+struct Own {
+    /// Odd while the place is taken.
+    generation: Cell<u32>,
+    /// The next free place.
+    next: Cell<u32>,
+}
+
+/// A place in the matcher, and what tells what is in it from what is there before and afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Place {
+    index: u32,
+    generation: u32,
+}
+
+/// A posted receive. Plain data; when the receive was removed, it names nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ReceiveId(Place);
+
+/// A message that waits. Plain data; when the message was removed, it names nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MessageId(Place);
+
+impl ReceiveId {
+    /// The number of its place, below [`TagMatcherAttr::receives`]: for an array of what goes with it.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0.index as usize
+    }
+}
+
+impl MessageId {
+    /// The number of its place, below [`TagMatcherAttr::messages`]: for an array of what goes with it.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0.index as usize
+    }
+}
+
+/// Every place is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("every place of the tag matcher is taken")
+    }
+}
+
+impl core::error::Error for Full {}
+
+/// Places that are taken and given back.
+#[derive(Debug)]
+struct Places {
+    own: Table<Own>,
+    free: u32,
+    taken: u32,
+}
+
+impl Places {
+    fn take(&mut self) -> Result<Place, Full> {
+        let index = self.free;
+        if index == NONE {
+            return Err(Full);
+        }
+        let own = self.own.at(index);
+        own.generation.set(own.generation.get().wrapping_add(1));
+        self.free = own.next.get();
+        self.taken += 1;
+        Ok(Place { index, generation: own.generation.get() })
+    }
+
+    fn has(&self, place: Place) -> bool {
+        place.index < self.own.len() && self.own.at(place.index).generation.get() == place.generation
+    }
+
+    fn give_back(&mut self, place: Place) {
+        let own = self.own.at(place.index);
+        own.generation.set(own.generation.get().wrapping_add(1));
+        own.next.set(self.free);
+        self.free = place.index;
+        self.taken -= 1;
+    }
+
+    /// The place of this number, which is taken.
+    fn named(&self, index: u32) -> Place {
+        Place { index, generation: self.own.at(index).generation.get() }
+    }
+}
+
+/// Posted receives and messages that wait for one, and which go together. See the [module](super).
+pub struct TagMatcher<A: Allocator> {
+    attr: TagMatcherAttr,
+    posted: PostedReceives,
+    receives: Places,
+    unexpected: UnexpectedMessages,
+    messages: Places,
+    block: Block<A>,
+}
+
+// SAFETY: the tables lie in the matcher's own block, and what changes them takes the matcher as a whole; nothing depends on
+// the thread but the allocator.
+unsafe impl<A: Allocator + Send> Send for TagMatcher<A> {}
+
+impl<A: Allocator> TagMatcher<A> {
+    /// Makes a matcher in memory of `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::Size`] if a number is zero (that of the masks may be), or too large
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    pub fn new_in(attr: TagMatcherAttr, alloc: A) -> Result<Self, OpenError> {
+        let offsets = attr.offsets()?;
+        let block = Block::new(offsets.layout, alloc)?;
+        let at = |offset: usize| {
+            // SAFETY: the offset is one of the block's own layout.
+            unsafe { block.ptr().add(offset) }
+        };
+        // SAFETY: the offsets are those of arrays of these lengths, and aligned for them. The block stays while the matcher does,
+        // which is used by one thread at a time; numbers come from its own lists, or have been compared with the length.
+        let (places, patterns, waiting, views, links, buckets, own) = unsafe {
+            (
+                fill(at(0), attr.receives, |_| Posted::new()),
+                fill(at(offsets.pattern), attr.receives, |number| Pattern::new(number + 1)),
+                fill(at(offsets.message), attr.messages, |_| Waiting::new()),
+                fill(at(offsets.view), 1 << offsets.shift, |_| Cell::new(UnexpectedMessages::NO_VIEW)),
+                fill(at(offsets.link), offsets.links, |_| Link::new()),
+                fill(at(offsets.bucket), offsets.posted, |_| Cell::new(NONE)),
+                fill(at(offsets.own), attr.receives, |number| Own::before(number + 1, attr.receives)),
+            )
+        };
+        let behind = offsets.bucket + offsets.posted as usize * size_of::<Cell<u32>>();
+        // SAFETY: as above.
+        let waiting_buckets = unsafe { fill(at(behind), offsets.waiting, |_| Cell::new(NONE)) };
+        let behind = offsets.own + attr.receives as usize * size_of::<Own>();
+        // SAFETY: as above.
+        let own_of_messages =
+            unsafe { fill(at(behind), attr.messages, |number| Own::before(number + 1, attr.messages)) };
+        let memory = Memory { places: waiting, links, views };
+        Ok(TagMatcher {
+            attr,
+            posted: PostedReceives::new(places, patterns, Index::new(buckets, attr.seed)),
+            receives: Places { own, free: 0, taken: 0 },
+            unexpected: UnexpectedMessages::new(memory, Index::new(waiting_buckets, attr.seed), true),
+            messages: Places { own: own_of_messages, free: 0, taken: 0 },
+            block,
+        })
+    }
+
+    /// The attributes that it was made with.
+    #[must_use]
+    pub fn attr(&self) -> &TagMatcherAttr {
+        &self.attr
+    }
+
+    /// Posts a receive, behind those that are posted. It takes no message that waits: [`message_for`](Self::message_for) comes first.
+    ///
+    /// # Errors
+    /// [`Full`] if as many are posted as there are places.
+    pub fn post(&mut self, want: Want) -> Result<ReceiveId, Full> {
+        let place = self.receives.take()?;
+        self.posted.post(place.index, want);
+        Ok(ReceiveId(place))
+    }
+
+    /// The oldest posted receive that accepts a message. It stays posted.
+    #[must_use]
+    pub fn receive_for(&self, envelope: &Envelope) -> Option<ReceiveId> {
+        self.posted.find(envelope).map(|index| ReceiveId(self.receives.named(index)))
+    }
+
+    /// Takes a posted receive out, because it has its message or is cancelled; returns what it wanted, with the bits of the tag
+    /// clear that it ignores. `None` if it is not posted (any more).
+    pub fn remove_receive(&mut self, ReceiveId(receive): ReceiveId) -> Option<Want> {
+        if !self.receives.has(receive) {
+            return None;
+        }
+        let want = self.posted.want(receive.index);
+        self.posted.remove(receive.index);
+        self.receives.give_back(receive);
+        Some(want)
+    }
+
+    /// How many receives are posted.
+    #[must_use]
+    pub fn posted(&self) -> usize {
+        self.receives.taken as usize
+    }
+
+    /// Keeps a message that no posted receive accepts, behind those that are kept.
+    ///
+    /// # Errors
+    /// [`Full`] if as many wait as there are places.
+    pub fn keep(&mut self, envelope: Envelope) -> Result<MessageId, Full> {
+        let place = self.messages.take()?;
+        self.unexpected.keep(place.index, envelope);
+        Ok(MessageId(place))
+    }
+
+    /// The oldest message that a receive accepts. It goes on waiting.
+    #[must_use]
+    pub fn message_for(&self, want: &Want) -> Option<MessageId> {
+        self.unexpected.find(want).map(|index| MessageId(self.messages.named(index)))
+    }
+
+    /// Takes a message out; returns what it was matched by. `None` if it does not wait (any more).
+    pub fn remove_message(&mut self, MessageId(message): MessageId) -> Option<Envelope> {
+        if !self.messages.has(message) {
+            return None;
+        }
+        let envelope = self.unexpected.envelope(message.index);
+        self.unexpected.remove(message.index);
+        self.messages.give_back(message);
+        Some(envelope)
+    }
+
+    /// How many messages wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.messages.taken as usize
+    }
+
+    /// The messages that wait, oldest first.
+    pub fn messages(&self) -> Messages<'_, A> {
+        Messages { matcher: self, next: self.unexpected.first() }
+    }
+}
+
+#[cfg(feature = "std")]
+impl TagMatcher<allocator_api2::alloc::Global> {
+    /// Makes a matcher with the global allocator.
+    ///
+    /// # Errors
+    /// As [`TagMatcher::new_in`].
+    pub fn new(attr: TagMatcherAttr) -> Result<Self, OpenError> {
+        TagMatcher::new_in(attr, allocator_api2::alloc::Global)
+    }
+}
+
+impl<A: Allocator> fmt::Debug for TagMatcher<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TagMatcher")
+            .field("attr", &self.attr)
+            .field("posted", &self.posted())
+            .field("waiting", &self.waiting())
+            .field("block", &self.block)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The messages that wait, oldest first: [`TagMatcher::messages`].
+#[derive(Debug)]
+pub struct Messages<'m, A: Allocator> {
+    matcher: &'m TagMatcher<A>,
+    next: Option<u32>,
+}
+
+impl<A: Allocator> Iterator for Messages<'_, A> {
+    type Item = (MessageId, Envelope);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let index = self.next?;
+        self.next = self.matcher.unexpected.after(index);
+        Some((MessageId(self.matcher.messages.named(index)), self.matcher.unexpected.envelope(index)))
+    }
+}
+
+impl Own {
+    /// Of a free place, before this one, if there is one.
+    fn before(next: u32, places: u32) -> Self {
+        Own { generation: Cell::new(0), next: Cell::new(if next == places { NONE } else { next }) }
+    }
+}
+
+/// Writes a table.
+///
+/// # Safety
+/// There is room for `len` values, aligned for them; and see [`Table::new`].
+pub(crate) unsafe fn fill<V>(at: NonNull<u8>, len: u32, value: impl Fn(u32) -> V) -> Table<V> {
+    let first = at.cast::<V>();
+    for number in 0..len {
+        // SAFETY: the caller's promise.
+        let place = unsafe { first.add(number as usize) };
+        // SAFETY: as above.
+        unsafe { place.write(value(number)) };
+    }
+    // SAFETY: as above; all of them are written.
+    unsafe { Table::new(first, len) }
+}

@@ -1,0 +1,46 @@
+//! [`Table`]: an array in memory that somebody else keeps, reached by numbers that are known to lie in it.
+
+#![allow(unsafe_code, reason = "an array in memory that the caller provides")]
+
+use core::ptr::NonNull;
+
+/// So many values, one after the other.
+#[derive(Debug)]
+pub(crate) struct Table<V> {
+    first: NonNull<V>,
+    len: u32,
+}
+
+impl<V> Clone for Table<V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for Table<V> {}
+
+impl<V> Table<V> {
+    /// A table of values that have been written.
+    ///
+    /// # Safety
+    /// From `first` on there are `len` values, which stay where they are and are reached by shared references only, from one
+    /// thread at a time, as long as the table or a copy of it is used. No number that is not below `len` is ever
+    /// [looked up](Self::at).
+    pub(crate) const unsafe fn new(first: NonNull<V>, len: u32) -> Self {
+        Table { first, len }
+    }
+
+    pub(crate) const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The value of this number.
+    #[inline(always)]
+    pub(crate) fn at(&self, number: u32) -> &V {
+        debug_assert!(number < self.len, "{number} of {}", self.len);
+        // SAFETY: the promise of `new`: the number lies in the table.
+        let value = unsafe { self.first.add(number as usize) };
+        // SAFETY: as above: the value is there, and nobody has it for himself.
+        unsafe { value.as_ref() }
+    }
+}

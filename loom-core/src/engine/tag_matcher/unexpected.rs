@@ -1,0 +1,248 @@
+//! [`UnexpectedMessages`]: the messages that wait for a receive.
+//!
+//! A receive looks for messages in one way: in those bits of the tag that it does not ignore, with or without the source. For each
+//! such *view* there is an index over all messages. Two of them are always there: of exact tags from anybody, and of exact
+//! tags from one source. Views of masks, which may ignore the whole tag, come when a receive first asks for one, which takes a look at
+//! every message that waits; a few of them are kept, those that were asked for last. A receive that accepts everything needs none.
+
+use core::cell::Cell;
+
+use super::index::{Index, Key, Link, List, NONE, Nodes};
+use super::table::Table;
+use super::{Envelope, Want};
+use crate::vocabulary::{FabricAddr, Tag};
+
+/// A place for one message.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    tag: Cell<u64>,
+    source: Cell<u64>,
+    link: Link,
+}
+
+impl Waiting {
+    pub(crate) const fn new() -> Self {
+        Waiting { tag: Cell::new(0), source: Cell::new(0), link: Link::new() }
+    }
+}
+
+/// A way to look for messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    ignore: u64,
+    directed: bool,
+    /// How many looks there had been before the last one through this view.
+    last_used: u64,
+}
+
+impl View {
+    const fn new(ignore: u64, directed: bool) -> Self {
+        View { ignore, directed, last_used: 0 }
+    }
+
+    /// Exact tags, from anybody and from one source.
+    const OF_TAGS: [View; 2] = [View::new(0, false), View::new(0, true)];
+    /// Everything from one source, which is all that can be asked for where there are no tags.
+    const WITHOUT_TAGS: [View; 1] = [View::new(u64::MAX, true)];
+
+    #[inline]
+    fn key(&self, tag: u64, source: u64, number: u32) -> Key {
+        let source = if self.directed { source } else { FabricAddr::UNSPEC.0 };
+        Key { tag: tag & !self.ignore, source, pattern: number.into() }
+    }
+}
+
+/// How many views there can be, as an exponent of two, where so many are kept of those that are not always there.
+pub(crate) const fn views_shift(masks: u32) -> u32 {
+    (View::OF_TAGS.len() as u32 + if masks == 0 { 1 } else { masks }).next_power_of_two().trailing_zeros()
+}
+
+/// For the list of all messages.
+impl Nodes for Table<Waiting> {
+    #[inline]
+    fn link(&self, node: u32) -> &Link {
+        &self.at(node).link
+    }
+
+    /// There are none in a list.
+    fn key(&self, _: u32) -> Key {
+        Key { tag: 0, source: 0, pattern: 0 }
+    }
+}
+
+/// Messages that wait, each in a place that its user has chosen, in memory that its user keeps.
+#[derive(Debug)]
+pub(crate) struct UnexpectedMessages {
+    places: Table<Waiting>,
+    /// Of each place one for each view.
+    links: Table<Link>,
+    views: Table<Cell<View>>,
+    views_shift: u32,
+    index: Index,
+    /// All of them.
+    all: List,
+    /// How many views there are, and how many of them are always there.
+    live: Cell<u32>,
+    lasting: u32,
+    looks: Cell<u64>,
+}
+
+/// The links of the views are nodes of the index: place by place, and view by view.
+impl Nodes for UnexpectedMessages {
+    #[inline]
+    fn link(&self, node: u32) -> &Link {
+        self.links.at(node)
+    }
+
+    #[inline]
+    fn key(&self, node: u32) -> Key {
+        let number = node & ((1 << self.views_shift) - 1);
+        let message = self.places.at(node >> self.views_shift);
+        self.views.at(number).get().key(message.tag.get(), message.source.get(), number)
+    }
+}
+
+/// What [`UnexpectedMessages`] are kept in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    pub(crate) places: Table<Waiting>,
+    /// `1 << views_shift` of each place.
+    pub(crate) links: Table<Link>,
+    /// `1 << views_shift` of them.
+    pub(crate) views: Table<Cell<View>>,
+}
+
+impl UnexpectedMessages {
+    /// What a view is before it is used.
+    pub(crate) const NO_VIEW: View = View::new(0, false);
+
+    /// No messages, in these places. Without tags, they are only looked for by source.
+    pub(crate) fn new(memory: Memory, index: Index, tagged: bool) -> Self {
+        let Memory { places, links, views } = memory;
+        let lasting = if tagged { &View::OF_TAGS[..] } else { &View::WITHOUT_TAGS[..] };
+        let mut live = 0;
+        for view in lasting {
+            views.at(live).set(*view);
+            live += 1;
+        }
+        UnexpectedMessages {
+            places,
+            links,
+            views,
+            views_shift: views.len().trailing_zeros(),
+            index,
+            all: List::new(),
+            live: Cell::new(live),
+            lasting: live,
+            looks: Cell::new(0),
+        }
+    }
+
+    /// Whether no message waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.first() == NONE
+    }
+
+    /// Keeps a message in a place that is free. It is the youngest.
+    pub(crate) fn keep(&self, place: u32, envelope: Envelope) {
+        let message = self.places.at(place);
+        message.tag.set(envelope.tag.0);
+        message.source.set(envelope.source.0);
+        self.all.append(&self.places, place);
+        let first = place << self.views_shift;
+        for number in 0..self.live.get() {
+            let key = self.views.at(number).get().key(envelope.tag.0, envelope.source.0, number);
+            self.index.append(self, first + number, key);
+        }
+    }
+
+    /// Takes a message out.
+    pub(crate) fn remove(&self, place: u32) {
+        self.all.remove(&self.places, place);
+        let first = place << self.views_shift;
+        for view in 0..self.live.get() {
+            self.index.remove(self, first + view);
+        }
+    }
+
+    /// The oldest message that a receive accepts. It stays where it is.
+    #[inline]
+    pub(crate) fn find(&self, want: &Want) -> Option<u32> {
+        let found = if want.is_everything() || self.is_empty() {
+            self.all.first()
+        } else {
+            let number = self.view_of(want);
+            let key = self.views.at(number).get().key(want.tag.tag.0, want.source.0, number);
+            match self.index.find(self, key) {
+                NONE => NONE,
+                node => node >> self.views_shift,
+            }
+        };
+        (found != NONE).then_some(found)
+    }
+
+    /// The view that a receive looks through.
+    #[inline]
+    fn view_of(&self, want: &Want) -> u32 {
+        for number in 0..self.live.get() {
+            let view = self.views.at(number);
+            let seen = view.get();
+            if seen.ignore == want.tag.ignore && seen.directed == want.is_directed() {
+                if number >= self.lasting {
+                    view.set(View { last_used: self.looks.replace(self.looks.get() + 1), ..seen });
+                }
+                return number;
+            }
+        }
+        self.open_view(want)
+    }
+
+    /// Makes an index of all messages for a receive that looks at them in a way which is not known (any more).
+    #[cold]
+    #[inline(never)]
+    fn open_view(&self, want: &Want) -> u32 {
+        let live = self.live.get();
+        let number = if live < self.views.len() {
+            self.live.set(live + 1);
+            live
+        } else {
+            let oldest = (self.lasting..live).min_by_key(|number| self.views.at(*number).get().last_used);
+            // There are more views than lasting ones: `views_shift`.
+            let oldest = oldest.unwrap_or(self.lasting);
+            self.each(|place| self.index.remove(self, (place << self.views_shift) + oldest));
+            oldest
+        };
+        let last_used = self.looks.replace(self.looks.get() + 1);
+        self.views.at(number).set(View { ignore: want.tag.ignore, directed: want.is_directed(), last_used });
+        self.each(|place| {
+            let node = (place << self.views_shift) + number;
+            self.index.append(self, node, self.key(node));
+        });
+        number
+    }
+
+    fn each(&self, mut what: impl FnMut(u32)) {
+        let mut next = self.first();
+        while let Some(place) = next {
+            what(place);
+            next = self.after(place);
+        }
+    }
+
+    /// The oldest message.
+    pub(crate) fn first(&self) -> Option<u32> {
+        Some(self.all.first()).filter(|place| *place != NONE)
+    }
+
+    /// The message that came after this one.
+    pub(crate) fn after(&self, place: u32) -> Option<u32> {
+        Some(List::after(&self.places, place)).filter(|place| *place != NONE)
+    }
+
+    /// What a message that waits is matched by.
+    pub(crate) fn envelope(&self, place: u32) -> Envelope {
+        let message = self.places.at(place);
+        Envelope { tag: Tag(message.tag.get()), source: FabricAddr(message.source.get()) }
+    }
+}

@@ -1,0 +1,67 @@
+//! Long random stories.
+
+use loom_core::engine::tag_matcher::{Envelope, TagMatcherAttr, Want};
+use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::world::{Action, World, colliding_tags};
+
+const SEED: u64 = 7;
+
+/// Few, so that they meet; some of them differ in one bit only, and some collide in the matcher.
+fn tag() -> impl Strategy<Value = Tag> {
+    prop_oneof![
+        (0u64..6).prop_map(Tag),
+        (0u32..64).prop_map(|bit| Tag(1 << bit)),
+        (0u64..40).prop_map(|nth| colliding_tags(SEED)(nth)),
+    ]
+}
+
+fn ignore() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        4 => Just(0),
+        2 => Just(u64::MAX),
+        3 => prop_oneof![Just(1), Just(0xff), Just(0xff << 56), Just(!1), Just(!0xff), Just(0xf0)],
+        1 => any::<u64>(),
+    ]
+}
+
+fn source(unknown: u32) -> impl Strategy<Value = FabricAddr> {
+    prop_oneof![unknown => Just(FabricAddr::UNSPEC), 3 => (0u64..3).prop_map(FabricAddr)]
+}
+
+fn want() -> impl Strategy<Value = Want> {
+    let tag = (tag(), ignore()).prop_map(|(tag, ignore)| TagMatch { tag, ignore });
+    (tag, source(3)).prop_map(|(tag, source)| Want { tag, source })
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let envelope = || (tag(), source(1)).prop_map(|(tag, source)| Envelope { tag, source });
+    prop_oneof![
+        6 => (envelope(), any::<bool>()).prop_map(|(envelope, multi)| Action::Arrive { envelope, multi }),
+        6 => want().prop_map(Action::Post),
+        2 => (want(), any::<bool>()).prop_map(|(want, claim)| Action::Peek { want, claim }),
+        2 => any::<usize>().prop_map(|nth| Action::Cancel { nth }),
+        1 => any::<usize>().prop_map(|nth| Action::Revoke { nth }),
+        1 => any::<usize>().prop_map(|nth| Action::Stale { nth }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+
+    #[test]
+    fn stories_go_as_a_walk_along_lists_has_it(
+        receives in 1u32..70,
+        messages in 1u32..70,
+        masks in 0u32..8,
+        actions in vec(action(), 0..500),
+    ) {
+        let mut world = World::new(TagMatcherAttr { receives, messages, masks, seed: SEED });
+        for action in actions {
+            world.apply(action);
+        }
+        world.close();
+    }
+}
