@@ -10,13 +10,14 @@
 //! `--only SIDE OPERATION COUNT` runs one operation and measures nothing.
 
 mod apart;
+#[path = "../measure/mod.rs"]
+mod measure;
 mod only;
 #[cfg(feature = "libfabric")]
 mod raw;
 mod sides;
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 #[cfg(feature = "libfabric")]
 use loom_core::objects::info::Hints;
@@ -28,6 +29,7 @@ use loom_core::vocabulary::{Caps, MsgOrder};
 use loom_fabric::ofi::{Local, Ofi, library_version};
 
 use apart::on_two_queues;
+use measure::{median, metric, per_operation, ratio};
 use only::Only;
 use sides::{LongSide, Operation, Side, on_transport};
 
@@ -60,27 +62,6 @@ const SHORT_ROUND: u32 = 5_000;
 /// The same over TCP, where each takes some microseconds.
 #[cfg(feature = "libfabric")]
 const TCP_ROUND: u32 = 300;
-
-fn per_operation(count: u32, run: impl FnOnce(u32)) -> f64 {
-    let begin = Instant::now();
-    run(count);
-    begin.elapsed().as_secs_f64() * 1e9 / f64::from(count)
-}
-
-fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// The median of the rounds' ratios.
-fn ratio(of: &[f64], to: &[f64]) -> f64 {
-    median(&of.iter().zip(to).map(|(of, to)| of / to).collect::<Vec<_>>())
-}
-
-fn metric(name: &str, value: f64, unit: &str) {
-    println!("metric {name} {value:.3} {unit}");
-}
 
 /// A 4 MiB message beside one `memcpy` of as many bytes, both between buffers which are not in the cache.
 fn bandwidth(side: &mut dyn LongSide) {

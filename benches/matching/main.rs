@@ -1,0 +1,150 @@
+//! What matching costs as receives and messages become many: `cargo bench --bench matching`, with `--features libfabric` beside
+//! libfabric's providers.
+//!
+//! The engine alone beside a list that is walked from its beginning, as libfabric's software providers have it: in nanoseconds, medians of
+//! rounds that alternate between depths and sides; and in instructions, where valgrind is installed, which are the same on a
+//! busy machine. Each operation takes one partner out and puts it back behind all others, so that the depth stays as it is.
+//!
+//! `--only CASE ORDER DEPTH COUNT` runs one case and measures nothing.
+
+mod cases;
+#[path = "../../loom-core/tests/tag_matcher/world/colliding.rs"]
+mod colliding;
+#[cfg(feature = "libfabric")]
+mod fabric;
+mod instructions;
+#[path = "../measure/mod.rs"]
+mod measure;
+mod memory;
+mod sides;
+
+use std::process::ExitCode;
+
+use cases::{Case, Order, Run};
+use measure::{median, metric, per_operation, ratio};
+use memory::Lines;
+use sides::{Engine, List};
+
+/// Rounds of which the median is taken.
+const ROUNDS: usize = 31;
+
+/// How many receives are posted, or messages wait.
+const DEPTHS: [u32; 5] = [1, 64, 1024, 16_384, 65_536];
+
+/// Operations of a round.
+const ROUND: u32 = 20_000;
+
+/// How many steps along a list are taken in a round.
+const STEPS: u32 = 2_000_000;
+
+/// A row of the table: the medians at each depth.
+fn row(name: &str, rounds: &[Vec<f64>]) {
+    print!("{name:<44}");
+    for at_depth in rounds {
+        print!(" {:>10.1}", median(at_depth));
+    }
+    println!();
+}
+
+fn heading(unit: &str) {
+    print!("{unit:<44}");
+    for depth in DEPTHS {
+        print!(" {depth:>10}");
+    }
+    println!();
+}
+
+/// One case on the engine and on the list, at each depth.
+fn measured(case: Case, order: Order) -> [Vec<Vec<f64>>; 2] {
+    let mut engines = DEPTHS.map(|depth| Run::new(case, order, depth, Engine::new));
+    let mut lists = DEPTHS.map(|depth| Run::new(case, order, depth, List::new));
+    let mut figures = [vec![vec![]; DEPTHS.len()], vec![vec![]; DEPTHS.len()]];
+    for _ in 0..ROUNDS {
+        for (at, depth) in DEPTHS.into_iter().enumerate() {
+            figures[0][at].push(per_operation(ROUND, |count| engines[at].run(count)));
+            let count = (STEPS / depth).clamp(20, ROUND);
+            figures[1][at].push(per_operation(count, |count| lists[at].run(count)));
+        }
+    }
+    figures
+}
+
+/// The cost of exact tags in random order beside what memory costs: what it is with one receive, and four accesses to lines that are not
+/// at hand, in as much memory.
+fn beside_memory(case: Case) {
+    let depth = DEPTHS[DEPTHS.len() - 1];
+    let mut one = Run::new(case, Order::Random, 1, Engine::new);
+    let mut many = Run::new(case, Order::Random, depth, Engine::new);
+    let mut lines = Lines::new(many.footprint());
+    let (mut cost, mut bound, mut access) = (vec![], vec![], vec![]);
+    for _ in 0..ROUNDS {
+        let line = per_operation(ROUND, |count| lines.chase(count));
+        cost.push(per_operation(ROUND, |count| many.run(count)));
+        bound.push(per_operation(ROUND, |count| one.run(count)) + 4.0 * line);
+        access.push(line);
+    }
+    let name = case.name();
+    println!(
+        "{name} in random order at {depth}: {:.1} ns; with one {:.1} ns, a random line of {} KiB takes {:.1} ns",
+        median(&cost),
+        median(&bound) - 4.0 * median(&access),
+        many.footprint() / 1024,
+        median(&access)
+    );
+    metric(&format!("tag_match.{name}.random.{depth}_over_bound"), ratio(&cost, &bound), "ratio");
+}
+
+fn engine() {
+    heading("ns, at a depth of");
+    for case in Case::ALL {
+        for order in case.orders() {
+            let [engine, list] = measured(case, *order);
+            row(&format!("{}, {}", case.description(), order.name()), &engine);
+            row("    a list", &list);
+            for (depth, rounds) in DEPTHS.into_iter().zip(&engine) {
+                metric(&format!("tag_match.{}.{}.{depth}", case.name(), order.name()), median(rounds), "ns");
+            }
+            let (first, last) = (&engine[0], &engine[DEPTHS.len() - 1]);
+            if *order == Order::AsPosted {
+                metric(&format!("tag_match.{}.65536_over_1", case.name()), ratio(last, first), "ratio");
+            }
+            metric(
+                &format!("tag_match.list_over_engine.{}.{}.65536", case.name(), order.name()),
+                ratio(&list[4], last),
+                "ratio",
+            );
+        }
+    }
+    beside_memory(Case::Exact);
+    beside_memory(Case::Unexpected);
+}
+
+fn run() -> Result<(), String> {
+    // Cargo adds `--bench`.
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    if !args.is_empty() {
+        return instructions::only(&args);
+    }
+    engine();
+    instructions::all();
+    #[cfg(feature = "libfabric")]
+    fabric::compare()?;
+    #[cfg(not(feature = "libfabric"))]
+    println!("libfabric's providers: skipped, the feature `libfabric` is off");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    // SAFETY: the only thread, and nothing has looked at the environment.
+    #[cfg(feature = "libfabric")]
+    unsafe {
+        fabric::allow_many_receives();
+    }
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("matching: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

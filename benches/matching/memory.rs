@@ -1,0 +1,37 @@
+//! What it costs to reach for memory that is not at hand.
+
+use crate::cases::Random;
+
+/// A cache line, which says where the next one is.
+#[repr(align(64))]
+struct Line(u32);
+
+/// Lines, each of which leads to another, in an order that nothing foresees.
+pub(crate) struct Lines {
+    lines: Vec<Line>,
+    at: u32,
+}
+
+impl Lines {
+    /// Of so many bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let count = u32::try_from(bytes / size_of::<Line>()).expect("there are not so many");
+        let mut order: Vec<u32> = (0..count).collect();
+        let mut random = Random::new();
+        for last in (1..count).rev() {
+            order.swap(last as usize, random.below(last + 1) as usize);
+        }
+        let mut lines: Vec<Line> = (0..count).map(Line).collect();
+        for (at, line) in order.iter().enumerate() {
+            lines[*line as usize].0 = order[(at + 1) % order.len()];
+        }
+        Lines { lines, at: 0 }
+    }
+
+    /// So many of them, each after the one before.
+    pub(crate) fn chase(&mut self, count: u32) {
+        for _ in 0..count {
+            self.at = std::hint::black_box(self.lines[self.at as usize].0);
+        }
+    }
+}
