@@ -32,7 +32,7 @@ const PLACES: u16 = 4;
 /// Text to address and back, bytes to address and back; inserting and removing what comes of it, against a map.
 pub fn address_vector(data: &[u8]) -> usize {
     const MOST: usize = 200;
-    let attr = NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0 };
+    let attr = NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
     let network = Network::new(attr).expect("the sizes are small");
     let domain = Domain::open(&network.info()).expect("a network opens");
     let av = Av::open(&domain, usize::from(PLACES)).expect("the sizes are small");

@@ -24,7 +24,7 @@
 //! let mut memory = [MaybeUninit::uninit(); 32 * 1024];
 //! let arena = Arena::new(&mut memory);
 //!
-//! let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1 };
+//! let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1, ..NetworkAttr::DEFAULT };
 //! let network = Network::new_in(attr, &arena)?;
 //! let domain = Domain::open(&network.info())?;
 //! let av = Av::open_in(&domain, 2, &arena)?;

@@ -20,7 +20,8 @@ use loom_core::vocabulary::{Counted, Errno, Tag, TagMatch};
 const DEPTH: usize = 4;
 /// More than the raw queue has places for.
 const ROUNDS: usize = 2 * (DEPTH + PEER_EVENTS);
-const ATTR: NetworkAttr = NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 2, eager_size: 8, regions: 0 };
+const ATTR: NetworkAttr =
+    NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 2, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
 
 type Queue<'d, 'n> = Cq<'d, Soft<'n>, Box<[u8]>>;
 

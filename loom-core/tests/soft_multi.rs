@@ -18,7 +18,8 @@ use loom_core::vocabulary::{EndpointOption, Errno};
 type Bytes = Box<[u8]>;
 
 const EAGER: u32 = 64;
-const ATTR: NetworkAttr = NetworkAttr { endpoints: 3, tx_depth: 256, rx_depth: 8, eager_size: EAGER, regions: 0 };
+const ATTR: NetworkAttr =
+    NetworkAttr { endpoints: 3, tx_depth: 256, rx_depth: 8, eager_size: EAGER, regions: 0, ..NetworkAttr::DEFAULT };
 const DEPTH: usize = 8;
 /// Events that the receiver's queue has places for.
 const PLACES: usize = DEPTH + PEER_EVENTS;

@@ -17,7 +17,8 @@ use loom_core::vocabulary::{Errno, Tag};
 type Bytes = Box<[u8]>;
 
 /// Messages of more than 8 bytes are offered. An endpoint has two cells, and places for two receives.
-const ATTR: NetworkAttr = NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 2, eager_size: 8, regions: 0 };
+const ATTR: NetworkAttr =
+    NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 2, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
 const LONG: usize = 100;
 /// More than there are cells, and places in a queue.
 const ROUNDS: usize = 200;

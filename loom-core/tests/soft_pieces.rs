@@ -22,7 +22,8 @@ use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 
 const EAGER: u32 = 128;
-const ATTR: NetworkAttr = NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 5, eager_size: EAGER, regions: 0 };
+const ATTR: NetworkAttr =
+    NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 5, eager_size: EAGER, regions: 0, ..NetworkAttr::DEFAULT };
 
 /// A number of buffers that is known at run time.
 #[derive(Clone, Debug, PartialEq)]

@@ -49,6 +49,7 @@ fn play(data: &[u8], asks: Asks) -> usize {
         rx_depth: RX_DEPTH as u32,
         eager_size: EAGER as u32,
         regions: 0,
+        ..NetworkAttr::DEFAULT
     };
     let network = Network::new(attr).expect("the sizes are small");
     let domain = Domain::open(&network.info_that_asks(asks)).expect("a network opens");

@@ -69,8 +69,6 @@ pub(super) struct MessageCell {
     state: AtomicU32,
     /// Written by the sender before the cell is pushed, read by the receiver after it was taken.
     pub(super) message: Message,
-    /// The next in the receiver's chain of unexpected messages.
-    pub(super) next: Cell<u32>,
     /// The cell's own number.
     pub(super) number: u32,
 }
@@ -96,7 +94,6 @@ impl MessageCell {
                 len: Cell::new(0),
                 bytes: Cell::new(core::ptr::null()),
             },
-            next: Cell::new(0),
             number,
         }
     }

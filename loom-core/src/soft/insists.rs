@@ -9,7 +9,7 @@ use heapless::Vec;
 use super::asks::Asks;
 use super::handles::SoftEndpoint;
 use super::port::Own;
-use super::receive::Want;
+use super::receive::Room;
 use super::sync::Ordering;
 use crate::buffer::{Lent, Pieces};
 use crate::transport::{Context, Event, Msg, Refusal};
@@ -153,7 +153,7 @@ impl SoftEndpoint<'_> {
     #[inline]
     pub(super) fn room(&self, lent: &Lent, context: Context) -> Result<(*mut u8, usize, usize), Refusal> {
         let (ptr, len) = self.bytes(lent, Access::RECV, context)?;
-        let min_left = if self.insists { Want::marked(self.port.own().asks.get().prefix()) } else { 0 };
+        let min_left = if self.insists { Room::marked(self.port.own().asks.get().prefix()) } else { 0 };
         Ok((ptr, len, min_left))
     }
 

@@ -10,7 +10,8 @@
 //!   long ones the cell carries the address, and the receiver copies them once, straight from the sender's buffer.
 //! - A sender pushes its cell onto the receiver's *inbox* with one compare-and-swap; the receiver takes the whole inbox
 //!   with one swap and reverses it (`soft/list.rs`), so messages of one sender stay in order.
-//! - The receiver matches messages with posted receives (`soft/receive.rs`). A message that no receive was posted for stays in
+//! - The receiver matches messages with posted receives (`soft/receive.rs`) by the [tag
+//!   matcher](crate::engine::tag_matcher), at the same cost however many there are. A message that no receive was posted for stays in
 //!   its cell: memory is linear in endpoints, and a sender whose cells are all away is told to try again. One that its
 //!   sender takes back, by a cancel or a close, leaves its cell when the receiver next moves on.
 //! - A poll moves messages on when its queue has no event at hand, as libfabric's software providers do: who polls once for
@@ -62,12 +63,12 @@ mod address;
 mod asks;
 mod attributes;
 mod cell;
-mod chain;
 mod copy;
 mod counter;
 mod handles;
 mod insists;
 mod list;
+mod matching;
 #[cfg(all(test, loom_model))]
 mod model;
 mod msg;

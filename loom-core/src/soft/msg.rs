@@ -4,9 +4,10 @@ use core::ptr;
 
 use super::network::Net;
 use super::port::Port;
-use super::receive::Want;
+use super::receive::Room;
 use super::send::{Outgoing, Report};
 use crate::buffer::Lent;
+use crate::engine::tag_matcher::Want;
 use crate::transport::{Msg, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, OpFlags, Tag, TagMatch};
 
@@ -18,10 +19,15 @@ pub(super) fn piece<'a>(msg: &Msg<'a>) -> Result<&'a Lent, Refusal> {
     }
 }
 
-/// What a receive of the first piece wants, or of none.
+/// What a receive wants.
 pub(super) fn wanted(msg: &Msg<'_>, tag: TagMatch) -> Want {
+    Want { tag, source: msg.address }
+}
+
+/// The room for it in the first piece, or none; `min_left` as [`Room`] has it.
+pub(super) fn room_of(msg: &Msg<'_>, min_left: usize) -> Room {
     let (ptr, len) = msg.pieces.first().map_or((ptr::null_mut(), 0), |lent| (lent.ptr().as_ptr(), lent.len()));
-    Want { from: msg.address.0, tag, ptr, len, context: msg.context.addr(), min_left: 0 }
+    Room { ptr, len, context: msg.context.addr(), min_left }
 }
 
 impl Net {
@@ -72,17 +78,17 @@ impl Net {
         tag: TagMatch,
         min_left: usize,
     ) -> Result<(), Refusal> {
-        let want = Want { min_left, ..wanted(msg, tag) };
+        let (want, room) = (wanted(msg, tag), room_of(msg, min_left));
         if msg.pieces.len() > 1 {
             // SAFETY: the caller's promise.
-            return unsafe { self.post_scattered(port, kind, want, msg) };
+            return unsafe { self.post_scattered(port, kind, (want, room), msg) };
         }
         piece(msg)?;
-        if want.is_multi() {
+        if room.is_multi() {
             // SAFETY: the caller's promise.
-            return unsafe { self.post_multi_receive(port.own(), want) };
+            return unsafe { self.post_multi_receive(port.own(), want, room) };
         }
         // SAFETY: as above.
-        unsafe { self.post_receive(port, kind, want) }
+        unsafe { self.post_receive(port, kind, want, room) }
     }
 }

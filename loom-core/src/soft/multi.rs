@@ -6,7 +6,8 @@ use super::cell::MessageCell;
 use super::list::NIL;
 use super::network::Net;
 use super::port::Own;
-use super::receive::{Receive, Want, list_of};
+use super::receive::{Receive, Room, kind_of};
+use crate::engine::tag_matcher::Want;
 use crate::transport::{Event, Refusal};
 use crate::vocabulary::CompletionFlags;
 
@@ -26,10 +27,10 @@ impl Net {
     /// Posts a multi-receive: it takes the unexpected messages that it accepts, and waits for others.
     ///
     /// # Safety
-    /// `want` is valid for writes until the event that says that it is over, or until the endpoint is closed.
+    /// `room` is valid for writes until the event that says that it is over, or until the endpoint is closed.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn post_multi_receive(&self, own: &Own, want: Want) -> Result<(), Refusal> {
+    pub(super) unsafe fn post_multi_receive(&self, own: &Own, want: Want, room: Room) -> Result<(), Refusal> {
         if !own.rx().reserve() {
             return Err(Refusal::Again);
         }
@@ -40,41 +41,35 @@ impl Net {
         }
         let receive = own.receive(place);
         own.receives.set(receive.next.get());
-        receive.want.set(want);
+        receive.set_room(room);
 
-        let list = list_of(CompletionFlags::MSG);
-        let unexpected = &own.unexpected[list];
-        let (mut before, mut at) = (NIL, unexpected.first());
-        while at != NIL {
+        let kind = kind_of(CompletionFlags::MSG);
+        let unexpected = &own.unexpected[kind];
+        while let Some(at) = unexpected.find(&want) {
             let head = self.cell(at);
-            let next = head.next.get();
-            if receive.want.get().accepts(&head.message) {
-                let Some(nth) = Self::admit(own, head, receive) else {
-                    // The queue is full. What is here already would not be looked at again: the buffer goes back early.
-                    let _ = own.rx().push(Event::success(want.context, CompletionFlags::MULTI_RECV, 0));
-                    own.free_receive(place);
-                    return Ok(());
-                };
-                unexpected.remove(before, at, |at| &self.cell(at).next);
-                // SAFETY: the caller's promise.
-                if unsafe { self.hand_on(own, head, receive, nth) } {
-                    own.free_receive(place);
-                    return Ok(());
-                }
-            } else {
-                before = at;
+            let Some(nth) = Self::admit(own, head, receive) else {
+                // The queue is full. What is here already would not be looked at again: the buffer goes back early.
+                let _ = own.rx().push(Event::success(room.context, CompletionFlags::MULTI_RECV, 0));
+                own.free_receive(place);
+                return Ok(());
+            };
+            unexpected.remove(at);
+            // SAFETY: the caller's promise.
+            if unsafe { self.hand_on(own, head, receive, nth) } {
+                own.free_receive(place);
+                return Ok(());
             }
-            at = next;
         }
-        own.posted[list].append(place, |at| &own.receive(at).next);
+        // What is left of the room by now.
+        own.wait(place, kind, want, receive.room());
         Ok(())
     }
 
     /// What a message will be to a multi-receive; `None` if it has to wait, because the queue has no place for its event.
     pub(super) fn admit(own: &Own, head: &MessageCell, receive: &Receive) -> Option<Nth> {
-        let want = receive.want.get();
-        let left = want.len.saturating_sub(head.message.len.get());
-        if left < want.min_left {
+        let room = receive.room();
+        let left = room.len.saturating_sub(head.message.len.get());
+        if left < room.min_left {
             return Some(Nth::Last);
         }
         own.rx().reserve().then_some(Nth::NotLast)
@@ -85,11 +80,11 @@ impl Net {
     /// # Safety
     /// What the receive wants is valid for writes.
     pub(super) unsafe fn hand_on(&self, own: &Own, head: &MessageCell, receive: &Receive, nth: Nth) -> bool {
-        let want = receive.want.get();
-        let len = head.message.len.get().min(want.len);
+        let room = receive.room();
+        let len = head.message.len.get().min(room.len);
         let end = |mut event: Event| {
             if !event.is_error() {
-                event.overflow_or_place = want.ptr.addr();
+                event.overflow_or_place = room.ptr.addr();
             }
             if nth == Nth::Last {
                 event.flags |= CompletionFlags::MULTI_RECV;
@@ -97,7 +92,7 @@ impl Net {
             own.end_receive(event);
         };
         // SAFETY: the caller's promise.
-        if !unsafe { self.hand_over(own, head, &want, end) } {
+        if !unsafe { self.hand_over(own, head, &room, end) } {
             // It was revoked.
             if nth == Nth::NotLast {
                 own.rx().release();
@@ -105,8 +100,8 @@ impl Net {
             return false;
         }
         // SAFETY: within what was lent, or at its end.
-        let ptr = unsafe { want.ptr.add(len) };
-        receive.want.set(Want { ptr, len: want.len - len, ..want });
+        let ptr = unsafe { room.ptr.add(len) };
+        receive.set_room(Room { ptr, len: room.len - len, ..room });
         nth == Nth::Last
     }
 }

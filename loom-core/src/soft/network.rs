@@ -14,8 +14,8 @@ use super::asks::Asks;
 use super::cell::MessageCell;
 use super::handles::SoftInfo;
 use super::list::NIL;
+use super::matching::{MatchingLayout, WaitsLayout};
 use super::port::{Own, Port, Sending};
-use super::receive::Receive;
 use super::region::Region;
 use super::sync::{AtomicU32, Ordering};
 use super::transport::Soft;
@@ -39,13 +39,15 @@ pub struct NetworkAttr {
     pub eager_size: u32,
     /// How many memory regions can be open at a time.
     pub regions: u16,
+    /// The seed by which tags are hashed. A peer that does not know it cannot choose tags that slow a receiver down.
+    pub seed: u64,
 }
 
 impl NetworkAttr {
     /// Two to eight endpoints of a small program: 8 endpoints with 128 messages of up to 1024 bytes under way and 1024
-    /// posted receives each, and 64 regions.
+    /// posted receives each, 64 regions, and a seed that is the same for all.
     pub const DEFAULT: NetworkAttr =
-        NetworkAttr { endpoints: 8, tx_depth: 128, rx_depth: 1024, eager_size: 1024, regions: 64 };
+        NetworkAttr { endpoints: 8, tx_depth: 128, rx_depth: 1024, eager_size: 1024, regions: 64, seed: 0 };
 
     /// The memory that a network takes from its allocator, in one block.
     ///
@@ -66,27 +68,29 @@ impl NetworkAttr {
         }
         let tx_depth = self.tx_depth.checked_next_power_of_two().ok_or(OpenError::Size)?;
         let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
-        let cells = cells.ok_or(OpenError::Size)? as usize;
-        let receives = usize::from(self.endpoints).checked_mul(self.rx_depth as usize).ok_or(OpenError::Size)?;
-        if self.rx_depth >= NIL - 1 {
-            return Err(OpenError::Size);
-        }
+        let cells = cells.ok_or(OpenError::Size)?;
+        let waits = WaitsLayout::new(cells)?;
+        let cells = cells as usize;
+        let matching = MatchingLayout::new(self.rx_depth, tx_depth)?;
         let cell = Layout::new::<MessageCell>();
         let (cell, _) = extend(cell, array::<u8>(self.eager_size as usize)?)?;
         let cell = cell.pad_to_align();
-        let all_cells = Layout::from_size_align(cell.size().checked_mul(cells).ok_or(OpenError::Size)?, cell.align())
-            .map_err(|_| OpenError::Size)?;
+        let all_cells = repeated(cell, cells)?;
 
         let (layout, ports) = extend(Layout::new::<Net>(), array::<Port>(self.endpoints.into())?)?;
         let (layout, regions) = extend(layout, array::<Region>(self.regions.into())?)?;
-        let (layout, receives_at) = extend(layout, array::<Receive>(receives)?)?;
+        let (layout, matchings_at) = extend(layout, repeated(matching.layout, self.endpoints.into())?)?;
+        let (layout, waits_at) = extend(layout, waits.layout)?;
         let (layout, sendings) = extend(layout, array::<Cell<Option<Sending>>>(cells)?)?;
         let (layout, cells_at) = extend(layout, all_cells)?;
         Ok(Places {
             layout,
             ports,
             regions,
-            receives: receives_at,
+            matching,
+            matchings_at,
+            waits,
+            waits_at,
             sendings,
             cells: cells_at,
             cell_count: cells,
@@ -102,12 +106,22 @@ impl Default for NetworkAttr {
     }
 }
 
+/// So many of one layout, which is padded, one after the other.
+fn repeated(one: Layout, count: usize) -> Result<Layout, OpenError> {
+    let size = one.size().checked_mul(count).ok_or(OpenError::Size)?;
+    Layout::from_size_align(size, one.align()).map_err(|_| OpenError::Size)
+}
+
 /// Offsets in the block, and what follows from the attributes.
 struct Places {
     layout: Layout,
     ports: usize,
     regions: usize,
-    receives: usize,
+    /// One for each port.
+    matching: MatchingLayout,
+    matchings_at: usize,
+    waits: WaitsLayout,
+    waits_at: usize,
     sendings: usize,
     cells: usize,
     cell_count: usize,
@@ -263,30 +277,24 @@ impl<A: Allocator> Network<A> {
             tx_shift: places.tx_shift,
             cell_mask: (1 << places.tx_shift) - 1,
         };
-        let receives = at(places.receives).cast::<Receive>();
+        // SAFETY: the block has room for them, and stays while the network does. A cell's place is used by whoever has the cell,
+        // and lists of cells hold no other numbers.
+        let waits = unsafe { places.waits.build(at(places.waits_at)) };
         for index in 0..attr.endpoints {
+            let memory = at(places.matchings_at + usize::from(index) * places.matching.layout.size());
+            // SAFETY: the block has room for so many. Each is used by one thread at a time, like `Port::own`; numbers of
+            // receives come from lists of them.
+            let matching = unsafe { places.matching.build(memory, waits, attr.seed) };
             // SAFETY: the block has room for so many ports.
             let port = unsafe { net.ports.add(index.into()) };
-            // SAFETY: the block has room for `rx_depth` receives of each port.
-            let places = unsafe { receives.add(usize::from(index) * attr.rx_depth as usize) };
             // SAFETY: as above.
-            unsafe { port.write(Port::new(index, u32::from(index) << net.tx_shift, places)) };
+            unsafe { port.write(Port::new(index, u32::from(index) << net.tx_shift, matching)) };
         }
         for index in 0..attr.regions {
             // SAFETY: the block has room for so many regions.
             let region = unsafe { net.regions.add(index.into()) };
             // SAFETY: as above.
             unsafe { region.write(Region::new()) };
-        }
-        for port in 0..usize::from(attr.endpoints) {
-            for receive in 0..attr.rx_depth {
-                let next = if receive + 1 == attr.rx_depth { NIL } else { receive + 1 };
-                let index = port * attr.rx_depth as usize + receive as usize;
-                // SAFETY: the block has room for `rx_depth` receives of each port.
-                let receive = unsafe { receives.add(index) };
-                // SAFETY: as above.
-                unsafe { receive.write(Receive::new(next)) };
-            }
         }
         for (number, index) in (0..).zip(0..places.cell_count) {
             // SAFETY: the block has room for so many.

@@ -6,7 +6,8 @@ use super::cell::{MessageCell, State};
 use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port};
-use super::receive::{Want, list_of};
+use super::receive::{Room, Use, kind_of};
+use crate::engine::tag_matcher::Want;
 use crate::transport::{Event, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
@@ -31,7 +32,7 @@ fn found(context: u64, head: &MessageCell) -> Event {
 
 impl Net {
     /// Answers a look at the tagged messages that have arrived: the oldest that is wanted, of which nothing is copied.
-    pub(super) fn peek(&self, port: &Port, want: &Want, flags: OpFlags) -> Result<(), Refusal> {
+    pub(super) fn peek(&self, port: &Port, want: &Want, context: u64, flags: OpFlags) -> Result<(), Refusal> {
         let own = port.own();
         self.take_in(port);
         let place = own.receives.get();
@@ -39,36 +40,30 @@ impl Net {
         if claims && place == NIL || !own.rx().reserve() {
             return Err(Refusal::Again);
         }
-        let unexpected = &own.unexpected[list_of(CompletionFlags::TAGGED)];
-        let (mut before, mut at) = (NIL, unexpected.first());
-        let mut answer = none(want.context);
-        while at != NIL {
+        let unexpected = &own.unexpected[kind_of(CompletionFlags::TAGGED)];
+        let mut answer = none(context);
+        while let Some(at) = unexpected.find(want) {
             let head = self.cell(at);
-            let next = head.next.get();
-            if want.accepts(&head.message) && !head.is(State::Revoked) {
-                answer = found(want.context, head);
-                if claims {
-                    unexpected.remove(before, at, |at| &self.cell(at).next);
-                    let receive = own.receive(place);
-                    own.receives.set(receive.next.get());
-                    // A claim is kept as a receive that has its message.
-                    receive.want.set(Want { len: at as usize, ..*want });
-                    own.claimed.append(place, |place| &own.receive(place).next);
-                    break;
-                }
-                if !flags.contains(OpFlags::DISCARD) {
-                    break;
-                }
-                unexpected.remove(before, at, |at| &self.cell(at).next);
-                if self.discard(head) {
-                    break;
-                }
-                // It was revoked: on to the next one.
-                answer = none(want.context);
-            } else {
-                before = at;
+            if head.is(State::Revoked) {
+                unexpected.remove(at);
+                self.return_cell(head);
+                continue;
             }
-            at = next;
+            answer = found(context, head);
+            if claims {
+                unexpected.remove(at);
+                own.receives.set(own.receive(place).next.get());
+                // A claim is kept in the place of a receive.
+                own.use_place(place, Use::Claimed, Room { len: at as usize, context, ..Room::NONE });
+            } else if flags.contains(OpFlags::DISCARD) {
+                unexpected.remove(at);
+                if !self.discard(head) {
+                    // It was revoked: on to the next one.
+                    answer = none(context);
+                    continue;
+                }
+            }
+            break;
         }
         // Not a receive, and not counted as one.
         let _ = own.rx().push(answer);
@@ -91,43 +86,35 @@ impl Net {
 
     /// Takes a claim, by the context of the peek that made it.
     fn take_claim(&self, own: &Own, context: u64) -> Option<&MessageCell> {
-        let (mut before, mut at) = (NIL, own.claimed.first());
-        while at != NIL {
-            let receive = own.receive(at);
-            let want = receive.want.get();
-            if want.context == context {
-                own.claimed.remove(before, at, |at| &own.receive(at).next);
-                own.free_receive(at);
-                return Some(self.claimed_cell(&want));
-            }
-            (before, at) = (at, receive.next.get());
-        }
-        None
+        let (at, _) = own.find_place(context, |used| used == Use::Claimed)?;
+        let head = self.claimed_cell(own, at);
+        own.free_receive(at);
+        Some(head)
     }
 
-    /// The message of a claim.
-    pub(super) fn claimed_cell(&self, want: &Want) -> &MessageCell {
+    /// The message of the claim in a place.
+    pub(super) fn claimed_cell(&self, own: &Own, at: u32) -> &MessageCell {
         #[expect(clippy::cast_possible_truncation, reason = "a cell's number, as it was put there")]
-        self.cell(want.len as u32)
+        self.cell(own.receive(at).room().len as u32)
     }
 
     /// Receives a claimed message.
     ///
     /// # Safety
-    /// `want` is valid for writes.
-    pub(super) unsafe fn fetch_claimed(&self, port: &Port, want: &Want) -> Result<(), Refusal> {
+    /// `room` is valid for writes.
+    pub(super) unsafe fn fetch_claimed(&self, port: &Port, room: &Room) -> Result<(), Refusal> {
         let own = port.own();
         if !own.rx().reserve() {
             return Err(Refusal::Again);
         }
-        let Some(head) = self.take_claim(own, want.context) else {
+        let Some(head) = self.take_claim(own, room.context) else {
             own.rx().release();
             return Err(Refusal::Errno(Errno::ENOMSG));
         };
         // SAFETY: the caller's promise.
-        if !unsafe { self.hand_over(own, head, want, |event| own.end_receive(event)) } {
+        if !unsafe { self.hand_over(own, head, room, |event| own.end_receive(event)) } {
             // Its sender has revoked it.
-            own.end_receive(none(want.context));
+            own.end_receive(none(room.context));
         }
         Ok(())
     }

@@ -12,8 +12,9 @@ use super::insists;
 use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port};
-use super::receive::Want;
+use super::receive::Room;
 use super::send::{Outgoing, Report};
+use crate::engine::tag_matcher::Want;
 use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Msg, Refusal, RemotePart, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, Errno, OpFlags, RemoteAddr, Tag};
@@ -132,7 +133,7 @@ impl Net {
     /// As [`hand_over`](Net::hand_over), and the message may be copied from.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn copy_pieces(&self, own: &Own, message: &Message, want: &Want, list: bool) {
+    pub(super) unsafe fn copy_pieces(&self, own: &Own, message: &Message, room: &Room, list: bool) {
         let bytes = message.bytes.get();
         let mut from: List = [NOTHING; LIMIT];
         if list {
@@ -141,13 +142,13 @@ impl Net {
         } else {
             from[0] = (bytes.cast_mut(), message.len.get());
         }
-        let one = (!want.is_scattered()).then_some((want.ptr, want.len));
-        if want.is_prefixed() {
-            let first = if want.is_scattered() { own.receive(want.first_piece()).want.get().ptr } else { want.ptr };
+        let one = (!room.is_scattered()).then_some((room.ptr, room.len));
+        if room.is_prefixed() {
+            let first = if room.is_scattered() { own.receive(room.first_piece()).room().ptr } else { room.ptr };
             // SAFETY: the caller's promise: the prefix was lent with the buffer.
             unsafe { insists::scribble(first, own.asks.get().prefix()) };
         }
-        let several = Pieces { own, at: want.first_piece() };
+        let several = Pieces { own, at: room.first_piece() };
         // SAFETY: the caller's promise; ranges which are not used have no bytes.
         unsafe { copy_ranges(from.into_iter(), one.into_iter().chain(several)) };
     }
@@ -170,7 +171,7 @@ impl Net {
         &self,
         port: &Port,
         kind: CompletionFlags,
-        want: Want,
+        (want, room): (Want, Room),
         msg: &Msg<'_>,
     ) -> Result<(), Refusal> {
         at_most(receive_limit(self.attr.rx_depth), msg.pieces.len())?;
@@ -183,14 +184,14 @@ impl Net {
             return Err(Refusal::Again);
         };
         for (place, (ptr, len)) in own.chain_from(first).zip(ranges(msg)) {
-            own.receive(place).want.set(Want { ptr, len, ..want });
+            own.receive(place).set_room(Room { ptr, len, ..room });
         }
-        let want = Want { len: total(msg), ..want.scattered_over(first) };
+        let room = Room { len: total(msg), ..room.scattered_over(first) };
         // SAFETY: the caller's promise, and the places were just written.
-        if unsafe { self.place_receive(own, kind, want) } {
+        if unsafe { self.place_receive(own, kind, want, room) } {
             return Ok(());
         }
-        own.free_pieces(&want);
+        own.free_pieces(room);
         own.rx().release();
         Err(Refusal::Again)
     }
@@ -268,8 +269,8 @@ impl Iterator for Pieces<'_> {
         }
         let place = self.own.receive(self.at);
         self.at = place.next.get();
-        let want = place.want.get();
-        Some((want.ptr, want.len))
+        let room = place.room();
+        Some((room.ptr, room.len))
     }
 }
 
@@ -292,8 +293,8 @@ impl Own {
     }
 
     /// Gives the places of a receive's pieces back, if it has any.
-    pub(super) fn free_pieces(&self, want: &Want) {
-        let mut at = want.first_piece();
+    pub(super) fn free_pieces(&self, room: Room) {
+        let mut at = room.first_piece();
         while at != NIL {
             let next = self.receive(at).next.get();
             self.free_receive(at);

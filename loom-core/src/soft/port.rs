@@ -7,16 +7,17 @@ use core::ptr::NonNull;
 
 use super::asks::Asks;
 use super::cell::{MessageCell, Revocations, State};
-use super::chain::Chain;
 use super::counter::{Counters, SoftCounter};
 use super::list::{Inbox, NIL, Returns};
+use super::matching::Matching;
 use super::multi::MIN_LEFT;
 use super::network::Net;
 use super::queue::Queue;
-use super::receive::{KINDS, Receive};
+use super::receive::{KINDS, Receive, Use};
 use super::send::Report;
 use super::sync::{AtomicU32, Ordering};
 use super::{NO_PORT, addr_parts, fabric_addr};
+use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Counted, Errno};
 
@@ -70,15 +71,15 @@ pub(super) struct Own {
     /// Cells taken from the inbox and not yet looked at, oldest first, linked.
     backlog: Cell<u32>,
     /// The places for receives.
-    places: NonNull<Receive>,
+    pub(super) places: Table<Receive>,
     /// Those which are free, linked.
     pub(super) receives: Cell<u32>,
-    /// Posted receives, one list for each of the `KINDS`.
-    pub(super) posted: [Chain; 2],
-    /// Receives that have claimed a message: `len` is the number of its cell.
-    pub(super) claimed: Chain,
-    /// Messages that no receive was posted for, one list for each of the `KINDS`.
-    pub(super) unexpected: [Chain; 2],
+    /// Where a receive was last posted with such a context.
+    pub(super) by_context: Table<Cell<u32>>,
+    /// Posted receives, for each of the `KINDS`.
+    pub(super) posted: [PostedReceives; 2],
+    /// Messages that no receive was posted for, for each of the `KINDS`. Their places are the numbers of their cells.
+    pub(super) unexpected: [UnexpectedMessages; 2],
 }
 
 // SAFETY: `own` is used by one thread at a time: the one that has the endpoint's queue, by `Transport`'s contract; and
@@ -86,8 +87,8 @@ pub(super) struct Own {
 unsafe impl Sync for Port {}
 
 impl Port {
-    /// The port of this place, with these cells and places for receives, which are written before it is used.
-    pub(super) fn new(index: u16, first_cell: u32, places: NonNull<Receive>) -> Self {
+    /// The port of this place, with these cells.
+    pub(super) fn new(index: u16, first_cell: u32, matching: Matching) -> Self {
         Port {
             inbox: Inbox::new(),
             revocations: Revocations::new(),
@@ -110,11 +111,11 @@ impl Port {
                 turn: Cell::new(0),
                 offers: Cell::new(0),
                 backlog: Cell::new(NIL),
-                places,
+                places: matching.receives,
                 receives: Cell::new(0),
-                posted: [Chain::new(), Chain::new()],
-                claimed: Chain::new(),
-                unexpected: [Chain::new(), Chain::new()],
+                by_context: matching.by_context,
+                posted: matching.posted,
+                unexpected: matching.unexpected,
             }),
         }
     }
@@ -136,10 +137,7 @@ impl Own {
     /// A place for a receive, by a number from one of the port's lists.
     #[inline]
     pub(super) fn receive(&self, at: u32) -> &Receive {
-        // SAFETY: numbers come from lists of receives, which were written in `Network::new_in`.
-        let receive = unsafe { self.places.add(at as usize) };
-        // SAFETY: as above.
-        unsafe { receive.as_ref() }
+        self.places.at(at)
     }
 
     /// Where the next port in the circle of a queue is, which this port is on by its transmit side or its receive side.
@@ -269,20 +267,10 @@ impl Net {
             }
         }
         for unexpected in &own.unexpected {
-            let mut cell = unexpected.take();
-            while cell != NIL {
-                let head = self.cell(cell);
-                cell = head.next.get();
-                self.refuse(head);
+            while let Some(at) = unexpected.first() {
+                unexpected.remove(at);
+                self.refuse(self.cell(at));
             }
-        }
-        let mut at = own.claimed.take();
-        while at != NIL {
-            let receive = own.receive(at);
-            let next = receive.next.get();
-            self.refuse(self.claimed_cell(&receive.want.get()));
-            own.free_receive(at);
-            at = next;
         }
 
         // What this endpoint has sent: offers are revoked, and copies under way waited for.
@@ -299,15 +287,15 @@ impl Net {
             }
         }
 
-        for posted in &own.posted {
-            let mut at = posted.take();
-            while at != NIL {
-                let next = own.receive(at).next.get();
-                own.free_pieces(&own.receive(at).want.get());
-                own.free_receive(at);
+        for (at, used) in own.receives_used() {
+            if let Some(kind) = used.kind() {
+                own.posted[kind].remove(at);
+                own.free_pieces(own.receive(at).room());
                 own.rx().release();
-                at = next;
+            } else if used == Use::Claimed {
+                self.refuse(self.claimed_cell(own, at));
             }
+            own.free_receive(at);
         }
 
         self.leave_circle(port, own.tx());
@@ -459,21 +447,17 @@ impl Net {
     /// Ends an operation early, if it still can be.
     pub(super) fn cancel(&self, port: &Port, context: u64) {
         let own = port.own();
-        for (kind, posted) in KINDS.into_iter().zip(&own.posted) {
-            let (mut before, mut at) = (NIL, posted.first());
-            while at != NIL {
-                let receive = own.receive(at);
-                let want = receive.want.get();
-                if want.context == context {
-                    posted.remove(before, at, |at| &own.receive(at).next);
-                    own.free_pieces(&want);
-                    own.free_receive(at);
-                    let multi = if want.is_multi() { CompletionFlags::MULTI_RECV } else { CompletionFlags::empty() };
-                    own.end_receive(Event::failure(context, kind | CompletionFlags::RECV | multi, Errno::ECANCELED));
-                    return;
-                }
-                (before, at) = (at, receive.next.get());
-            }
+        if let Some((at, used)) = own.find_place(context, |used| used.kind().is_some())
+            && let Some(kind) = used.kind()
+        {
+            let room = own.receive(at).room();
+            own.posted[kind].remove(at);
+            own.free_pieces(room);
+            own.free_receive(at);
+            let kind = KINDS[kind] | CompletionFlags::RECV;
+            let multi = if room.is_multi() { CompletionFlags::MULTI_RECV } else { CompletionFlags::empty() };
+            own.end_receive(Event::failure(context, kind | multi, Errno::ECANCELED));
+            return;
         }
         for head in self.cells_of(own) {
             if let Some(sending) = self.sending(head).get()

@@ -7,21 +7,18 @@
 use core::cell::Cell;
 use core::ptr;
 
-use super::cell::{Message, MessageCell, State};
-use super::chain::Chain;
+use super::cell::{MessageCell, State};
 use super::copy::copy_message;
 use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port};
+use crate::engine::tag_matcher::{Envelope, Want};
 use crate::transport::{Event, Refusal};
-use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag, TagMatch};
+use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
-/// What a posted receive takes, and where it puts it.
+/// Where a receive puts its message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Want {
-    /// A fabric address, or `FabricAddr::UNSPEC`.
-    pub(super) from: u64,
-    pub(super) tag: TagMatch,
+pub(super) struct Room {
     pub(super) ptr: *mut u8,
     pub(super) len: usize,
     pub(super) context: u64,
@@ -37,7 +34,10 @@ const SCATTERED: usize = 1 << (usize::BITS - 1);
 /// The mark of a receive with a prefix.
 const PREFIXED: usize = 1 << (usize::BITS - 2);
 
-impl Want {
+impl Room {
+    /// No room.
+    pub(super) const NONE: Room = Room { ptr: ptr::null_mut(), len: 0, context: 0, min_left: 0 };
+
     /// The most that multi-receives can have left.
     pub(super) const MOST_LEFT: usize = PREFIXED - 1;
 
@@ -71,7 +71,7 @@ impl Want {
 
     /// The same, into the buffers of the places from this one on.
     pub(super) const fn scattered_over(self, first: u32) -> Self {
-        Want { min_left: SCATTERED | (self.min_left & PREFIXED) | first as usize, ..self }
+        Room { min_left: SCATTERED | (self.min_left & PREFIXED) | first as usize, ..self }
     }
 
     /// The place of its first buffer, if it has several.
@@ -79,35 +79,87 @@ impl Want {
     pub(super) const fn first_piece(&self) -> u32 {
         if self.is_scattered() { (self.min_left & !(SCATTERED | PREFIXED)) as u32 } else { NIL }
     }
+}
 
+/// What a place for a receive is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Nothing, or the piece of another.
+    Other,
+    /// A posted receive without tag.
+    Plain,
+    /// One with tag.
+    Tagged,
+    /// A claimed message: `len` is the number of its cell.
+    Claimed,
+}
+
+impl Use {
+    /// That of a posted receive of one of the [`KINDS`], by its number.
     #[inline]
-    pub(super) fn accepts(&self, message: &Message) -> bool {
-        self.tag.accepts(Tag(message.tag.get()))
-            && (self.from == FabricAddr::UNSPEC.0 || self.from == message.from.get())
+    const fn posted(kind: usize) -> Self {
+        if kind == 0 { Use::Plain } else { Use::Tagged }
+    }
+
+    /// The number of the kind, of a posted receive.
+    pub(super) const fn kind(self) -> Option<usize> {
+        match self {
+            Use::Plain => Some(0),
+            Use::Tagged => Some(1),
+            Use::Other | Use::Claimed => None,
+        }
     }
 }
 
 /// A place for one posted receive.
 #[derive(Debug)]
 pub(super) struct Receive {
-    pub(super) want: Cell<Want>,
-    /// The next in the chain of posted or of free receives.
+    // Its room, word by word: a store of two words at once would wait for the stores of each.
+    ptr: Cell<*mut u8>,
+    len: Cell<usize>,
+    context: Cell<u64>,
+    min_left: Cell<usize>,
+    /// The next of those that are free, or of the pieces of one receive.
     pub(super) next: Cell<u32>,
+    pub(super) used: Cell<Use>,
 }
 
 impl Receive {
-    pub(super) fn new(next: u32) -> Self {
-        let want = Want { from: 0, tag: TagMatch::any(), ptr: ptr::null_mut(), len: 0, context: 0, min_left: 0 };
-        Receive { want: Cell::new(want), next: Cell::new(next) }
+    /// A free one, before another, if there are so many.
+    pub(super) fn before(next: u32, places: u32) -> Self {
+        let next = if next == places { NIL } else { next };
+        let Room { ptr, len, context, min_left } = Room::NONE;
+        Receive {
+            ptr: Cell::new(ptr),
+            len: Cell::new(len),
+            context: Cell::new(context),
+            min_left: Cell::new(min_left),
+            next: Cell::new(next),
+            used: Cell::new(Use::Other),
+        }
+    }
+
+    #[inline]
+    pub(super) fn room(&self) -> Room {
+        let (ptr, len) = (self.ptr.get(), self.len.get());
+        Room { ptr, len, context: self.context.get(), min_left: self.min_left.get() }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_room(&self, room: Room) {
+        self.ptr.set(room.ptr);
+        self.len.set(room.len);
+        self.context.set(room.context);
+        self.min_left.set(room.min_left);
     }
 }
 
-/// The kinds of messages, each with lists of its own: without and with tag.
+/// The kinds of messages, each of which is matched by itself: without and with tag.
 pub(super) const KINDS: [CompletionFlags; 2] = [CompletionFlags::MSG, CompletionFlags::TAGGED];
 
-/// Which of the lists is that of a message or receive with such flags.
+/// Which of the kinds a message or receive with such flags is of.
 #[inline]
-pub(super) const fn list_of(flags: CompletionFlags) -> usize {
+pub(super) const fn kind_of(flags: CompletionFlags) -> usize {
     flags.contains(CompletionFlags::TAGGED) as usize
 }
 
@@ -124,15 +176,22 @@ impl Net {
     /// Posts a receive of one of the [`KINDS`], not a multi-receive: it takes the oldest unexpected message that it accepts, or waits for one.
     ///
     /// # Safety
-    /// `want` is valid for writes until the event of its context, or until the endpoint is closed.
-    #[inline]
-    pub(super) unsafe fn post_receive(&self, port: &Port, kind: CompletionFlags, want: Want) -> Result<(), Refusal> {
+    /// `room` is valid for writes until the event of its context, or until the endpoint is closed.
+    // Always: the kind is known where it is called, and mostly what is wanted.
+    #[inline(always)]
+    pub(super) unsafe fn post_receive(
+        &self,
+        port: &Port,
+        kind: CompletionFlags,
+        want: Want,
+        room: Room,
+    ) -> Result<(), Refusal> {
         let own = port.own();
         if !own.rx().reserve() {
             return Err(Refusal::Again);
         }
         // SAFETY: the caller's promise.
-        if unsafe { self.place_receive(own, kind, want) } {
+        if unsafe { self.place_receive(own, kind, want, room) } {
             return Ok(());
         }
         own.rx().release();
@@ -144,44 +203,36 @@ impl Net {
     /// # Safety
     /// As [`post_receive`](Self::post_receive).
     #[inline(always)]
-    pub(super) unsafe fn place_receive(&self, own: &Own, kind: CompletionFlags, want: Want) -> bool {
+    pub(super) unsafe fn place_receive(&self, own: &Own, kind: CompletionFlags, want: Want, room: Room) -> bool {
+        let kind = kind_of(kind);
         // SAFETY: the caller's promise.
-        if own.unexpected[list_of(kind)].first() != NIL && unsafe { self.take_unexpected(own, kind, want) } {
-            own.free_pieces(&want);
+        if !own.unexpected[kind].is_empty() && unsafe { self.take_unexpected(own, kind, want, room) } {
             return true;
         }
         let at = own.receives.get();
         if at == NIL {
             return false;
         }
-        let receive = own.receive(at);
-        own.receives.set(receive.next.get());
-        receive.want.set(want);
-        own.posted[list_of(kind)].append(at, |at| &own.receive(at).next);
+        own.receives.set(own.receive(at).next.get());
+        own.wait(at, kind, want, room);
         true
     }
 
     /// Gives a receive the oldest unexpected message that it accepts; `false` if there is none.
     ///
     /// # Safety
-    /// `want` is valid for writes.
+    /// `room` is valid for writes.
     #[inline(never)]
-    unsafe fn take_unexpected(&self, own: &Own, kind: CompletionFlags, want: Want) -> bool {
-        let unexpected = &own.unexpected[list_of(kind)];
-        let (mut before, mut at) = (NIL, unexpected.first());
-        while at != NIL {
-            let head = self.cell(at);
-            let next = head.next.get();
-            if want.accepts(&head.message) {
-                unexpected.remove(before, at, |at| &self.cell(at).next);
-                // SAFETY: the caller's promise.
-                if unsafe { self.hand_over(own, head, &want, |event| own.end_receive(event)) } {
-                    return true;
-                }
-            } else {
-                before = at;
+    unsafe fn take_unexpected(&self, own: &Own, kind: usize, want: Want, room: Room) -> bool {
+        let unexpected = &own.unexpected[kind];
+        while let Some(at) = unexpected.find(&want) {
+            unexpected.remove(at);
+            // SAFETY: the caller's promise.
+            if unsafe { self.hand_over(own, self.cell(at), &room, |event| own.end_receive(event)) } {
+                own.free_pieces(room);
+                return true;
             }
-            at = next;
+            // It was revoked.
         }
         false
     }
@@ -194,53 +245,49 @@ impl Net {
         if flags.contains(CompletionFlags::REMOTE_WRITE) {
             return self.report_written(own, head);
         }
-        let posted = &own.posted[list_of(flags)];
-        let (mut before, mut at) = (NIL, posted.first());
-        while at != NIL {
-            let receive = own.receive(at);
-            let want = receive.want.get();
-            if want.accepts(&head.message) {
-                if want.min_left != 0 {
-                    return self.deliver_to(own, head, posted, (before, at));
-                }
-                // SAFETY: the receive is posted, so its memory is still lent.
-                if unsafe { self.hand_over(own, head, &want, |event| own.end_receive(event)) } {
-                    posted.remove(before, at, |at| &own.receive(at).next);
-                    own.free_receive(at);
-                }
-                // Else the message was revoked, and the receive waits on.
-                return true;
+        let kind = kind_of(flags);
+        let posted = &own.posted[kind];
+        let envelope = Envelope { tag: Tag(head.message.tag.get()), source: FabricAddr(head.message.from.get()) };
+        if let Some(at) = posted.find(&envelope) {
+            let room = own.receive(at).room();
+            if room.min_left != 0 {
+                return self.deliver_to(own, head, kind, at);
             }
-            (before, at) = (at, receive.next.get());
+            // SAFETY: the receive is posted, so its memory is still lent.
+            if unsafe { self.hand_over(own, head, &room, |event| own.end_receive(event)) } {
+                posted.remove(at);
+                own.free_receive(at);
+            }
+            // Else the message was revoked, and the receive waits on.
+            return true;
         }
         if head.is(State::Revoked) {
             // The word of it may have been read before the cell came here, and nobody would look again.
             self.return_cell(head);
         } else {
-            own.unexpected[list_of(flags)].append(head.number, |at| &self.cell(at).next);
+            own.unexpected[kind].keep(head.number, envelope);
         }
         true
     }
 
-    /// [`deliver`](Self::deliver) to the posted receive in a place of its list, which is a multi-receive, or has several buffers or
-    /// a prefix.
+    /// [`deliver`](Self::deliver) to the posted receive in a place, which is a multi-receive, or has several buffers or a prefix.
     #[cold]
     #[inline(never)]
-    fn deliver_to(&self, own: &Own, head: &MessageCell, posted: &Chain, (before, at): (u32, u32)) -> bool {
+    fn deliver_to(&self, own: &Own, head: &MessageCell, kind: usize, at: u32) -> bool {
         let receive = own.receive(at);
-        let want = receive.want.get();
-        let over = if want.is_multi() {
+        let room = receive.room();
+        let over = if room.is_multi() {
             let Some(nth) = Self::admit(own, head, receive) else { return false };
             // SAFETY: the receive is posted, so its memory is still lent.
             unsafe { self.hand_on(own, head, receive, nth) }
         } else {
             // SAFETY: as above.
-            unsafe { self.hand_over(own, head, &want, |event| own.end_receive(event)) }
+            unsafe { self.hand_over(own, head, &room, |event| own.end_receive(event)) }
         };
         // From here on the cell is its sender's again.
         if over {
-            posted.remove(before, at, |at| &own.receive(at).next);
-            own.free_pieces(&want);
+            own.posted[kind].remove(at);
+            own.free_pieces(room);
             own.free_receive(at);
         }
         true
@@ -251,17 +298,14 @@ impl Net {
     #[inline(never)]
     pub(super) fn return_revoked(&self, port: &Port) {
         for unexpected in &port.own().unexpected {
-            let (mut before, mut at) = (NIL, unexpected.first());
-            while at != NIL {
+            let mut next = unexpected.first();
+            while let Some(at) = next {
+                next = unexpected.after(at);
                 let head = self.cell(at);
-                let next = head.next.get();
                 if head.is(State::Revoked) {
-                    unexpected.remove(before, at, |at| &self.cell(at).next);
+                    unexpected.remove(at);
                     self.return_cell(head);
-                } else {
-                    before = at;
                 }
-                at = next;
             }
         }
     }
@@ -270,32 +314,32 @@ impl Net {
     /// had revoked it; the cell is returned all the same.
     ///
     /// # Safety
-    /// `want` is valid for writes.
+    /// `room` is valid for writes.
     #[inline(always)]
-    pub(super) unsafe fn hand_over(&self, own: &Own, head: &MessageCell, want: &Want, end: impl FnOnce(Event)) -> bool {
+    pub(super) unsafe fn hand_over(&self, own: &Own, head: &MessageCell, room: &Room, end: impl FnOnce(Event)) -> bool {
         let offered = !head.is(State::Eager);
         if offered && !head.claim(State::Copying) {
             self.return_cell(head);
             return false;
         }
         let message = &head.message;
-        let len = message.len.get().min(want.len);
+        let len = message.len.get().min(room.len);
         let list = offered && self.is_list(head);
-        if list || want.is_special() {
+        if list || room.is_special() {
             // SAFETY: as below, for each of the ranges.
-            unsafe { self.copy_pieces(own, message, want, list) };
+            unsafe { self.copy_pieces(own, message, room, list) };
         } else {
             // SAFETY: the bytes are in the cell, which is the receiver's, or in the sender's buffer, which stays lent while
             // the state is `Copying`; the caller promises the other side, and that nobody else has it.
-            unsafe { copy_message(message.bytes.get(), want.ptr, len) };
+            unsafe { copy_message(message.bytes.get(), room.ptr, len) };
         }
 
-        let mut event = Event::success(want.context, message.flags.get(), len);
+        let mut event = Event::success(room.context, message.flags.get(), len);
         event.tag = Tag(message.tag.get());
         event.data = ImmediateData(message.data.get());
         event.source = FabricAddr(message.from.get());
-        if message.len.get() > want.len {
-            end(truncated(event, message.len.get() - want.len));
+        if message.len.get() > room.len {
+            end(truncated(event, message.len.get() - room.len));
         } else {
             end(event);
         }
@@ -327,17 +371,14 @@ impl Net {
     #[cold]
     #[inline(never)]
     fn use_receive_up(&self, own: &Own, head: &MessageCell) -> bool {
-        let posted = &own.posted[list_of(CompletionFlags::MSG)];
-        let at = posted.first();
-        if at == NIL {
-            return false;
-        }
-        let receive = own.receive(at);
-        let want = receive.want.get();
-        posted.remove(NIL, at, |at| &own.receive(at).next);
-        own.free_pieces(&want);
+        let kind = kind_of(CompletionFlags::MSG);
+        let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));
+        let Some((at, _)) = waiting.min_by_key(|(at, _)| own.posted[kind].age(*at)) else { return false };
+        let room = own.receive(at).room();
+        own.posted[kind].remove(at);
+        own.free_pieces(room);
         own.free_receive(at);
-        own.end_receive(written(head, want.context));
+        own.end_receive(written(head, room.context));
         self.return_cell(head);
         true
     }
@@ -354,8 +395,47 @@ fn written(head: &MessageCell, context: u64) -> Event {
 }
 
 impl Own {
+    /// Lets a receive wait in a place that was taken for it.
+    #[inline(always)]
+    pub(super) fn wait(&self, at: u32, kind: usize, want: Want, room: Room) {
+        self.use_place(at, Use::posted(kind), room);
+        self.posted[kind].post(at, want);
+    }
+
+    #[inline(always)]
+    pub(super) fn use_place(&self, at: u32, used: Use, room: Room) {
+        let receive = self.receive(at);
+        receive.set_room(room);
+        receive.used.set(used);
+        self.by_context(room.context).set(at);
+    }
+
     #[inline]
     pub(super) fn free_receive(&self, at: u32) {
-        self.receive(at).next.set(self.receives.replace(at));
+        let receive = self.receive(at);
+        receive.used.set(Use::Other);
+        receive.next.set(self.receives.replace(at));
+    }
+
+    /// Every place for a receive that is used for something.
+    pub(super) fn receives_used(&self) -> impl Iterator<Item = (u32, Use)> {
+        (0..self.places.len()).map(|at| (at, self.receive(at).used.get())).filter(|(_, used)| *used != Use::Other)
+    }
+
+    /// The place of a posted receive or of a claim, by its context: mostly the first that is looked at.
+    pub(super) fn find_place(&self, context: u64, is: impl Fn(Use) -> bool) -> Option<(u32, Use)> {
+        let holds = |(at, used): &(u32, Use)| is(*used) && self.receive(*at).context.get() == context;
+        let hinted = self.by_context(context).get();
+        let hinted = Some((hinted, self.receive(hinted).used.get())).filter(holds);
+        hinted.or_else(|| self.receives_used().find(holds))
+    }
+
+    /// Where it is noted which place was last taken for such a context. Contexts are numbers of slots, or addresses of slots that are 128
+    /// bytes apart: either way those of a queue have places of their own.
+    #[inline]
+    fn by_context(&self, context: u64) -> &Cell<u32> {
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are as good as any")]
+        let number = (context ^ context >> 7) as u32;
+        self.by_context.at(number & (self.by_context.len() - 1))
     }
 }

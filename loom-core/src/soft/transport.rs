@@ -13,14 +13,15 @@ use super::address::{parse_address, parse_text, write_address};
 use super::attributes::{PROVIDER, attributes};
 use super::counter::SoftCounter;
 use super::handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
-use super::msg::{piece, wanted};
+use super::msg::{piece, room_of, wanted};
 use super::network::Net;
 use super::queue::Queue;
-use super::receive::Want;
+use super::receive::Room;
 use super::region::{Exposed, Reached, Region};
 use super::send::Outgoing;
 use super::sync::Ordering;
 use crate::buffer::Lent;
+use crate::engine::tag_matcher::Want;
 use crate::objects::info::Nic;
 use crate::transport::{
     Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
@@ -375,7 +376,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         match value {
             // A buffer of which nothing is left does not go on.
             OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
-                endpoint.port.own().min_left.set(size.clamp(1, Want::MOST_LEFT));
+                endpoint.port.own().min_left.set(size.clamp(1, Room::MOST_LEFT));
                 Ok(())
             }
             _ => Err(Errno::ENOPROTOOPT),
@@ -417,9 +418,10 @@ unsafe impl<'n> Transport for Soft<'n> {
     #[inline]
     unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
         let (ptr, len, min_left) = endpoint.room(lent, context)?;
-        let want = Want { from: from.0, tag: TagMatch::any(), ptr, len, context: context.addr(), min_left };
+        let want = Want { tag: TagMatch::any(), source: from };
+        let room = Room { ptr, len, context: context.addr(), min_left };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want) }
+        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want, room) }
     }
 
     #[inline]
@@ -461,9 +463,10 @@ unsafe impl<'n> Transport for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         let (ptr, len, min_left) = endpoint.room(lent, context)?;
-        let want = Want { from: from.0, tag, ptr, len, context: context.addr(), min_left };
+        let want = Want { tag, source: from };
+        let room = Room { ptr, len, context: context.addr(), min_left };
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want) }
+        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want, room) }
     }
 
     #[inline]
@@ -507,7 +510,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
-        let marked = Want::marked(endpoint.port.own().asks.get().prefix());
+        let marked = Room::marked(endpoint.port.own().asks.get().prefix());
         let multi = msg.flags.contains(OpFlags::MULTI_RECV);
         if multi && (marked != 0 || endpoint.port.own().asks.get().consumes_receives()) {
             // There is one prefix, and there are many messages; and nobody says what a write uses up.
@@ -528,16 +531,16 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
-        let marked = Want::marked(endpoint.port.own().asks.get().prefix());
+        let marked = Room::marked(endpoint.port.own().asks.get().prefix());
         let (net, port, flags) = (endpoint.net, endpoint.port, msg.flags);
         if flags.contains(OpFlags::PEEK) {
-            net.peek(port, &wanted(msg, tag), flags)
+            net.peek(port, &wanted(msg, tag), msg.context.addr(), flags)
         } else if flags.contains(OpFlags::DISCARD) {
             net.discard_claimed(port, msg.context.addr())
         } else if flags.contains(OpFlags::CLAIM) {
             piece(msg)?;
             // SAFETY: the caller's contract.
-            unsafe { net.fetch_claimed(port, &Want { min_left: marked, ..wanted(msg, tag) }) }
+            unsafe { net.fetch_claimed(port, &room_of(msg, marked)) }
         } else {
             // SAFETY: the caller's contract.
             unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, marked) }

@@ -1,0 +1,171 @@
+//! What an endpoint matches messages and receives with: two [tag matchers](crate::engine::tag_matcher), one for messages without
+//! tags, where only the source counts, and one for those with.
+//!
+//! A receive has a place among its own endpoint's. A message that waits has that of its cell, which every receiver has for the time
+//! that the cell is with it, so that memory is linear in endpoints.
+
+#![allow(unsafe_code, reason = "lays tables out in the network's memory")]
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::ptr::NonNull;
+
+use super::receive::Receive;
+use crate::engine::tag_matcher::{
+    Index, Link, Memory, NONE, Pattern, Posted, PostedReceives, Table, UnexpectedMessages, View, Waiting, fill,
+    posted_buckets, views_shift, waiting_buckets,
+};
+use crate::error::OpenError;
+use crate::storage::{array, extend};
+
+/// For how many masks at least a receiver keeps an index of the tagged messages that wait.
+const MASKS: u32 = 6;
+
+const VIEWS_SHIFT: u32 = views_shift(MASKS);
+const VIEWS: u32 = 1 << VIEWS_SHIFT;
+
+/// The places for messages that wait: one for each cell of the network, whoever has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    places: Table<Waiting>,
+    links: Table<Link>,
+}
+
+/// Where they are in a block of their own.
+pub(super) struct WaitsLayout {
+    pub(super) layout: Layout,
+    links_at: usize,
+    places: u32,
+    links: u32,
+}
+
+impl WaitsLayout {
+    pub(super) fn new(cells: u32) -> Result<Self, OpenError> {
+        let links = cells.checked_mul(VIEWS).filter(|links| *links < NONE).ok_or(OpenError::Size)?;
+        let (layout, links_at) = extend(array::<Waiting>(cells as usize)?, array::<Link>(links as usize)?)?;
+        Ok(WaitsLayout { layout, links_at, places: cells, links })
+    }
+
+    /// # Safety
+    /// The memory has the layout and stays while the places are used. Each is used by one thread at a time, and no other
+    /// numbers than those of cells.
+    pub(super) unsafe fn build(&self, memory: NonNull<u8>) -> Waits {
+        // SAFETY: the layout begins with the places; the caller's promise.
+        let places = unsafe { fill(memory, self.places, |_| Waiting::new()) };
+        // SAFETY: within the layout.
+        let links = unsafe { memory.add(self.links_at) };
+        // SAFETY: there the layout has the links; the caller's promise.
+        let links = unsafe { fill(links, self.links, |_| Link::new()) };
+        Waits { places, links }
+    }
+}
+
+/// What one port has.
+#[derive(Debug)]
+pub(super) struct Matching {
+    /// The places for receives, linked as free ones.
+    pub(super) receives: Table<Receive>,
+    /// Where a receive was last posted with such a context.
+    pub(super) by_context: Table<Cell<u32>>,
+    /// Posted receives, for each of the `KINDS`.
+    pub(super) posted: [PostedReceives; 2],
+    /// Messages that no receive was posted for, for each of the `KINDS`.
+    pub(super) unexpected: [UnexpectedMessages; 2],
+}
+
+/// Where it is in a block of the port's own.
+pub(super) struct MatchingLayout {
+    pub(super) layout: Layout,
+    receives: u32,
+    contexts: u32,
+    buckets: [u32; 4],
+    posted_at: usize,
+    patterns_at: usize,
+    views_at: usize,
+    buckets_at: usize,
+    contexts_at: usize,
+}
+
+impl MatchingLayout {
+    /// For so many receives and, in the ordinary case, not more than so many messages of one sender that wait.
+    pub(super) fn new(rx_depth: u32, tx_depth: u32) -> Result<Self, OpenError> {
+        let contexts =
+            rx_depth.checked_next_power_of_two().filter(|contexts| *contexts < NONE).ok_or(OpenError::Size)?;
+        let messages = rx_depth.max(tx_depth);
+        // Of messages without tags, only those are looked up that are wanted from one source.
+        let buckets = [
+            posted_buckets(rx_depth)?,
+            posted_buckets(rx_depth)?,
+            posted_buckets(messages)?,
+            waiting_buckets(messages)?,
+        ];
+        let all_buckets =
+            buckets.iter().try_fold(0u32, |sum, buckets| sum.checked_add(*buckets)).ok_or(OpenError::Size)?;
+        let receives = rx_depth as usize;
+        let (layout, posted_at) = extend(array::<Receive>(receives)?, array::<Posted>(receives)?)?;
+        // Receives without tags have one pattern: that they name a source.
+        let (layout, patterns_at) = extend(layout, array::<Pattern>(receives + 1)?)?;
+        let (layout, views_at) = extend(layout, array::<Cell<View>>(2 * VIEWS as usize)?)?;
+        let (layout, buckets_at) = extend(layout, array::<Cell<u32>>(all_buckets as usize)?)?;
+        let (layout, contexts_at) = extend(layout, array::<Cell<u32>>(contexts as usize)?)?;
+        let layout = layout.pad_to_align();
+        Ok(MatchingLayout {
+            layout,
+            receives: rx_depth,
+            contexts,
+            buckets,
+            posted_at,
+            patterns_at,
+            views_at,
+            buckets_at,
+            contexts_at,
+        })
+    }
+
+    /// # Safety
+    /// The memory has the layout and stays while the matching is used, by one thread at a time; numbers of receives come from its
+    /// own list, and those of messages are of cells.
+    pub(super) unsafe fn build(&self, memory: NonNull<u8>, waits: Waits, seed: u64) -> Matching {
+        let at = |offset: usize| {
+            // SAFETY: offsets of the layout.
+            unsafe { memory.add(offset) }
+        };
+        // SAFETY: as the layout has it; the caller's promise. So it is with all of these.
+        let receives = unsafe { fill(memory, self.receives, |number| Receive::before(number + 1, self.receives)) };
+        // SAFETY: as above.
+        let posted = unsafe { fill(at(self.posted_at), self.receives, |_| Posted::new()) };
+        // SAFETY: as above.
+        let pattern = unsafe { fill(at(self.patterns_at), 1, |_| Pattern::new(NONE)) };
+        let others = at(self.patterns_at + size_of::<Pattern>());
+        // SAFETY: as above.
+        let patterns = unsafe { fill(others, self.receives, |number| Pattern::new(number + 1)) };
+        let views = [0, 1].map(|kind| {
+            let views = at(self.views_at + kind * VIEWS as usize * size_of::<Cell<View>>());
+            // SAFETY: as above.
+            unsafe { fill(views, VIEWS, |_| Cell::new(UnexpectedMessages::NO_VIEW)) }
+        });
+        let mut next = self.buckets_at;
+        let [posted_plain, posted_tagged, plain, tagged] = self.buckets.map(|buckets| {
+            // SAFETY: as above.
+            let table = unsafe { fill(at(next), buckets, |_| Cell::new(NONE)) };
+            next += buckets as usize * size_of::<Cell<u32>>();
+            Index::new(table, seed)
+        });
+        // SAFETY: as above.
+        let by_context = unsafe { fill(at(self.contexts_at), self.contexts, |_| Cell::new(0)) };
+        let memory = views.map(|views| Memory { places: waits.places, links: waits.links, views });
+        let [of_plain, of_tagged] = memory;
+        Matching {
+            receives,
+            by_context,
+            posted: [
+                PostedReceives::new(posted, pattern, posted_plain),
+                PostedReceives::new(posted, patterns, posted_tagged),
+            ],
+            unexpected: [
+                UnexpectedMessages::new(of_plain, plain, false),
+                UnexpectedMessages::new(of_tagged, tagged, true),
+            ],
+        }
+    }
+}
