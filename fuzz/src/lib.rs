@@ -6,6 +6,11 @@
 //! They know nothing of the fuzzer: `tests/replay.rs` runs them on stable over `seeds/` and `regressions/`.
 
 mod address_vector;
+/// The story of completions and its oracle are those of loom-core's own tests.
+#[path = "../../loom-core/tests/completions/world/mod.rs"]
+mod completions;
+#[path = "../../loom-core/tests/common/memory.rs"]
+mod memory;
 mod op_table;
 mod soft_matching;
 /// The oracle of the op table is the one of loom-core's own tests.
@@ -14,6 +19,7 @@ mod soft_matching;
 mod world;
 
 pub use address_vector::address_vector;
+pub use completions::play as completion_decode;
 pub use op_table::op_table;
 pub use soft_matching::soft_matching;
 
@@ -21,5 +27,9 @@ pub use soft_matching::soft_matching;
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 3] =
-    [("op_table", op_table), ("soft_matching", soft_matching), ("address_vector", address_vector)];
+pub const TARGETS: [(&str, Body); 4] = [
+    ("address_vector", address_vector),
+    ("completion_decode", completion_decode),
+    ("op_table", op_table),
+    ("soft_matching", soft_matching),
+];

@@ -4,7 +4,6 @@
 //! count their drops ([`memory`]); what was posted and reported is written down and checked as far as it can be at once
 //! ([`record`]), and in the end compared with what matching means ([`oracle`]).
 
-mod memory;
 mod oracle;
 mod record;
 mod step;
@@ -17,7 +16,7 @@ use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
 use loom_core::objects::domain::Domain;
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 
-use memory::Memory;
+use crate::memory::{self, Memory};
 use step::Step;
 use world::World;
 

@@ -7,7 +7,7 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, TagMatch};
 
-use super::memory::Memory;
+use crate::memory::Memory;
 use super::{DEPTH, EAGER, ENDPOINTS, RX_DEPTH, TX_DEPTH};
 
 /// An endpoint that was ever open.

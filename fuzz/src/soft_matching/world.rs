@@ -10,7 +10,7 @@ use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::soft::Soft;
 use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 
-use super::memory::Memory;
+use crate::memory::Memory;
 use super::record::{End, Fate, Life, Message, Op, Receive, Record, What};
 use super::step::{Side, Step, Wanted};
 use super::{EAGER, ENDPOINTS, QUEUES};

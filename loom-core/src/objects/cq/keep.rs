@@ -39,15 +39,18 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 Taken::Draining => return Err(CqError::PiecesOut),
                 Taken::InFlight => {}
             }
-            if !self.progress()? {
-                if until.passed() {
-                    return Ok(None);
-                }
-            } else {
+            let look = if self.progress()? {
                 busy += 1;
-                if busy % BUSY == 0 && until.passed() {
-                    return Ok(None);
-                }
+                busy % BUSY == 0
+            } else {
+                true
+            };
+            if look && until.passed() {
+                // What was refused when it was to be posted again has ended without an event.
+                return Ok(match self.ops.take(key) {
+                    Taken::Done(done) => Some(done),
+                    _ => None,
+                });
             }
         }
     }

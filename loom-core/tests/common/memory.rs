@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use loom_core::buffer::{Buffer, Lent, Prefixed, SourceBuffer, TargetBuffer};
+use loom_core::buffer::{Buffer, Lent, Pieces, Prefixed, SourceBuffer, TargetBuffer};
 
 thread_local! {
     /// How often each buffer was dropped.
@@ -10,21 +10,28 @@ thread_local! {
 }
 
 /// Room for a prefix: what the software transport asks for, if it does.
-const ROOM: usize = 40;
+pub const ROOM: usize = 40;
 
-/// A buffer that counts its drops.
+/// A buffer that counts its drops. Operations that take several pieces get it cut in two.
 #[derive(Debug)]
 pub struct Memory {
     pub id: usize,
     whole: Prefixed<Box<[u8]>>,
+    cut: usize,
 }
 
 impl Memory {
     pub fn new(bytes: &[u8]) -> Self {
+        Self::in_two(bytes, bytes.len())
+    }
+
+    /// The second piece begins with the byte at `cut`.
+    pub fn in_two(bytes: &[u8], cut: usize) -> Self {
+        assert!(cut <= bytes.len());
         let whole = Prefixed::new([&[0; ROOM], bytes].concat().into(), ROOM);
         DROPS.with_borrow_mut(|drops| {
             drops.push(0);
-            Memory { id: drops.len() - 1, whole }
+            Memory { id: drops.len() - 1, whole, cut }
         })
     }
 
@@ -40,10 +47,23 @@ impl Drop for Memory {
     }
 }
 
-// SAFETY: what the inner buffer lends, which does not change.
+// SAFETY: what the inner buffer lends, which does not change, or the same in two pieces.
 unsafe impl Buffer for Memory {
     fn lend(&mut self) -> Lent {
         self.whole.lend()
+    }
+
+    fn lend_pieces(&mut self, pieces: &mut Pieces) {
+        let whole = self.whole.lend();
+        if self.cut == whole.len() {
+            return pieces.push(whole);
+        }
+        // SAFETY: the room before it is the buffer's.
+        let first = unsafe { whole.ptr().sub(ROOM) };
+        // SAFETY: within what the buffer lends.
+        let second = unsafe { whole.ptr().add(self.cut) };
+        pieces.push(Lent::both(first, ROOM + self.cut).with_headroom(ROOM));
+        pieces.push(Lent::both(second, whole.len() - self.cut));
     }
 }
 impl SourceBuffer for Memory {}
@@ -52,6 +72,11 @@ impl TargetBuffer for Memory {}
 /// Forgets the buffers of the story before.
 pub fn begin() {
     DROPS.take();
+}
+
+/// How often a buffer was dropped.
+pub fn drops(id: usize) -> u32 {
+    DROPS.with_borrow(|drops| drops[id])
 }
 
 /// Every buffer of the story has been dropped, and only once.

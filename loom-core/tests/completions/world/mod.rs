@@ -1,0 +1,404 @@
+//! The objects of completion queues over a [script](scripted), which reports anything at all, next to an [oracle] that says
+//! what each event means: every buffer comes back once, no length exceeds what was lent, and nothing is made up.
+//!
+//! The world knows operations, not slots, and learns from the script's notes in which order a call has taken things from the
+//! provider's queues. What it then expects, it expects in that order, in each of three lines: peers' doings, receives, transmits.
+
+mod oracle;
+mod play;
+mod scripted;
+mod story;
+
+use std::collections::HashMap;
+
+use arbitrary::Unstructured;
+use loom_core::completion::{Completion, Done, OpError, Piece};
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr, CqError, CqOwner, PEER_EVENTS};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::transport::{Event, Refusal};
+use loom_core::vocabulary::{
+    Attributes, Caps, CompletionFlags, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData, Mode,
+    RxAttributes, Tag, TxAttributes, AddressFormat,
+};
+
+use self::oracle::{Ending, Told};
+use self::scripted::{Noted, Said, Script, Scripted};
+use self::story::{Posting, Setting, Step};
+use crate::memory::{self, Memory};
+
+/// Operations of the queue.
+const DEPTH: usize = 6;
+const PREFIX: usize = 16;
+const LONGEST: usize = 64;
+
+/// Plays a story and says how many steps it had.
+pub fn play(data: &[u8]) -> usize {
+    const MOST: usize = 40;
+    let mut bytes = Unstructured::new(data);
+    let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };
+    memory::begin();
+    let script = Script::new(attributes(setting));
+    let domain = Domain::open(&script.info()).expect("a script opens");
+    let av = Av::open(&domain, 2).expect("the size is small");
+    let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").expect("it is short");
+    let peer = av.insert(&address).expect("the script takes it");
+    let mut played = 0;
+    {
+        let attr = CqAttr { separate: setting.separate, ..CqAttr::new() };
+        let owner: CqOwner<'_, _, Memory, _, DEPTH> = Cq::open(&domain, attr).expect("the sizes are small");
+        let mut world = World::new(&script, setting, &owner, &av, peer);
+        while played < MOST && !bytes.is_empty() {
+            let Ok(step) = bytes.arbitrary::<Step>() else { break };
+            world.step(step);
+            played += 1;
+        }
+        world.finish();
+    }
+    memory::assert_dropped_once();
+    played
+}
+
+fn attributes(setting: Setting) -> Attributes {
+    let caps = Caps::MSG | Caps::TAGGED | Caps::RMA | Caps::MULTI_RECV | Caps::SOURCE;
+    let mut mode = Mode::empty();
+    mode.set(Mode::CONTEXT2, setting.spaces);
+    mode.set(Mode::MSG_PREFIX, setting.prefixes);
+    mode.set(Mode::RX_CQ_DATA, setting.consumes);
+    Attributes {
+        caps,
+        mode,
+        endpoint: EndpointAttributes {
+            kind: EndpointType::RDM,
+            max_msg_size: LONGEST,
+            msg_prefix_size: if setting.prefixes { PREFIX } else { 0 },
+            ..EndpointAttributes::default()
+        },
+        tx: TxAttributes { caps, mode, inject_size: 8, iov_limit: 4, rma_iov_limit: 4, ..TxAttributes::default() },
+        rx: RxAttributes { caps, mode, iov_limit: 4, ..RxAttributes::default() },
+        ..Attributes::default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    InFlight,
+    /// A peer's write has used it up, and it is to be posted again.
+    UsedUp,
+    /// A multi-receive that is over, with pieces out.
+    Draining,
+    /// A peek that has claimed a message.
+    Claimed,
+    /// Nothing more is heard of it but what is due.
+    Over,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Op {
+    key: OpKey,
+    context: u64,
+    what: Posting,
+    /// Which of the endpoints that were ever open.
+    life: usize,
+    buffer: Option<usize>,
+    first: usize,
+    lent: usize,
+    state: State,
+    /// An event of it lies in a queue. (Contexts that are addresses are reported once for each post.)
+    reported: bool,
+    cancelled: bool,
+    /// How a multi-receive ends, and how many of its pieces are out.
+    end: Option<OpError>,
+    pieces: usize,
+}
+
+/// Something that a call has to return at some time.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    Op(usize, Ending),
+    Piece(usize, Ending),
+    Peek(usize, Result<Option<(usize, Tag, Option<ImmediateData>)>, OpError>),
+    Remote(Told),
+    Unclaimed(OpError),
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Line {
+    Peers,
+    Receives,
+    Transmits,
+}
+
+struct World<'q, 'd, 's> {
+    script: &'s Script,
+    setting: Setting,
+    cq: &'q Cq<'d, Scripted<'s>, Memory>,
+    av: &'d Av<'d, Scripted<'s>>,
+    peer: Peer,
+    endpoints: [Option<(usize, Endpoint<'q, 'd, Scripted<'s>, Memory>)>; 2],
+    lives: usize,
+    ops: Vec<Op>,
+    by_context: HashMap<u64, usize>,
+    due: Vec<(u32, Due)>,
+    batch: u32,
+    pieces: Vec<(usize, Piece<'q, Memory>)>,
+    claims: Vec<(usize, loom_core::completion::Claim)>,
+    /// What was cut off may take room in the table.
+    closed: bool,
+}
+
+impl<'q, 'd, 's> World<'q, 'd, 's> {
+    fn new(
+        script: &'s Script,
+        setting: Setting,
+        cq: &'q Cq<'d, Scripted<'s>, Memory>,
+        av: &'d Av<'d, Scripted<'s>>,
+        peer: Peer,
+    ) -> Self {
+        let mut world = World {
+            script,
+            setting,
+            cq,
+            av,
+            peer,
+            endpoints: [None, None],
+            lives: 0,
+            ops: Vec::new(),
+            by_context: HashMap::new(),
+            due: Vec::new(),
+            batch: 0,
+            pieces: Vec::new(),
+            claims: Vec::new(),
+            closed: false,
+        };
+        world.open(false);
+        world.open(true);
+        world
+    }
+
+    fn line(&self, due: &Due) -> Line {
+        match due {
+            Due::Op(op, _) if !self.ops[*op].what.is_receive() => Line::Transmits,
+            Due::Op(..) => Line::Receives,
+            _ => Line::Peers,
+        }
+    }
+
+    fn expect(&mut self, due: Due) {
+        self.due.push((self.batch, due));
+    }
+
+    /// Takes in what the last call has done at the boundary. Returns whether a queue has failed or had nothing where it
+    /// announced something, which ends a call.
+    fn take_notes(&mut self) -> Option<Said> {
+        let mut ended = None;
+        for note in self.script.notes.take() {
+            self.batch += 1;
+            match note {
+                Noted::Said(Said::Event(event) | Said::Error(event)) => self.event_is_read(&event),
+                Noted::Said(said) => ended = Some(said),
+                Noted::Posted { context, refused, .. } => self.posted_again(context, refused),
+            }
+        }
+        ended
+    }
+
+    /// A receive that was used up is in flight again, or was refused.
+    fn posted_again(&mut self, context: u64, refused: Option<Refusal>) {
+        let op = self.by_context[&context];
+        assert_eq!(self.ops[op].state, State::UsedUp, "nothing else is posted by polling");
+        self.ops[op].state = match refused {
+            None => State::InFlight,
+            Some(Refusal::Again) => State::UsedUp,
+            Some(Refusal::Errno(errno)) => {
+                self.cut_off(op, errno);
+                State::Over
+            }
+        };
+    }
+
+    /// What ends without an event.
+    fn cut_off(&mut self, op: usize, errno: Errno) {
+        let event = Event::failure(0, self.ops[op].what.cut_off_flags(), errno);
+        self.ops[op].state = State::Over;
+        self.expect(Due::Op(op, Err(oracle::error(&event, errno, 0, 0))));
+    }
+
+    /// What an event means that a queue has shown.
+    fn event_is_read(&mut self, event: &Event) {
+        let op = self.by_context.get(&event.context).copied();
+        if let Some(op) = op {
+            self.ops[op].reported = false;
+        }
+        let live = op.filter(|op| self.ops[*op].state == State::InFlight);
+        if oracle::is_peers(event) {
+            if let Some(op) = live.filter(|_| self.setting.consumes) {
+                match self.ops[op].what {
+                    Posting::Receive | Posting::Scatter => self.ops[op].state = State::UsedUp,
+                    Posting::TaggedReceive => self.cut_off(op, Errno::ECANCELED),
+                    _ => {}
+                }
+            }
+            return self.expect(Due::Remote(oracle::of_peer(event)));
+        }
+        let Some(op) = live else {
+            // Of an operation that is over nothing is told. A number that may have been one's is taken for one.
+            let generation_and_index = (event.context >> 32, event.context & u64::from(u32::MAX));
+            let like_ours =
+                !self.setting.spaces && generation_and_index.0 != 0 && generation_and_index.1 < DEPTH as u64;
+            if op.is_none() && !like_ours && event.is_error() {
+                self.expect(Due::Unclaimed(oracle::error(event, event.errno, event.len, event.overflow_or_place)));
+            }
+            return;
+        };
+        let Op { what, first, lent, .. } = self.ops[op];
+        match what {
+            Posting::MultiReceive => self.multi_receive_goes_on(op, event, first, lent),
+            _ if what.is_peek() => {
+                let answer = match event.errno {
+                    Errno::ENOMSG => Ok(None),
+                    errno if event.is_error() => Err(oracle::error(event, errno, event.len, event.overflow_or_place)),
+                    _ => Ok(Some((event.len, event.tag, oracle::transfer(event, 0).data))),
+                };
+                let claimed = what == Posting::PeekClaim && matches!(answer, Ok(Some(_)));
+                self.ops[op].state = if claimed { State::Claimed } else { State::Over };
+                self.expect(Due::Peek(op, answer));
+            }
+            _ => {
+                self.ops[op].state = State::Over;
+                let prefix = if self.setting.prefixes { PREFIX } else { 0 };
+                self.expect(Due::Op(op, oracle::ending(event, what, lent, prefix)));
+            }
+        }
+    }
+
+    /// Rule 8 of the op table, for a transport that flags the end of what was cancelled.
+    fn multi_receive_goes_on(&mut self, op: usize, event: &Event, first: usize, lent: usize) {
+        let released = event.flags.contains(CompletionFlags::MULTI_RECV);
+        let cancelled = event.errno == Errno::ECANCELED && (released || self.ops[op].cancelled);
+        if !cancelled && (event.is_error() || event.flags.contains(CompletionFlags::RECV)) {
+            self.ops[op].pieces += 1;
+            self.expect(Due::Piece(op, oracle::piece(event, first, lent)));
+        }
+        if released {
+            let end = oracle::error(event, event.errno, 0, event.overflow_or_place);
+            self.ops[op].end = cancelled.then_some(end);
+            self.ops[op].state = State::Draining;
+            self.drained(op);
+        }
+    }
+
+    /// If a multi-receive is over and all its pieces are back, it is due.
+    fn drained(&mut self, op: usize) {
+        if self.ops[op].state == State::Draining && self.ops[op].pieces == 0 {
+            self.ops[op].state = State::Over;
+            let flags = CompletionFlags::MULTI_RECV;
+            let success = Told { flags, len: 0, tag: None, data: None, source: None };
+            self.expect(Due::Op(op, self.ops[op].end.map_or(Ok(success), Err)));
+        }
+    }
+
+    /// A call has returned this: it was due, and first in its line.
+    fn took(&mut self, completion: Completion<'q, Memory>) {
+        let completion = match completion {
+            Completion::Op(done) => return self.done(done, true),
+            other => other,
+        };
+        let at = match &completion {
+            Completion::Piece(piece) => self.due.iter().position(
+                |(_, due)| matches!(due, Due::Piece(op, end) if self.ops[*op].key == piece.key() && *end == piece.result().map(Told::from)),
+            ),
+            Completion::Peek(peek) => self.due.iter().position(|(_, due)| {
+                let answer = peek.message().map(|message| message.map(oracle::found));
+                matches!(due, Due::Peek(op, wanted) if self.ops[*op].key == peek.key() && *wanted == answer)
+            }),
+            Completion::Remote(event) => {
+                let told = Told::from(*event);
+                self.due.iter().position(|(_, due)| matches!(due, Due::Remote(wanted) if *wanted == told))
+            }
+            Completion::Unclaimed(error) => {
+                self.due.iter().position(|(_, due)| matches!(due, Due::Unclaimed(wanted) if wanted == error))
+            }
+            other => panic!("{other:?} is new"),
+        };
+        let at = at.unwrap_or_else(|| panic!("{completion:?} is not due: {:?}", self.due));
+        self.is_first(at);
+        let (_, due) = self.due.remove(at);
+        match (completion, due) {
+            (Completion::Piece(piece), Due::Piece(op, end)) => self.hold(op, piece, end),
+            (Completion::Peek(peek), Due::Peek(op, _)) => self.answered(op, peek),
+            _ => {}
+        }
+    }
+
+    /// Those before it in its line have come with the same event, or closing.
+    fn is_first(&self, at: usize) {
+        let (batch, due) = &self.due[at];
+        let line = self.line(due);
+        let before = self.due[..at].iter().find(|(before, due)| before < batch && self.line(due) == line);
+        assert!(before.is_none(), "{before:?} was to come before {due:?}");
+    }
+
+    fn hold(&mut self, op: usize, piece: Piece<'q, Memory>, end: Ending) {
+        let Op { first, lent, .. } = self.ops[op];
+        let bytes = piece.bytes();
+        assert_eq!(bytes.len(), end.map_or(0, |told| told.len));
+        let begin = bytes.as_ptr().addr();
+        assert!(bytes.is_empty() || begin >= first && begin + bytes.len() <= first + lent);
+        // They can be read.
+        std::hint::black_box(bytes.iter().fold(0_u8, |sum, byte| sum ^ byte));
+        self.pieces.push((op, piece));
+    }
+
+    fn answered(&mut self, op: usize, peek: loom_core::completion::Peek) {
+        let claim = peek.message().ok().flatten().and_then(|found| found.claim);
+        // Whoever closes its endpoint ends the claim; the answer says so all the same.
+        assert_eq!(claim.is_some(), self.ops[op].what == Posting::PeekClaim && matches!(peek.message(), Ok(Some(_))));
+        self.claims.extend(claim.map(|claim| (op, claim)));
+    }
+
+    /// An operation has given its buffer back.
+    fn done(&mut self, done: Done<Memory>, in_line: bool) {
+        let is_it = |(_, due): &(u32, Due)| matches!(due, Due::Op(op, _) if self.ops[*op].key == done.key());
+        let at = self.due.iter().position(is_it).unwrap_or_else(|| panic!("{done:?} is not due: {:?}", self.due));
+        if in_line {
+            self.is_first(at);
+        }
+        let (_, Due::Op(op, wanted)) = self.due.remove(at) else { unreachable!("found above") };
+        assert_eq!(done.result().map(Told::from), wanted, "{:?}", self.ops[op]);
+        assert_eq!(Some(done.buf().id), self.ops[op].buffer);
+        assert_eq!(memory::drops(done.buf().id), 0);
+        assert!(done.buf().bytes().iter().all(|byte| *byte == 0xee), "nobody writes to it");
+        if let Err(error) = done.result() {
+            self.words_for(&error);
+        }
+    }
+
+    /// The provider's words are cut, not changed.
+    fn words_for(&self, error: &OpError) {
+        let text = self.script.text.borrow();
+        let shown = &text[..text.len().min(128)];
+        let valid = std::str::from_utf8(shown).unwrap_or_else(|bad| {
+            std::str::from_utf8(&shown[..bad.valid_up_to()]).expect("as far as it is valid")
+        });
+        assert_eq!(self.cq.error_text(error).as_str(), valid);
+        let mut data = [0; 8];
+        let len = self.cq.error_data(error, &mut data);
+        assert_eq!(data[..len], text[..text.len().min(8)]);
+    }
+
+    /// What can be said at any time.
+    fn check(&self) {
+        let in_flight = self.ops.iter().filter(|op| matches!(op.state, State::InFlight | State::UsedUp)).count();
+        assert_eq!(self.cq.in_flight(), in_flight);
+        for (_, due) in &self.due {
+            if let Due::Op(op, _) = due {
+                let buffer = self.ops[*op].buffer.expect("it has one");
+                assert_eq!(memory::drops(buffer), 0, "it is kept until somebody asks");
+            }
+        }
+    }
+}

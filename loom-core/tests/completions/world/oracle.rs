@@ -1,0 +1,147 @@
+//! What an event means, by the man pages and by what the types promise: from the event, and from what is known of the
+//! operation that it names.
+
+use loom_core::completion::{Found, OpError, RemoteEvent, Transfer};
+use loom_core::transport::Event;
+use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
+
+use super::story::Posting;
+
+const PEERS: CompletionFlags = CompletionFlags::REMOTE_READ.union(CompletionFlags::REMOTE_WRITE);
+
+/// What is told of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told {
+    pub flags: CompletionFlags,
+    pub len: usize,
+    pub tag: Option<Tag>,
+    pub data: Option<ImmediateData>,
+    pub source: Option<FabricAddr>,
+}
+
+pub type Ending = Result<Told, OpError>;
+
+impl From<Transfer> for Told {
+    fn from(transfer: Transfer) -> Self {
+        Told {
+            flags: transfer.flags(),
+            len: transfer.len(),
+            tag: transfer.tag(),
+            data: transfer.data(),
+            source: transfer.source(),
+        }
+    }
+}
+
+impl From<RemoteEvent> for Told {
+    fn from(event: RemoteEvent) -> Self {
+        Told { flags: event.flags(), len: event.len(), tag: None, data: event.data(), source: event.source() }
+    }
+}
+
+/// What is told of a message that was found, without the claim.
+pub fn found(found: Found) -> (usize, Tag, Option<ImmediateData>) {
+    (found.len, found.tag, found.data)
+}
+
+impl Posting {
+    pub fn is_receive(self) -> bool {
+        !matches!(self, Posting::Send | Posting::Gather | Posting::Write | Posting::Read)
+    }
+
+    pub fn is_peek(self) -> bool {
+        matches!(self, Posting::Peek | Posting::PeekClaim | Posting::PeekDiscard)
+    }
+
+    /// How it is flagged where it was cut off.
+    pub fn cut_off_flags(self) -> CompletionFlags {
+        match self {
+            Posting::Send | Posting::Gather | Posting::Write => CompletionFlags::SEND,
+            Posting::Read => CompletionFlags::READ,
+            Posting::MultiReceive => CompletionFlags::RECV | CompletionFlags::MULTI_RECV,
+            _ => CompletionFlags::RECV,
+        }
+    }
+
+    /// How providers flag it.
+    pub fn usual_flags(self) -> CompletionFlags {
+        match self {
+            Posting::Send | Posting::Gather => CompletionFlags::MSG | CompletionFlags::SEND,
+            Posting::Write => CompletionFlags::RMA | CompletionFlags::WRITE,
+            Posting::Read => CompletionFlags::RMA | CompletionFlags::READ,
+            Posting::Receive | Posting::Scatter | Posting::MultiReceive => CompletionFlags::MSG | CompletionFlags::RECV,
+            _ => CompletionFlags::TAGGED | CompletionFlags::RECV,
+        }
+    }
+}
+
+/// Whether it is a peer's operation on this side's memory, and of none of this side's.
+pub fn is_peers(event: &Event) -> bool {
+    !event.is_error() && event.flags.intersects(PEERS)
+}
+
+fn data(event: &Event) -> Option<ImmediateData> {
+    event.flags.contains(CompletionFlags::REMOTE_CQ_DATA).then_some(event.data)
+}
+
+pub fn of_peer(event: &Event) -> Told {
+    let source = Some(event.source).filter(|source| *source != FabricAddr::UNSPEC);
+    Told { flags: event.flags, len: event.len, tag: None, data: data(event), source }
+}
+
+/// A transfer as its flags say: what they do not speak of is noise.
+pub fn transfer(event: &Event, len: usize) -> Told {
+    let received = event.flags.contains(CompletionFlags::RECV);
+    let tagged = received && event.flags.contains(CompletionFlags::TAGGED);
+    Told {
+        flags: event.flags,
+        len,
+        tag: tagged.then_some(event.tag),
+        data: data(event).filter(|_| received),
+        source: Some(event.source).filter(|source| received && *source != FabricAddr::UNSPEC),
+    }
+}
+
+pub fn error(event: &Event, errno: Errno, len: usize, overflow: usize) -> OpError {
+    let told = transfer(event, len);
+    OpError {
+        errno,
+        provider_errno: event.provider_errno,
+        len,
+        overflow,
+        flags: event.flags,
+        tag: told.tag.unwrap_or(Tag(0)),
+        data: data(event).unwrap_or(ImmediateData(0)),
+    }
+}
+
+/// The end of an operation that is over with its first event, and was lent so many bytes, of which so many are in front of the
+/// message.
+pub fn ending(event: &Event, what: Posting, lent: usize, prefix: usize) -> Ending {
+    let len = if what.is_receive() { event.len.saturating_sub(prefix) } else { event.len };
+    if event.is_error() {
+        let mut event = *event;
+        event.flags.remove(CompletionFlags::MULTI_RECV);
+        return Err(error(&event, event.errno, len.min(lent), event.overflow_or_place));
+    }
+    match len.checked_sub(lent) {
+        // Only receives tell lengths.
+        _ if !what.is_receive() => Ok(transfer(event, lent)),
+        None | Some(0) => Ok(transfer(event, len)),
+        Some(beyond) => Err(error(event, Errno::EOTHER, 0, beyond)),
+    }
+}
+
+/// A message in the buffer of a multi-receive, which begins at `first`.
+pub fn piece(event: &Event, first: usize, lent: usize) -> Ending {
+    if event.is_error() {
+        return Err(error(event, event.errno, event.len.min(lent), event.overflow_or_place));
+    }
+    let begin = event.overflow_or_place as u128;
+    let within = begin >= first as u128 && begin + event.len as u128 <= first as u128 + lent as u128;
+    if event.len == 0 || within {
+        Ok(transfer(event, event.len))
+    } else {
+        Err(error(event, Errno::EOTHER, 0, event.len))
+    }
+}

@@ -1,0 +1,279 @@
+//! A transport that is nothing but a script: its queues report what they are told to, true or not, and what is posted is
+//! written down.
+
+use core::alloc::Layout;
+use core::cell::{Cell, RefCell};
+use core::ffi::c_int;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use std::collections::VecDeque;
+
+use loom_core::buffer::Lent;
+use loom_core::objects::info::{Info, Nic};
+use loom_core::transport::{
+    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
+    Refusal, RemotePart, RmaTarget, Transport,
+};
+use loom_core::vocabulary::{
+    Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
+};
+
+/// What a queue does next.
+#[derive(Clone, Copy, Debug)]
+pub enum Said {
+    /// Reports this.
+    Event(Event),
+    /// Reports this by way of `EAVAIL`.
+    Error(Event),
+    /// Says `EAVAIL`, and then that there is nothing.
+    Nothing,
+    /// Fails itself.
+    Failure(Errno),
+}
+
+/// What has happened at the boundary.
+#[derive(Clone, Copy, Debug)]
+pub enum Noted {
+    /// A post was taken, or refused.
+    Posted { context: u64, first: usize, len: usize, refused: Option<Refusal> },
+    /// A queue did this.
+    Said(Said),
+}
+
+/// A script, and what came of it.
+#[derive(Debug, Default)]
+pub struct Script {
+    attributes: Attributes,
+    pub queues: [RefCell<VecDeque<Said>>; 2],
+    opened: Cell<usize>,
+    /// How the next post is refused.
+    pub refusal: Cell<Option<Refusal>>,
+    /// What the provider says of errors.
+    pub text: RefCell<Vec<u8>>,
+    pub notes: RefCell<Vec<Noted>>,
+}
+
+impl Script {
+    pub fn new(attributes: Attributes) -> Self {
+        Script { attributes, ..Script::default() }
+    }
+
+    pub fn info(&self) -> Info<Scripted<'_>> {
+        self.opened.set(0);
+        Info::from_raw(self)
+    }
+
+    /// What a queue shows to a poll.
+    fn poll(&self, queue: usize) -> Result<Option<Event>, Errno> {
+        let mut queue = self.queues[queue].borrow_mut();
+        let Some(said) = queue.front().copied() else { return Ok(None) };
+        if let Said::Error(_) | Said::Nothing = said {
+            return Err(Errno::EAVAIL);
+        }
+        queue.pop_front();
+        self.notes.borrow_mut().push(Noted::Said(said));
+        match said {
+            Said::Failure(errno) => Err(errno),
+            Said::Event(event) | Said::Error(event) => Ok(Some(event)),
+            Said::Nothing => Ok(None),
+        }
+    }
+
+    fn read_error(&self, queue: usize) -> Option<Event> {
+        let said = self.queues[queue].borrow_mut().pop_front().expect("EAVAIL was said");
+        self.notes.borrow_mut().push(Noted::Said(said));
+        match said {
+            Said::Error(event) => Some(event),
+            _ => None,
+        }
+    }
+
+    fn post(&self, context: Context, lent: &[Lent]) -> Result<(), Refusal> {
+        let refused = self.refusal.take();
+        let len = lent.iter().map(Lent::len).sum();
+        let first = lent.first().map_or(0, |first| first.ptr().addr().get());
+        self.notes.borrow_mut().push(Noted::Posted { context: context.addr(), first, len, refused });
+        refused.map_or(Ok(()), Err)
+    }
+
+    fn write(&self, out: &mut [u8]) -> usize {
+        let text = self.text.borrow();
+        let len = text.len().min(out.len());
+        out[..len].copy_from_slice(&text[..len]);
+        len
+    }
+}
+
+pub struct Scripted<'s>(PhantomData<&'s Script>);
+
+/// One of a script's queues.
+pub struct Queue<'s> {
+    script: &'s Script,
+    which: usize,
+}
+
+/// Functions that do nothing with what they are given.
+macro_rules! answers {
+    ($(fn $name:ident($($of:ty),*) -> $answer:ty = $value:expr;)+) => {$(
+        unsafe fn $name($(_: $of),*) -> $answer {
+            $value
+        }
+    )+};
+}
+
+/// Posts that write down what they are lent.
+macro_rules! posts {
+    ($(fn $name:ident($($arg:ident: $of:ty),*) = ($context:expr, $lent:expr);)+) => {$(
+        unsafe fn $name(endpoint: &Self::Endpoint, $($arg: $of),*) -> Result<(), Refusal> {
+            endpoint.post($context, $lent)
+        }
+    )+};
+}
+
+const NOT_HERE: Errno = Errno::ENOSYS;
+
+// SAFETY: nothing of what is lent is ever touched. Contexts are reported as the script says, which keeps to what the contract
+// says of them (`World::event`); lengths that exceed what was lent are what is to be found out about.
+unsafe impl<'s> Transport for Scripted<'s> {
+    type Info = &'s Script;
+    type Fabric = ();
+    type Domain = &'s Script;
+    type Av = ();
+    type Cq = Queue<'s>;
+    type Mr = ();
+    type Counter = ();
+    type Endpoint = &'s Script;
+    type Polled<'q>
+        = Event
+    where
+        's: 'q;
+
+    const MR_CLOSE_FENCES: bool = true;
+
+    fn duplicate(info: &Self::Info) -> Result<Self::Info, Errno> {
+        Ok(info)
+    }
+    fn attributes(info: &Self::Info) -> Attributes {
+        info.attributes
+    }
+    fn name(_: &Self::Info, _: Name) -> Option<&str> {
+        Some("script")
+    }
+    fn source_address(_: &Self::Info) -> Option<EndpointAddr> {
+        None
+    }
+    fn destination_address(_: &Self::Info) -> Option<EndpointAddr> {
+        None
+    }
+    fn nic(_: &Self::Info) -> Option<Nic<'_>> {
+        None
+    }
+    fn serves_threading(_: &Attributes) -> bool {
+        true
+    }
+    fn conduct(_: &Self::Info) -> Conduct {
+        Conduct::GOOD
+    }
+    fn cq_layout(_: usize) -> Layout {
+        Layout::new::<()>()
+    }
+    fn mr_key(_: &Self::Mr) -> MemoryKey {
+        MemoryKey(0)
+    }
+    fn mr_descriptor(_: &Self::Mr) -> usize {
+        0
+    }
+
+    unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
+        Ok(info)
+    }
+    unsafe fn endpoint_open(
+        domain: &Self::Domain,
+        _: &Self::Info,
+        _: Bindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        Ok(domain)
+    }
+    unsafe fn cq_open(
+        domain: &Self::Domain,
+        _: usize,
+        _: bool,
+        _: WaitObj,
+        _: NonNull<u8>,
+    ) -> Result<Self::Cq, Errno> {
+        let which = domain.opened.get();
+        domain.opened.set(which + 1);
+        Ok(Queue { script: domain, which })
+    }
+    unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<Event>, Errno> {
+        cq.script.poll(cq.which)
+    }
+    unsafe fn cq_read_error(cq: &Self::Cq) -> Result<Option<Event>, Errno> {
+        Ok(cq.script.read_error(cq.which))
+    }
+    unsafe fn cq_error_text(cq: &Self::Cq, _: i32, out: &mut [u8]) -> usize {
+        cq.script.write(out)
+    }
+    unsafe fn cq_error_data(cq: &Self::Cq, out: &mut [u8]) -> usize {
+        cq.script.write(out)
+    }
+
+    answers! {
+        fn fabric_open(&Self::Info) -> Result<Self::Fabric, Errno> = Ok(());
+        fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
+        fn domain_close(&Self::Domain) -> Result<(), Errno> = Ok(());
+        fn av_places(&Self::Domain, usize) -> usize = 2;
+        fn av_open(&Self::Domain, usize) -> Result<Self::Av, Errno> = Ok(());
+        fn av_close(&Self::Av) -> Result<(), Errno> = Ok(());
+        fn av_insert(&Self::Av, &EndpointAddr) -> Result<FabricAddr, Errno> = Ok(FabricAddr(1));
+        fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
+        fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());
+        fn av_lookup(&Self::Av, FabricAddr) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
+        fn cq_close(&Self::Cq) -> Result<(), Errno> = Ok(());
+        fn cq_sleep(&Self::Cq, i32) -> Result<(), Errno> = Err(NOT_HERE);
+        fn cq_wait_fd(&Self::Cq) -> Result<c_int, Errno> = Err(NOT_HERE);
+        fn cq_may_sleep(&Self::Domain, &Self::Cq) -> Result<bool, Errno> = Err(NOT_HERE);
+        fn mr_open(&Self::Domain, &Lent, MrAttr) -> Result<Self::Mr, Errno> = Err(NOT_HERE);
+        fn mr_bind_endpoint(&mut Self::Mr, &Self::Endpoint) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_bind_counter(&mut Self::Mr, &Self::Counter) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_enable(&mut Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_refresh(&Self::Mr, NonNull<u8>, usize) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_close(&Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_open(&Self::Domain, CounterAttr) -> Result<Self::Counter, Errno> = Err(NOT_HERE);
+        fn counter_close(&Self::Counter) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_read(&Self::Counter) -> u64 = 0;
+        fn counter_read_error(&Self::Counter) -> u64 = 0;
+        fn counter_add(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_add_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_set(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_set_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_wait(&Self::Counter, u64, i32) -> Result<CounterWait, Errno> = Err(NOT_HERE);
+        fn counter_wait_fd(&Self::Counter) -> Result<c_int, Errno> = Err(NOT_HERE);
+        fn counter_may_sleep(&Self::Domain, &Self::Counter) -> Result<bool, Errno> = Err(NOT_HERE);
+        fn endpoint_close(&Self::Endpoint, InFlight) -> Result<Closing, Errno> = Ok(Closing::Closed);
+        fn endpoint_leave(&Self::Endpoint, bool) -> bool = false;
+        fn endpoint_address(&Self::Endpoint) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
+        fn endpoint_option(&Self::Endpoint, u32, OptionValue) -> Result<OptionValue, Errno> = Err(NOT_HERE);
+        fn endpoint_set_option(&Self::Endpoint, u32, OptionValue) -> Result<(), Errno> = Err(NOT_HERE);
+        fn cancel(&Self::Endpoint, Context) -> Result<(), Errno> = Ok(());
+        fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Ok(());
+        fn tagged_inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>, Tag) -> Result<(), Refusal> = Ok(());
+        fn inject_write(&Self::Endpoint, RmaTarget, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Ok(());
+    }
+
+    posts! {
+        fn send(_to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent]);
+        fn recv(_from: FabricAddr, lent: &Lent, context: Context) = (context, &[*lent]);
+        fn tagged_send(_to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, _tag: Tag, context: Context) =
+            (context, &[*lent]);
+        fn tagged_recv(_from: FabricAddr, lent: &Lent, _tag: TagMatch, context: Context) = (context, &[*lent]);
+        fn read(_from: RmaTarget, lent: &Lent, context: Context) = (context, &[*lent]);
+        fn write(_to: RmaTarget, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent]);
+        fn sendmsg(msg: &Msg<'_>) = (msg.context, msg.pieces);
+        fn recvmsg(msg: &Msg<'_>) = (msg.context, msg.pieces);
+        fn tagged_sendmsg(msg: &Msg<'_>, _tag: Tag) = (msg.context, msg.pieces);
+        fn tagged_recvmsg(msg: &Msg<'_>, _tag: TagMatch) = (msg.context, msg.pieces);
+        fn readmsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces);
+        fn writemsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces);
+    }
+}
