@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout, reason = "a program that prints")]
 
 mod control;
+mod items;
 mod line;
 mod options;
 mod play;

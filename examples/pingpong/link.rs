@@ -5,14 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use crate::bootstrap::Connection;
 use crate::failure::Failure;
-
-/// What one side tells the other.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Message {
-    Data(Vec<u8>),
-    /// It ends, for this reason.
-    Failed(String),
-}
+use crate::frame::Message;
 
 enum Carrier {
     /// Both sides are in this thread: whatever they agree on is agreed.

@@ -16,7 +16,7 @@
 //! | `side`, `hold` | one side of the game: what it posts, and what it does with completions; where its buffers are |
 //! | `game`, `bout` | verification, warm-up, measurement; what both sides know of them |
 //! | `payload` | buffers, and the pattern in them |
-//! | `session`, `link`, `bootstrap` | waiting; talking to the other side through a channel or TCP |
+//! | `session`, `link`, `bootstrap`, `frame` | waiting; talking to the other side through a channel or TCP |
 
 #![forbid(unsafe_code)]
 
@@ -24,6 +24,7 @@
 mod bootstrap;
 mod bout;
 mod failure;
+mod frame;
 mod game;
 mod hold;
 #[cfg(feature = "libfabric")]

@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
-use crate::link::{Link, Message};
+use crate::frame::Message;
+use crate::link::Link;
 
 /// Polls of an idle queue before the processor is offered to others: some 50 µs, much longer than a round over memory
 /// takes, and much shorter than a time slice.
