@@ -188,10 +188,9 @@ impl Random {
         Random(1)
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "a number below `bound`")]
     #[inline]
     pub(crate) const fn below(&mut self, bound: u32) -> u32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 32) * bound as u64 >> 32) as u32
+        (((self.0 >> 32) * bound as u64) >> 32) as u32
     }
 }

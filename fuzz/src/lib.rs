@@ -9,10 +9,14 @@ mod address_vector;
 /// The story of completions and its oracle are those of loom-core's own tests.
 #[path = "../../loom-core/tests/completions/world/mod.rs"]
 mod completions;
+/// The oracle of the tag matcher is the one of loom-core's own tests.
+#[path = "../../loom-core/tests/tag_matcher/world/mod.rs"]
+mod matching;
 #[path = "../../loom-core/tests/common/memory.rs"]
 mod memory;
 mod op_table;
 mod soft_matching;
+mod tag_matching;
 /// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
 #[path = "../../loom-core/tests/op_table/world/mod.rs"]
@@ -22,14 +26,16 @@ pub use address_vector::address_vector;
 pub use completions::play as completion_decode;
 pub use op_table::op_table;
 pub use soft_matching::soft_matching;
+pub use tag_matching::tag_matching;
 
 /// The body of a target.
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 4] = [
+pub const TARGETS: [(&str, Body); 5] = [
     ("address_vector", address_vector),
     ("completion_decode", completion_decode),
     ("op_table", op_table),
     ("soft_matching", soft_matching),
+    ("tag_matching", tag_matching),
 ];

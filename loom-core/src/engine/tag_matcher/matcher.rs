@@ -225,24 +225,31 @@ impl<A: Allocator> TagMatcher<A> {
         };
         // SAFETY: the offsets are those of arrays of these lengths, and aligned for them. The block stays while the matcher does,
         // which is used by one thread at a time; numbers come from its own lists, or have been compared with the length.
-        let (places, patterns, waiting, views, links, buckets, own) = unsafe {
-            (
-                fill(at(0), attr.receives, |_| Posted::new()),
-                fill(at(offsets.pattern), attr.receives, |number| Pattern::new(number + 1)),
-                fill(at(offsets.message), attr.messages, |_| Waiting::new()),
-                fill(at(offsets.view), 1 << offsets.shift, |_| Cell::new(UnexpectedMessages::NO_VIEW)),
-                fill(at(offsets.link), offsets.links, |_| Link::new()),
-                fill(at(offsets.bucket), offsets.posted, |_| Cell::new(NONE)),
-                fill(at(offsets.own), attr.receives, |number| Own::before(number + 1, attr.receives)),
-            )
+        let places = unsafe { fill(at(0), attr.receives, |_| Posted::new()) };
+        // SAFETY: as above.
+        let patterns = unsafe { fill(at(offsets.pattern), attr.receives, |number| Pattern::new(number + 1)) };
+        // SAFETY: as above.
+        let waiting = unsafe { fill(at(offsets.message), attr.messages, |_| Waiting::new()) };
+        // SAFETY: as above.
+        let views = unsafe { fill(at(offsets.view), 1 << offsets.shift, |_| Cell::new(UnexpectedMessages::NO_VIEW)) };
+        // SAFETY: as above.
+        let links = unsafe { fill(at(offsets.link), offsets.links, |_| Link::new()) };
+        // SAFETY: as above.
+        let buckets = unsafe { fill(at(offsets.bucket), offsets.posted, |_| Cell::new(NONE)) };
+        // SAFETY: as above.
+        let waiting_buckets = unsafe {
+            fill(at(offsets.bucket + offsets.posted as usize * size_of::<Cell<u32>>()), offsets.waiting, |_| {
+                Cell::new(NONE)
+            })
         };
-        let behind = offsets.bucket + offsets.posted as usize * size_of::<Cell<u32>>();
         // SAFETY: as above.
-        let waiting_buckets = unsafe { fill(at(behind), offsets.waiting, |_| Cell::new(NONE)) };
-        let behind = offsets.own + attr.receives as usize * size_of::<Own>();
+        let own = unsafe { fill(at(offsets.own), attr.receives, |number| Own::before(number + 1, attr.receives)) };
         // SAFETY: as above.
-        let own_of_messages =
-            unsafe { fill(at(behind), attr.messages, |number| Own::before(number + 1, attr.messages)) };
+        let own_of_messages = unsafe {
+            fill(at(offsets.own + attr.receives as usize * size_of::<Own>()), attr.messages, |number| {
+                Own::before(number + 1, attr.messages)
+            })
+        };
         let memory = Memory { places: waiting, links, views };
         Ok(TagMatcher {
             attr,

@@ -54,7 +54,8 @@ impl View {
 
 /// How many views there can be, as an exponent of two, where so many are kept of those that are not always there.
 pub(crate) const fn views_shift(masks: u32) -> u32 {
-    (View::OF_TAGS.len() as u32 + if masks == 0 { 1 } else { masks }).next_power_of_two().trailing_zeros()
+    const { assert!(View::OF_TAGS.len() == 2, "besides the masks, of which there is one at least") };
+    (2 + if masks == 0 { 1 } else { masks }).next_power_of_two().trailing_zeros()
 }
 
 /// For the list of all messages.

@@ -21,8 +21,8 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{
-    Attributes, Caps, CompletionFlags, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData, Mode,
-    RxAttributes, Tag, TxAttributes, AddressFormat,
+    AddressFormat, Attributes, Caps, CompletionFlags, EndpointAddr, EndpointAttributes, EndpointType, Errno,
+    ImmediateData, Mode, RxAttributes, Tag, TxAttributes,
 };
 
 use self::oracle::{Ending, Told};
@@ -381,9 +381,8 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
     fn words_for(&self, error: &OpError) {
         let text = self.script.text.borrow();
         let shown = &text[..text.len().min(128)];
-        let valid = std::str::from_utf8(shown).unwrap_or_else(|bad| {
-            std::str::from_utf8(&shown[..bad.valid_up_to()]).expect("as far as it is valid")
-        });
+        let valid = std::str::from_utf8(shown)
+            .unwrap_or_else(|bad| std::str::from_utf8(&shown[..bad.valid_up_to()]).expect("as far as it is valid"));
         assert_eq!(self.cq.error_text(error).as_str(), valid);
         let mut data = [0; 8];
         let len = self.cq.error_data(error, &mut data);

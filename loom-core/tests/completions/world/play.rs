@@ -151,7 +151,8 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
                     assert_eq!(shown, len + if prefixed { PREFIX } else { 0 });
                 }
                 assert!(self.ops.iter().all(|op| op.key != key), "keys are not given out twice");
-                let taken = |op: &usize| matches!(self.ops[*op].state, State::InFlight | State::UsedUp | State::Claimed);
+                let taken =
+                    |op: &usize| matches!(self.ops[*op].state, State::InFlight | State::UsedUp | State::Claimed);
                 assert!(!self.by_context.get(&context).is_some_and(|op| taken(op)), "two operations have one context");
                 self.by_context.insert(context, self.ops.len());
                 let lent = if buffer.is_some() { len } else { 0 };

@@ -194,13 +194,7 @@ unsafe impl<'s> Transport for Scripted<'s> {
     ) -> Result<Self::Endpoint, EndpointError> {
         Ok(domain)
     }
-    unsafe fn cq_open(
-        domain: &Self::Domain,
-        _: usize,
-        _: bool,
-        _: WaitObj,
-        _: NonNull<u8>,
-    ) -> Result<Self::Cq, Errno> {
+    unsafe fn cq_open(domain: &Self::Domain, _: usize, _: bool, _: WaitObj, _: NonNull<u8>) -> Result<Self::Cq, Errno> {
         let which = domain.opened.get();
         domain.opened.set(which + 1);
         Ok(Queue { script: domain, which })

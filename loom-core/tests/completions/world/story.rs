@@ -16,24 +16,57 @@ pub struct Setting {
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Step {
-    Post { endpoint: bool, what: Posting, len: u8 },
-    Fetch { nth: u8, discard: bool, len: u8 },
+    Post {
+        endpoint: bool,
+        what: Posting,
+        len: u8,
+    },
+    Fetch {
+        nth: u8,
+        discard: bool,
+        len: u8,
+    },
     /// A provider's queue has an event, which the next polls find.
-    Event { queue: bool, of: Of, says: Says },
+    Event {
+        queue: bool,
+        of: Of,
+        says: Says,
+    },
     /// As many events of peers.
-    Crowd { queue: bool, count: u8 },
+    Crowd {
+        queue: bool,
+        count: u8,
+    },
     /// A provider's queue fails, or says that there is an error where there is none.
-    Failure { queue: bool, errno: Option<u8> },
+    Failure {
+        queue: bool,
+        errno: Option<u8>,
+    },
     Poll(Side),
     Progress,
-    Wait { nth: u8, spins: u8 },
-    WaitPeek { nth: u8 },
-    DropPiece { nth: u8 },
+    Wait {
+        nth: u8,
+        spins: u8,
+    },
+    WaitPeek {
+        nth: u8,
+    },
+    DropPiece {
+        nth: u8,
+    },
     /// The next post is refused.
-    Refuse { errno: Option<u8> },
-    Cancel { nth: u8 },
-    Close { endpoint: bool },
-    Open { endpoint: bool },
+    Refuse {
+        errno: Option<u8>,
+    },
+    Cancel {
+        nth: u8,
+    },
+    Close {
+        endpoint: bool,
+    },
+    Open {
+        endpoint: bool,
+    },
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]

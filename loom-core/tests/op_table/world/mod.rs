@@ -308,7 +308,10 @@ impl<const N: usize> World<N> {
         let (shown, context) = context.expect("the transport was asked");
         assert_eq!(shown, lent);
         assert!(self.ops.iter().all(|op| op.key != key), "keys are not given out twice");
-        assert!(!self.those_in_flight().any(|op| self.ops[op].context == context), "no two operations in flight share a context");
+        assert!(
+            !self.those_in_flight().any(|op| self.ops[op].context == context),
+            "no two operations in flight share a context"
+        );
         let owing = |op: &Op| self.kind == ContextKind::Space && op.owed && op.context == context;
         if let Some(op) = self.ops.iter_mut().find(|op| owing(op)) {
             // `expect_slot` has seen that the horizon was reached.
