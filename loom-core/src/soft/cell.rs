@@ -69,6 +69,8 @@ pub(super) struct MessageCell {
     state: AtomicU32,
     /// Written by the sender before the cell is pushed, read by the receiver after it was taken.
     pub(super) message: Message,
+    /// For a plan of faults: how long the message is late.
+    pub(super) looks: Cell<u32>,
     /// The cell's own number.
     pub(super) number: u32,
 }
@@ -94,6 +96,7 @@ impl MessageCell {
                 len: Cell::new(0),
                 bytes: Cell::new(core::ptr::null()),
             },
+            looks: Cell::new(0),
             number,
         }
     }

@@ -4,6 +4,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use super::asks::Asks;
+use super::faults::Plan;
 use super::network::Net;
 use super::port::Port;
 use super::queue::Queue;
@@ -15,13 +16,13 @@ use crate::vocabulary::{MemoryKey, OpFlags};
 #[derive(Clone)]
 pub struct SoftInfo<'n> {
     pub(super) net: &'n Net,
-    /// What its domains ask of the application.
-    pub(super) asks: Asks,
+    /// What goes wrong, and what its domains ask of the application.
+    pub(super) plan: Plan,
 }
 
 impl<'n> SoftInfo<'n> {
-    pub(super) fn new(net: &'n Net, asks: Asks) -> Self {
-        SoftInfo { net, asks }
+    pub(super) fn new(net: &'n Net, plan: Plan) -> Self {
+        SoftInfo { net, plan }
     }
 }
 
@@ -60,7 +61,7 @@ pub struct SoftMr<'n> {
 pub struct SoftEndpoint<'n> {
     pub(super) net: &'n Net,
     pub(super) port: &'n Port,
-    /// Its domain asks for something.
+    /// Its domain asks for something, or something goes wrong.
     pub(super) insists: bool,
     /// Sends, reads and writes that are posted with flags report their success if the flags ask for it.
     pub(super) selective: bool,

@@ -1,4 +1,5 @@
-//! What endpoints do whose domains [ask](super::asks) for something: they look whether they were given it, and use it.
+//! What endpoints do whose domains [ask](super::asks) for something: they look whether they were given it, and use it. Those with a
+//! [plan of faults](super::faults) come by here, too.
 
 #![allow(unsafe_code, reason = "writes to what was lent with an operation besides its bytes")]
 
@@ -9,11 +10,13 @@ use heapless::Vec;
 use super::asks::Asks;
 use super::handles::SoftEndpoint;
 use super::port::Own;
+use super::queue::Queue;
 use super::receive::Room;
+use super::send::Outgoing;
 use super::sync::Ordering;
 use crate::buffer::{Lent, Pieces};
-use crate::transport::{Context, Event, Msg, Refusal};
-use crate::vocabulary::{Access, CompletionFlags, Errno, MemoryKey, Mode, MrMode};
+use crate::transport::{Context, Event, Msg, Refusal, RmaTarget};
+use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, MemoryKey, Mode, MrMode, Tag};
 
 /// How many words of memory the context of an operation points to.
 const fn context_words(asks: Asks) -> usize {
@@ -80,19 +83,9 @@ pub(super) unsafe fn scribble(message: *mut u8, prefix: usize) {
 }
 
 impl SoftEndpoint<'_> {
-    /// The bytes of one buffer that a domain without demands is given.
-    #[inline]
-    pub(super) fn bytes(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
-        if self.insists {
-            return self.insist(lent, access, context);
-        }
-        Ok((lent.ptr().as_ptr(), lent.len()))
-    }
-
-    /// The same where there are demands: they are met, or it is refused. Without the prefix.
-    #[cold]
-    #[inline(never)]
+    /// The bytes of one buffer where there are demands: they are met, or it is refused. Without the prefix.
     fn insist(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
+        self.gate()?;
         self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
         // SAFETY: the contract of callers: the context of a post is what the domain asks for.
         unsafe { begin(self.port.own().asks.get(), context) };
@@ -115,7 +108,7 @@ impl SoftEndpoint<'_> {
         Ok(message)
     }
 
-    /// An operation of several pieces, as [`bytes`](Self::bytes) has it of one. `room` is for what is changed of it.
+    /// An operation of several pieces, as [`insist`](Self::insist) has it of one. `room` is for what is changed of it.
     pub(super) fn pieces<'m>(
         &self,
         msg: &Msg<'m>,
@@ -125,6 +118,7 @@ impl SoftEndpoint<'_> {
         if !self.insists {
             return Ok(*msg);
         }
+        self.gate()?;
         if msg.pieces.len() > 1 && self.port.own().asks.get().mode.contains(Mode::ASYNC_IOV) {
             // The array is gone when the call has returned.
             return Err(Refusal::Errno(Errno::EINVAL));
@@ -140,21 +134,86 @@ impl SoftEndpoint<'_> {
         Ok(Msg { pieces: room, ..*msg })
     }
 
-    /// A message to be injected without its prefix.
-    #[inline]
-    pub(super) fn injected<'b>(&self, bytes: &'b [u8]) -> Result<&'b [u8], Refusal> {
-        if self.insists {
-            return bytes.get(self.port.own().asks.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL));
-        }
-        Ok(bytes)
-    }
-
     /// The bytes that a receive into one buffer fills, and what else it is to be known by.
     #[inline]
     pub(super) fn room(&self, lent: &Lent, context: Context) -> Result<(*mut u8, usize, usize), Refusal> {
-        let (ptr, len) = self.bytes(lent, Access::RECV, context)?;
-        let min_left = if self.insists { Room::marked(self.port.own().asks.get().prefix()) } else { 0 };
-        Ok((ptr, len, min_left))
+        if self.insists {
+            return self.room_insisting(lent, context);
+        }
+        Ok((lent.ptr().as_ptr(), lent.len(), 0))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn room_insisting(&self, lent: &Lent, context: Context) -> Result<(*mut u8, usize, usize), Refusal> {
+        let (ptr, len) = self.insist(lent, Access::RECV, context)?;
+        Ok((ptr, len, Room::marked(self.port.own().asks.get().prefix())))
+    }
+
+    /// Sends a message where there are demands.
+    ///
+    /// # Safety
+    /// As [`Net::send`](super::network::Net::send), of what is lent.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn send_insisting(
+        &self,
+        to: FabricAddr,
+        with: (Option<Tag>, Option<ImmediateData>),
+        lent: &Lent,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let (bytes, len) = self.insist(lent, Access::SEND, context)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, lent, context) }) }
+    }
+
+    /// Injects a message where there are demands: without its prefix.
+    ///
+    /// # Safety
+    /// As [`Net::send`](super::network::Net::send), of as many bytes as can be injected behind the prefix.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn inject_insisting(
+        &self,
+        to: FabricAddr,
+        with: (Option<Tag>, Option<ImmediateData>),
+        bytes: &[u8],
+    ) -> Result<(), Refusal> {
+        self.gate()?;
+        let message = bytes.get(self.port.own().asks.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL))?;
+        // SAFETY: the caller's promise.
+        unsafe { self.send_amid_faults(Outgoing::injected(to, with, message)) }
+    }
+
+    /// Writes where there are demands.
+    ///
+    /// # Safety
+    /// What is lent is readable until the event of the context or until the endpoint is closed.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn write_insisting(
+        &self,
+        to: RmaTarget,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let (bytes, len) = self.insist(lent, Access::WRITE, context)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.write_amid_faults(to, (bytes.cast_const(), len), data, Some(context.addr())) }
+    }
+
+    /// Reads where there are demands.
+    ///
+    /// # Safety
+    /// What is lent is writable until the event of the context or until the endpoint is closed.
+    #[cold]
+    #[inline(never)]
+    pub(super) unsafe fn read_insisting(&self, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        let place = self.insist(lent, Access::READ, context)?;
+        // SAFETY: the caller's promise.
+        unsafe { self.read_amid_faults(from, place, context.addr()) }
     }
 
     fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
@@ -171,7 +230,7 @@ impl Own {
     /// Sees to what an endpoint is asked beyond its operations, now that one of them has its event in the queue.
     #[cold]
     #[inline(never)]
-    pub(super) fn attend(&self, mut event: NonNull<Event>) {
+    pub(super) fn attend(&self, mut event: NonNull<Event>, queue: &Queue) {
         // SAFETY: just pushed, by this thread, which is the only one that reads or writes the queue.
         let event = unsafe { event.as_mut() };
         // SAFETY: an operation of this endpoint has this event, so that it was begun here, and nobody has polled it.
@@ -181,6 +240,12 @@ impl Own {
         if event.flags.contains(CompletionFlags::RECV) && event.errno != Errno::ECANCELED {
             event.len += self.asks.get().prefix();
         }
+        let kept = self.faults().note_end(event, queue);
         self.counters.count(event);
+        if !kept {
+            queue.lose_newest();
+            // The next poll looks at this endpoint, and finds out.
+            self.look_again();
+        }
     }
 }

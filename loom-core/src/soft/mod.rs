@@ -65,6 +65,7 @@ mod attributes;
 mod cell;
 mod copy;
 mod counter;
+mod faults;
 mod handles;
 mod insists;
 mod list;
@@ -87,6 +88,7 @@ mod transport;
 
 pub use asks::Asks;
 pub use counter::SoftCounter;
+pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 pub use network::{Network, NetworkAttr};
 pub use transport::Soft;

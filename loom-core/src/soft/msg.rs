@@ -56,7 +56,12 @@ impl Net {
             bytes: lent.ptr().as_ptr(),
             len: lent.len(),
             context: Some(msg.context.addr()),
+            delay: port.own().faults().delay(),
         };
+        let reported = outgoing.context.filter(|_| report == Report::All);
+        if let Some(lost) = self.lose(port, reported, outgoing.sent()) {
+            return lost;
+        }
         if msg.flags.contains(OpFlags::DELIVERY_COMPLETE) {
             return self.offer(port, outgoing, report);
         }

@@ -12,6 +12,7 @@ use allocator_api2::alloc::Allocator;
 use super::NO_PORT;
 use super::asks::Asks;
 use super::cell::MessageCell;
+use super::faults::{Faults, Injected, Plan};
 use super::handles::SoftInfo;
 use super::list::NIL;
 use super::matching::{MatchingLayout, WaitsLayout};
@@ -78,6 +79,7 @@ impl NetworkAttr {
         let all_cells = repeated(cell, cells)?;
 
         let (layout, ports) = extend(Layout::new::<Net>(), array::<Port>(self.endpoints.into())?)?;
+        let (layout, faults) = extend(layout, array::<Faults>(self.endpoints.into())?)?;
         let (layout, regions) = extend(layout, array::<Region>(self.regions.into())?)?;
         let (layout, matchings_at) = extend(layout, repeated(matching.layout, self.endpoints.into())?)?;
         let (layout, waits_at) = extend(layout, waits.layout)?;
@@ -86,6 +88,7 @@ impl NetworkAttr {
         Ok(Places {
             layout,
             ports,
+            faults,
             regions,
             matching,
             matchings_at,
@@ -116,6 +119,7 @@ fn repeated(one: Layout, count: usize) -> Result<Layout, OpenError> {
 struct Places {
     layout: Layout,
     ports: usize,
+    faults: usize,
     regions: usize,
     /// One for each port.
     matching: MatchingLayout,
@@ -287,8 +291,12 @@ impl<A: Allocator> Network<A> {
             let matching = unsafe { places.matching.build(memory, waits, attr.seed) };
             // SAFETY: the block has room for so many ports.
             let port = unsafe { net.ports.add(index.into()) };
+            // SAFETY: the block has room for the faults of each port.
+            let faults = unsafe { at(places.faults).cast::<Faults>().add(index.into()) };
             // SAFETY: as above.
-            unsafe { port.write(Port::new(index, u32::from(index) << net.tx_shift, matching)) };
+            unsafe { faults.write(Faults::none()) };
+            // SAFETY: as above.
+            unsafe { port.write(Port::new(index, u32::from(index) << net.tx_shift, matching, faults)) };
         }
         for index in 0..attr.regions {
             // SAFETY: the block has room for so many regions.
@@ -315,14 +323,28 @@ impl<A: Allocator> Network<A> {
     /// What the network grants: the info to open domains with.
     #[must_use]
     pub fn info(&self) -> Info<Soft<'_>> {
-        Info::from_raw(SoftInfo::new(self.net(), Asks::nothing()))
+        self.info_with_faults(Plan::new(0))
     }
 
     /// The info of a network whose domains ask for something that memory has no need of, and insist on it: for trying out
     /// what hardware asks for.
     #[must_use]
     pub fn info_that_asks(&self, asks: Asks) -> Info<Soft<'_>> {
-        Info::from_raw(SoftInfo::new(self.net(), asks))
+        self.info_with_faults(Plan::new(0).ask(asks))
+    }
+
+    /// The info of a network at whose endpoints something goes wrong: for trying out what a program makes of it. An endpoint's
+    /// plan is that of its own info ([`EndpointBuilder::info`](crate::objects::endpoint::EndpointBuilder::info)), or else of its
+    /// domain's.
+    #[must_use]
+    pub fn info_with_faults(&self, plan: Plan) -> Info<Soft<'_>> {
+        Info::from_raw(SoftInfo::new(self.net(), plan))
+    }
+
+    /// How often something went wrong since the network was made.
+    #[must_use]
+    pub fn injected(&self) -> Injected {
+        Injected::sum(self.net().ports().iter().map(|port| port.own().faults()))
     }
 
     /// The network's info, if it satisfies the hints.

@@ -110,7 +110,12 @@ impl Net {
             bytes: ptr::null(),
             len: total(msg),
             context: Some(msg.context.addr()),
+            delay: port.own().faults().delay(),
         };
+        let reported = outgoing.context.filter(|_| report == Report::All);
+        if let Some(lost) = self.lose(port, reported, outgoing.sent()) {
+            return lost;
+        }
         if outgoing.len > self.eager_size || msg.flags.contains(OpFlags::DELIVERY_COMPLETE) {
             return self.offer_from(port, outgoing, report, |room| {
                 let mut list: List = [NOTHING; LIMIT];
@@ -209,6 +214,10 @@ impl Net {
         report: Report,
     ) -> Result<(), Refusal> {
         at_most(LIMIT, msg.pieces.len().max(remote.len()))?;
+        // SAFETY: the caller's promise, which is the same as for a plain write or read if the operation has a context.
+        if let Some(taken) = unsafe { self.rma_amid_faults(port, msg, remote, access, report) } {
+            return taken;
+        }
         let target = |part: &RemotePart, offset: usize| {
             let addr = part.addr.0.checked_add(offset as u64).ok_or(Errno::EFAULT)?;
             Ok::<_, Errno>(RmaTarget { to: msg.address, addr: RemoteAddr(addr), key: part.key })
@@ -249,7 +258,7 @@ impl Net {
         if reads {
             self.read_by(port, len, context, copy)
         } else {
-            self.write_by(port, msg.address.0, len, msg.data, context, copy)
+            self.write_by(port, (msg.address.0, len), msg.data, (context, port.own().faults().delay()), copy)
         }
     }
 }

@@ -8,6 +8,7 @@ use core::ptr::NonNull;
 use super::asks::Asks;
 use super::cell::{MessageCell, Revocations, State};
 use super::counter::{Counters, SoftCounter};
+use super::faults::{Faults, Plan};
 use super::list::{Inbox, NIL, Returns};
 use super::matching::Matching;
 use super::multi::MIN_LEFT;
@@ -28,6 +29,8 @@ pub(super) struct Port {
     pub(super) inbox: Inbox,
     /// Looked at as often as the inbox, and seldom written: it lies on the same line.
     pub(super) revocations: Revocations,
+    /// Messages that plans of their senders delay.
+    pub(super) wire: Inbox,
     /// Which domain the endpoint belongs to; for RMA.
     pub(super) domain: AtomicU32,
     pub(super) returns: Aligned<Returns>,
@@ -59,6 +62,7 @@ pub(super) struct Own {
     pub(super) asks: Cell<Asks>,
     /// Whether more is to be done for its operations than to report them: they are counted, or something is asked for.
     attended: Cell<bool>,
+    faults: NonNull<Faults>,
     /// The bytes that are left at least of multi-receives that go on.
     pub(super) min_left: Cell<usize>,
     /// The next port in the circle of the transmit queue and of the receive queue; if they are one, in the former.
@@ -69,7 +73,7 @@ pub(super) struct Own {
     /// How many cells are away with an offer, whose end is awaited.
     pub(super) offers: Cell<u32>,
     /// Cells taken from the inbox and not yet looked at, oldest first, linked.
-    backlog: Cell<u32>,
+    pub(super) backlog: Cell<u32>,
     /// The places for receives.
     pub(super) places: Table<Receive>,
     /// Those which are free, linked.
@@ -87,11 +91,12 @@ pub(super) struct Own {
 unsafe impl Sync for Port {}
 
 impl Port {
-    /// The port of this place, with these cells.
-    pub(super) fn new(index: u16, first_cell: u32, matching: Matching) -> Self {
+    /// The port of this place, with these cells, and a place for a plan, which is written before it is used.
+    pub(super) fn new(index: u16, first_cell: u32, matching: Matching, faults: NonNull<Faults>) -> Self {
         Port {
             inbox: Inbox::new(),
             revocations: Revocations::new(),
+            wire: Inbox::new(),
             domain: AtomicU32::new(0),
             returns: Aligned(Returns::new()),
             own: Aligned(Own {
@@ -105,6 +110,7 @@ impl Port {
                 regions: Cell::new(0),
                 asks: Cell::new(Asks::nothing()),
                 attended: Cell::new(false),
+                faults,
                 min_left: Cell::new(MIN_LEFT),
                 next_on_tx: Cell::new(NO_PORT),
                 next_on_rx: Cell::new(NO_PORT),
@@ -147,8 +153,19 @@ impl Own {
         if on_tx { &self.next_on_tx } else { &self.next_on_rx }
     }
 
-    fn generation(&self) -> u32 {
+    pub(super) fn generation(&self) -> u32 {
         addr_parts(self.addr.get()).1
+    }
+
+    /// What goes wrong.
+    pub(super) fn faults(&self) -> &Faults {
+        // SAFETY: written in `Network::new_in`, in the block that the port lies in.
+        unsafe { self.faults.as_ref() }
+    }
+
+    /// The next poll of the endpoint's queues looks at it, if it finds nothing else.
+    pub(super) fn look_again(&self) {
+        self.offers.set(self.offers.get() + 1);
     }
 
     /// The transmit queue.
@@ -166,7 +183,7 @@ impl Own {
     pub(super) fn end_transmit(&self, event: Event) {
         let event = self.tx().push(event);
         if self.attended.get() {
-            self.attend(event);
+            self.attend(event, self.tx());
         }
     }
 
@@ -175,7 +192,7 @@ impl Own {
     pub(super) fn end_receive(&self, event: Event) {
         let event = self.rx().push(event);
         if self.attended.get() {
-            self.attend(event);
+            self.attend(event, self.rx());
         }
     }
 
@@ -205,7 +222,7 @@ impl Net {
     /// uses the queues any more.
     pub(super) unsafe fn open_port(
         &self,
-        (domain, asks): (u32, Asks),
+        (domain, asks, plan): (u32, Asks, Plan),
         tx: NonNull<Queue>,
         rx: NonNull<Queue>,
         counters: &[(Counted, &SoftCounter)],
@@ -214,19 +231,27 @@ impl Net {
         let port = self.ports().iter().find(|port| !port.own().taken.get()).ok_or(Errno::EMFILE)?;
         let own = port.own();
         let index = own.index;
-        own.taken.set(true);
         own.tx.set(Some(tx));
         own.rx.set(Some(rx));
+        if own.tx().is_overrun() || own.rx().is_overrun() {
+            return Err(Errno::EOVERRUN);
+        }
+        own.taken.set(true);
         own.counters.bind(counters);
         own.asks.set(asks);
-        own.attended.set(asks.anything() || !counters.is_empty());
+        own.attended.set(asks.anything() || !counters.is_empty() || plan.strikes());
         own.min_left.set(MIN_LEFT);
         self.join_circle(port, own.tx());
         if tx != rx {
             self.join_circle(port, own.rx());
         }
         port.domain.store(domain, Ordering::Relaxed);
-        own.addr.set(fabric_addr(index, port.inbox.open()));
+        let generation = port.wire.open();
+        own.addr.set(fabric_addr(index, generation));
+        own.faults().begin(plan, own.addr.get());
+        // Last: peers may know the address already, from what was here before.
+        let opened = port.inbox.open();
+        debug_assert_eq!(opened, generation, "both are opened and closed together");
         Ok(port)
     }
 
@@ -252,14 +277,33 @@ impl Net {
         }
         before.set(next);
         queue.turn.set(if next == index { NO_PORT } else { next });
+        if queue.is_overrun() && next != index {
+            self.port(next).own().look_again();
+        }
     }
 
     /// Closes an endpoint: after this, nobody touches what was lent through it.
     pub(super) fn close_port(&self, port: &Port) {
         let own = port.own();
+        if !own.faults().is_dead() {
+            self.end_port(port);
+        }
+        own.tx.set(None);
+        own.rx.set(None);
+        own.counters.bind(&[]);
+        let _opening = self.opening.lock();
+        own.taken.set(false);
+    }
+
+    /// Ends what an endpoint does: peers do not reach it any more, and nobody touches what was lent through it.
+    pub(super) fn end_port(&self, port: &Port) {
+        let own = port.own();
 
         // What peers have sent: nobody will receive it.
-        for mut cell in [own.backlog.replace(NIL), port.inbox.close(own.generation())] {
+        let generation = own.generation();
+        let arrived = [own.backlog.replace(NIL), port.inbox.close(generation)];
+        let delayed = [own.faults().held.replace(NIL), port.wire.close(generation)];
+        for mut cell in arrived.into_iter().chain(delayed) {
             while cell != NIL {
                 let head = self.cell(cell);
                 cell = head.link.load(Ordering::Relaxed);
@@ -274,6 +318,7 @@ impl Net {
         }
 
         // What this endpoint has sent: offers are revoked, and copies under way waited for.
+        self.forget_late(own);
         self.harvest(port);
         for head in self.cells_of(own) {
             if !self.revoke(head) {
@@ -302,11 +347,7 @@ impl Net {
         if own.tx.get() != own.rx.get() {
             self.leave_circle(port, own.rx());
         }
-        own.tx.set(None);
-        own.rx.set(None);
-        own.counters.bind(&[]);
-        let _opening = self.opening.lock();
-        own.taken.set(false);
+        own.offers.set(0);
     }
 
     /// Gives a message back to its sender unread.
@@ -339,6 +380,9 @@ impl Net {
     /// From this port on, until the circle is back at the first one.
     #[inline(never)]
     fn advance_from<'n>(&'n self, queue: &Queue, mut port: &'n Port, first: u16) {
+        if queue.is_overrun() {
+            return queue.tell_overrun();
+        }
         loop {
             self.advance_port(queue, port);
             if !queue.is_empty() {
@@ -360,9 +404,13 @@ impl Net {
         let own = port.own();
         if own.offers.get() != 0 {
             self.harvest(port);
+            if own.faults().are_late() {
+                self.do_late(port);
+            }
         }
         if port.revocations.take() {
             self.return_revoked(port);
+            self.unload(port);
         }
         if own.backlog.get() != NIL && queue.is_empty() {
             self.deliver_backlog(own, queue);
@@ -405,6 +453,7 @@ impl Net {
         let own = port.own();
         if port.revocations.take() {
             self.return_revoked(port);
+            self.unload(port);
         }
         for of_inbox in [false, true] {
             let mut cell = if of_inbox {
@@ -430,7 +479,7 @@ impl Net {
 
     /// Turns a list round that was taken newest first.
     #[inline]
-    fn oldest_first(&self, newest: u32) -> u32 {
+    pub(super) fn oldest_first(&self, newest: u32) -> u32 {
         let (mut oldest, mut at) = (newest, self.cell(newest).link.load(Ordering::Relaxed));
         if at != NIL {
             self.cell(newest).link.store(NIL, Ordering::Relaxed);

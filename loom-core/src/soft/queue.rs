@@ -8,6 +8,7 @@ use core::ptr::NonNull;
 
 use super::NO_PORT;
 use crate::transport::Event;
+use crate::vocabulary::{CompletionFlags, Errno};
 
 /// A place in the ring: one cache line.
 #[derive(Debug)]
@@ -24,13 +25,14 @@ pub(super) struct Queue {
     head: Cell<NonNull<Place>>,
     /// Where the next event goes.
     tail: Cell<NonNull<Place>>,
-    capacity: u32,
+    capacity: Cell<u32>,
     /// Events in the ring, and places kept for operations in flight.
     reserved: Cell<u32>,
     /// The port to look at first; the ports that are bound to this queue are linked in a circle.
     pub(super) turn: Cell<u16>,
     /// How many events in a row that port has had.
     streak: Cell<u16>,
+    overrun: Cell<bool>,
 }
 
 impl Queue {
@@ -66,10 +68,11 @@ impl Queue {
             end,
             head: Cell::new(ring),
             tail: Cell::new(ring),
-            capacity,
+            capacity: Cell::new(capacity),
             reserved: Cell::new(0),
             turn: Cell::new(NO_PORT),
             streak: Cell::new(0),
+            overrun: Cell::new(false),
         };
         // SAFETY: the layout begins with a `Queue`.
         unsafe { queue.write(value) };
@@ -80,7 +83,7 @@ impl Queue {
     #[inline]
     pub(super) fn reserve(&self) -> bool {
         let reserved = self.reserved.get();
-        let granted = reserved < self.capacity;
+        let granted = reserved < self.capacity.get();
         if granted {
             self.reserved.set(reserved + 1);
         }
@@ -144,5 +147,37 @@ impl Queue {
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.head == self.tail
+    }
+
+    /// There was no place for an event: what is here can still be had, and nothing more comes.
+    #[cold]
+    pub(super) fn overrun(&self) {
+        self.overrun.set(true);
+        self.capacity.set(0);
+    }
+
+    #[inline]
+    pub(super) fn is_overrun(&self) -> bool {
+        self.overrun.get()
+    }
+
+    /// Where there is no event, and there are no endpoints to ask: says so, if the queue was overrun.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_overrun(&self) {
+        if self.is_overrun() {
+            self.reserved.set(self.reserved.get() + 1);
+            let _ = self.push(Event::failure(0, CompletionFlags::empty(), Errno::EOVERRUN));
+        }
+    }
+
+    /// Takes the newest event away, as if there had been no place for it.
+    #[cold]
+    pub(super) fn lose_newest(&self) {
+        let after = self.tail.get();
+        let behind_newest = if after == self.ring { self.end } else { after };
+        // SAFETY: there was an event, in the place before that.
+        self.tail.set(unsafe { behind_newest.sub(1) });
+        self.release();
     }
 }

@@ -10,9 +10,10 @@ use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port, Sending};
 use super::sync::Ordering;
+use crate::buffer::Lent;
 use crate::exposed::{copy_in, copy_out};
-use crate::transport::{Event, Refusal, RmaTarget};
-use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData};
+use crate::transport::{Context, Event, Refusal, RmaTarget};
+use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 /// What to send. `context` is `None` for an injected message, whose success nobody awaits.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Outgoing {
     pub(super) bytes: *const u8,
     pub(super) len: usize,
     pub(super) context: Option<u64>,
+    /// After how many looks of the receiver it arrives, if that is not at once.
+    pub(super) delay: Option<u32>,
 }
 
 /// What an operation tells its sender, besides counting.
@@ -32,9 +35,31 @@ pub(super) enum Report {
     All,
     /// That it has failed: as an event, or by being refused where that is known at once. (`FI_SELECTIVE_COMPLETION`)
     Failure,
+    /// Nothing: it was injected, and could not be refused any more.
+    Nothing,
 }
 
 impl Outgoing {
+    /// A message out of one buffer.
+    #[inline]
+    pub(super) fn of(
+        to: FabricAddr,
+        (tag, data): (Option<Tag>, Option<ImmediateData>),
+        lent: &Lent,
+        context: Context,
+    ) -> Self {
+        let (bytes, len) = (lent.ptr().as_ptr(), lent.len());
+        let tag = tag.map(|tag| tag.0);
+        Outgoing { to: to.0, tag, data, bytes, len, context: Some(context.addr()), delay: None }
+    }
+
+    /// A message that is injected.
+    #[inline]
+    pub(super) fn injected(to: FabricAddr, (tag, data): (Option<Tag>, Option<ImmediateData>), bytes: &[u8]) -> Self {
+        let (bytes, len) = (bytes.as_ptr(), bytes.len());
+        Outgoing { to: to.0, tag: tag.map(|tag| tag.0), data, bytes, len, context: None, delay: None }
+    }
+
     /// As it is sent when it is over with the call.
     #[inline]
     pub(super) fn at_once(self, report: Report) -> Self {
@@ -46,7 +71,7 @@ impl Outgoing {
     }
 
     /// What the sender's completion reports.
-    const fn sent(&self) -> CompletionFlags {
+    pub(super) const fn sent(&self) -> CompletionFlags {
         self.kind().union(CompletionFlags::SEND)
     }
 
@@ -61,7 +86,7 @@ impl Net {
     /// A cell of this port that is at home. Cells mostly come back in the order in which they left, so the next one in
     /// turn is the one; only when receivers keep messages is there anything to search.
     #[inline]
-    fn take_cell(&self, port: &Port) -> Option<&MessageCell> {
+    pub(super) fn take_cell(&self, port: &Port) -> Option<&MessageCell> {
         let own = port.own();
         let turn = own.turn.get();
         let head = self.cell_in_turn(own, turn);
@@ -105,12 +130,7 @@ impl Net {
                 } else {
                     Event::failure(sending.context, sending.flags, Errno::ECONNRESET)
                 };
-                if sending.report == Report::Failure && !event.is_error() {
-                    own.counters.count(&event);
-                    own.tx().release();
-                } else {
-                    own.end_transmit(event);
-                }
+                own.report(event, sending.report);
             }
             head.come_home();
         }
@@ -190,7 +210,7 @@ impl Net {
         fill(room);
         Self::write_message(head, port.own(), &outgoing, room);
         head.set(State::Eager);
-        match (self.push(outgoing.to, head), outgoing.context) {
+        match (self.push(outgoing.to, head, outgoing.delay), outgoing.context) {
             (Ok(()), None) => {
                 port.own().count_unreported(outgoing.sent(), outgoing.len);
                 Ok(())
@@ -228,7 +248,7 @@ impl Net {
         let (to, flags) = (super::addr_parts(outgoing.to).0, outgoing.sent());
         self.sending(head).set(Some(Sending { context, to, report, len: outgoing.len, flags }));
         own.offers.set(own.offers.get() + 1);
-        match self.push(outgoing.to, head) {
+        match self.push(outgoing.to, head, outgoing.delay) {
             Ok(()) => Ok(()),
             Err(errno) => {
                 self.end_offer(own, head);
@@ -283,9 +303,12 @@ impl Net {
     }
 
     #[inline]
-    fn push(&self, to: u64, head: &MessageCell) -> Result<(), Errno> {
+    fn push(&self, to: u64, head: &MessageCell, delay: Option<u32>) -> Result<(), Errno> {
         let (index, generation) = super::addr_parts(to);
         let port = self.ports().get(usize::from(index)).ok_or(Errno::EHOSTUNREACH)?;
+        if let Some(looks) = delay {
+            return self.push_late((port, generation), head, looks);
+        }
         if port.inbox.push(generation, head.number, &head.link) { Ok(()) } else { Err(Errno::EHOSTUNREACH) }
     }
 
@@ -299,10 +322,9 @@ impl Net {
         &self,
         port: &Port,
         target: &RmaTarget,
-        bytes: *const u8,
-        len: usize,
+        (bytes, len): (*const u8, usize),
         data: Option<ImmediateData>,
-        context: Option<u64>,
+        how: (Option<u64>, Option<u32>),
     ) -> Result<(), Refusal> {
         let copy = || {
             self.at_region(target, len, Access::REMOTE_WRITE, |place| {
@@ -310,7 +332,7 @@ impl Net {
                 unsafe { copy_in(bytes, place, len) };
             })
         };
-        self.write_by(port, target.to.0, len, data, context, copy)
+        self.write_by(port, (target.to.0, len), data, how, copy)
     }
 
     /// A write of so many bytes to an endpoint, which `copy` does.
@@ -318,10 +340,9 @@ impl Net {
     pub(super) fn write_by(
         &self,
         port: &Port,
-        to: u64,
-        len: usize,
+        (to, len): (u64, usize),
         data: Option<ImmediateData>,
-        context: Option<u64>,
+        (context, delay): (Option<u64>, Option<u32>),
         copy: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<(), Refusal> {
         let own = port.own();
@@ -332,25 +353,35 @@ impl Net {
             Some(_) => Some(self.begin_send(port, context)?),
         };
         let result = match (copy(), head, data) {
-            (Ok(()), Some(head), Some(data)) => {
-                let message = &head.message;
-                let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
-                message.flags.set(CompletionFlags::RMA.union(remote));
-                message.from.set(own.addr.get());
-                message.tag.set(0);
-                message.data.set(data.0);
-                message.len.set(len);
-                message.bytes.set(ptr::null());
-                head.set(State::Eager);
-                let pushed = self.push(to, head);
-                if pushed.is_err() {
-                    head.come_home();
-                }
-                pushed
-            }
+            (Ok(()), Some(head), Some(data)) => self.announce(own, head, (to, len, data), delay),
             (result, ..) => result,
         };
         self.end_rma(own, CompletionFlags::RMA | CompletionFlags::WRITE, len, context, result)
+    }
+
+    /// Tells an endpoint that so many bytes were written there, with a cell that is given up.
+    #[inline(always)]
+    pub(super) fn announce(
+        &self,
+        own: &Own,
+        head: &MessageCell,
+        (to, len, data): (u64, usize, ImmediateData),
+        delay: Option<u32>,
+    ) -> Result<(), Errno> {
+        let message = &head.message;
+        let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
+        message.flags.set(CompletionFlags::RMA.union(remote));
+        message.from.set(own.addr.get());
+        message.tag.set(0);
+        message.data.set(data.0);
+        message.len.set(len);
+        message.bytes.set(ptr::null());
+        head.set(State::Eager);
+        let pushed = self.push(to, head, delay);
+        if pushed.is_err() {
+            head.come_home();
+        }
+        pushed
     }
 
     /// Reads from a peer's region.
@@ -429,6 +460,20 @@ impl Net {
                 Ok(())
             }
             (None, Err(errno)) => Err(Refusal::Errno(errno)),
+        }
+    }
+}
+
+impl Own {
+    /// Reports the end of an operation as far as it is to be told, for which a place was reserved unless nothing is.
+    pub(super) fn report(&self, event: Event, report: Report) {
+        match report {
+            Report::Failure if !event.is_error() => {
+                self.counters.count(&event);
+                self.tx().release();
+            }
+            Report::All | Report::Failure => self.end_transmit(event),
+            Report::Nothing => self.counters.count(&event),
         }
     }
 }

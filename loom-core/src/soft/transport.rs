@@ -67,12 +67,13 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     fn attributes(info: &Self::Info) -> Attributes {
-        let mut attributes = attributes(&info.net.attr);
-        attributes.domain.mr_mode |= info.asks.mr_mode;
-        attributes.endpoint.msg_prefix_size = info.asks.prefix();
-        attributes.mode |= info.asks.mode;
-        attributes.tx.mode |= info.asks.mode;
-        attributes.rx.mode |= info.asks.mode;
+        let (mut attributes, asks) = (attributes(&info.net.attr), info.plan.asks());
+        attributes.domain.mr_mode |= asks.mr_mode;
+        attributes.endpoint.msg_prefix_size = asks.prefix();
+        attributes.mode |= asks.mode;
+        attributes.tx.mode |= asks.mode;
+        attributes.rx.mode |= asks.mode;
+        info.plan.take_from(&mut attributes);
         attributes
     }
 
@@ -116,7 +117,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         if !core::ptr::eq(net, info.net) {
             return Err(Errno::EINVAL);
         }
-        Ok(SoftDomain { net, number: net.domains.fetch_add(1, Ordering::Relaxed), asks: info.asks })
+        Ok(SoftDomain { net, number: net.domains.fetch_add(1, Ordering::Relaxed), asks: info.plan.asks() })
     }
 
     unsafe fn domain_close(_: &Self::Domain) -> Result<(), Errno> {
@@ -202,7 +203,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         Err(Errno::ENOSYS)
     }
 
-    /// Failed operations are events like all others.
+    /// Failed operations are events like all others, and so is a queue that was overrun.
     unsafe fn cq_read_error(_: &Self::Cq) -> Result<Option<Event>, Errno> {
         Ok(None)
     }
@@ -334,9 +335,11 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
         // thread uses all of them.
-        let opened =
-            unsafe { net.open_port((domain.number, domain.asks), bind.tx.queue, bind.rx.queue, bind.counters) };
-        let endpoint = SoftEndpoint { net, port: opened?, insists: domain.asks.anything(), selective: bind.selective };
+        let opened = unsafe {
+            net.open_port((domain.number, domain.asks, info.plan), bind.tx.queue, bind.rx.queue, bind.counters)
+        };
+        let insists = domain.asks.anything() || info.plan.strikes();
+        let endpoint = SoftEndpoint { net, port: opened?, insists, selective: bind.selective };
         for (option, value) in bind.options {
             // SAFETY: just opened.
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
@@ -396,8 +399,11 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (bytes, len) = endpoint.bytes(lent, Access::SEND, context)?;
-        let outgoing = Outgoing { to: to.0, tag: None, data, bytes, len, context: Some(context.addr()) };
+        if endpoint.insists {
+            // SAFETY: as below.
+            return unsafe { endpoint.send_insisting(to, (None, data), lent, context) };
+        }
+        let outgoing = Outgoing::of(to, (None, data), lent, context);
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
@@ -409,8 +415,11 @@ unsafe impl<'n> Transport for Soft<'n> {
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
-        let bytes = endpoint.injected(bytes)?;
-        let outgoing = Outgoing { to: to.0, tag: None, data, bytes: bytes.as_ptr(), len: bytes.len(), context: None };
+        if endpoint.insists {
+            // SAFETY: as below.
+            return unsafe { endpoint.inject_insisting(to, (None, data), bytes) };
+        }
+        let outgoing = Outgoing::injected(to, (None, data), bytes);
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
@@ -433,8 +442,11 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: Tag,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (bytes, len) = endpoint.bytes(lent, Access::SEND, context)?;
-        let outgoing = Outgoing { to: to.0, tag: Some(tag.0), data, bytes, len, context: Some(context.addr()) };
+        if endpoint.insists {
+            // SAFETY: as below.
+            return unsafe { endpoint.send_insisting(to, (Some(tag), data), lent, context) };
+        }
+        let outgoing = Outgoing::of(to, (Some(tag), data), lent, context);
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
@@ -447,9 +459,11 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         tag: Tag,
     ) -> Result<(), Refusal> {
-        let bytes = endpoint.injected(bytes)?;
-        let outgoing =
-            Outgoing { to: to.0, tag: Some(tag.0), data, bytes: bytes.as_ptr(), len: bytes.len(), context: None };
+        if endpoint.insists {
+            // SAFETY: as below.
+            return unsafe { endpoint.inject_insisting(to, (Some(tag), data), bytes) };
+        }
+        let outgoing = Outgoing::injected(to, (Some(tag), data), bytes);
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
         unsafe { endpoint.net.send(endpoint.port, outgoing) }
     }
@@ -471,9 +485,12 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        let (bytes, len) = endpoint.bytes(lent, Access::READ, context)?;
+        if endpoint.insists {
+            // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+            return unsafe { endpoint.read_insisting(from, lent, context) };
+        }
         // SAFETY: the caller's contract: what is lent is writable.
-        unsafe { endpoint.net.read(endpoint.port, &from, bytes, len, context.addr()) }
+        unsafe { endpoint.net.read(endpoint.port, &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
     }
 
     #[inline]
@@ -484,9 +501,13 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (bytes, len) = endpoint.bytes(lent, Access::WRITE, context)?;
+        if endpoint.insists {
+            // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+            return unsafe { endpoint.write_insisting(to, lent, data, context) };
+        }
+        let bytes = (lent.ptr().as_ptr().cast_const(), lent.len());
         // SAFETY: the caller's contract: what is lent is readable.
-        unsafe { endpoint.net.write(endpoint.port, &to, bytes, len, data, Some(context.addr())) }
+        unsafe { endpoint.net.write(endpoint.port, &to, bytes, data, (Some(context.addr()), None)) }
     }
 
     #[inline]
@@ -496,8 +517,14 @@ unsafe impl<'n> Transport for Soft<'n> {
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
+        let bytes = (bytes.as_ptr(), bytes.len());
+        if endpoint.insists {
+            endpoint.gate()?;
+            // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
+            return unsafe { endpoint.write_amid_faults(to, bytes, data, None) };
+        }
         // SAFETY: a borrow is readable.
-        unsafe { endpoint.net.write(endpoint.port, &to, bytes.as_ptr(), bytes.len(), data, None) }
+        unsafe { endpoint.net.write(endpoint.port, &to, bytes, data, (None, None)) }
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {

@@ -14,7 +14,9 @@ use crate::vocabulary::{CompletionFlags, Errno};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CqError {
-    /// The provider's queue itself failed. The operations in flight keep their buffers until the queue is closed.
+    /// The provider's queue itself failed: with [`EOVERRUN`](Errno::EOVERRUN), it had no place for an event. The operations in flight
+    /// keep their buffers until the queue is closed.
+    #[doc(alias = "FI_EOVERRUN")]
     Queue(Errno),
     /// The key is not, or no more, one of this queue.
     UnknownKey,

@@ -4,6 +4,7 @@
 
 use core::borrow::Borrow;
 
+use super::poll::of_an_operation;
 use super::{Cq, CqError, PEER_EVENTS};
 use crate::buffer::Buffer;
 use crate::completion::{Completion, Done, OpError, Peek, RemoteEvent};
@@ -124,6 +125,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             Err(errno) => self.failed(queue, errno)?,
         };
         let Some(event) = &event else { return Ok(false) };
+        of_an_operation(event)?;
         let bystander = self.bystander_by_flags(event).or_else(|| {
             // SAFETY: the transport has just reported the event, and a queue has one table.
             match unsafe { self.ops.park(event) } {

@@ -75,7 +75,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// [`poll`](Self::poll) from an event on which is not that of a success.
     #[inline(never)]
     fn poll_on(&self, event: &Event) -> Next<'_, B> {
-        self.resolve(event).map(Ok).or_else(|| self.poll_last(&self.tx))
+        self.resolve(event).or_else(|| self.poll_last(&self.tx))
     }
 
     /// [`poll`](Self::poll) after an error of the provider's queue.
@@ -108,8 +108,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                     Err(error) => return Some(Err(error)),
                 },
             };
-            if let Some(completion) = completion {
-                return Some(Ok(completion));
+            if completion.is_some() {
+                return completion;
             }
         }
     }
@@ -167,19 +167,23 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// What an event says to the user; nothing, if it belongs to an operation that is over.
-    fn resolve(&self, event: &Event) -> Option<Completion<'_, B>> {
+    fn resolve(&self, event: &Event) -> Next<'_, B> {
         if let Some(bystander) = self.bystander_by_flags(event) {
-            return Some(self.told(bystander));
+            return Some(Ok(self.told(bystander)));
+        }
+        if let Err(error) = of_an_operation(event) {
+            return Some(Err(error));
         }
         // SAFETY: the transport has just reported the event, and a queue has one table.
-        match unsafe { self.ops.complete(event) } {
+        let completion = match unsafe { self.ops.complete(event) } {
             Resolution::Done(done) => Some(Completion::Op(done)),
             Resolution::Piece(piece) => Some(Completion::Piece(piece)),
             Resolution::Peek(peek) => Some(Completion::Peek(peek)),
             Resolution::Unwanted(error) => Some(Completion::Unclaimed(error)),
             Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
             Resolution::NotOver | Resolution::Stale | Resolution::Foreign => None,
-        }
+        };
+        completion.map(Ok)
     }
 
     /// A peer's operation on this side's memory, which the provider reports with a context of no meaning; or, where it uses up a
@@ -228,4 +232,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             },
         );
     }
+}
+
+/// Whether an event is that of an operation: the error of a queue that was overrun is not. Events were lost, and there will be no
+/// more.
+#[inline]
+pub(super) fn of_an_operation(event: &Event) -> Result<(), CqError> {
+    if event.errno == Errno::EOVERRUN { Err(CqError::Queue(event.errno)) } else { Ok(()) }
 }

@@ -1,0 +1,169 @@
+//! Writes and reads that are done later than they were posted. Each waits in a cell of the endpoint's own, as it would in the
+//! queue of a card:
+//!
+//! | of the cell | is of the operation |
+//! |---|---|
+//! | `message.flags` | whether it is a read or a write, with immediate data or without |
+//! | `message.from`, `.tag`, `.len` | the peer, the address in its memory, and the region's key |
+//! | `message.data`, `.bytes` | the immediate data, and where the bytes are on this side: lent, or injected into the cell |
+//! | `next` | when it is done: by the number of looks |
+//! | what is awaited of it (`Sending`) | context, length, and what is reported |
+//! | the state | `Eager`; only here does one that is so await anything |
+
+#![allow(unsafe_code, reason = "copies to and from memory that was lent with an operation, and regions")]
+
+use super::super::addr_parts;
+use super::super::cell::{MessageCell, State};
+use super::super::network::Net;
+use super::super::port::{Own, Port, Sending};
+use super::super::send::Report;
+use crate::exposed::{copy_in, copy_out};
+use crate::transport::{Event, Refusal, RmaTarget};
+use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
+
+/// A write or a read of one range. `context` is `None` for an injected write, whose success nobody awaits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rma {
+    pub(super) target: RmaTarget,
+    pub(super) reads: bool,
+    pub(super) bytes: *mut u8,
+    pub(super) len: usize,
+    pub(super) data: Option<ImmediateData>,
+    pub(super) context: Option<u64>,
+    pub(super) report: Report,
+}
+
+impl Rma {
+    /// What its completion reports.
+    pub(super) const fn flags(&self) -> CompletionFlags {
+        CompletionFlags::RMA.union(if self.reads { CompletionFlags::READ } else { CompletionFlags::WRITE })
+    }
+}
+
+/// The context of what was injected, which is no operation's.
+const NO_CONTEXT: u64 = u64::MAX;
+
+const _: () = assert!(usize::BITS == 64, "a length has room for a key");
+
+impl Net {
+    /// Holds an operation back, for so many looks. `false` if there is no cell for it.
+    ///
+    /// # Safety
+    /// The bytes are valid for reads, or for writes: if it was injected, during the call, and there are no more than a cell has
+    /// room for; else until the event of the context or until the endpoint is closed.
+    pub(super) unsafe fn hold(&self, port: &Port, rma: &Rma, looks: u32) -> Result<bool, Refusal> {
+        let own = port.own();
+        let Some(head) = self.take_cell(port) else { return Ok(false) };
+        if rma.context.is_some() && !own.tx().reserve() {
+            return Err(Refusal::Again);
+        }
+        let mut bytes = rma.bytes;
+        if rma.context.is_none() {
+            bytes = self.eager_room(head);
+            // SAFETY: the caller's promise: the cell has room for them.
+            unsafe { core::ptr::copy_nonoverlapping(rma.bytes, bytes, rma.len) };
+        }
+        let data = if rma.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
+        let message = &head.message;
+        message.flags.set(rma.flags() | data);
+        message.from.set(rma.target.to.0);
+        message.tag.set(rma.target.addr.0);
+        #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
+        message.len.set(rma.target.key.0 as usize);
+        message.data.set(rma.data.map_or(0, |data| data.0));
+        message.bytes.set(bytes);
+        head.looks.set(own.faults().looks.get().wrapping_add(looks));
+        head.set(State::Eager);
+        let report = if rma.context.is_some() { rma.report } else { Report::Nothing };
+        let (context, to) = (rma.context.unwrap_or(NO_CONTEXT), addr_parts(rma.target.to.0).0);
+        self.sending(head).set(Some(Sending { context, to, report, len: rma.len, flags: rma.flags() }));
+        // The next poll looks.
+        own.look_again();
+        own.faults().late.set(own.faults().late.get() + 1);
+        own.faults().tally.reordered();
+        Ok(true)
+    }
+
+    /// The cells in which operations wait, from one on that is drawn.
+    fn held_back<'n>(&'n self, own: &'n Own) -> impl Iterator<Item = &'n MessageCell> {
+        let first = own.faults().draw(|random| random.up_to(self.cells_each() - 1));
+        let cells = (0..self.cells_each()).map(move |turn| self.cell_in_turn(own, first.wrapping_add(turn)));
+        cells.filter(|head| head.is(State::Eager) && self.sending(head).get().is_some())
+    }
+
+    /// Does those whose time has come.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::soft) fn do_late(&self, port: &Port) {
+        let own = port.own();
+        let faults = own.faults();
+        let looks = faults.looks.get().wrapping_add(1);
+        faults.looks.set(looks);
+        for head in self.held_back(own) {
+            // As many looks as a plan can say lie between two of them.
+            if looks.wrapping_sub(head.looks.get()) <= u32::MAX / 2
+                && let Some(sending) = self.end_offer(own, head)
+            {
+                faults.late.set(faults.late.get() - 1);
+                // SAFETY: not reported yet, so that what was lent still is; or it lies in the cell.
+                unsafe { self.do_now(port, head, &sending) };
+            }
+        }
+    }
+
+    /// Does an operation that was held back, and gives up its cell.
+    ///
+    /// # Safety
+    /// What was lent with it still is.
+    unsafe fn do_now(&self, port: &Port, head: &MessageCell, sending: &Sending) {
+        let (own, message, len) = (port.own(), &head.message, sending.len);
+        let reads = message.flags.get().contains(CompletionFlags::READ);
+        let target = RmaTarget {
+            to: FabricAddr(message.from.get()),
+            addr: RemoteAddr(message.tag.get()),
+            key: MemoryKey(message.len.get() as u64),
+        };
+        let access = if reads { Access::REMOTE_READ } else { Access::REMOTE_WRITE };
+        let done = self.at_region(&target, len, access, |place| {
+            let bytes = message.bytes.get();
+            if reads {
+                // SAFETY: the region is held open and the range lies within; the caller promises the place.
+                unsafe { copy_out(place, bytes.cast_mut(), len) };
+            } else {
+                // SAFETY: as above; the caller promises the bytes.
+                unsafe { copy_in(bytes, place, len) };
+            }
+        });
+        let with_data = message.flags.get().contains(CompletionFlags::REMOTE_CQ_DATA);
+        let result = match done {
+            Ok(()) if with_data => {
+                let data = ImmediateData(message.data.get());
+                self.announce(own, head, (target.to.0, len, data), own.faults().delay())
+            }
+            other => {
+                head.come_home();
+                other
+            }
+        };
+        let event = match result {
+            Ok(()) => Event::success(sending.context, sending.flags, len),
+            Err(errno) => Event::failure(sending.context, sending.flags, errno),
+        };
+        own.report(event, sending.report);
+    }
+
+    /// Gives operations up that are not done yet: nobody touches what they were lent any more.
+    pub(in crate::soft) fn forget_late(&self, own: &Own) {
+        if own.faults().late.replace(0) == 0 {
+            return;
+        }
+        for head in self.held_back(own) {
+            if let Some(sending) = self.end_offer(own, head) {
+                if sending.report != Report::Nothing {
+                    own.tx().release();
+                }
+                head.come_home();
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! [`Plan`]: what goes wrong at the endpoints that are opened with it.
+
+use super::super::asks::Asks;
+use crate::vocabulary::{Attributes, Caps, MsgOrder};
+
+/// How often something goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// Each time after so many; never, if that is zero.
+    Nth(u32),
+    /// On average after so many: after one at least and twice as many less one at most, as the seed has it. Never, if it is zero.
+    About(u32),
+}
+
+/// What goes wrong at endpoints, and the seed of everything about it that is drawn
+/// ([`Network::info_with_faults`](crate::soft::Network::info_with_faults)).
+///
+/// Each endpoint draws by itself, from the seed and its address. On one thread the same seed gives the same run; on several, an
+/// endpoint that does the same is done the same to.
+///
+/// ```
+/// use loom_core::soft::{Every, Plan};
+/// use loom_core::vocabulary::Caps;
+///
+/// let plan = Plan::new(17).refuse(Every::About(5)).delay(3).without(Caps::DIRECTED_RECV).narrow_data();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an endpoint is opened with it"]
+pub struct Plan {
+    pub(super) seed: u64,
+    pub(super) refuse: Every,
+    pub(super) fail: Every,
+    pub(super) overrun: Every,
+    pub(super) kill: Every,
+    pub(super) delay: u32,
+    pub(super) reorder: u32,
+    without: Caps,
+    ordered: bool,
+    narrow_data: bool,
+    one_range: bool,
+    asks: Asks,
+}
+
+/// The order of RMA operations among each other, and of messages behind them.
+const RMA_ORDER: MsgOrder = MsgOrder::SAS.complement();
+
+impl Plan {
+    /// Nothing goes wrong, yet.
+    pub const fn new(seed: u64) -> Self {
+        Plan {
+            seed,
+            refuse: Every::Nth(0),
+            fail: Every::Nth(0),
+            overrun: Every::Nth(0),
+            kill: Every::Nth(0),
+            delay: 0,
+            reorder: 0,
+            without: Caps::empty(),
+            ordered: true,
+            narrow_data: false,
+            one_range: false,
+            asks: Asks::nothing(),
+        }
+    }
+
+    /// Posts of any kind are refused with "try again" ([`PostError::Again`](crate::error::PostError::Again)), as by a full queue
+    /// of a card. Those which follow on it are counted anew, so that not each is refused unless that is asked for.
+    pub const fn refuse(mut self, every: Every) -> Self {
+        self.refuse = every;
+        self
+    }
+
+    /// What the endpoint sends arrives later: after some further polls by the receiver which found nothing else, so many at
+    /// most. Messages of one sender keep their order, and so does the news of its writes; other senders' overtake them.
+    pub const fn delay(mut self, polls: u32) -> Self {
+        self.delay = polls;
+        self
+    }
+
+    /// Writes and reads of one range are done later than the post returns, and in another order: by some further polls of the
+    /// endpoint which found nothing else, so many at most, and before they are reported. Until then the buffer is lent. What was
+    /// injected lies with the endpoint, and is lost if that is closed before.
+    ///
+    /// The endpoint's info grants no order but that of messages ([`MsgOrder::SAS`]), and such operations go on while later
+    /// messages arrive. An operation that finds the peer or its region gone ends as it would have when it was posted; nobody is
+    /// told of one that was injected.
+    pub const fn reorder(mut self, polls: u32) -> Self {
+        self.reorder = polls;
+        self.unordered()
+    }
+
+    /// Operations that succeed are reported as failed, with [`EIO`](crate::vocabulary::Errno::EIO): receives, and sends, writes
+    /// and reads which report their success.
+    ///
+    /// Of those that go out, every second one on average is not done at all, and says that nothing was transferred (`len`). All
+    /// others are done, as when an acknowledgement is lost: the peer has the message or the written bytes, this side what it
+    /// has received or read, and `len` says how much.
+    pub const fn fail(mut self, every: Every) -> Self {
+        self.fail = every;
+        self
+    }
+
+    /// The queue of the endpoint is overrun when so many of the endpoint's operations have ended, once: that event and all that
+    /// follow are lost. What the queue has is still polled; from then on it fails with
+    /// [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its endpoints are not driven any more, and posts on them are told to try
+    /// again. Buffers come back when the queue is closed.
+    pub const fn overrun(mut self, every: Every) -> Self {
+        self.overrun = every;
+        self
+    }
+
+    /// The endpoint is gone when it posts so often, once, as if its process had died. Its messages and writes that nobody has
+    /// received yet, and those on their way to it, end, as they do when an endpoint is closed: peers see errors.
+    ///
+    /// Its own posts are refused with [`ESHUTDOWN`](crate::vocabulary::Errno::ESHUTDOWN); what it has posted ends when it is
+    /// closed, and buffers come back then. Its queue serves other endpoints as before.
+    pub const fn kill(mut self, every: Every) -> Self {
+        self.kill = every;
+        self
+    }
+
+    /// The info does not grant this. Without [`RMA`](Caps::RMA), nor any of its parts.
+    pub const fn without(mut self, caps: Caps) -> Self {
+        self.without = self.without.union(caps);
+        if caps.contains(Caps::RMA) {
+            let parts = Caps::READ.union(Caps::WRITE).union(Caps::REMOTE_READ).union(Caps::REMOTE_WRITE);
+            self.without = self.without.union(parts);
+        }
+        self
+    }
+
+    /// The info grants no order of writes and reads, among each other and of messages behind them (`FI_ORDER_WAW` and others).
+    pub const fn unordered(mut self) -> Self {
+        self.ordered = false;
+        self
+    }
+
+    /// Immediate data has four bytes (`cq_data_size`), as over InfiniBand.
+    pub const fn narrow_data(mut self) -> Self {
+        self.narrow_data = true;
+        self
+    }
+
+    /// An operation has one range, on either side (`iov_limit`, `rma_iov_limit`).
+    pub const fn one_range(mut self) -> Self {
+        self.one_range = true;
+        self
+    }
+
+    /// The domain asks for this.
+    pub const fn ask(mut self, asks: Asks) -> Self {
+        self.asks = asks;
+        self
+    }
+
+    /// What domains ask for.
+    pub(in crate::soft) const fn asks(&self) -> Asks {
+        self.asks
+    }
+
+    /// Whether anything goes wrong at an endpoint, beside what the info grants and asks for.
+    pub(in crate::soft) fn strikes(&self) -> bool {
+        let none = Plan::new(self.seed);
+        let of = |plan: &Plan| (plan.refuse, plan.fail, plan.overrun, plan.kill, plan.delay, plan.reorder);
+        of(self) != of(&none)
+    }
+
+    /// Takes from what a network grants.
+    pub(in crate::soft) fn take_from(&self, granted: &mut Attributes) {
+        let Attributes { caps, endpoint, tx, rx, domain, .. } = granted;
+        for caps in [caps, &mut tx.caps, &mut rx.caps] {
+            caps.remove(self.without);
+        }
+        if !self.ordered {
+            tx.msg_order.remove(RMA_ORDER);
+            rx.msg_order.remove(RMA_ORDER);
+            endpoint.max_order_raw_size = 0;
+            endpoint.max_order_war_size = 0;
+            endpoint.max_order_waw_size = 0;
+        }
+        if self.narrow_data {
+            domain.cq_data_size = size_of::<u32>();
+        }
+        if self.one_range {
+            (tx.iov_limit, tx.rma_iov_limit, rx.iov_limit) = (1, 1, 1);
+        }
+    }
+}
+
+/// Numbers that look drawn: `splitmix64`, by Sebastiano Vigna.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) const fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    pub(super) const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// One of `0..=most`.
+    pub(super) fn up_to(&mut self, most: u32) -> u32 {
+        // The high half of a product of two numbers of 32 bits.
+        let product = (self.next() >> 32) * (u64::from(most) + 1);
+        u32::try_from(product >> 32).unwrap_or(most)
+    }
+}
+
+impl Every {
+    /// After how many it strikes the next time; zero for never.
+    pub(super) fn draw(self, random: &mut Random) -> u32 {
+        match self {
+            Every::Nth(count) => count,
+            Every::About(0) => 0,
+            Every::About(count) => 1 + random.up_to((count - 1).saturating_mul(2)),
+        }
+    }
+}
