@@ -1,11 +1,10 @@
 //! Counters: what they count, and what is refused.
 
-use std::time::Instant;
-
 use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
@@ -77,9 +76,9 @@ fn endpoint<'q, 'd, T: Transport>(
 
 /// Waits until a counter has a value, and no more.
 pub(crate) fn reaches<T: Transport>(cq: &Cq<'_, T, Bytes>, counter: &Counter<'_, T>, value: u64) {
-    let deadline = limit();
+    let mut deadline = limit();
     while counter.read() < value {
-        assert!(Instant::now() < deadline, "{} instead of {value} within {LIMIT:?}", counter.read());
+        assert!(!deadline.passed(), "{} instead of {value} within {LIMIT:?}", counter.read());
         cq.progress().expect("the queue works");
     }
     assert_eq!(counter.read(), value);
@@ -155,11 +154,11 @@ fn a_failed_operation_is_counted_apart<T: Transport>(info: &Info<T>) {
         let cancelled = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
         pair.b.cancel(cancelled).expect("cancels");
         assert_eq!(pair.fail(cancelled).1.errno, Errno::ECANCELED);
-        let deadline = limit();
+        let mut deadline = limit();
         // Not every provider takes a receive that its user gave up for a failure.
         let counts = ["soft", "sockets"].contains(&info.provider());
         while counts && of_b[0].read_error() == 0 {
-            assert!(Instant::now() < deadline, "no failure counted within {LIMIT:?}");
+            assert!(!deadline.passed(), "no failure counted within {LIMIT:?}");
             pair.cq.progress().expect("works");
         }
         if of_b[0].read_error() == 0 {
@@ -179,9 +178,9 @@ fn a_counter_is_set_and_added_to<T: Transport>(info: &Info<T>) {
     let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
     assert_eq!((counter.read(), counter.read_error()), (0, 0));
     let eventually = |read: &dyn Fn() -> u64, value: u64| {
-        let deadline = limit();
+        let mut deadline = limit();
         while read() != value {
-            assert!(Instant::now() < deadline, "{} instead of {value}", read());
+            assert!(!deadline.passed(), "{} instead of {value}", read());
         }
     };
     counter.add(5).expect("adds");
@@ -231,9 +230,9 @@ fn a_counter_outlives_its_endpoints<T: Transport>(info: &Info<T>) {
             // An endpoint of shm has stayed open.
             Err(errno) => assert_eq!((errno, info.provider()), (Errno::ENODEV, "shm")),
             Ok(()) => {
-                let deadline = limit();
+                let mut deadline = limit();
                 while counter.read() != 2 {
-                    assert!(Instant::now() < deadline, "{} instead of 2", counter.read());
+                    assert!(!deadline.passed(), "{} instead of 2", counter.read());
                 }
             }
         }

@@ -301,6 +301,10 @@ fn directed_receive_takes_one_peer_or_is_refused<T: Transport>(info: &Info<T>) {
             assert_eq!(rejected.error, PostError::NotGranted(missing));
             return;
         }
+        if !tags(info) {
+            // What others do is shown without tags.
+            return plain_directed_receives_stand_in_line_with_the_others(info);
+        }
         let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
         let from_c = pair.post(room(8), |buf| pair.b.tagged_recv(to_c.into(), Tag(1), buf));

@@ -2,13 +2,12 @@
 
 #![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
 
-use std::time::Instant;
-
 use loom_core::completion::{Completion, Done, Piece};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
+use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
@@ -67,8 +66,8 @@ fn is_safe<T: Transport>(pair: &Pair<'_, '_, T>) -> bool {
 
 /// The next thing that is received.
 fn next<'q, T: Transport>(pair: &Pair<'q, '_, T>) -> Completion<'q, Bytes> {
-    let deadline = limit();
-    while Instant::now() < deadline {
+    let mut deadline = limit();
+    while !deadline.passed() {
         if let Some(completion) = pair.cq.poll_rx().expect("the queue works") {
             return completion;
         }
@@ -141,7 +140,7 @@ fn messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
                 let transfer = piece.result().expect("it arrives");
                 assert_eq!((transfer.len(), transfer.data()), (len, data));
                 assert!(transfer.flags().contains(CompletionFlags::RECV), "{}", transfer.flags());
-                assert!(piece.bytes() == &pattern(len, seed)[..], "message {seed} of {len} bytes");
+                assert!(told(&piece) == &pattern(len, seed)[..], "message {seed} of {len} bytes");
                 if info.caps().contains(Caps::SOURCE) {
                     assert_eq!(transfer.source().and_then(|source| pair.av.peer(source)), Some(pair.to_a));
                 }
@@ -177,7 +176,7 @@ fn a_buffer_waits_for_its_pieces<T: Transport>(info: &Info<T>) {
         while let Some(piece) = pieces.pop() {
             drop(piece);
             for (place, piece) in pieces.iter().enumerate() {
-                assert!(piece.bytes() == &pattern(96, (place + 3) % 10)[..], "piece {place}");
+                assert!(told(piece) == &pattern(96, (place + 3) % 10)[..], "piece {place}");
             }
             if !pieces.is_empty() {
                 assert!(pair.cq.poll().expect("the queue works").is_none());
@@ -187,6 +186,12 @@ fn a_buffer_waits_for_its_pieces<T: Transport>(info: &Info<T>) {
         assert_eq!(done.key(), key);
         assert!((0..10).all(|seed| has(done.buf(), &pattern(96, seed))));
     });
+}
+
+/// The message of a piece, which has arrived.
+fn told<'p>(piece: &'p Piece<'_, Bytes>) -> &'p [u8] {
+    piece.result().expect("the message arrives");
+    piece.bytes()
 }
 
 fn messages_that_wait_fill_a_buffer<T: Transport>(info: &Info<T>) {
@@ -199,10 +204,10 @@ fn messages_that_wait_fill_a_buffer<T: Transport>(info: &Info<T>) {
         for seed in 0..5 {
             let piece = piece(pair);
             assert_eq!(piece.key(), key);
-            assert!(piece.bytes() == &pattern(50 + seed, seed)[..], "message {seed}");
+            assert!(told(&piece) == &pattern(50 + seed, seed)[..], "message {seed}");
         }
         let later = send(pair, 60, 9);
-        assert!(piece(pair).bytes() == &pattern(60, 9)[..], "and those that come later");
+        assert!(told(&piece(pair)) == &pattern(60, 9)[..], "and those that come later");
         for send in sends.into_iter().chain([later]) {
             pair.finish(send);
         }
@@ -223,7 +228,7 @@ fn the_next_buffer_takes_over<T: Transport>(info: &Info<T>) {
             loop {
                 match next(pair) {
                     Completion::Piece(piece) => {
-                        assert!(piece.bytes() == &pattern(90, seed)[..], "message {seed}");
+                        assert!(told(&piece) == &pattern(90, seed)[..], "message {seed}");
                         let whose = keys.iter().position(|key| *key == piece.key()).expect("one of the two");
                         taken[whose] += 1;
                         seen += 1;
@@ -265,7 +270,7 @@ fn long_messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
             let sent = send(pair, len, seed);
             let piece = piece(pair);
             assert_eq!(piece.result().expect("it arrives").len(), len);
-            assert!(piece.bytes() == &pattern(len, seed)[..], "message {seed} of {len} bytes");
+            assert!(told(&piece) == &pattern(len, seed)[..], "message {seed} of {len} bytes");
             pair.finish(sent);
         }
         assert_eq!(end(pair).key(), key);
@@ -281,7 +286,7 @@ fn a_message_longer_than_what_is_left_is_truncated<T: Transport>(info: &Info<T>)
         }
         let key = post(pair, 1000);
         let first = send(pair, 500, 1);
-        assert!(piece(pair).bytes() == &pattern(500, 1)[..]);
+        assert!(told(&piece(pair)) == &pattern(500, 1)[..]);
         pair.finish(first);
         let second = send(pair, 600, 2);
         let failed = piece(pair);
@@ -307,7 +312,7 @@ fn a_cancelled_buffer_comes_back<T: Transport>(info: &Info<T>) {
         pair.finish(sent);
         pair.b.cancel(key).expect("cancel");
         nothing(pair);
-        assert!(held.bytes() == &pattern(100, 1)[..], "it stays readable");
+        assert!(told(&held) == &pattern(100, 1)[..], "it stays readable");
         drop(held);
         let (buf, error) = pair.fail(key);
         assert_eq!(error.errno, Errno::ECANCELED);
@@ -331,7 +336,7 @@ fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport>(info: &Info<T>) 
         pair.finish(sent);
         drop(c);
         nothing(pair);
-        assert!(held.bytes() == &pattern(100, 1)[..], "it stays readable");
+        assert!(told(&held) == &pattern(100, 1)[..], "it stays readable");
         drop(held);
         if let Some((buf, result)) = pair.end_after_close(key) {
             // Some providers let go of it without an error.
@@ -373,7 +378,7 @@ fn waiting_keeps_pieces_until_there_are_many<T: Transport>(info: &Info<T>) {
         for seed in 0..=sent {
             let piece = piece(pair);
             assert_eq!(piece.key(), key);
-            assert!(piece.bytes() == &pattern(8, seed)[..], "message {seed}");
+            assert!(told(&piece) == &pattern(8, seed)[..], "message {seed}");
         }
         pair.finish(full.0);
         pair.b.cancel(key).expect("cancel");
@@ -384,16 +389,13 @@ fn waiting_keeps_pieces_until_there_are_many<T: Transport>(info: &Info<T>) {
 fn a_buffer_that_is_not_kept_to_is_refused<T: Transport>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         assert_eq!(is_safe(pair), ["soft", "tcp"].contains(&pair.domain.info().provider()));
-        match pair.b.multi_recv(Source::Any, room(100)) {
-            Ok(key) => {
-                assert!(is_safe(pair));
-                pair.b.cancel(key).expect("cancel");
-                let _ = pair.fail(key);
-            }
-            Err(rejected) => {
-                assert!(!is_safe(pair));
-                assert_eq!((rejected.error, rejected.buf), (PostError::NotSafe, room(100)));
-            }
+        if is_safe(pair) {
+            let key = pair.post(room(100), |buf| pair.b.multi_recv(Source::Any, buf));
+            pair.b.cancel(key).expect("cancel");
+            let _ = pair.fail(key);
+        } else {
+            let rejected = pair.b.multi_recv(Source::Any, room(100)).expect_err("its provider does not keep to it");
+            assert_eq!((rejected.error, rejected.buf), (PostError::NotSafe, room(100)));
         }
     });
 }

@@ -9,6 +9,7 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
@@ -16,14 +17,14 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::Tag;
 
 use crate::needs::tags;
-pub(crate) use crate::posting::{LIMIT, post as post_on};
+pub(crate) use crate::posting::{LIMIT, Limit, post as post_on};
 
 /// The buffers of most tests own their bytes.
 pub(crate) type Bytes = Box<[u8]>;
 
 /// A deadline that a working transport never meets.
-pub(crate) fn limit() -> Instant {
-    Instant::now() + LIMIT
+pub(crate) fn limit() -> Limit {
+    Limit::new()
 }
 
 /// Whether this is a provider of libfabric 1, whose faults are not loom's.
@@ -132,8 +133,8 @@ impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
 
     /// Waits for a peer's event.
     pub(crate) fn remote_event(&self) -> RemoteEvent {
-        let deadline = limit();
-        while Instant::now() < deadline {
+        let mut deadline = limit();
+        while !deadline.passed() {
             match self.cq.poll_rx().expect("the queue works") {
                 Some(Completion::Remote(event)) => return event,
                 Some(other) => panic!("a peer's event, not {other:?}"),
@@ -154,11 +155,11 @@ impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
 
 /// Retries something without a buffer, such as an injected message.
 pub(crate) fn insist<T: Transport>(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Result<(), loom_core::error::PostError>) {
-    let deadline = limit();
+    let mut deadline = limit();
     loop {
         match post() {
             Ok(()) => return,
-            Err(error) if error.is_transient() && Instant::now() < deadline => {
+            Err(error) if error.is_transient() && !deadline.passed() => {
                 cq.progress().expect("the queue works");
             }
             Err(error) => panic!("not posted: {error}"),

@@ -1,11 +1,10 @@
 //! Looking at messages before they are received, claiming and discarding them.
 
-use std::time::Instant;
-
 use loom_core::completion::{Claim, Completion, Found, Peek};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::objects::cq::{CqAttr, CqError};
+use loom_core::objects::deadline::Deadline;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::transport::{Claims, Transport};
@@ -46,11 +45,25 @@ fn answer<T: Transport>(pair: &Pair<'_, '_, T>, key: OpKey) -> Peek {
     peek
 }
 
+/// Asks once, as soon as that is taken.
+fn ask<T: Transport>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<OpKey, PostError>) -> OpKey {
+    let mut deadline = limit();
+    loop {
+        match ask() {
+            Ok(key) => return key,
+            Err(error) if error.is_transient() && !deadline.passed() => {
+                pair.cq.progress().expect("the queue works");
+            }
+            Err(error) => panic!("a peek: {error}"),
+        }
+    }
+}
+
 /// Asks until there is a message.
-fn find<T: Transport>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<OpKey, PostError>) -> Found {
-    let deadline = limit();
-    while Instant::now() < deadline {
-        if let Some(found) = answer(pair, ask().expect("a peek")).message().expect("the peek works") {
+fn find<T: Transport>(pair: &Pair<'_, '_, T>, peek: impl Fn() -> Result<OpKey, PostError>) -> Found {
+    let mut deadline = limit();
+    while !deadline.passed() {
+        if let Some(found) = answer(pair, ask(pair, &peek)).message().expect("the peek works") {
             return found;
         }
     }
@@ -104,7 +117,7 @@ fn a_peek_finds_what_has_arrived<T: Transport>(info: &Info<T>) {
             }
             assert!(buf == pattern(len, seed), "it is all there, however often it was looked at");
             pair.finish(sent);
-            let key = pair.b.tagged_peek(Source::Any, Tag(5)).expect("a peek");
+            let key = ask(pair, || pair.b.tagged_peek(Source::Any, Tag(5)));
             assert!(answer(pair, key).message().expect("the peek works").is_none(), "it is gone");
         }
     });
@@ -113,17 +126,17 @@ fn a_peek_finds_what_has_arrived<T: Transport>(info: &Info<T>) {
 fn a_peek_of_nothing_says_so<T: Transport>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         for _ in 0..200 {
-            let key = pair.b.tagged_peek(Source::Any, TagMatch::any()).expect("a peek");
+            let key = ask(pair, || pair.b.tagged_peek(Source::Any, TagMatch::any()));
             assert!(answer(pair, key).message().expect("the peek works").is_none());
             assert_eq!(pair.cq.wait_peek(key, limit()).expect_err("it was answered"), CqError::UnknownKey);
         }
-        let key = pair.b.tagged_peek(Source::Any, Tag(1)).expect("a peek");
-        let deadline = limit();
+        let key = ask(pair, || pair.b.tagged_peek(Source::Any, Tag(1)));
+        let mut deadline = limit();
         let peek = loop {
             match pair.cq.poll().expect("the queue works") {
                 Some(Completion::Peek(peek)) => break peek,
                 Some(other) => panic!("{other:?}"),
-                None => assert!(Instant::now() < deadline, "no answer"),
+                None => assert!(!deadline.passed(), "no answer"),
             }
         };
         assert_eq!((peek.key(), peek.message().expect("the peek works").is_none()), (key, true));
@@ -147,7 +160,7 @@ fn a_peek_asks_for_a_tag_and_a_source<T: Transport>(info: &Info<T>) {
         assert_eq!((some.tag, some.len), (Tag(0x21), 20));
         if info.caps().contains(Caps::DIRECTED_RECV) {
             assert_eq!(find(pair, || pair.b.tagged_peek(pair.to_a.into(), Tag(0x21))).len, 20);
-            let key = pair.b.tagged_peek(pair.to_b.into(), Tag(0x21)).expect("a peek");
+            let key = ask(pair, || pair.b.tagged_peek(pair.to_b.into(), Tag(0x21)));
             assert!(answer(pair, key).message().expect("the peek works").is_none(), "it is not from b");
         }
         for (tag, len, seed) in [(0x21, 20, 2), (0x10, 10, 1), (0x22, 30, 3)] {
@@ -190,7 +203,7 @@ fn a_claimed_message_is_nobody_elses<T: Transport>(info: &Info<T>) {
             }
             assert_eq!(pair.cq.in_flight(), 0);
         }
-        let key = pair.b.tagged_peek_claim(Source::Any, Tag(5)).expect("a peek");
+        let key = ask(pair, || pair.b.tagged_peek_claim(Source::Any, Tag(5)));
         assert!(answer(pair, key).message().expect("the peek works").is_none(), "nothing is left");
         // A claim is its endpoint's.
         let sent = send(pair, 6, 8, 1);
@@ -206,11 +219,12 @@ fn a_claimed_message_is_nobody_elses<T: Transport>(info: &Info<T>) {
 fn claims_need_a_queue_for_them<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         let conduct = T::conduct(info.raw());
-        let key = pair.b.tagged_peek_claim(Source::Any, Tag(5));
+        let claim = || pair.b.tagged_peek_claim(Source::Any, Tag(5));
         if conduct.peek && conduct.claims == Claims::ByContext {
-            assert!(answer(pair, key.expect("any queue will do")).message().expect("the peek works").is_none());
+            // Any queue will do.
+            assert!(answer(pair, ask(pair, claim)).message().expect("the peek works").is_none());
         } else {
-            assert_eq!(key, Err(PostError::Errno(Errno::EOPNOTSUPP)));
+            assert_eq!(claim(), Err(PostError::Errno(Errno::EOPNOTSUPP)));
         }
     });
 }
@@ -258,7 +272,7 @@ fn a_discarded_message_is_gone<T: Transport>(info: &Info<T>) {
             let received = receive(pair, 5, len);
             assert!(pair.finish(received).0 == pattern(len, 2), "the next one is received");
             sends.into_iter().for_each(|key| drop(pair.finish(key)));
-            let key = pair.b.tagged_peek_discard(Source::Any, Tag(5)).expect("a peek");
+            let key = ask(pair, || pair.b.tagged_peek_discard(Source::Any, Tag(5)));
             assert!(answer(pair, key).message().expect("the peek works").is_none());
         }
         pair.warm_up();
@@ -274,7 +288,7 @@ fn a_claimed_message_can_be_discarded<T: Transport>(info: &Info<T>) {
             let sends = [send(pair, 5, len, 1), send(pair, 5, len, 2)];
             arrive(pair);
             let claim = find(pair, || pair.b.tagged_peek_claim(Source::Any, Tag(5))).claim.expect("a claim");
-            let key = pair.b.tagged_discard(claim).expect("a discard");
+            let key = ask(pair, || pair.b.tagged_discard(claim));
             let found = answer(pair, key).message().expect("the discard works").expect("there was a message");
             assert_eq!(found.claim, None);
             assert_eq!(pair.b.tagged_discard(claim), Err(PostError::UnknownClaim));
@@ -297,7 +311,7 @@ fn claims_end_with_their_endpoint<T: Transport>(info: &Info<T>) {
         let longest = if info.provider() == "net" { 8 } else { 100_000 };
         let sends = [8, longest].map(|len| pair.post(pattern(len, 1), |buf| pair.a.tagged_send(to_c, Tag(5), buf)));
         let claims = [(); 2].map(|()| find(pair, || c.tagged_peek_claim(Source::Any, Tag(5))).claim.expect("a claim"));
-        let asked = c.tagged_peek(Source::Any, Tag(6)).expect("a peek");
+        let asked = ask(pair, || c.tagged_peek(Source::Any, Tag(6)));
         drop(c);
         if info.provider() != "shm" {
             // Its answer may have come before.

@@ -9,6 +9,7 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
@@ -17,7 +18,7 @@ use loom_core::objects::options::{CompletionLevel, ReadOptions, RecvOptions, Sen
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Tag};
 
-use super::pair::{Bytes, LIMIT, carries_data, is_old, limit, most, pattern, room};
+use super::pair::{Bytes, carries_data, is_old, limit, most, pattern, room};
 use crate::needs::{Behaviour, MSG, RMA, tags};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
@@ -42,11 +43,11 @@ struct Two<'q, 'd, T: Transport, B: Buffer> {
 
 impl<T: Transport, B: Buffer + 'static> Two<'_, '_, T, B> {
     fn post(&self, mut buf: B, post: impl Fn(B) -> Result<OpKey, Rejected<B>>) -> OpKey {
-        let deadline = limit();
+        let mut deadline = limit();
         loop {
             match post(buf) {
                 Ok(key) => return key,
-                Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
+                Err(rejected) if rejected.error.is_transient() && !deadline.passed() => {
                     buf = rejected.buf;
                     self.cq.progress().expect("the queue works");
                 }
@@ -303,14 +304,14 @@ fn a_fence_holds_or_is_refused<T: Transport>(info: &Info<T>) {
         }
         let region = Mr::open(domain, room(8), Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
         let part = region.remote().part(0, 8).expect("within");
-        let deadline = Instant::now() + LIMIT;
+        let mut deadline = limit();
         for seed in 0..10 {
             let written = two.post(pattern(8, seed), |buf| two.a.writemsg(two.to_b, &[part], options, buf));
             let fenced = ReadOptions::new().fence();
             let read = two.post(room(8), |buf| two.a.readmsg(two.to_b, &[part], fenced, buf));
             assert_eq!(two.finish(read).0, pattern(8, seed));
             two.finish(written);
-            assert!(Instant::now() < deadline);
+            assert!(!deadline.passed());
         }
     });
 }

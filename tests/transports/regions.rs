@@ -1,12 +1,11 @@
 //! Regions that more is asked of than access: an endpoint, a key of one's own.
 
-use std::time::Instant;
-
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
@@ -31,10 +30,10 @@ const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 fn write_and_see<T: Transport>(pair: &Pair<'_, '_, T>, region: &Mr<'_, T>, remote: &RemoteRegion, seed: usize) {
     let written = pair.post(pattern(64, seed), |buf| pair.a.write(pair.to_b, remote, 8, buf));
     pair.finish(written);
-    let deadline = limit();
+    let mut deadline = limit();
     let mut seen = room(64);
     while seen != pattern(64, seed) {
-        assert!(Instant::now() < deadline, "the bytes arrive");
+        assert!(!deadline.passed(), "the bytes arrive");
         pair.cq.progress().expect("the queue works");
         region.window().copy_to(8, &mut seen).expect("within the window");
     }

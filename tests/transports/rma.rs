@@ -9,6 +9,7 @@ use loom_core::buffer::{Buffer, Lent};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
@@ -18,6 +19,7 @@ use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr}
 
 use crate::needs::{Behaviour, RMA};
 use crate::pair::{Bytes, Pair, SIZES, insist, is_old, on_pair, pattern, room};
+use crate::posting::or_less;
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
@@ -62,9 +64,9 @@ fn contents<T: Transport>(mr: &Mr<'_, T>) -> Bytes {
 
 /// A write is over for the writer before its bytes are seen by the peer, unless something says so: a message after it.
 fn settle<T: Transport>(pair: &Pair<'_, '_, T>, mr: &Mr<'_, T>, expected: &[u8]) {
-    let deadline = crate::pair::limit();
+    let mut deadline = crate::pair::limit();
     while contents(mr)[..] != *expected {
-        assert!(Instant::now() < deadline, "the bytes arrive");
+        assert!(!deadline.passed(), "the bytes arrive");
         pair.cq.progress().expect("the queue works");
     }
 }
@@ -244,7 +246,7 @@ impl Drop for Watched {
 
 /// The peer's transfer is cut off, or goes on in memory that is there until the endpoints are closed.
 fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reached<T: Transport>(info: &Info<T>) {
-    const LEN: usize = 8 << 20;
+    let len = or_less(8 << 20, 1 << 18);
     let mut unfinished = 0;
     for polls in [0, 1, 2, 5, 10, 20, 50, 200] {
         let (dropped, domain) = (Arc::new(AtomicUsize::new(0)), Domain::open(info).expect("domain"));
@@ -253,13 +255,13 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         let pair = Pair::open(&cq, &av);
         pair.warm_up();
         let regions = [0, 1].map(|_| {
-            let memory = Watched { bytes: room(LEN), dropped: dropped.clone() };
+            let memory = Watched { bytes: room(len), dropped: dropped.clone() };
             Mr::open(&domain, memory, PEER_ACCESS).expect("region")
         });
-        let written = pair.post(room(LEN), |buf| pair.a.write(pair.to_b, &regions[0].remote(), 0, buf));
+        let written = pair.post(room(len), |buf| pair.a.write(pair.to_b, &regions[0].remote(), 0, buf));
         // libfabric 1's shm never answers a read of a region that was closed. As long as it is not answered, the peer may
         // write into the buffer, and the queue keeps it for ever.
-        let read = || pair.post(room(LEN), |buf| pair.a.read(pair.to_b, &regions[1].remote(), 0, buf));
+        let read = || pair.post(room(len), |buf| pair.a.read(pair.to_b, &regions[1].remote(), 0, buf));
         let read = if is_old(info, "shm") {
             crate::matrix::partly("a read of a region that is closed is never answered, and not tried");
             None
@@ -387,9 +389,12 @@ fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
             return;
         }
         assert_eq!(result.expect_err("refused").errno, Errno::EACCES);
+        let refused = iter::repeat_with(|| pair.a.inject_write(pair.to_b, &mr.remote(), 0, &[1, 2, 3]))
+            .take(100)
+            .find(|injected| *injected != Err(PostError::Again));
         assert_eq!(
-            pair.a.inject_write(pair.to_b, &mr.remote(), 0, &[1, 2, 3]),
-            Err(PostError::Errno(Errno::EACCES)),
+            refused,
+            Some(Err(PostError::Errno(Errno::EACCES))),
             "nothing reports the end of an injected write, so it is refused"
         );
         assert_eq!(contents(&mr), pattern(64, 1));

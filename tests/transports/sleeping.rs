@@ -8,6 +8,7 @@ use loom_core::completion::Completion;
 use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, CqError};
+use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
@@ -97,9 +98,9 @@ fn sleeping_ends_with_a_completion<T: Transport>(info: &Info<T>) {
         for round in 0..20 {
             let received = pair.post(room(300), |buf| pair.b.recv(Source::Any, buf));
             let sent = pair.post(pattern(300, round), |buf| pair.a.send(pair.to_b, buf));
-            let (deadline, mut left) = (limit(), vec![received, sent]);
+            let (mut deadline, mut left) = (limit(), vec![received, sent]);
             while !left.is_empty() {
-                assert!(Instant::now() < deadline, "{left:?} never came");
+                assert!(!deadline.passed(), "{left:?} never came");
                 let Some(completion) = pair.cq.poll_for(LIMIT).expect("the queue works") else { continue };
                 let Completion::Op(done) = completion else { panic!("{completion:?}") };
                 let at = left.iter().position(|key| *key == done.key()).expect("each once");
@@ -118,10 +119,10 @@ fn a_program_may_sleep_on_an_idle_queue<T: Transport>(info: &Info<T>) {
             return;
         }
         pair.warm_up();
-        let deadline = limit();
+        let mut deadline = limit();
         // What connections still have to say to each other is read on the way.
         while !(pair.cq.may_sleep().expect("the queue works") && sleeps_on(pair.cq, Duration::from_millis(20))) {
-            assert!(Instant::now() < deadline, "never idle");
+            assert!(!deadline.passed(), "never idle");
             assert!(pair.cq.poll().expect("the queue works").is_none());
         }
         // What waiting for another operation has kept is there to be polled, and nobody would wake the program up for it.
@@ -129,7 +130,7 @@ fn a_program_may_sleep_on_an_idle_queue<T: Transport>(info: &Info<T>) {
         let sent = pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf));
         pair.finish(received);
         while pair.cq.in_flight() > 0 {
-            assert!(Instant::now() < deadline, "the send never ends");
+            assert!(!deadline.passed(), "the send never ends");
             pair.cq.progress().expect("the queue works");
         }
         assert!(!pair.cq.may_sleep().expect("the queue works"), "the end of the send is kept");
@@ -185,9 +186,9 @@ fn on_two_sleepers<T: Transport>(
         tell.send(endpoint.address().expect("address")).expect("the other side is there");
         let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
         let end = |key| {
-            let deadline = limit();
+            let mut deadline = limit();
             loop {
-                assert!(Instant::now() < deadline, "it never ends");
+                assert!(!deadline.passed(), "it never ends");
                 let Some(Completion::Op(done)) = sleep(&cq) else { continue };
                 done.result().expect("the operation succeeds");
                 if done.key() == key {
@@ -209,9 +210,9 @@ fn on_two_sleepers<T: Transport>(
         assert!(begin.elapsed() < LIMIT / 2, "sleepers are not woken up");
         // Nobody leaves while the other may still need it.
         tell.send(endpoint.address().expect("address")).expect("the other side is there");
-        let deadline = limit();
+        let mut deadline = limit();
         while hear.try_recv().is_err() {
-            assert!(Instant::now() < deadline, "the other side finishes");
+            assert!(!deadline.passed(), "the other side finishes");
             cq.progress().expect("the queue works");
         }
     };

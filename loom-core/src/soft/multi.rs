@@ -49,7 +49,7 @@ impl Net {
             let head = self.cell(at);
             let Some(nth) = Self::admit(own, head, receive) else {
                 // The queue is full. What is here already would not be looked at again: the buffer goes back early.
-                let _ = own.rx().push(Event::success(room.context, CompletionFlags::MULTI_RECV, 0));
+                own.tell(Event::success(room.context, CompletionFlags::MULTI_RECV, 0));
                 own.free_receive(place);
                 return Ok(());
             };

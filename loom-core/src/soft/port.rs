@@ -196,6 +196,16 @@ impl Own {
         }
     }
 
+    /// Reports what is no operation's end, in a place that was reserved for it: what a peer has done, for example.
+    #[inline]
+    pub(super) fn tell(&self, event: Event) {
+        let mut event = self.rx().push(event);
+        if self.attended.get() {
+            // SAFETY: just pushed, by this thread, which is the only one that reads or writes the queue.
+            self.faults().note_news(unsafe { event.as_mut() }, self.rx());
+        }
+    }
+
     /// Counts an operation that ends without being reported.
     #[inline]
     pub(super) fn count_unreported(&self, flags: CompletionFlags, len: usize) {

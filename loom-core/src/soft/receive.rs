@@ -358,11 +358,10 @@ impl Net {
         if own.asks.get().consumes_receives() {
             return self.use_receive_up(own, head);
         }
-        let queue = own.rx();
-        if !queue.reserve() {
+        if !own.rx().reserve() {
             return false;
         }
-        let _ = queue.push(written(head, 0));
+        own.tell(written(head, 0));
         self.return_cell(head);
         true
     }

@@ -15,8 +15,10 @@ pub struct Injected {
     pub delayed: u64,
     /// Writes and reads that were done later than they were posted.
     pub reordered: u64,
-    /// Operations that were reported as failed, whether they were done or not.
+    /// Operations that were done, and reported as failed.
     pub failed: u64,
+    /// Operations that were not done, and reported as failed.
+    pub lost: u64,
     /// Queues that were overrun.
     pub overrun: u64,
     /// Endpoints that were killed.
@@ -34,18 +36,18 @@ impl Injected {
     /// All together.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        let Injected { refused, delayed, reordered, failed, overrun, killed } = *self;
-        refused + delayed + reordered + failed + overrun + killed
+        let Injected { refused, delayed, reordered, failed, lost, overrun, killed } = *self;
+        refused + delayed + reordered + failed + lost + overrun + killed
     }
 }
 
 /// The same of one place for endpoints, as it is counted: by one thread at a time, and read by any.
 #[derive(Debug)]
-pub(super) struct Tally([AtomicU64; 6]);
+pub(super) struct Tally([AtomicU64; 7]);
 
 impl Tally {
     pub(super) const fn new() -> Self {
-        Tally([const { AtomicU64::new(0) }; 6])
+        Tally([const { AtomicU64::new(0) }; 7])
     }
 
     fn count(&self, kind: usize) {
@@ -76,10 +78,14 @@ impl Tally {
         self.count(5);
     }
 
+    pub(super) fn lost(&self) {
+        self.count(6);
+    }
+
     /// Adds what was counted here.
     pub(super) fn add_to(&self, sum: &mut Injected) {
-        let Injected { refused, delayed, reordered, failed, overrun, killed } = sum;
-        for (sum, count) in [refused, delayed, reordered, failed, overrun, killed].into_iter().zip(&self.0) {
+        let Injected { refused, delayed, reordered, failed, lost, overrun, killed } = sum;
+        for (sum, count) in [refused, delayed, reordered, failed, overrun, killed, lost].into_iter().zip(&self.0) {
             *sum += count.load(Ordering::Relaxed);
         }
     }

@@ -24,7 +24,7 @@ pub use self::plan::{Every, Plan};
 use super::list::NIL;
 use super::queue::Queue;
 use crate::transport::Event;
-use crate::vocabulary::Errno;
+use crate::vocabulary::{Errno, FabricAddr};
 
 /// What a port keeps for the plan of its endpoint.
 #[derive(Debug)]
@@ -34,6 +34,7 @@ pub(super) struct Faults {
     /// How many more until it strikes; zero for never.
     refuse: Cell<u32>,
     fail: Cell<u32>,
+    lose: Cell<u32>,
     overrun: Cell<u32>,
     kill: Cell<u32>,
     /// The endpoint was killed.
@@ -62,6 +63,7 @@ impl Faults {
             random: Cell::new(Random::new(0)),
             refuse: zero(),
             fail: zero(),
+            lose: zero(),
             overrun: zero(),
             kill: zero(),
             dead: Cell::new(false),
@@ -78,6 +80,7 @@ impl Faults {
         let mut random = Random::new(plan.seed ^ Random::new(addr).next());
         self.refuse.set(plan.refuse.draw(&mut random));
         self.fail.set(plan.fail.draw(&mut random));
+        self.lose.set(plan.lose.draw(&mut random));
         self.overrun.set(plan.overrun.draw(&mut random));
         self.kill.set(plan.kill.draw(&mut random));
         self.random.set(random);
@@ -108,17 +111,36 @@ impl Faults {
         self.dead.get()
     }
 
-    /// Whether it is the next event that fails, and that of an operation which goes out and is not done.
-    fn loses_next(&self) -> bool {
-        self.fail.get() == 1 && self.draw(|random| random.up_to(1)) == 0
+    /// Counts one down: whether it strikes now. It is drawn when it does so the next time.
+    fn strikes_again(&self, left: &Cell<u32>, every: impl FnOnce(&Plan) -> Every) -> bool {
+        let now = strikes(left);
+        if now {
+            left.set(self.draw(|random| every(&self.plan.get()).draw(random)));
+        }
+        now
+    }
+
+    /// Leaves out of an event where a message or write comes from, if the info does not grant that it is told.
+    fn hide_source(&self, event: &mut Event) {
+        if self.plan.get().hides_sources() {
+            event.source = FabricAddr::UNSPEC;
+        }
+    }
+
+    /// The newest event of the queue is no end of an operation.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_news(&self, event: &mut Event, queue: &Queue) {
+        self.hide_source(event);
+        if queue.is_overrun() {
+            queue.lose_newest();
+        }
     }
 
     /// An operation of the endpoint has ended with this event, the newest of the queue; `false` if it is lost.
     pub(super) fn note_end(&self, event: &mut Event, queue: &Queue) -> bool {
-        let plan = self.plan.get();
-        // Of an operation that was lost, this is known already.
-        if (event.errno == Errno::EIO || !event.is_error()) && strikes(&self.fail) {
-            self.fail.set(self.draw(|random| plan.fail.draw(random)));
+        self.hide_source(event);
+        if !event.is_error() && self.strikes_again(&self.fail, |plan| plan.fail) {
             self.tally.failed();
             (event.errno, event.provider_errno) = (Errno::EIO, Errno::EIO.as_raw());
             // If there is an error, it says by how much a message was too long.

@@ -30,6 +30,7 @@ pub struct Plan {
     pub(super) seed: u64,
     pub(super) refuse: Every,
     pub(super) fail: Every,
+    pub(super) lose: Every,
     pub(super) overrun: Every,
     pub(super) kill: Every,
     pub(super) delay: u32,
@@ -51,6 +52,7 @@ impl Plan {
             seed,
             refuse: Every::Nth(0),
             fail: Every::Nth(0),
+            lose: Every::Nth(0),
             overrun: Every::Nth(0),
             kill: Every::Nth(0),
             delay: 0,
@@ -89,14 +91,19 @@ impl Plan {
         self.unordered()
     }
 
-    /// Operations that succeed are reported as failed, with [`EIO`](crate::vocabulary::Errno::EIO): receives, and sends, writes
-    /// and reads which report their success.
-    ///
-    /// Of those that go out, every second one on average is not done at all, and says that nothing was transferred (`len`). All
-    /// others are done, as when an acknowledgement is lost: the peer has the message or the written bytes, this side what it
-    /// has received or read, and `len` says how much.
+    /// Operations that have been done are reported as failed, with [`EIO`](crate::vocabulary::Errno::EIO), as when an
+    /// acknowledgement is lost: receives, and sends, writes and reads which report their success. The peer has the message or the
+    /// written bytes, this side what it has received or read, and `len` says how much.
     pub const fn fail(mut self, every: Every) -> Self {
         self.fail = every;
+        self
+    }
+
+    /// Sends, writes and reads which report their success are not done, and reported as failed with
+    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED): nobody sees anything of them. What has several ranges in the peer's
+    /// memory is not lost.
+    pub const fn lose(mut self, every: Every) -> Self {
+        self.lose = every;
         self
     }
 
@@ -161,8 +168,13 @@ impl Plan {
     /// Whether anything goes wrong at an endpoint, beside what the info grants and asks for.
     pub(in crate::soft) fn strikes(&self) -> bool {
         let none = Plan::new(self.seed);
-        let of = |plan: &Plan| (plan.refuse, plan.fail, plan.overrun, plan.kill, plan.delay, plan.reorder);
-        of(self) != of(&none)
+        let of = |plan: &Plan| (plan.refuse, plan.fail, plan.lose, plan.overrun, plan.kill, plan.delay, plan.reorder);
+        of(self) != of(&none) || self.hides_sources()
+    }
+
+    /// Whether nobody is told where messages come from.
+    pub(super) const fn hides_sources(&self) -> bool {
+        self.without.contains(Caps::SOURCE)
     }
 
     /// Takes from what a network grants.

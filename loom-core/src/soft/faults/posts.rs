@@ -24,8 +24,7 @@ impl SoftEndpoint<'_> {
             faults.dead.set(true);
             return Err(Refusal::Errno(Errno::ESHUTDOWN));
         }
-        if strikes(&faults.refuse) {
-            faults.refuse.set(faults.draw(|random| faults.plan.get().refuse.draw(random)));
+        if faults.strikes_again(&faults.refuse, |plan| plan.refuse) {
             faults.tally.refused();
             return Err(Refusal::Again);
         }
@@ -90,7 +89,7 @@ impl SoftEndpoint<'_> {
 }
 
 impl Net {
-    /// Loses an operation that goes out, if it is one that fails and is not done.
+    /// Loses an operation that goes out, if it is its turn.
     pub(in crate::soft) fn lose(
         &self,
         port: &Port,
@@ -98,11 +97,13 @@ impl Net {
         flags: CompletionFlags,
     ) -> Option<Result<(), Refusal>> {
         let own = port.own();
-        let context = context.filter(|_| own.faults().loses_next())?;
+        let faults = own.faults();
+        let context = context.filter(|_| faults.strikes_again(&faults.lose, |plan| plan.lose))?;
         if !own.tx().reserve() {
             return Some(Err(Refusal::Again));
         }
-        own.end_transmit(Event::failure(context, flags, Errno::EIO));
+        faults.tally.lost();
+        own.end_transmit(Event::failure(context, flags, Errno::ECONNABORTED));
         Some(Ok(()))
     }
 
@@ -145,6 +146,13 @@ impl Net {
         };
         if looks == 0 {
             return None;
+        }
+        if rma.context.is_none() {
+            // It could not be refused later, when nobody is told how it has ended.
+            let target = &rma.target;
+            if let Err(errno) = self.at_region(target, rma.len, Access::REMOTE_WRITE, |_| {}) {
+                return Some(Err(Refusal::Errno(errno)));
+            }
         }
         // SAFETY: the caller's promise.
         match unsafe { self.hold(port, rma, looks) } {

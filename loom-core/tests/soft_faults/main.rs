@@ -1,0 +1,105 @@
+//! The software transport while things go wrong: what each fault does, and what it leaves alone.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+
+mod delay;
+mod fail;
+mod grants;
+mod kill;
+mod overrun;
+mod refuse;
+mod reorder;
+mod replay;
+
+use loom_core::completion::{Completion, Done, OpError, Transfer};
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::Rejected;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::deadline::Spins;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::soft::{Injected, Network, NetworkAttr, Plan, Soft};
+
+type Bytes = Box<[u8]>;
+type Queue<'d, 'n> = Cq<'d, Soft<'n>, Bytes>;
+type Side<'q, 'd, 'n> = Endpoint<'q, 'd, Soft<'n>, Bytes>;
+
+const ATTR: NetworkAttr = NetworkAttr { endpoints: 4, tx_depth: 64, rx_depth: 64, eager_size: 64, regions: 4 };
+/// More than are sent at once.
+const LONG: usize = 100;
+/// More looks than anything is delayed by.
+const PATIENCE: u64 = 1000;
+
+fn bytes(seed: usize, len: usize) -> Bytes {
+    (0..len).map(|at| u8::try_from((at * 7 + seed * 13) % 251).unwrap()).collect()
+}
+
+/// Endpoints on queues of their own: `a` and `c` have the plan, `b` has none.
+struct World<'w, 'd, 'n> {
+    a: Side<'w, 'd, 'n>,
+    b: Side<'w, 'd, 'n>,
+    c: Side<'w, 'd, 'n>,
+    to_a: Peer,
+    to_b: Peer,
+    domain: &'d Domain<Soft<'n>>,
+    network: &'n Network<allocator_api2::alloc::Global>,
+}
+
+impl World<'_, '_, '_> {
+    fn injected(&self) -> Injected {
+        self.network.injected()
+    }
+
+    /// All sides are polled, so often, and have nothing to tell.
+    fn quiet(&self, polls: usize) {
+        for _ in 0..polls {
+            for side in [&self.a, &self.b, &self.c] {
+                assert!(side.cq().poll().unwrap().is_none());
+            }
+        }
+    }
+}
+
+/// A world where endpoints have such a plan, but for `b`.
+fn under(plan: Plan, test: impl FnOnce(&World<'_, '_, '_>)) {
+    let network = Network::new(ATTR).unwrap();
+    let domain = Domain::open(&network.info_with_faults(plan)).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    let open = || Cq::open(&domain, CqAttr::<64>::new()).unwrap();
+    let (on_a, on_b, on_c) = (open(), open(), open());
+    let (a, c) = (on_a.endpoint(&av).enable().unwrap(), on_c.endpoint(&av).enable().unwrap());
+    let sound = network.info();
+    let b = on_b.endpoint(&av).info(&sound).enable().unwrap();
+    let [to_a, to_b] = [&a, &b].map(|side| av.insert(&side.address().unwrap()).unwrap());
+    test(&World { a, b, c, to_a, to_b, domain: &domain, network: &network });
+}
+
+/// Posts as often as it takes.
+fn post(cq: &Queue<'_, '_>, mut buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
+    for _ in 0..PATIENCE {
+        match post(buf) {
+            Ok(key) => return key,
+            Err(rejected) => {
+                assert!(rejected.error.is_transient(), "{}", rejected.error);
+                buf = rejected.buf;
+                cq.progress().unwrap();
+            }
+        }
+    }
+    panic!("refused {PATIENCE} times");
+}
+
+/// How an operation ends, which it does soon; others of the queue are kept.
+fn end(cq: &Queue<'_, '_>, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
+    cq.wait(key, Spins(PATIENCE)).unwrap().expect("it ends").into_parts()
+}
+
+/// The next thing that a queue tells, if that is soon, while others are polled besides.
+fn next(cq: &Queue<'_, '_>, polls: usize) -> Option<Done<Bytes>> {
+    (0..polls).find_map(|_| cq.poll().unwrap()).map(|completion| match completion {
+        Completion::Op(done) => done,
+        other => panic!("{other:?}"),
+    })
+}

@@ -1,0 +1,140 @@
+//! The faults, and what may be observed under each.
+
+use loom_core::soft::{Asks, Every, Injected, Plan};
+use loom_core::vocabulary::Caps;
+
+/// A kind of fault.
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
+    pub(crate) plan: fn(u64) -> Plan,
+    /// How often it was injected.
+    pub(crate) count: fn(Injected) -> u64,
+    /// What cuts a behaviour short: one of these is in the words in which it fails. Under a fault that leaves an application
+    /// nothing but to try again, nothing does: every behaviour shows itself.
+    pub(crate) cut_short_by: &'static [&'static str],
+}
+
+/// How a behaviour runs.
+#[derive(Clone, Copy)]
+pub(crate) struct With {
+    /// It has threads of its own: waits are bounded by time, as others may not be running.
+    pub(crate) threads: bool,
+}
+
+/// Not where operations have pointers for contexts, as `tests/transports` says.
+const NOT_WITH_POINTERS: [&str; 2] =
+    ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
+
+/// A wait that was in vain.
+const IN_VAIN: &[&str] = &["in time", "within", "the bytes arrive", "never", "instead of", "complete"];
+
+pub(crate) const FAULTS: [Fault; 10] = [
+    Fault {
+        name: "refuse",
+        plan: |seed| {
+            let count = 2 + u32::try_from(seed % 6).unwrap_or(0);
+            Plan::new(seed).refuse(if seed.is_multiple_of(2) { Every::Nth(count) } else { Every::About(count) })
+        },
+        count: |injected| injected.refused,
+        cut_short_by: &[],
+    },
+    Fault {
+        name: "delay",
+        plan: |seed| Plan::new(seed).delay(1 + u32::try_from(seed % 7).unwrap_or(0)),
+        count: |injected| injected.delayed,
+        cut_short_by: &[],
+    },
+    Fault {
+        name: "reorder",
+        plan: |seed| Plan::new(seed).reorder(1 + u32::try_from(seed % 7).unwrap_or(0)),
+        count: |injected| injected.reordered,
+        cut_short_by: &[],
+    },
+    Fault {
+        name: "fail",
+        plan: |seed| Plan::new(seed).fail(Every::About(1 + u32::try_from(seed % 9).unwrap_or(0))),
+        count: |injected| injected.failed,
+        cut_short_by: &["EIO"],
+    },
+    Fault {
+        name: "lose",
+        plan: |seed| Plan::new(seed).lose(Every::About(1 + u32::try_from(seed % 9).unwrap_or(0))),
+        count: |injected| injected.lost,
+        // The next message comes in place of the one that was lost, and a behaviour may see that first.
+        cut_short_by: &[""],
+    },
+    Fault {
+        name: "overrun",
+        plan: |seed| Plan::new(seed).overrun(Every::About(1 + u32::try_from(seed % 15).unwrap_or(0))),
+        count: |injected| injected.overrun,
+        cut_short_by: &["EOVERRUN"],
+    },
+    Fault {
+        name: "kill",
+        plan: |seed| Plan::new(seed).kill(Every::About(1 + u32::try_from(seed % 15).unwrap_or(0))),
+        count: |injected| injected.killed,
+        cut_short_by: &["ESHUTDOWN", "EHOSTUNREACH", "ECONNRESET"],
+    },
+    // Nothing is drawn: a few sets of what is not granted.
+    Fault { name: "grant-less", plan: granting_less, count: |_| 1, cut_short_by: &[] },
+    Fault {
+        name: "weather",
+        plan: |seed| Plan::new(seed).refuse(Every::About(5)).delay(3).reorder(3).narrow_data(),
+        count: |injected| injected.refused.min(injected.delayed).min(injected.reordered),
+        cut_short_by: &[],
+    },
+    // The transport looks whether contexts are left alone until an operation is over.
+    Fault {
+        name: "weather-asking",
+        plan: |seed| {
+            Plan::new(seed).refuse(Every::About(5)).delay(3).reorder(3).ask(Asks::nothing().for_larger_contexts())
+        },
+        count: |injected| injected.refused.min(injected.delayed).min(injected.reordered),
+        cut_short_by: &[],
+    },
+];
+
+/// What a card may lack, one by one and together.
+fn granting_less(seed: u64) -> Plan {
+    const CAPS: [Caps; 5] = [Caps::TAGGED, Caps::RMA, Caps::MULTI_RECV, Caps::DIRECTED_RECV, Caps::SOURCE];
+    // Each number below 256 comes before one comes twice.
+    let bits = seed.wrapping_mul(0x9d) % 256;
+    let has = |bit: u32| bits >> bit & 1 == 1;
+    let mut plan = Plan::new(seed);
+    for (bit, caps) in (0..).zip(CAPS) {
+        if has(bit) {
+            plan = plan.without(caps);
+        }
+    }
+    if has(5) {
+        plan = plan.unordered();
+    }
+    if has(6) {
+        plan = plan.narrow_data();
+    }
+    if has(7) {
+        plan = plan.one_range();
+    }
+    plan
+}
+
+impl Fault {
+    /// How a behaviour runs under this fault, if it does.
+    pub(crate) fn with(&self, behaviour: &str, threads: bool) -> Option<With> {
+        if self.name == "weather-asking" && NOT_WITH_POINTERS.contains(&behaviour) {
+            return None;
+        }
+        // Cut short, it would panic in the middle of a panic.
+        if behaviour.starts_with("destructors_that_panic") && !self.cut_short_by.is_empty() {
+            return None;
+        }
+        // What cuts the behaviour of one of several threads short leaves the others waiting.
+        (!threads || self.cut_short_by.is_empty()).then_some(With { threads })
+    }
+
+    /// Whether it may end a behaviour with these words.
+    pub(crate) fn explains(&self, words: &str) -> bool {
+        let waits = if self.cut_short_by.is_empty() { &[] } else { IN_VAIN };
+        self.cut_short_by.iter().chain(waits).any(|part| words.contains(part))
+    }
+}

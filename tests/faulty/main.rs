@@ -1,0 +1,126 @@
+//! The behaviours of `tests/transports` over the software transport, while things go wrong: each under every fault, with many
+//! seeds. What may be observed under a fault says `faults.rs`.
+//!
+//! A run takes a tenth of two hundred seeds, another one each day. What fails prints how to repeat it:
+//!
+//! - `LOOM_FAULT` runs one fault, `LOOM_SEED` one seed
+//! - `LOOM_SEEDS` runs so many instead of twenty, from the first one on; `LOOM_TENTH` another tenth than that of the day
+//!
+//! Without optimisation it is two of the twenty.
+
+mod faults;
+mod runs;
+mod tally;
+
+#[path = "../transports/addresses.rs"]
+mod addresses;
+#[path = "../transports/counters.rs"]
+mod counters;
+#[path = "../transports/lifecycle.rs"]
+mod lifecycle;
+/// There is no page of what is shown here.
+mod matrix {
+    #[cfg_attr(
+        not(feature = "libfabric"),
+        allow(unused_imports, reason = "some of it is for libfabric's providers")
+    )]
+    pub(crate) use crate::page::{not_granted, not_run, partly};
+}
+#[path = "../transports/messages.rs"]
+mod messages;
+#[path = "../transports/multi.rs"]
+mod multi;
+#[path = "../transports/needs.rs"]
+mod needs;
+#[path = "../page/mod.rs"]
+mod page;
+#[path = "../transports/pair.rs"]
+mod pair;
+#[path = "../transports/peek.rs"]
+mod peek;
+#[path = "../transports/pieces.rs"]
+mod pieces;
+#[path = "../posting/mod.rs"]
+mod posting;
+#[path = "../transports/regions.rs"]
+mod regions;
+#[path = "../transports/registered.rs"]
+mod registered;
+#[path = "../transports/rma.rs"]
+mod rma;
+#[path = "../transports/sleeping.rs"]
+mod sleeping;
+#[path = "../transports/threads.rs"]
+mod threads;
+#[path = "../transports/unreported.rs"]
+mod unreported;
+#[path = "../transports/waiting.rs"]
+mod waiting;
+
+use libtest_mimic::{Arguments, Trial};
+use loom_core::soft::Soft;
+
+use needs::Behaviour;
+
+#[global_allocator]
+static ALLOCATIONS: tally::Counting = tally::Counting;
+
+/// The behaviours that one thread shows.
+fn cases<'n>() -> Vec<Behaviour<Soft<'n>>> {
+    [
+        messages::cases(),
+        rma::cases(),
+        regions::cases(),
+        registered::cases(),
+        pieces::cases(),
+        multi::cases(),
+        peek::cases(),
+        counters::cases(),
+        unreported::cases(),
+        waiting::cases(),
+        sleeping::cases(),
+        lifecycle::cases(),
+        addresses::cases(),
+    ]
+    .concat()
+}
+
+/// Those for which it takes several.
+fn threaded_cases<'n>() -> Vec<Behaviour<Soft<'n>>> {
+    [threads::cases(), sleeping::threaded_cases()].concat()
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let seeds = runs::seeds();
+    println!("{seeds}");
+    let mut trials = Vec::new();
+    for fault in faults::FAULTS.iter().filter(|fault| runs::is_asked_for(fault.name)) {
+        let alone = cases().into_iter().enumerate().map(|(at, (name, ..))| (name, false, at));
+        let threaded = threaded_cases().into_iter().enumerate().map(|(at, (name, ..))| (name, true, at));
+        for (name, threaded, at) in alone.chain(threaded) {
+            let seeds = seeds.clone();
+            let Some(with) = fault.with(name, threaded) else { continue };
+            trials.push(Trial::test(format!("{}::{name}", fault.name), move || {
+                runs::run(fault, with, &seeds, name, |info| {
+                    // Looked up again, for the lifetime of this network.
+                    let case = if threaded { threaded_cases()[at] } else { cases()[at] };
+                    needs::run(case, info);
+                })
+            }));
+        }
+    }
+    assert!(!trials.is_empty(), "a run under no fault proves nothing");
+    trials.push(Trial::test("control::a_fault_that_is_not_explained_fails", || {
+        runs::control();
+        Ok(())
+    }));
+    posting::be_short();
+    runs::watch_panics();
+    let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list;
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if whole && !conclusion.has_failed() && !runs::every_fault_was_injected() {
+        std::process::exit(101);
+    }
+    conclusion.exit();
+}

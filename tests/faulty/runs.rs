@@ -1,0 +1,200 @@
+//! Runs of a behaviour under a fault, one for each seed.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use libtest_mimic::Failed;
+use loom_core::objects::info::Info;
+use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
+
+use crate::faults::{FAULTS, Fault, With};
+use crate::posting;
+use crate::tally;
+
+/// How many seeds all runs together have.
+const ALL: u64 = 200;
+/// Waits look so often: a fault that delays lets them look a few times.
+const LOOKS: u64 = 3000;
+
+/// What the networks are made with: small ones are made quickly.
+const ATTR: NetworkAttr = NetworkAttr { rx_depth: 256, ..NetworkAttr::DEFAULT };
+
+/// The seeds of a run.
+#[derive(Clone)]
+pub(crate) struct Seeds {
+    seeds: Vec<u64>,
+    why: String,
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last) = (self.seeds.first().unwrap_or(&0), self.seeds.last().unwrap_or(&0));
+        let few = if cfg!(debug_assertions) { ", without optimisation" } else { "" };
+        write!(f, "{} seeds of each fault, {first} to {last}: {}{few}", self.seeds.len(), self.why)
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} is a number, not '{value}'")))
+}
+
+pub(crate) fn seeds() -> Seeds {
+    if let Some(seed) = number("LOOM_SEED") {
+        return Seeds { seeds: vec![seed], why: "LOOM_SEED".to_owned() };
+    }
+    if let Some(count) = number("LOOM_SEEDS") {
+        return Seeds { seeds: (0..count).collect(), why: "LOOM_SEEDS".to_owned() };
+    }
+    let day = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / (24 * 60 * 60));
+    let (tenth, why) = match number("LOOM_TENTH") {
+        Some(tenth) => (tenth % 10, format!("tenth {tenth}, LOOM_TENTH")),
+        None => (day % 10, format!("tenth {}, as it is day {day}; LOOM_TENTH runs another", day % 10)),
+    };
+    let mut seeds: Vec<_> = (0..ALL / 10).map(|at| tenth * (ALL / 10) + at).collect();
+    if cfg!(debug_assertions) {
+        // Ten times as slow.
+        seeds.retain(|seed| seed % 10 == day / 10 % 10);
+    }
+    Seeds { seeds, why }
+}
+
+/// Whether this fault is run.
+pub(crate) fn is_asked_for(fault: &str) -> bool {
+    match std::env::var("LOOM_FAULT") {
+        Ok(asked) => {
+            assert!(FAULTS.iter().any(|fault| fault.name == asked), "LOOM_FAULT: there is no fault '{asked}'");
+            asked == fault
+        }
+        Err(_) => true,
+    }
+}
+
+thread_local! {
+    /// In which words this thread has panicked, and where.
+    static WORDS: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Panics are printed if they are not explained.
+pub(crate) fn watch_panics() {
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map_or_else(String::new, |location| format!(" ({location})"));
+        let words = words_of(info.payload());
+        WORDS.set(Some(format!("{words}{place}")));
+    }));
+}
+
+fn words_of(payload: &(dyn Any + Send)) -> &str {
+    let words = payload.downcast_ref::<String>().map(String::as_str);
+    words.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("something that is not words")
+}
+
+/// How often each fault was injected, and how often it cut a behaviour short.
+static INJECTED: Mutex<BTreeMap<&str, (u64, u64)>> = Mutex::new(BTreeMap::new());
+
+/// One run: in which words it was cut short, and how many allocations it has left.
+fn once(
+    plan: Plan,
+    with: With,
+    fault: Option<&'static Fault>,
+    case: &dyn Fn(&Info<Soft<'_>>),
+) -> (Option<String>, isize) {
+    posting::look_at_most(if with.threads { u64::MAX } else { LOOKS });
+    let before = tally::live();
+    let network = Network::new(ATTR).expect("the sizes are small");
+    let cut_short = panic::catch_unwind(AssertUnwindSafe(|| case(&network.info_with_faults(plan)))).is_err();
+    let injected = network.injected();
+    drop(network);
+    let words = WORDS.take();
+    let left = tally::live() - before - isize::from(words.is_some());
+    if let Some(fault) = fault {
+        let mut sums = INJECTED.lock().expect("nobody panics with it");
+        let (count, cuts) = sums.entry(fault.name).or_default();
+        *count += (fault.count)(injected);
+        *cuts += u64::from(cut_short);
+    }
+    (cut_short.then(|| words.unwrap_or_else(|| "without words".to_owned())), left)
+}
+
+/// How many allocations a behaviour leaves behind on purpose where nothing goes wrong.
+fn leaves_behind(name: &str, with: With, case: &dyn Fn(&Info<Soft<'_>>)) -> isize {
+    static LEAVES: Mutex<BTreeMap<String, isize>> = Mutex::new(BTreeMap::new());
+    let known = LEAVES.lock().expect("nobody panics with it").get(name).copied();
+    known.unwrap_or_else(|| {
+        // The first run leaves besides what is made once.
+        let [_, leaves] = [0, 1].map(|_| once(Plan::new(0), with, None, case).1);
+        LEAVES.lock().expect("nobody panics with it").insert(name.to_owned(), leaves);
+        leaves
+    })
+}
+
+/// Runs a behaviour under a fault with each seed.
+pub(crate) fn run(
+    fault: &'static Fault,
+    with: With,
+    seeds: &Seeds,
+    name: &str,
+    case: impl Fn(&Info<Soft<'_>>),
+) -> Result<(), Failed> {
+    let leaves = leaves_behind(name, with, &case);
+    for &seed in &seeds.seeds {
+        let (words, left) = once((fault.plan)(seed), with, Some(fault), &case);
+        let wrong = match words {
+            Some(words) if !fault.explains(&words) => words,
+            _ if left > leaves && !with.threads => format!("{left} allocations were not freed, and not {leaves}"),
+            _ => continue,
+        };
+        let again = format!("LOOM_FAULT={} LOOM_SEED={seed} cargo test --test faulty -- {name}", fault.name);
+        return Err(format!("under the fault '{}' with seed {seed}: {wrong}\nagain: {again}", fault.name).into());
+    }
+    Ok(())
+}
+
+/// Whether every fault that was run was injected at all, or else something is wrong with these tests.
+pub(crate) fn every_fault_was_injected() -> bool {
+    let injected = INJECTED.lock().expect("nobody panics with it");
+    let mut all = true;
+    for fault in FAULTS.iter().filter(|fault| is_asked_for(fault.name)) {
+        let (count, cuts) = injected.get(fault.name).copied().unwrap_or_default();
+        println!("fault {}: injected {count} times, cut {cuts} runs short", fault.name);
+        all &= count > 0 && (cuts > 0) != fault.cut_short_by.is_empty();
+    }
+    if !all {
+        println!("a fault was not injected, or has not cut short what it can");
+    }
+    all
+}
+
+/// What the control runs under.
+static CONTROLS: [Fault; 2] = [
+    Fault { name: "control, of none", plan: Plan::new, count: |_| 0, cut_short_by: &[] },
+    Fault { name: "control, of errors", plan: Plan::new, count: |_| 0, cut_short_by: &["EIO"] },
+];
+
+/// A behaviour that fails otherwise than its fault explains fails its run, and so does one that loses a buffer.
+pub(crate) fn control() {
+    let seeds = Seeds { seeds: vec![1], why: String::new() };
+    let with = With { threads: false };
+    for fault in &CONTROLS {
+        let says = |result: Result<(), Failed>, wanted: &str| {
+            assert!(result.is_err_and(|failed| failed.message().is_some_and(|words| words.contains(wanted))));
+        };
+        let run =
+            |name: &str, case: &dyn Fn()| run(fault, with, &seeds, &format!("{name}, {}", fault.name), |_| case());
+        says(run("wrong bytes", &|| panic!("other bytes than were sent")), "LOOM_SEED=1");
+        let runs = Cell::new(0);
+        let loses_a_buffer = || {
+            runs.set(runs.get() + 1);
+            if runs.get() > 2 {
+                std::mem::forget(Box::new(1));
+            }
+        };
+        says(run("a leak", &loses_a_buffer), "not freed");
+        assert_eq!(run("an error", &|| panic!("the operation fails: EIO")).is_ok(), fault.explains("EIO"));
+    }
+}
