@@ -26,7 +26,8 @@ type Bytes = Box<[u8]>;
 type Queue<'d, 'n> = Cq<'d, Soft<'n>, Bytes>;
 type Side<'q, 'd, 'n> = Endpoint<'q, 'd, Soft<'n>, Bytes>;
 
-const ATTR: NetworkAttr = NetworkAttr { endpoints: 4, tx_depth: 64, rx_depth: 64, eager_size: 64, regions: 4 };
+const ATTR: NetworkAttr =
+    NetworkAttr { endpoints: 4, tx_depth: 64, rx_depth: 64, eager_size: 64, regions: 4, ..NetworkAttr::DEFAULT };
 /// More than are sent at once.
 const LONG: usize = 100;
 /// More looks than anything is delayed by.
