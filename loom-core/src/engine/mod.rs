@@ -1,5 +1,6 @@
 //! Plain data structures that know neither transports nor objects, so that they can be fuzzed and tested alone.
 
+pub mod address_table;
 pub mod op_table;
 pub mod peer_table;
 pub mod tag_matcher;

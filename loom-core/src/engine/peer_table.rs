@@ -18,6 +18,23 @@ pub struct Peer {
     generation: u32,
 }
 
+impl Peer {
+    /// The number of its place, below that of the places of its vector: for an array of what goes with it.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    pub(crate) const fn place(self) -> u32 {
+        self.index
+    }
+
+    /// Whether it was in its place before another peer, which is there now or was.
+    pub(crate) const fn is_before(self, other: Peer) -> bool {
+        self.index == other.index && self.generation < other.generation
+    }
+}
+
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "peer {}.{}", self.index, self.generation)
@@ -44,12 +61,16 @@ impl Entry {
     }
 }
 
-/// Why a fabric address was not inserted: it lies beyond the table.
+/// The last generation that a place can have; it is free then, and nobody takes it any more. One more peer, and the first handles
+/// would be good again.
+const LAST: u32 = u32::MAX - 1;
+
+/// Why a fabric address was not inserted: it lies beyond the table, or in a place that has had 2^31 peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beyond;
 
 /// The table, over places that somebody else stores.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct PeerTable<'s> {
     entries: &'s [Entry],
 }
@@ -100,19 +121,42 @@ impl<'s> PeerTable<'s> {
     /// Not for two threads at once.
     ///
     /// # Errors
-    /// [`Beyond`] if the address has an index which the table has no place for.
+    /// [`Beyond`] if the address has an index which the table has no place for, or whose place is used up.
     pub fn insert(&self, addr: FabricAddr) -> Result<Peer, Beyond> {
-        let (rest, index) = Self::split(addr);
+        if let Some(peer) = self.peer(addr) {
+            return Ok(peer);
+        }
+        let index = self.place_for(addr)?;
         let entry = self.entries.get(index as usize).ok_or(Beyond)?;
-        let (before, of) = entry.load();
-        let taken = before % 2 == 1;
-        let generation = match taken {
-            true if of == rest => before,
-            true => before.wrapping_add(2),
-            false => before.wrapping_add(1),
-        };
+        let (rest, generation) = (Self::split(addr).0, self.next_generation(index));
         entry.store(generation, rest);
         Ok(Peer { index, generation })
+    }
+
+    /// The place of an address that is not in the table, if it can be inserted.
+    pub(crate) fn place_for(&self, addr: FabricAddr) -> Result<u32, Beyond> {
+        let (_, index) = Self::split(addr);
+        let (before, _) = self.entries.get(index as usize).ok_or(Beyond)?.load();
+        // A peer that is displaced leaves a generation out.
+        if before < LAST - 1 { Ok(index) } else { Err(Beyond) }
+    }
+
+    /// The generation of the next peer of a place.
+    pub(crate) fn next_generation(&self, place: u32) -> u32 {
+        let (before, _) = self.entries.get(place as usize).map_or((0, 0), Entry::load);
+        if before % 2 == 1 { before.wrapping_add(2) } else { before.wrapping_add(1) }
+    }
+
+    /// The peer in a place.
+    #[inline]
+    pub(crate) fn at(&self, place: u32) -> Option<Peer> {
+        let (generation, _) = self.entries.get(place as usize)?.load();
+        (generation % 2 == 1).then_some(Peer { index: place, generation })
+    }
+
+    /// Whether a free place can have a peer.
+    pub(crate) fn is_fresh(&self, place: u32) -> bool {
+        self.place_for(FabricAddr(place.into())).is_ok()
     }
 
     /// Takes a peer out of the table; returns its address unless the handle was stale.
@@ -130,5 +174,38 @@ impl<'s> PeerTable<'s> {
             let (generation, _) = entry.load();
             (generation % 2 == 1).then_some(Peer { index, generation })
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_that_has_had_all_generations_has_no_peer_any_more() {
+        for first in [LAST - 2, LAST - 3, LAST - 4] {
+            let entries = [Entry(AtomicU64::new(u64::from(first) << 32))];
+            let table = PeerTable::new(&entries);
+            let mut seen = 0;
+            let mut peers = [None; 4];
+            while let Ok(peer) = table.insert(FabricAddr(seen << 32)) {
+                assert!(!peers.contains(&Some(peer)));
+                peers[usize::try_from(seen).unwrap()] = Some(peer);
+                if seen % 2 == 0 {
+                    table.remove(peer);
+                }
+                seen += 1;
+            }
+            assert!((1..4).contains(&seen), "{seen} peers");
+            assert!(!table.is_fresh(0));
+            if let Some(peer) = table.iter().next() {
+                // Until it is removed it stays.
+                assert_eq!(table.insert(table.addr(peer).unwrap()), Ok(peer));
+                table.remove(peer);
+            }
+            assert_eq!(table.insert(FabricAddr(9 << 32)), Err(Beyond));
+            assert!(peers.into_iter().flatten().all(|peer| table.addr(peer).is_none()));
+        }
     }
 }

@@ -31,28 +31,7 @@ impl TryFrom<&EndpointAddr> for SocketAddr {
     ///
     /// [`AddressError::NotASocket`]: another format, another family, or a length that is not the family's.
     fn try_from(addr: &EndpointAddr) -> Result<Self, AddressError> {
-        let (v4, v6) = families(addr.format());
-        let socket = match *addr.bytes() {
-            [f0, f1, p0, p1, a, b, c, d, ref padding @ ..]
-                if v4 && padding.len() == IN_LEN - 8 && u16::from_ne_bytes([f0, f1]) == AF_INET =>
-            {
-                let port = u16::from_be_bytes([p0, p1]);
-                Self::V4(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), port))
-            }
-            [f0, f1, p0, p1, i0, i1, i2, i3, ref octets @ .., s0, s1, s2, s3]
-                if v6 && u16::from_ne_bytes([f0, f1]) == AF_INET6 =>
-            {
-                let octets: [u8; 16] = octets.try_into().map_err(|_| AddressError::NotASocket)?;
-                Self::V6(SocketAddrV6::new(
-                    Ipv6Addr::from(octets),
-                    u16::from_be_bytes([p0, p1]),
-                    u32::from_ne_bytes([i0, i1, i2, i3]),
-                    u32::from_ne_bytes([s0, s1, s2, s3]),
-                ))
-            }
-            _ => return Err(AddressError::NotASocket),
-        };
-        Ok(socket)
+        addr.socket_as(addr.format()).ok_or(AddressError::NotASocket)
     }
 }
 
@@ -67,8 +46,33 @@ pub(super) fn families(format: AddressFormat) -> (bool, bool) {
 }
 
 impl EndpointAddr {
+    /// The socket address in the bytes, if they are of such a format.
+    pub(crate) fn socket_as(&self, format: AddressFormat) -> Option<SocketAddr> {
+        let (v4, v6) = families(format);
+        match *self.bytes() {
+            [f0, f1, p0, p1, a, b, c, d, ref padding @ ..]
+                if v4 && padding.len() == IN_LEN - 8 && u16::from_ne_bytes([f0, f1]) == AF_INET =>
+            {
+                let port = u16::from_be_bytes([p0, p1]);
+                Some(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), port)))
+            }
+            [f0, f1, p0, p1, i0, i1, i2, i3, ref octets @ .., s0, s1, s2, s3]
+                if v6 && u16::from_ne_bytes([f0, f1]) == AF_INET6 =>
+            {
+                let octets: [u8; 16] = octets.try_into().ok()?;
+                Some(SocketAddr::V6(SocketAddrV6::new(
+                    Ipv6Addr::from(octets),
+                    u16::from_be_bytes([p0, p1]),
+                    u32::from_ne_bytes([i0, i1, i2, i3]),
+                    u32::from_ne_bytes([s0, s1, s2, s3]),
+                )))
+            }
+            _ => None,
+        }
+    }
+
     /// The bytes of a socket address, under a format that the caller knows to admit its family.
-    pub(super) fn from_socket(format: AddressFormat, socket: SocketAddr) -> Self {
+    pub(crate) fn from_socket(format: AddressFormat, socket: SocketAddr) -> Self {
         let mut bytes = [0; Self::MAX_LEN];
         let mut rest = bytes.iter_mut();
         let mut put = |field: &[u8]| {

@@ -1,0 +1,125 @@
+//! What addresses are compared by.
+
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use crate::vocabulary::{AddressFormat, EndpointAddr};
+
+/// An address, as the table takes it: a socket address, or one of whatever format.
+///
+/// Socket addresses that are given as such cost less than the same ones in an [`EndpointAddr`], which has room for the longest
+/// address there is; they are the same addresses.
+#[derive(Clone, Copy, Debug)]
+pub enum AddressRef<'a> {
+    /// A socket address.
+    Socket(SocketAddr),
+    /// An address of whatever format, which may be that of a socket.
+    Endpoint(&'a EndpointAddr),
+}
+
+impl From<SocketAddr> for AddressRef<'_> {
+    fn from(socket: SocketAddr) -> Self {
+        AddressRef::Socket(socket)
+    }
+}
+
+impl<'a> From<&'a EndpointAddr> for AddressRef<'a> {
+    fn from(address: &'a EndpointAddr) -> Self {
+        AddressRef::Endpoint(address)
+    }
+}
+
+/// An address in its canonical form. Two addresses are the same if their keys are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Key<'a> {
+    /// Address and port; the padding is not a part of it.
+    V4 { ip: u32, port: u16 },
+    /// Address, port, flow information and scope.
+    V6 { ip: u128, port: u16, flow: u32, scope: u32 },
+    /// Bytes, and whatever else is to be told apart of those of other formats.
+    Raw { format: AddressFormat, bytes: &'a [u8] },
+}
+
+/// What kind of key the words are of; above the rest of the first one.
+const V4: u64 = 1 << 56;
+const V6: u64 = 2 << 56;
+const RAW: u64 = 3 << 56;
+
+impl<'a> Key<'a> {
+    /// The key of an address, in a table of addresses of a format: that is what an unspecified format means there.
+    pub(super) fn of(address: AddressRef<'a>, table: AddressFormat) -> Self {
+        let address = match address {
+            AddressRef::Socket(socket) => return socket.into(),
+            AddressRef::Endpoint(address) => address,
+        };
+        let format = match address.format() {
+            AddressFormat::UNSPEC => table,
+            format => format,
+        };
+        match address.socket_as(format) {
+            Some(socket) => socket.into(),
+            None => Key::Raw { format, bytes: address.bytes() },
+        }
+    }
+
+    /// The socket address, if it is one.
+    #[inline]
+    pub(super) fn socket(&self) -> Option<SocketAddr> {
+        match *self {
+            Key::V4 { ip, port } => Some(SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::from_bits(ip), port))),
+            Key::V6 { ip, port, flow, scope } => {
+                Some(SocketAddr::V6(SocketAddrV6::new(Ipv6Addr::from_bits(ip), port, flow, scope)))
+            }
+            Key::Raw { .. } => None,
+        }
+    }
+
+    /// How many words tell the key from every other. The first says how many there are.
+    #[inline]
+    pub(super) fn words(&self) -> usize {
+        match self {
+            Key::V4 { .. } => 1,
+            Key::V6 { .. } => 4,
+            Key::Raw { bytes, .. } => 1 + bytes.len().div_ceil(8),
+        }
+    }
+
+    /// One of these words; zero behind the last one.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of an address")]
+    pub(super) fn word(&self, at: usize) -> u64 {
+        match (*self, at) {
+            (Key::V4 { ip, port }, 0) => V4 | u64::from(ip) << 16 | u64::from(port),
+            (Key::V6 { port, .. }, 0) => V6 | u64::from(port),
+            (Key::V6 { ip, .. }, 1) => (ip >> 64) as u64,
+            (Key::V6 { ip, .. }, 2) => ip as u64,
+            (Key::V6 { flow, scope, .. }, 3) => u64::from(flow) << 32 | u64::from(scope),
+            (Key::Raw { format, bytes }, 0) => RAW | (bytes.len() as u64) << 32 | u64::from(format.as_raw()),
+            (Key::Raw { bytes, .. }, at) => {
+                let mut word = [0; 8];
+                let rest = bytes.get((at - 1) * 8..).unwrap_or_default();
+                for (to, from) in word.iter_mut().zip(rest) {
+                    *to = *from;
+                }
+                u64::from_le_bytes(word)
+            }
+            _ => 0,
+        }
+    }
+
+    /// One bit of the words, from the first one's lowest on.
+    #[cold]
+    pub(super) fn bit(&self, number: usize) -> bool {
+        self.word(number / 64) >> (number % 64) & 1 == 1
+    }
+}
+
+impl From<SocketAddr> for Key<'_> {
+    #[inline]
+    fn from(socket: SocketAddr) -> Self {
+        let port = socket.port();
+        match socket {
+            SocketAddr::V4(v4) => Key::V4 { ip: v4.ip().to_bits(), port },
+            SocketAddr::V6(v6) => Key::V6 { ip: v6.ip().to_bits(), port, flow: v6.flowinfo(), scope: v6.scope_id() },
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! [`AddressSet`]: some peers of an address vector, in an order.
+
+#![allow(unsafe_code, reason = "lays arrays out in memory of the allocator")]
+
+use core::fmt;
+use core::num::NonZeroU32;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+
+use super::NIL;
+use crate::engine::peer_table::{Peer, PeerTable};
+use crate::error::OpenError;
+use crate::storage::{Block, array, extend};
+
+/// Some peers of an address vector, each once, in the order in which they were inserted: their ranks are 0, 1, 2 and so on.
+///
+/// A set does not look at the vector. Who was removed from that keeps the rank until he is removed from the set, too, or until the
+/// next peer of his place is inserted. What is added to one set and what is not has to be the same for all members of a collective
+/// operation; nothing is told to anybody.
+///
+/// Its memory is taken when it is opened: four bytes for each place of the vector, and eight for each member.
+///
+/// # References
+/// - `man fi_av_set`
+#[doc(alias = "fi_av_set")]
+#[doc(alias = "fid_av_set")]
+pub struct AddressSet<A: Allocator> {
+    /// By rank.
+    members: NonNull<Peer>,
+    capacity: u32,
+    len: u32,
+    /// By place: the rank of its peer, or `NIL`.
+    ranks: NonNull<u32>,
+    places: usize,
+    block: Block<A>,
+}
+
+// SAFETY: the arrays lie in the set's own block, and are reached through the set alone.
+unsafe impl<A: Allocator + Send> Send for AddressSet<A> {}
+// SAFETY: as above; they change only with the set borrowed for that.
+unsafe impl<A: Allocator + Sync> Sync for AddressSet<A> {}
+
+/// As many peers are in a set as it was opened for. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetFull;
+
+impl fmt::Display for SetFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the address set has as many members as it was opened for")
+    }
+}
+
+impl core::error::Error for SetFull {}
+
+impl<A: Allocator> AddressSet<A> {
+    /// An empty set, of up to `count` peers of a vector with so many places, in memory of `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::Size`] if a number is 2^32 - 1 or more, or does not fit into memory
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    pub fn new_in(places: usize, count: usize, alloc: A) -> Result<Self, OpenError> {
+        // Members are of different places.
+        let capacity = u32::try_from(count.min(places)).ok().filter(|count| *count < NIL).ok_or(OpenError::Size)?;
+        let (layout, ranks_at) = extend(array::<Peer>(capacity as usize)?, array::<u32>(places)?)?;
+        let block = Block::new(layout, alloc)?;
+        let members = block.ptr().cast::<Peer>();
+        // SAFETY: an offset of the block's layout.
+        let ranks = unsafe { block.ptr().add(ranks_at) }.cast::<u32>();
+        for place in 0..places {
+            // SAFETY: the block has room for so many.
+            let rank = unsafe { ranks.add(place) };
+            // SAFETY: as above.
+            unsafe { rank.write(NIL) };
+        }
+        Ok(AddressSet { members, capacity, len: 0, ranks, places, block })
+    }
+
+    /// The members, in the order of their ranks.
+    #[must_use]
+    pub fn members(&self) -> &[Peer] {
+        // SAFETY: so many were written, and change only with the set borrowed for that.
+        unsafe { core::slice::from_raw_parts(self.members.as_ptr(), self.len as usize) }
+    }
+
+    fn ranks(&self) -> &[u32] {
+        // SAFETY: written in `new_in`; they change only with the set borrowed for that.
+        unsafe { core::slice::from_raw_parts(self.ranks.as_ptr(), self.places) }
+    }
+
+    fn set_rank(&mut self, peer: Peer, rank: u32) {
+        // SAFETY: written in `new_in`, and the set is borrowed for changing it.
+        let ranks = unsafe { core::slice::from_raw_parts_mut(self.ranks.as_ptr(), self.places) };
+        if let Some(place) = ranks.get_mut(peer.index()) {
+            *place = rank;
+        }
+    }
+
+    /// Writes the member of a rank below the capacity.
+    fn write(&mut self, rank: u32, peer: Peer) {
+        debug_assert!(rank < self.capacity);
+        // SAFETY: the block has room for so many members.
+        let place = unsafe { self.members.add(rank as usize) };
+        // SAFETY: as above.
+        unsafe { place.write(peer) };
+        self.set_rank(peer, rank);
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The rank of a member.
+    #[must_use]
+    pub fn rank(&self, peer: Peer) -> Option<usize> {
+        self.in_place_of(peer).filter(|(_, member)| *member == peer).map(|(rank, _)| rank)
+    }
+
+    /// The member in a peer's place, with its rank.
+    fn in_place_of(&self, peer: Peer) -> Option<(usize, Peer)> {
+        let rank = *self.ranks().get(peer.index())? as usize;
+        Some((rank, *self.members().get(rank)?))
+    }
+
+    /// Whether a peer is a member.
+    #[must_use]
+    pub fn contains(&self, peer: Peer) -> bool {
+        self.rank(peer).is_some()
+    }
+
+    /// Puts a peer at the end. Returns whether it is new: `false` if it is a member already, if it is stale because a later peer of
+    /// its place is one, and if it has no place in this vector. An earlier peer of its place, which is stale itself, is removed.
+    ///
+    /// # Errors
+    /// [`SetFull`]
+    #[doc(alias = "fi_av_set_insert")]
+    pub fn insert(&mut self, peer: Peer) -> Result<bool, SetFull> {
+        match self.meets(peer) {
+            Meets::Nobody if self.len < self.capacity => self.append(peer),
+            Meets::Nobody => return Err(SetFull),
+            Meets::Earlier(earlier) => {
+                self.remove(earlier);
+                self.append(peer);
+            }
+            Meets::Itself => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn append(&mut self, peer: Peer) {
+        self.write(self.len, peer);
+        self.len += 1;
+    }
+
+    /// Whom a peer meets that is to be inserted.
+    fn meets(&self, peer: Peer) -> Meets {
+        match self.in_place_of(peer) {
+            None if peer.index() < self.places => Meets::Nobody,
+            Some((_, member)) if member.is_before(peer) => Meets::Earlier(member),
+            _ => Meets::Itself,
+        }
+    }
+
+    /// Removes a peer; the others stay in their order. Returns whether it was a member.
+    #[doc(alias = "fi_av_set_remove")]
+    pub fn remove(&mut self, peer: Peer) -> bool {
+        let was = self.contains(peer);
+        if was {
+            self.retain(|member| member != peer);
+        }
+        was
+    }
+
+    /// Keeps some of the members, in their order.
+    fn retain(&mut self, keep: impl Fn(Peer) -> bool) {
+        let mut kept = 0;
+        for rank in 0..self.len as usize {
+            let Some(member) = self.members().get(rank).copied() else { break };
+            if !keep(member) {
+                self.set_rank(member, NIL);
+                continue;
+            }
+            self.write(kept, member);
+            kept += 1;
+        }
+        self.len = kept;
+    }
+
+    /// Adds all members of another set that are not in this one at its end, in their order.
+    ///
+    /// # Errors
+    /// [`SetFull`] if not all of them have room; then none was added.
+    #[doc(alias = "fi_av_set_union")]
+    pub fn union<B: Allocator>(&mut self, other: &AddressSet<B>) -> Result<(), SetFull> {
+        self.extend(|| other.members().iter().copied())
+    }
+
+    /// Adds the peers of a table that are in places from the first to the last of these, every so many; they go to the end.
+    /// `0..=u32::MAX` by one are all (`FI_UNIVERSE`).
+    ///
+    /// # Errors
+    /// [`SetFull`] if not all of them have room; then none was added.
+    #[doc(alias = "FI_UNIVERSE")]
+    #[doc(alias = "start_addr")]
+    pub fn insert_range(
+        &mut self,
+        table: PeerTable<'_>,
+        places: RangeInclusive<u32>,
+        stride: NonZeroU32,
+    ) -> Result<(), SetFull> {
+        let (first, last) = (*places.start() as usize, (*places.end() as usize).min(table.places().saturating_sub(1)));
+        self.extend(|| {
+            let places = (first..=last).step_by(stride.get() as usize).filter_map(|place| u32::try_from(place).ok());
+            places.filter_map(|place| table.at(place))
+        })
+    }
+
+    /// Adds peers of different places, all or none.
+    fn extend<I: Iterator<Item = Peer>>(&mut self, peers: impl Fn() -> I) -> Result<(), SetFull> {
+        let new = peers().filter(|peer| matches!(self.meets(*peer), Meets::Nobody)).count();
+        if new > (self.capacity - self.len) as usize {
+            return Err(SetFull);
+        }
+        for peer in peers() {
+            self.insert(peer)?;
+        }
+        Ok(())
+    }
+
+    /// Removes all members that are not in another set, too. The others stay in their order.
+    #[doc(alias = "fi_av_set_intersect")]
+    pub fn intersect<B: Allocator>(&mut self, other: &AddressSet<B>) {
+        self.retain(|member| other.contains(member));
+    }
+
+    /// Removes all members that are in another set. The others stay in their order.
+    #[doc(alias = "fi_av_set_diff")]
+    pub fn difference<B: Allocator>(&mut self, other: &AddressSet<B>) {
+        self.retain(|member| !other.contains(member));
+    }
+}
+
+/// Whom a peer meets in a set.
+enum Meets {
+    Nobody,
+    /// A stale one of the same place.
+    Earlier(Peer),
+    /// Itself, or a later one of its place; or it is of another vector.
+    Itself,
+}
+
+#[cfg(feature = "std")]
+impl AddressSet<allocator_api2::alloc::Global> {
+    /// [`AddressSet::new_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`AddressSet::new_in`].
+    pub fn new(places: usize, count: usize) -> Result<Self, OpenError> {
+        Self::new_in(places, count, allocator_api2::alloc::Global)
+    }
+}
+
+impl<A: Allocator> fmt::Debug for AddressSet<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddressSet")
+            .field("members", &self.members())
+            .field("block", &self.block)
+            .finish_non_exhaustive()
+    }
+}

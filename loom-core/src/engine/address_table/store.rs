@@ -1,0 +1,294 @@
+//! [`Store`]: the bytes of addresses that do not fit into their places, in chains of small cells.
+//!
+//! Cells are all of one size, so that whatever is free can be used: nothing is moved, and nothing breaks into pieces that are too
+//! small.
+
+use super::NIL;
+use super::key::Key;
+use crate::vocabulary::{AddressFormat, EndpointAddr};
+
+/// How many bytes of an address a cell has.
+const ROOM: usize = 28;
+
+/// A cell: some bytes, and the cell where they go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    next: u32,
+    bytes: [u8; ROOM],
+}
+
+const _: () = assert!(size_of::<Cell>() == 32);
+
+impl Cell {
+    pub(super) const EMPTY: Cell = Cell { next: NIL, bytes: [0; ROOM] };
+}
+
+/// How many bytes an IPv6 socket address has in its packed form: address, port, flow information, scope.
+const V6_LEN: u16 = 26;
+/// The same of an IPv4 socket address: address, port.
+const V4_LEN: u16 = 6;
+/// What stands before the bytes of an address: its kind and length, and of those that are not packed their format.
+const HEAD: usize = 2;
+const RAW_HEAD: usize = HEAD + 4;
+
+const RAW: u16 = 0;
+const V4: u16 = 1 << 14;
+const V6: u16 = 2 << 14;
+const KINDS: u16 = 3 << 14;
+
+/// How many cells the bytes of an address take: one of `len` bytes that is not a socket's, or the packed form of one that is.
+pub(super) const fn cells_for(len: usize) -> usize {
+    (RAW_HEAD + len).div_ceil(ROOM)
+}
+
+/// The longest form.
+const LONGEST: usize = RAW_HEAD + EndpointAddr::MAX_LEN;
+
+/// An address as it stands in cells.
+struct Written {
+    bytes: [u8; LONGEST],
+    len: usize,
+}
+
+impl Written {
+    /// `None` if it is longer than addresses are.
+    fn of(key: &Key<'_>) -> Option<Self> {
+        let mut written = Written { bytes: [0; _], len: 0 };
+        match *key {
+            Key::V4 { ip, port } => {
+                written.put(&(V4 | V4_LEN).to_le_bytes())?;
+                written.put(&ip.to_be_bytes())?;
+                written.put(&port.to_be_bytes())?;
+            }
+            Key::V6 { ip, port, flow, scope } => {
+                written.put(&(V6 | V6_LEN).to_le_bytes())?;
+                written.put(&ip.to_be_bytes())?;
+                written.put(&port.to_be_bytes())?;
+                written.put(&flow.to_be_bytes())?;
+                written.put(&scope.to_be_bytes())?;
+            }
+            Key::Raw { format, bytes } => {
+                let len = u16::try_from(bytes.len()).ok().filter(|len| len & KINDS == 0)?;
+                written.put(&(RAW | len).to_le_bytes())?;
+                written.put(&format.as_raw().to_le_bytes())?;
+                written.put(bytes)?;
+            }
+        }
+        Some(written)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        let end = self.len + bytes.len();
+        self.bytes.get_mut(self.len..end)?.copy_from_slice(bytes);
+        self.len = end;
+        Some(())
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// What was written.
+    fn key(&self) -> Option<Key<'_>> {
+        let (head, rest) = self.bytes().split_first_chunk::<HEAD>()?;
+        match u16::from_le_bytes(*head) & KINDS {
+            V4 => {
+                let (ip, port) = rest.split_first_chunk()?;
+                let port = u16::from_be_bytes(port.try_into().ok()?);
+                Some(Key::V4 { ip: u32::from_be_bytes(*ip), port })
+            }
+            V6 => {
+                let (ip, rest) = rest.split_first_chunk()?;
+                let (port, rest) = rest.split_first_chunk()?;
+                let (flow, scope) = rest.split_first_chunk()?;
+                Some(Key::V6 {
+                    ip: u128::from_be_bytes(*ip),
+                    port: u16::from_be_bytes(*port),
+                    flow: u32::from_be_bytes(*flow),
+                    scope: u32::from_be_bytes(scope.try_into().ok()?),
+                })
+            }
+            _ => {
+                let (format, bytes) = rest.split_first_chunk()?;
+                Some(Key::Raw { format: AddressFormat::from_raw(u32::from_le_bytes(*format)), bytes })
+            }
+        }
+    }
+}
+
+/// The cells, and which of them are free.
+#[derive(Debug)]
+pub(super) struct Store<'s> {
+    cells: &'s mut [Cell],
+    free: u32,
+    free_count: usize,
+}
+
+impl<'s> Store<'s> {
+    pub(super) fn new(cells: &'s mut [Cell]) -> Self {
+        let count = cells.len();
+        for (next, cell) in (1..).zip(cells.iter_mut()) {
+            cell.next = if (next as usize) < count { next } else { NIL };
+        }
+        let free = if count == 0 { NIL } else { 0 };
+        Store { cells, free, free_count: count }
+    }
+
+    /// How many cells are free.
+    pub(super) fn free(&self) -> usize {
+        self.free_count
+    }
+
+    fn next(&self, cell: u32) -> u32 {
+        self.cells.get(cell as usize).map_or(NIL, |cell| cell.next)
+    }
+
+    /// Puts an address into cells; returns the first. `None` if not enough of them are free: then nothing has changed.
+    pub(super) fn put(&mut self, key: &Key<'_>) -> Option<u32> {
+        let written = Written::of(key)?;
+        let needed = written.len.div_ceil(ROOM);
+        if needed > self.free_count {
+            return None;
+        }
+        let first = self.free;
+        let mut at = first;
+        let mut last = None;
+        for chunk in written.bytes().chunks(ROOM) {
+            let cell = self.cells.get_mut(at as usize)?;
+            for (to, from) in cell.bytes.iter_mut().zip(chunk) {
+                *to = *from;
+            }
+            last = Some(at);
+            at = cell.next;
+        }
+        self.cells.get_mut(last? as usize)?.next = NIL;
+        self.free = at;
+        self.free_count -= needed;
+        Some(first)
+    }
+
+    /// Frees the cells of an address.
+    pub(super) fn give_back(&mut self, first: u32) {
+        let (mut last, mut count) = (first, 1);
+        while self.next(last) != NIL {
+            last = self.next(last);
+            count += 1;
+        }
+        if let Some(cell) = self.cells.get_mut(last as usize) {
+            cell.next = self.free;
+            self.free = first;
+            self.free_count += count;
+        }
+    }
+
+    /// Reads an address, and tells `read` what it is.
+    pub(super) fn read<R>(&self, first: u32, read: impl FnOnce(Key<'_>) -> R) -> Option<R> {
+        let mut written = Written { bytes: [0; _], len: 0 };
+        let head = self.cells.get(first as usize)?.bytes;
+        let head = u16::from_le_bytes([head[0], head[1]]);
+        let len = usize::from(head & !KINDS) + if head & KINDS == RAW { RAW_HEAD } else { HEAD };
+        let mut at = first;
+        while written.len < len {
+            let bytes = self.cells.get(at as usize)?.bytes;
+            written.put(bytes.get(..ROOM.min(len - written.len))?)?;
+            at = self.next(at);
+        }
+        written.key().map(read)
+    }
+
+    /// Whether this is the address that begins in a cell.
+    pub(super) fn is(&self, first: u32, key: &Key<'_>) -> bool {
+        let bytes_from = |mut at: u32, mut skip: usize| {
+            move |mut wanted: &[u8]| {
+                while !wanted.is_empty() {
+                    let Some(cell) = self.cells.get(at as usize) else { return false };
+                    let have = cell.bytes.get(skip..).unwrap_or_default();
+                    let (part, rest) = wanted.split_at(wanted.len().min(have.len()));
+                    if !have.starts_with(part) {
+                        return false;
+                    }
+                    (wanted, skip, at) = (rest, 0, cell.next);
+                }
+                true
+            }
+        };
+        match key {
+            Key::Raw { format, bytes } => {
+                let Some(cell) = self.cells.get(first as usize) else { return false };
+                let mut head = [0; RAW_HEAD];
+                let Ok(len) = u16::try_from(bytes.len()) else { return false };
+                for (to, from) in
+                    head.iter_mut().zip((RAW | len).to_le_bytes().into_iter().chain(format.as_raw().to_le_bytes()))
+                {
+                    *to = from;
+                }
+                cell.bytes.starts_with(&head) && bytes_from(first, RAW_HEAD)(bytes)
+            }
+            // Within one cell.
+            key => Written::of(key).is_some_and(|written| bytes_from(first, 0)(written.bytes())),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use core::net::SocketAddr;
+    use std::vec;
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn raw(bytes: &[u8]) -> Key<'_> {
+        Key::Raw { format: AddressFormat::ADDR_EFA, bytes }
+    }
+
+    #[test]
+    fn every_length_comes_back_and_takes_as_many_cells_as_it_says() {
+        let bytes: Vec<u8> = (0..512).map(|at: u32| at.to_le_bytes()[0] ^ 0x5a).collect();
+        let mut cells = vec![Cell::EMPTY; 40];
+        let mut store = Store::new(&mut cells);
+        for len in 0..=512 {
+            let free = store.free();
+            let first = store.put(&raw(&bytes[..len])).unwrap();
+            assert_eq!(free - store.free(), cells_for(len));
+            assert!(store.read(first, |key| key == raw(&bytes[..len])).unwrap());
+            assert!(store.is(first, &raw(&bytes[..len])));
+            if let Some(shorter) = len.checked_sub(1) {
+                let mut other = bytes[..len].to_vec();
+                other[shorter] ^= 1;
+                assert!(!store.is(first, &raw(&bytes[..shorter])) && !store.is(first, &raw(&other)));
+            }
+            store.give_back(first);
+            assert_eq!(store.free(), free);
+        }
+    }
+
+    #[test]
+    fn full_store_changes_nothing() {
+        let mut cells = vec![Cell::EMPTY; 3];
+        let mut store = Store::new(&mut cells);
+        let first = store.put(&raw(&[1; 32])).unwrap();
+        assert_eq!((store.free(), store.put(&raw(&[2; 32]))), (1, None));
+        assert_eq!(store.free(), 1);
+        assert!(store.is(first, &raw(&[1; 32])));
+        let other = store.put(&raw(&[3; 22])).unwrap();
+        assert!(store.is(first, &raw(&[1; 32])) && store.is(other, &raw(&[3; 22])));
+        assert_eq!(store.put(&raw(&[])), None);
+        store.give_back(first);
+        assert!(store.put(&raw(&[4; 50])).is_some());
+    }
+
+    #[test]
+    fn packed_socket_addresses_take_one_cell_each() {
+        let mut cells = vec![Cell::EMPTY; 2];
+        let mut store = Store::new(&mut cells);
+        for socket in ["10.0.0.1:0", "[fe80::1%7]:65535"] {
+            let socket: SocketAddr = socket.parse().unwrap();
+            let first = store.put(&socket.into()).unwrap();
+            assert_eq!(store.read(first, |key| key.socket()), Some(Some(socket)));
+            assert!(store.is(first, &socket.into()));
+        }
+        assert_eq!(store.free(), 0);
+    }
+}

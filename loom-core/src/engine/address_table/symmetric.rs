@@ -1,0 +1,274 @@
+//! Ranges of consecutive socket addresses, and where their members are.
+
+use core::net::{IpAddr, SocketAddr};
+
+/// The addresses of some services at each of some nodes, one port after the other and one address after the other.
+///
+/// # References
+/// - `man fi_av`
+#[doc(alias = "fi_av_insertsym")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SymmetricRange {
+    first: SocketAddr,
+    nodes: u32,
+    services: u16,
+}
+
+/// One of the addresses of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    range: SymmetricRange,
+    number: u64,
+    socket: SocketAddr,
+}
+
+impl Member {
+    /// Its address.
+    #[must_use]
+    pub const fn socket(&self) -> SocketAddr {
+        self.socket
+    }
+}
+
+impl SymmetricRange {
+    /// `services` ports from that of `first` on, at each of `nodes` addresses from that of `first` on. `None` if the first
+    /// port is 0, or the range goes past the last port or the last address.
+    #[must_use]
+    pub fn new(first: SocketAddr, nodes: u32, services: u16) -> Option<Self> {
+        // Nodes without services are none: they are not gone through.
+        let nodes = if services == 0 { 0 } else { nodes };
+        let range = SymmetricRange { first, nodes, services };
+        let whole = nodes == 0 || range.at(nodes - 1, services - 1).is_some();
+        (first.port() != 0 && whole).then_some(range)
+    }
+
+    /// The first address.
+    #[must_use]
+    pub const fn first(&self) -> SocketAddr {
+        self.first
+    }
+
+    /// How many addresses there are.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.nodes as u64 * self.services as u64
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All services of a node, then the next node.
+    pub fn members(self) -> impl Iterator<Item = Member> {
+        (0..self.len()).filter_map(move |number| self.member(number))
+    }
+
+    fn member(self, number: u64) -> Option<Member> {
+        let services = u64::from(self.services);
+        let service = u16::try_from(number.checked_rem(services)?).ok()?;
+        let socket = self.at(u32::try_from(number / services).ok()?, service)?;
+        Some(Member { range: self, number, socket })
+    }
+
+    /// `None` past the last port, or past the last address.
+    fn at(self, node: u32, service: u16) -> Option<SocketAddr> {
+        let mut socket = self.first;
+        socket.set_port(self.first.port().checked_add(service)?);
+        socket.set_ip(match self.first.ip() {
+            IpAddr::V4(ip) => IpAddr::V4(u32::from(ip).checked_add(node)?.into()),
+            IpAddr::V6(ip) => IpAddr::V6(u128::from(ip).checked_add(node.into())?.into()),
+        });
+        Some(socket)
+    }
+
+    /// Which member has an address: the inverse of `at`.
+    fn number_of(&self, socket: &SocketAddr) -> Option<u64> {
+        let service = socket.port().checked_sub(self.first.port()).filter(|service| *service < self.services)?;
+        let node = match (self.first, *socket) {
+            (SocketAddr::V4(first), SocketAddr::V4(other)) => other.ip().to_bits().checked_sub(first.ip().to_bits())?,
+            (SocketAddr::V6(first), SocketAddr::V6(other)) => {
+                if (first.flowinfo(), first.scope_id()) != (other.flowinfo(), other.scope_id()) {
+                    return None;
+                }
+                u32::try_from(other.ip().to_bits().checked_sub(first.ip().to_bits())?).ok()?
+            }
+            _ => return None,
+        };
+        (node < self.nodes).then(|| u64::from(node) * u64::from(self.services) + u64::from(service))
+    }
+}
+
+/// Consecutive members of a range in consecutive places: one record, however many they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    range: SymmetricRange,
+    /// Its first member.
+    from: u64,
+    /// How many members have places, one after the other.
+    count: u32,
+    /// The place of the first.
+    place: u32,
+    /// How many of them are still there.
+    live: u32,
+}
+
+impl Segment {
+    pub(super) const EMPTY: Segment = Segment {
+        range: SymmetricRange {
+            first: SocketAddr::V4(core::net::SocketAddrV4::new(core::net::Ipv4Addr::UNSPECIFIED, 0)),
+            nodes: 0,
+            services: 0,
+        },
+        from: 0,
+        count: 0,
+        place: 0,
+        live: 0,
+    };
+
+    fn covers(&self, place: u32) -> bool {
+        place.checked_sub(self.place).is_some_and(|offset| offset < self.count)
+    }
+}
+
+/// The segments of a table, of which there are not many: looking through all of them is the bound.
+#[derive(Debug)]
+pub(super) struct Segments<'s> {
+    all: &'s mut [Segment],
+    count: usize,
+}
+
+impl<'s> Segments<'s> {
+    pub(super) fn new(all: &'s mut [Segment]) -> Self {
+        Segments { all, count: 0 }
+    }
+
+    #[inline]
+    fn used(&self) -> &[Segment] {
+        self.all.get(..self.count).unwrap_or_default()
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The places that may be those of an address; whether it is still there, the table knows.
+    #[inline]
+    pub(super) fn places(&self, socket: SocketAddr) -> impl Iterator<Item = u32> {
+        self.used().iter().filter_map(move |segment| {
+            let number = segment.range.number_of(&socket)?.checked_sub(segment.from)?;
+            let offset = u32::try_from(number).ok().filter(|offset| *offset < segment.count)?;
+            Some(segment.place + offset)
+        })
+    }
+
+    /// The address of the member in a place.
+    pub(super) fn socket(&self, place: u32) -> Option<SocketAddr> {
+        let segment = self.used().iter().find(|segment| segment.covers(place))?;
+        Some(segment.range.member(segment.from + u64::from(place - segment.place))?.socket)
+    }
+
+    /// Where a member in a place would go. A place is never in two segments, nor twice in one: what was removed from it would be
+    /// there again.
+    fn slot(&self, member: &Member, place: u32) -> Option<usize> {
+        if self.used().iter().any(|segment| segment.covers(place)) {
+            return None;
+        }
+        let is_before = |segment: &Segment| {
+            segment.range == member.range
+                && segment.from + u64::from(segment.count) == member.number
+                && segment.place + segment.count == place
+        };
+        let at = self.used().iter().position(is_before).unwrap_or(self.count);
+        (at < self.all.len()).then_some(at)
+    }
+
+    /// Whether there is a record for a member in a place.
+    pub(super) fn takes(&self, member: &Member, place: u32) -> bool {
+        self.slot(member, place).is_some()
+    }
+
+    /// Adds a member in a place, if there is a record for it.
+    pub(super) fn add(&mut self, member: &Member, place: u32) {
+        let Some(at) = self.slot(member, place) else { return };
+        let Some(segment) = self.all.get_mut(at) else { return };
+        if at < self.count {
+            segment.count += 1;
+            segment.live += 1;
+        } else {
+            *segment = Segment { range: member.range, from: member.number, count: 1, place, live: 1 };
+            self.count += 1;
+        }
+    }
+
+    /// The member in a place is gone.
+    pub(super) fn remove(&mut self, place: u32) {
+        let Some(at) = self.used().iter().position(|segment| segment.covers(place)) else { return };
+        let Some(segment) = self.all.get_mut(at) else { return };
+        segment.live -= 1;
+        if segment.live == 0 {
+            self.count -= 1;
+            self.all.swap(at, self.count);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn range(first: &str, nodes: u32, services: u16) -> Option<Vec<String>> {
+        let range = SymmetricRange::new(first.parse().unwrap(), nodes, services)?;
+        let all: Vec<_> = range.members().collect();
+        assert_eq!(all.len() as u64, range.len());
+        for (number, member) in (0..).zip(&all) {
+            assert_eq!(range.number_of(&member.socket), Some(number));
+        }
+        Some(all.iter().map(|member| member.socket.to_string()).collect())
+    }
+
+    #[test]
+    fn services_of_a_node_come_before_the_next_node() {
+        // The example of the manual page.
+        let wanted = ["10.1.1.1:5000", "10.1.1.1:5001", "10.1.1.2:5000", "10.1.1.2:5001"];
+        assert_eq!(range("10.1.1.1:5000", 2, 2).unwrap(), wanted);
+        assert_eq!(range("10.0.0.255:9", 2, 1).unwrap(), ["10.0.0.255:9", "10.0.1.0:9"]);
+        assert_eq!(
+            range("[fe80::fffe%3]:9", 3, 1).unwrap(),
+            ["[fe80::fffe%3]:9", "[fe80::ffff%3]:9", "[fe80::1:0%3]:9"]
+        );
+        assert!(range("10.0.0.1:1", 0, u16::MAX).unwrap().is_empty());
+        assert!(range("10.0.0.1:1", u32::MAX, 0).unwrap().is_empty());
+    }
+
+    #[test]
+    fn ranges_end_with_the_last_port_and_the_last_address() {
+        assert_eq!(range("127.0.0.1:65534", 1, 2).unwrap(), ["127.0.0.1:65534", "127.0.0.1:65535"]);
+        assert_eq!(range("127.0.0.1:65534", 1, 3), None);
+        assert_eq!(range("255.255.255.255:1", 1, 1).unwrap(), ["255.255.255.255:1"]);
+        assert_eq!(range("255.255.255.255:1", 2, 1), None);
+        assert_eq!(range("[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:1", 2, 1), None);
+        assert_eq!(range("127.0.0.1:0", 1, 1), None);
+        let largest = SymmetricRange::new("[::]:1".parse().unwrap(), u32::MAX, u16::MAX).unwrap();
+        assert_eq!(largest.len(), u64::from(u32::MAX) * u64::from(u16::MAX));
+        assert_eq!(largest.number_of(&"[::ffff:fffe]:65535".parse().unwrap()), Some(largest.len() - 1));
+    }
+
+    #[test]
+    fn addresses_beside_a_range_are_none_of_it() {
+        let range = SymmetricRange::new("10.0.1.0:100".parse().unwrap(), 3, 4).unwrap();
+        for other in ["10.0.0.255:100", "10.0.1.3:100", "10.0.1.0:99", "10.0.1.0:104", "[::ffff:10.0.1.0]:100"] {
+            assert_eq!(range.number_of(&other.parse().unwrap()), None, "{other}");
+        }
+        let range = SymmetricRange::new("[fe80::1%3]:100".parse().unwrap(), 3, 4).unwrap();
+        for other in ["[fe80::1]:100", "[fe80::1%4]:100", "[ff80::1%3]:100", "10.0.1.0:100"] {
+            assert_eq!(range.number_of(&other.parse().unwrap()), None, "{other}");
+        }
+    }
+}

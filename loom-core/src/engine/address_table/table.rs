@@ -1,0 +1,305 @@
+//! [`AddressTable`] itself.
+
+use super::free::Free;
+use super::index::{Held, Index, Record, Way};
+use super::key::{AddressRef, Key};
+use super::store::{Cell, Store};
+use super::symmetric::{Member, Segment, Segments, SymmetricRange};
+use super::{AddressTableAttr, Full, Inserted};
+use crate::engine::peer_table::{Entry, Peer, PeerTable};
+use crate::vocabulary::{AddressFormat, AvType, EndpointAddr, FabricAddr};
+
+/// Where a table is, piece by piece.
+pub(super) struct Parts<'s> {
+    pub(super) entries: &'s [Entry],
+    pub(super) words: &'s mut [u64],
+    pub(super) segments: &'s mut [Segment],
+    pub(super) cells: &'s mut [Cell],
+    pub(super) buckets: &'s mut [u32],
+    pub(super) records: &'s mut [Record],
+}
+
+/// Peers and their addresses. See the [module](super).
+#[derive(Debug)]
+pub struct AddressTable<'s> {
+    peers: PeerTable<'s>,
+    free: Free<'s>,
+    index: Index<'s>,
+    store: Store<'s>,
+    segments: Segments<'s>,
+    format: AddressFormat,
+    av_type: AvType,
+    seed: u64,
+    len: usize,
+}
+
+impl<'s> AddressTable<'s> {
+    /// An empty table over its parts.
+    pub(super) fn of(parts: Parts<'s>, attr: &AddressTableAttr) -> Self {
+        AddressTable {
+            peers: PeerTable::new(parts.entries),
+            free: Free::new(parts.words, attr.places),
+            index: Index::new(parts.buckets, parts.records),
+            store: Store::new(parts.cells),
+            segments: Segments::new(parts.segments),
+            format: attr.format,
+            av_type: attr.av_type,
+            seed: attr.seed,
+            len: 0,
+        }
+    }
+
+    /// Which peers there are, by their handles and fabric addresses: what other threads may look at while the table changes.
+    #[inline]
+    #[must_use]
+    pub fn peers(&self) -> PeerTable<'s> {
+        self.peers
+    }
+
+    /// How many peers there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many pieces of ranges are kept as such.
+    #[must_use]
+    pub fn ranges(&self) -> usize {
+        self.segments.count()
+    }
+
+    /// How many bytes are left for addresses that are no IPv4 sockets.
+    #[must_use]
+    pub fn free_bytes(&self) -> usize {
+        self.store.free() * size_of::<Cell>()
+    }
+
+    fn way<'k>(&self, address: AddressRef<'k>) -> Way<'k> {
+        Way::new(self.seed, Key::of(address, self.format))
+    }
+
+    /// The peer that has an address.
+    #[must_use]
+    pub fn find<'k>(&self, address: impl Into<AddressRef<'k>>) -> Option<Peer> {
+        self.find_on(&self.way(address.into()))
+    }
+
+    #[inline]
+    fn find_on(&self, way: &Way<'_>) -> Option<Peer> {
+        let single = self.index.find(&self.store, way).0;
+        let place = single.or_else(|| self.find_member(way.key()));
+        self.peers.at(place?)
+    }
+
+    /// The place of the member of a range.
+    #[inline]
+    fn find_member(&self, key: &Key<'_>) -> Option<u32> {
+        if self.segments.count() == 0 {
+            return None;
+        }
+        // Its place may be free by now, or somebody else's, who has an address of his own.
+        let is_there = |place: &u32| self.index.held(*place) == Held::Nothing && self.peers.at(*place).is_some();
+        self.segments.places(key.socket()?).find(is_there)
+    }
+
+    /// The address of a peer: the one that it was inserted by, in its canonical form. `None` if the peer was removed, or was
+    /// [inserted without](Self::insert_unnamed_at).
+    #[doc(alias = "fi_av_lookup")]
+    #[must_use]
+    pub fn address(&self, peer: Peer) -> Option<EndpointAddr> {
+        self.read(peer, |key| self.written(&key)).flatten()
+    }
+
+    /// The socket address of a peer, if it has one. As [`address`](Self::address), and cheaper.
+    #[must_use]
+    pub fn socket(&self, peer: Peer) -> Option<core::net::SocketAddr> {
+        self.read(peer, |key| key.socket()).flatten()
+    }
+
+    fn read<R>(&self, peer: Peer, read: impl FnOnce(Key<'_>) -> R) -> Option<R> {
+        self.peers.addr(peer)?;
+        self.read_place(peer.place(), read)
+    }
+
+    fn read_place<R>(&self, place: u32, read: impl FnOnce(Key<'_>) -> R) -> Option<R> {
+        match self.index.held(place) {
+            Held::V4 { ip, port } => Some(read(Key::V4 { ip, port })),
+            Held::Stored(cell) => self.store.read(cell, read),
+            Held::Nothing => self.segments.socket(place).map(|socket| read(socket.into())),
+            Held::Unnamed => None,
+        }
+    }
+
+    /// An address as the table gives it back: sockets in the table's format, if that is one of any sockets.
+    fn written(&self, key: &Key<'_>) -> Option<EndpointAddr> {
+        match (key, key.socket()) {
+            (_, Some(socket)) => Some(match self.format {
+                AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => EndpointAddr::from_socket(self.format, socket),
+                _ => socket.into(),
+            }),
+            (Key::Raw { format, bytes }, None) => EndpointAddr::new(*format, bytes).ok(),
+            (Key::V4 { .. } | Key::V6 { .. }, None) => None,
+        }
+    }
+
+    /// Puts an address into the lowest place that is free. An address that is there already is the peer that it was.
+    ///
+    /// # Errors
+    /// [`Full`]: nothing has changed.
+    pub fn insert<'k>(&mut self, address: impl Into<AddressRef<'k>>) -> Result<Inserted, Full> {
+        let way = self.way(address.into());
+        match self.find_on(&way) {
+            Some(peer) => Ok(Inserted::Known(peer)),
+            None => self.insert_new(&way, self.next_addr()?),
+        }
+    }
+
+    /// Puts addresses in as [`insert`](Self::insert) does with each, and tells `each`, in their order, what has become of them.
+    /// Returns how many are in. One that has no room does not keep the others out.
+    pub fn insert_all<'k, K: Into<AddressRef<'k>>>(
+        &mut self,
+        addresses: impl IntoIterator<Item = K>,
+        mut each: impl FnMut(Result<Inserted, Full>),
+    ) -> usize {
+        let results = addresses.into_iter().map(|address| self.insert(address));
+        results.inspect(|result| each(*result)).filter(Result::is_ok).count()
+    }
+
+    /// Puts the addresses of a range in as [`insert_all`](Self::insert_all) does. As far as they get consecutive places they take
+    /// one record together; where an address is there already, that is its peer, and another record begins behind it.
+    #[doc(alias = "fi_av_insertsym")]
+    pub fn insert_symmetric(&mut self, range: SymmetricRange, mut each: impl FnMut(Result<Inserted, Full>)) -> usize {
+        let results = range.members().map(|member| {
+            let way = self.way(member.socket().into());
+            match self.find_on(&way) {
+                Some(peer) => Ok(Inserted::Known(peer)),
+                None => self.insert_new_member(&way, &member, self.next_addr()?),
+            }
+        });
+        results.inspect(|result| each(*result)).filter(Result::is_ok).count()
+    }
+
+    /// The fabric address of the next peer.
+    fn next_addr(&self) -> Result<FabricAddr, Full> {
+        let place = self.free.lowest().and_then(|place| u32::try_from(place).ok()).ok_or(Full::Places)?;
+        let generation = if self.av_type == AvType::MAP { self.peers.next_generation(place) } else { 0 };
+        Ok(FabricAddr(u64::from(generation) << 32 | u64::from(place)))
+    }
+
+    /// Puts an address in whose fabric address somebody else has chosen, a provider: its low 32 bits are the place. An
+    /// address that is there already is the peer that it was, and so is a fabric address that is there already. Another
+    /// peer in the place is removed.
+    ///
+    /// # Errors
+    /// [`Full`], also if there is no such place: nothing has changed.
+    pub fn insert_at<'k>(&mut self, addr: FabricAddr, address: impl Into<AddressRef<'k>>) -> Result<Inserted, Full> {
+        let way = self.way(address.into());
+        match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
+            Some(peer) => Ok(Inserted::Known(peer)),
+            None => self.insert_new(&way, addr),
+        }
+    }
+
+    /// Puts a member of a range in as [`insert_at`](Self::insert_at) does. Members that are inserted one after the other, and get
+    /// consecutive places, take one record together.
+    ///
+    /// # Errors
+    /// As [`insert_at`](Self::insert_at).
+    pub fn insert_member_at(&mut self, addr: FabricAddr, member: &Member) -> Result<Inserted, Full> {
+        let way = self.way(member.socket().into());
+        match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
+            Some(peer) => Ok(Inserted::Known(peer)),
+            None => self.insert_new_member(&way, member, addr),
+        }
+    }
+
+    /// Puts a peer in whose address the provider does not tell, as [`insert_at`](Self::insert_at) does. It is not
+    /// [found](Self::find), and has no [address](Self::address).
+    ///
+    /// # Errors
+    /// As [`insert_at`](Self::insert_at).
+    pub fn insert_unnamed_at(&mut self, addr: FabricAddr) -> Result<Inserted, Full> {
+        if let Some(peer) = self.peers.peer(addr) {
+            return Ok(Inserted::Known(peer));
+        }
+        let place = self.place_for_single(addr)?;
+        self.vacate(place);
+        self.index.put(place, Held::Unnamed);
+        self.take(addr)
+    }
+
+    /// The place of a fabric address, if it can have an address of its own.
+    fn place_for_single(&self, addr: FabricAddr) -> Result<u32, Full> {
+        let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
+        if place as usize >= self.index.len() {
+            return Err(Full::Places);
+        }
+        Ok(place)
+    }
+
+    /// Puts an address in that is not there.
+    fn insert_new(&mut self, way: &Way<'_>, addr: FabricAddr) -> Result<Inserted, Full> {
+        let place = self.place_for_single(addr)?;
+        let held = match *way.key() {
+            // Port zero says that something else is in the place.
+            Key::V4 { ip, port } if port != 0 => Held::V4 { ip, port },
+            ref key => Held::Stored(self.store.put(key).ok_or(Full::Bytes)?),
+        };
+        self.vacate(place);
+        self.index.insert(way, place, held);
+        self.take(addr)
+    }
+
+    /// Puts a member of a range in that is not there.
+    fn insert_new_member(&mut self, way: &Way<'_>, member: &Member, addr: FabricAddr) -> Result<Inserted, Full> {
+        let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
+        if !self.segments.takes(member, place) {
+            return self.insert_new(way, addr);
+        }
+        self.vacate(place);
+        self.segments.add(member, place);
+        self.take(addr)
+    }
+
+    /// Makes a peer of a place that holds its address.
+    fn take(&mut self, addr: FabricAddr) -> Result<Inserted, Full> {
+        let peer = self.peers.insert(addr).map_err(|_| Full::Places)?;
+        self.free.clear(peer.index());
+        self.len += 1;
+        Ok(Inserted::New(peer))
+    }
+
+    /// Takes a peer out; returns its fabric address unless the handle was stale.
+    #[doc(alias = "fi_av_remove")]
+    pub fn remove(&mut self, peer: Peer) -> Option<FabricAddr> {
+        let addr = self.peers.addr(peer)?;
+        self.vacate(peer.place());
+        Some(addr)
+    }
+
+    /// Takes out who is in a place, if anybody is.
+    fn vacate(&mut self, place: u32) {
+        let Some(peer) = self.peers.at(place) else { return };
+        match self.index.held(place) {
+            Held::Nothing => self.segments.remove(place),
+            Held::Unnamed => self.index.put(place, Held::Nothing),
+            Held::V4 { ip, port } => self.index.remove(&Way::new(self.seed, Key::V4 { ip, port }), place),
+            Held::Stored(cell) => {
+                let (index, seed) = (&mut self.index, self.seed);
+                self.store.read(cell, |key| index.remove(&Way::new(seed, key), place));
+                self.store.give_back(cell);
+            }
+        }
+        self.peers.remove(peer);
+        if self.peers.is_fresh(place) {
+            self.free.set(place as usize);
+        }
+        self.len -= 1;
+    }
+}

@@ -1,0 +1,539 @@
+//! The address table beside a list of who is there.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::num::NonZeroU32;
+
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::engine::address_table::{
+    AddressRef, AddressSet, AddressTable, AddressTableAttr, Full, Inserted, SetFull, SymmetricRange,
+};
+use loom_core::engine::peer_table::Peer;
+use loom_core::vocabulary::{AddressFormat, AvType, EndpointAddr, FabricAddr};
+
+/// An address, as numbers that are small, so that they meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An IPv4 socket; as such, or in one of the formats for sockets with something in the padding.
+    V4 { ip: u8, port: u8, form: u8 },
+    /// An IPv6 socket, or one that is an IPv4 socket's.
+    V6 { ip: u8, port: u8, flow: bool, scope: bool, mapped: bool, form: u8 },
+    /// Bytes in some format.
+    Raw { format: u8, len: u16, last: u8 },
+}
+
+/// The first port and address that there are.
+const PORT: u16 = 7470;
+const V4: u32 = 0x0a00_00fc;
+const V6: u128 = 0xfe80_0000_0000_0000_0000_0000_0000_fffc;
+const MAPPED: u128 = 0xffff << 32 | V4 as u128;
+
+/// What an address is, apart from how it is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Meaning {
+    Socket(SocketAddr),
+    Bytes(u32, Vec<u8>),
+}
+
+const FORMATS: [AddressFormat; 3] = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP, AddressFormat::UNSPEC];
+
+impl Address {
+    fn socket(self) -> Option<SocketAddr> {
+        match self {
+            Address::V4 { ip, port, .. } => {
+                let ip = Ipv4Addr::from_bits(V4 + u32::from(ip));
+                Some(SocketAddrV4::new(ip, if port == u8::MAX { 0 } else { PORT + u16::from(port) }).into())
+            }
+            Address::V6 { ip, port, flow, scope, mapped, .. } => {
+                let ip = Ipv6Addr::from_bits(if mapped { MAPPED } else { V6 } + u128::from(ip));
+                Some(SocketAddrV6::new(ip, PORT + u16::from(port), flow.into(), scope.into()).into())
+            }
+            Address::Raw { .. } => None,
+        }
+    }
+
+    /// The address, written in the way that it says.
+    fn written(self) -> Result<SocketAddr, EndpointAddr> {
+        let (form, padded) = match self {
+            Address::V4 { form, .. } => (form % 5, form >= 128),
+            Address::V6 { form, .. } => (form % 5, false),
+            Address::Raw { format, len, last } => {
+                let mut bytes = vec![b'x'; usize::from(len % 513)];
+                if let Some(end) = bytes.last_mut() {
+                    *end = last;
+                }
+                let format = AddressFormat::from_raw(u32::from(format % 14));
+                return Err(EndpointAddr::new(format, &bytes).expect("not too long"));
+            }
+        };
+        let socket = self.socket().expect("seen above");
+        if form == 0 && !padded {
+            return Ok(socket);
+        }
+        let written = EndpointAddr::from(socket);
+        let mut bytes = written.bytes().to_vec();
+        if padded {
+            bytes[15] = 1;
+        }
+        let format = if form < 2 { written.format() } else { FORMATS[usize::from(form) - 2] };
+        Err(EndpointAddr::new(format, &bytes).expect("not too long"))
+    }
+
+    /// What it means in a table of a format.
+    fn meaning(self, table: AddressFormat) -> Meaning {
+        match self.written() {
+            Ok(socket) => Meaning::Socket(socket),
+            Err(address) => {
+                let format = if address.format() == AddressFormat::UNSPEC { table } else { address.format() };
+                let given = EndpointAddr::new(format, address.bytes()).expect("as long as before");
+                match SocketAddr::try_from(&given) {
+                    Ok(socket) => Meaning::Socket(socket),
+                    Err(_) => Meaning::Bytes(format.as_raw(), address.bytes().to_vec()),
+                }
+            }
+        }
+    }
+}
+
+impl Meaning {
+    /// How many bytes it takes besides its place, of which there are cells of 28, with six before those of an address.
+    fn stored(&self) -> usize {
+        match self {
+            Meaning::Socket(SocketAddr::V4(v4)) if v4.port() != 0 => 0,
+            Meaning::Socket(_) => 32,
+            Meaning::Bytes(_, bytes) => (bytes.len() + 6).div_ceil(28) * 32,
+        }
+    }
+
+    fn address(&self, table: AddressFormat) -> EndpointAddr {
+        match self {
+            Meaning::Socket(socket) => {
+                let address = EndpointAddr::from(*socket);
+                let is_general = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP].contains(&table);
+                let format = if is_general { table } else { address.format() };
+                EndpointAddr::new(format, address.bytes()).expect("short")
+            }
+            Meaning::Bytes(format, bytes) => {
+                EndpointAddr::new(AddressFormat::from_raw(*format), bytes).expect("as long as before")
+            }
+        }
+    }
+}
+
+/// What can happen to a table. Numbers of peers are among all that were ever given out, from the newest on.
+#[derive(Clone, Debug)]
+pub enum Action {
+    Insert(Address),
+    InsertAll(Vec<Address>),
+    /// `at` is the place, `rest` the other half of the fabric address.
+    InsertAt {
+        address: Address,
+        at: u8,
+        rest: u8,
+    },
+    InsertUnnamed {
+        at: u8,
+        rest: u8,
+    },
+    InsertRange {
+        first: Address,
+        nodes: u8,
+        services: u8,
+    },
+    /// The members of a range, in places from one on.
+    InsertRangeAt {
+        first: Address,
+        nodes: u8,
+        services: u8,
+        at: u8,
+        rest: u8,
+    },
+    Remove {
+        nth: u8,
+    },
+    Find(Address),
+    SetInsert {
+        set: bool,
+        nth: u8,
+    },
+    SetRemove {
+        set: bool,
+        nth: u8,
+    },
+    SetUnion {
+        set: bool,
+    },
+    SetIntersect {
+        set: bool,
+    },
+    SetDifference {
+        set: bool,
+    },
+    SetRange {
+        set: bool,
+        first: u8,
+        last: u8,
+        stride: u8,
+    },
+}
+
+/// Who is there.
+#[derive(Clone, Debug)]
+struct There {
+    peer: Peer,
+    addr: FabricAddr,
+    /// `None` if that was not told.
+    meaning: Option<Meaning>,
+    /// Whether it may have come in with a range, and so take no bytes.
+    ranged: bool,
+}
+
+/// Members of a set, and how many there can be.
+const SET: usize = 5;
+
+/// A table, and what it ought to hold.
+pub struct World<'t> {
+    table: AddressTable<'t>,
+    attr: AddressTableAttr,
+    there: Vec<There>,
+    given: Vec<(Peer, FabricAddr)>,
+    sets: [(AddressSet<Global>, Vec<Peer>); 2],
+}
+
+impl<'t> World<'t> {
+    pub fn new(table: AddressTable<'t>, attr: AddressTableAttr) -> Self {
+        let set = || (AddressSet::new(attr.places, SET).expect("small"), Vec::new());
+        World { table, attr, there: vec![], given: vec![], sets: [set(), set()] }
+    }
+
+    pub fn apply(&mut self, action: &Action) {
+        match action {
+            Action::Insert(address) => {
+                let result = match address.written() {
+                    Ok(socket) => self.table.insert(socket),
+                    Err(address) => self.table.insert(&address),
+                };
+                self.inserted(*address, result);
+            }
+            Action::InsertAll(addresses) => {
+                let written: Vec<_> = addresses.iter().map(|address| address.written()).collect();
+                let refs = written.iter().map(|written| match written {
+                    Ok(socket) => AddressRef::from(*socket),
+                    Err(address) => AddressRef::from(address),
+                });
+                let mut told = Vec::new();
+                let count = self.table.insert_all(refs, |result| told.push(result));
+                assert_eq!((told.len(), told.iter().flatten().count()), (addresses.len(), count));
+                for (address, result) in addresses.iter().zip(told) {
+                    self.inserted(*address, result);
+                }
+            }
+            Action::InsertAt { address, at, rest } => {
+                let addr = self.addr(*at, *rest);
+                let result = match address.written() {
+                    Ok(socket) => self.table.insert_at(addr, socket),
+                    Err(address) => self.table.insert_at(addr, &address),
+                };
+                self.inserted_at(Some(address.meaning(self.attr.format)), addr, false, result);
+            }
+            Action::InsertUnnamed { at, rest } => {
+                let addr = self.addr(*at, *rest);
+                let result = self.table.insert_unnamed_at(addr);
+                self.inserted_at(None, addr, false, result);
+            }
+            Action::InsertRange { first, nodes, services } => {
+                let Some((range, members)) = range(*first, *nodes, *services) else { return };
+                let mut told = Vec::new();
+                let count = self.table.insert_symmetric(range, |result| told.push(result));
+                assert_eq!((told.len(), told.iter().flatten().count()), (members.len(), count));
+                for (socket, result) in members.into_iter().zip(told) {
+                    let addr = self.next();
+                    self.inserted_there(Some(Meaning::Socket(socket)), addr, true, result);
+                }
+            }
+            Action::InsertRangeAt { first, nodes, services, at, rest } => {
+                let Some((range, members)) = range(*first, *nodes, *services) else { return };
+                for ((member, socket), offset) in range.members().zip(members).zip(0..) {
+                    assert_eq!(member.socket(), socket);
+                    let addr = FabricAddr(self.addr(*at, *rest).0 + offset);
+                    let result = self.table.insert_member_at(addr, &member);
+                    self.inserted_at(Some(Meaning::Socket(socket)), addr, true, result);
+                }
+            }
+            Action::Remove { nth } => {
+                let Some((peer, _)) = self.nth(*nth) else { return };
+                let at = self.there.iter().position(|there| there.peer == peer);
+                let addr = at.map(|at| self.there.remove(at).addr);
+                assert_eq!(self.table.remove(peer), addr, "removing {peer}");
+            }
+            Action::Find(address) => self.look_for(*address),
+            action => self.apply_to_sets(action),
+        }
+        self.check();
+    }
+
+    fn apply_to_sets(&mut self, action: &Action) {
+        let (Action::SetInsert { set, .. }
+        | Action::SetRemove { set, .. }
+        | Action::SetUnion { set }
+        | Action::SetIntersect { set }
+        | Action::SetDifference { set }
+        | Action::SetRange { set, .. }) = action
+        else {
+            return;
+        };
+        let nth = match action {
+            Action::SetInsert { nth, .. } | Action::SetRemove { nth, .. } => self.nth(*nth),
+            _ => None,
+        };
+        let by_place = |first: u8, last: u8, stride: u8| {
+            let mut peers: Vec<_> = self.there.iter().map(|there| there.peer).collect();
+            peers.sort_by_key(|peer| peer.index());
+            let (first, last) = (usize::from(first), usize::from(last));
+            peers.retain(|peer| {
+                (first..=last).contains(&peer.index()) && (peer.index() - first).is_multiple_of(stride.into())
+            });
+            peers
+        };
+        let [a, b] = &mut self.sets;
+        let ((own, members), (other, others)) = if *set { (b, &*a) } else { (a, &*b) };
+        // As the table gives out handles, a later one of a place is also later in the list.
+        let age = |peer: Peer| self.given.iter().position(|(given, _)| *given == peer);
+        let add = |members: &mut Vec<Peer>, peer: Peer| {
+            match members.iter().position(|member| member.index() == peer.index()) {
+                Some(at) if age(members[at]) >= age(peer) => return false,
+                Some(at) => _ = members.remove(at),
+                None => {}
+            }
+            members.push(peer);
+            true
+        };
+        let add_all = |members: &mut Vec<Peer>, peers: Vec<Peer>| {
+            let mut together = members.clone();
+            for peer in peers {
+                add(&mut together, peer);
+            }
+            let fits = together.len() <= SET.min(self.attr.places);
+            if fits {
+                *members = together;
+            }
+            if fits { Ok(()) } else { Err(SetFull) }
+        };
+        match *action {
+            Action::SetInsert { .. } => {
+                let Some((peer, _)) = nth else { return };
+                let mut together = members.clone();
+                let added = add(&mut together, peer);
+                if together.len() > SET.min(self.attr.places) {
+                    assert_eq!(own.insert(peer), Err(SetFull));
+                } else {
+                    assert_eq!(own.insert(peer), Ok(added));
+                    *members = together;
+                }
+            }
+            Action::SetRemove { .. } => {
+                let Some((peer, _)) = nth else { return };
+                let at = members.iter().position(|member| *member == peer);
+                assert_eq!(own.remove(peer), at.is_some());
+                at.map(|at| members.remove(at));
+            }
+            Action::SetUnion { .. } => assert_eq!(own.union(other), add_all(members, others.clone())),
+            Action::SetIntersect { .. } => {
+                own.intersect(other);
+                members.retain(|member| others.contains(member));
+            }
+            Action::SetDifference { .. } => {
+                own.difference(other);
+                members.retain(|member| !others.contains(member));
+            }
+            Action::SetRange { first, last, stride, .. } => {
+                let stride = stride % 4 + 1;
+                let added = own.insert_range(
+                    self.table.peers(),
+                    first.into()..=last.into(),
+                    NonZeroU32::new(stride.into()).expect("one at least"),
+                );
+                assert_eq!(added, add_all(members, by_place(first, last, stride)));
+            }
+            _ => {}
+        }
+        assert_eq!(own.members(), members);
+        for (peer, _) in self.given.iter().rev().take(8) {
+            assert_eq!(own.rank(*peer), members.iter().position(|member| member == peer));
+        }
+    }
+
+    /// One of all the handles that were ever given out, from the newest on.
+    fn nth(&self, nth: u8) -> Option<(Peer, FabricAddr)> {
+        self.given.len().checked_sub(1 + usize::from(nth)).map(|at| self.given[at])
+    }
+
+    /// A fabric address of a place, or of one that there is not.
+    fn addr(&self, at: u8, rest: u8) -> FabricAddr {
+        let place = if at < 240 { u64::from(at) % self.attr.places as u64 } else { u64::from(at) + 100 };
+        FabricAddr(u64::from(rest) << 32 | place)
+    }
+
+    /// The lowest free place, or one that there is not.
+    fn next(&self) -> FabricAddr {
+        let is_free = |place: &u64| !self.there.iter().any(|there| there.peer.index() as u64 == *place);
+        FabricAddr((0..).find(is_free).expect("there are more numbers than peers"))
+    }
+
+    fn known(&self, meaning: &Meaning) -> Option<&There> {
+        self.there.iter().find(|there| there.meaning.as_ref() == Some(meaning))
+    }
+
+    fn inserted(&mut self, address: Address, result: Result<Inserted, Full>) {
+        let addr = self.next();
+        self.inserted_there(Some(address.meaning(self.attr.format)), addr, false, result);
+    }
+
+    /// As `inserted_there`, of a fabric address that somebody else has chosen, and which may be there.
+    fn inserted_at(
+        &mut self,
+        meaning: Option<Meaning>,
+        addr: FabricAddr,
+        in_range: bool,
+        result: Result<Inserted, Full>,
+    ) {
+        let named = meaning.as_ref().and_then(|meaning| self.known(meaning));
+        let there = named.or_else(|| self.there.iter().find(|there| there.addr == addr));
+        if let Some(there) = there {
+            assert_eq!(result, Ok(Inserted::Known(there.peer)), "it is there");
+            return;
+        }
+        self.inserted_there(meaning, addr, in_range, result);
+    }
+
+    /// What comes of inserting an address, in a place that may be another peer's.
+    fn inserted_there(
+        &mut self,
+        meaning: Option<Meaning>,
+        addr: FabricAddr,
+        in_range: bool,
+        result: Result<Inserted, Full>,
+    ) {
+        if let Some(there) = meaning.as_ref().and_then(|meaning| self.known(meaning)) {
+            assert_eq!(result, Ok(Inserted::Known(there.peer)), "the same address is the same peer");
+            return;
+        }
+        let place = usize::try_from(addr.0 & u64::from(u32::MAX)).expect("32 bits");
+        let in_place = self.there.iter().position(|there| there.peer.index() == place);
+        let may_be_ranged = in_range && self.attr.ranges > 0;
+        let bytes = meaning.as_ref().map_or(0, Meaning::stored);
+        match result {
+            Err(Full::Places) => {
+                let no_single = place >= self.attr.singles.min(self.attr.places);
+                assert!(place >= self.attr.places || no_single, "place {place} was free");
+                // A range may have run out of records, or the place may be one of another range.
+                assert!(place >= self.attr.places || !may_be_ranged || self.table.ranges() > 0, "there was a record");
+                return;
+            }
+            Err(Full::Bytes) => {
+                let taken: usize = self.there.iter().map(There::most_bytes).sum();
+                assert!(taken + bytes > self.attr.bytes / 32 * 32, "there was room for {bytes} bytes");
+                return;
+            }
+            Ok(Inserted::Known(peer)) => panic!("{meaning:?} is new, and not {peer}"),
+            Ok(Inserted::New(peer)) => {
+                assert_eq!(peer.index(), place, "the place");
+                assert!(in_range || place < self.attr.singles, "{place} is for members of ranges");
+                assert!(!self.given.iter().any(|(given, _)| *given == peer), "{peer} was given out before");
+                if let Some(at) = in_place {
+                    self.there.remove(at);
+                }
+                let found = self.table.peers().addr(peer).expect("it is there");
+                if self.attr.av_type == AvType::MAP && addr.0 >> 32 == 0 && found != addr {
+                    // Chosen by the table.
+                    assert_eq!(found.0 & u64::from(u32::MAX), addr.0);
+                    assert!(!self.given.iter().any(|(_, given)| *given == found), "{found} was given out before");
+                } else {
+                    assert_eq!(found, addr);
+                }
+                self.given.push((peer, found));
+                self.there.push(There { peer, addr: found, meaning, ranged: may_be_ranged });
+            }
+        }
+    }
+
+    fn look_for(&self, address: Address) {
+        let meaning = address.meaning(self.attr.format);
+        let found = match address.written() {
+            Ok(socket) => self.table.find(socket),
+            Err(address) => self.table.find(&address),
+        };
+        assert_eq!(found, self.known(&meaning).map(|there| there.peer), "{address:?}");
+    }
+
+    /// Everybody who is there, and some who are not any more.
+    fn check(&self) {
+        assert_eq!(self.table.len(), self.there.len());
+        assert!(self.table.ranges() <= self.attr.ranges);
+        let least: usize = self.there.iter().map(There::least_bytes).sum();
+        let most: usize = self.there.iter().map(There::most_bytes).sum();
+        let taken = self.attr.bytes / 32 * 32 - self.table.free_bytes();
+        assert!((least..=most).contains(&taken), "{taken} bytes are taken, and not {least} to {most}");
+        for there in &self.there {
+            let address = there.meaning.as_ref().map(|meaning| meaning.address(self.attr.format));
+            assert_eq!(self.table.address(there.peer), address);
+            let Some(meaning) = &there.meaning else { continue };
+            let (found, socket) = match meaning {
+                Meaning::Socket(socket) => (self.table.find(*socket), Some(*socket)),
+                Meaning::Bytes(..) => (self.table.find(&meaning.address(self.attr.format)), None),
+            };
+            assert_eq!(found, Some(there.peer), "{meaning:?}");
+            assert_eq!(self.table.socket(there.peer), socket);
+        }
+        for (peer, addr) in self.given.iter().rev().take(24) {
+            let there = self.there.iter().find(|there| there.peer == *peer);
+            assert_eq!(self.table.peers().addr(*peer), there.map(|there| there.addr), "{peer}");
+            if there.is_none() {
+                assert_eq!(self.table.address(*peer), None, "{peer} is gone");
+            }
+            let has = self.there.iter().find(|there| there.addr == *addr);
+            assert_eq!(self.table.peers().peer(*addr), has.map(|there| there.peer), "{addr}");
+        }
+    }
+
+    /// Takes everybody out: all is as in the beginning.
+    pub fn close(mut self) {
+        while let Some(there) = self.there.pop() {
+            assert_eq!(self.table.remove(there.peer), Some(there.addr));
+            self.check();
+        }
+        assert!(self.table.is_empty());
+        assert_eq!((self.table.ranges(), self.table.free_bytes()), (0, self.attr.bytes / 32 * 32));
+    }
+}
+
+impl There {
+    fn most_bytes(&self) -> usize {
+        self.meaning.as_ref().map_or(0, Meaning::stored)
+    }
+
+    fn least_bytes(&self) -> usize {
+        if self.ranged { 0 } else { self.most_bytes() }
+    }
+}
+
+/// A range with the addresses that it has, if there is one.
+fn range(first: Address, nodes: u8, services: u8) -> Option<(SymmetricRange, Vec<SocketAddr>)> {
+    let socket = first.socket()?;
+    let range = SymmetricRange::new(socket, nodes.into(), services.into());
+    if socket.port() == 0 {
+        assert_eq!(range, None);
+        return None;
+    }
+    let members = (0..u32::from(nodes)).flat_map(|node| {
+        (0..u16::from(services)).map(move |service| match socket {
+            SocketAddr::V4(v4) => {
+                SocketAddr::from((Ipv4Addr::from_bits(v4.ip().to_bits() + node), v4.port() + service))
+            }
+            SocketAddr::V6(v6) => {
+                let ip = Ipv6Addr::from_bits(v6.ip().to_bits() + u128::from(node));
+                SocketAddrV6::new(ip, v6.port() + service, v6.flowinfo(), v6.scope_id()).into()
+            }
+        })
+    });
+    Some((range.expect("it ends far from the last address"), members.collect()))
+}
