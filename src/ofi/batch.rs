@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::c_void;
+use core::net::SocketAddr;
 use core::ptr;
 
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
@@ -56,7 +57,9 @@ pub(super) unsafe fn av_insert_all<L>(
 
 /// Inserts what can stand in one array, and tells what became of it.
 ///
-/// That is socket addresses, of one length, where all addresses of the domain are of that one family. (The manual page has
+/// That is socket addresses, of one length, where all addresses of the domain are of that one family; but none that nobody can be
+/// at, which are refused: `ofi_rxm` 1.17 takes as many as it has not refused for those that stand first, and crashes when
+/// a message goes to one of the others. (The manual page has
 /// strings stand there as pointers to them. The providers that read strings here read them one behind the other.)
 ///
 /// # Safety
@@ -76,6 +79,7 @@ unsafe fn insert_together<L>(av: &Av<L>, addresses: &[EndpointAddr]) -> [Option<
         if !again
             && takes(av.addr_format(), address)
             && address.bytes().len() == len
+            && SocketAddr::try_from(address).is_ok_and(|socket| socket.port() != 0 && !socket.ip().is_unspecified())
             && let Some(place) = places.next()
         {
             place.copy_from_slice(address.bytes());
@@ -95,8 +99,8 @@ unsafe fn insert_together<L>(av: &Av<L>, addresses: &[EndpointAddr]) -> [Option<
     // finishes here.
     let inserted = unsafe { insert(raw.as_ptr(), bytes, count, peers.as_mut_ptr(), 0, ptr::null_mut()) };
     let peers = peers.map(FabricAddr).map(|peer| (peer != FabricAddr::NOTAVAIL).then_some(peer));
-    // Who says two things is not believed: the addresses are asked for one by one, and are there already.
-    if usize::try_from(inserted).is_ok_and(|inserted| inserted == peers.iter().flatten().count()) {
+    // All of them or none: of a part, and of who says two things, the addresses are asked for one by one, and are there already.
+    if usize::try_from(inserted) == Ok(count) && peers.iter().flatten().count() == count {
         let stood = found.iter_mut().zip(stand).filter_map(|(found, stands)| stands.then_some(found));
         for (found, peer) in stood.zip(peers) {
             *found = peer;

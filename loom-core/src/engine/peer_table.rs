@@ -154,6 +154,11 @@ impl<'s> PeerTable<'s> {
         (generation % 2 == 1).then_some(Peer { index: place, generation })
     }
 
+    /// Whether there is, or has been, a peer in the place of an address.
+    pub(crate) fn was_used(&self, addr: FabricAddr) -> bool {
+        self.entries.get(Self::split(addr).1 as usize).is_some_and(|entry| entry.load().0 > 0)
+    }
+
     /// Whether a free place can have a peer.
     pub(crate) fn is_fresh(&self, place: u32) -> bool {
         self.place_for(FabricAddr(place.into())).is_ok()

@@ -72,7 +72,6 @@ mod table;
 use core::fmt;
 
 pub use self::key::AddressRef;
-pub(crate) use self::memory::Plan;
 pub use self::memory::{AddressTableAttr, AddressTableMemory};
 pub use self::set::{AddressSet, SetFull};
 pub use self::symmetric::{Member, SymmetricRange};

@@ -7,15 +7,15 @@ use core::fmt;
 use core::net::SocketAddr;
 
 use super::Av;
-use super::symmetric::Range;
+use crate::engine::address_table::{AddressTable, Full, Inserted, SymmetricRange};
 use crate::engine::peer_table::Peer;
 use crate::transport::Transport;
-use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
+use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
 /// Why an address was not inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertError {
-    /// The vector has no place left.
+    /// The vector has no place left, or no room for the bytes of the address ([`AvAttr`](super::AvAttr)).
     Full,
     /// The provider refused the address.
     Errno(Errno),
@@ -24,7 +24,7 @@ pub enum InsertError {
 impl fmt::Display for InsertError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InsertError::Full => f.write_str("the address vector has no place left"),
+            InsertError::Full => f.write_str("the address vector has no room left"),
             InsertError::Errno(errno) => write!(f, "the provider refused the address: {errno}"),
         }
     }
@@ -39,7 +39,8 @@ const BATCH: usize = 32;
 const WRITTEN: usize = 8;
 
 impl<T: Transport> Av<'_, T> {
-    /// Puts a peer's address into the vector. The same address again is the same peer (over `sockets` it is another).
+    /// Puts a peer's address into the vector. The same address again is the same peer, however it is written
+    /// ([which addresses are the same](crate::engine::address_table)), and the provider is not asked.
     ///
     /// # Errors
     /// - [`InsertError::Full`] if no place is left
@@ -49,10 +50,14 @@ impl<T: Transport> Av<'_, T> {
     /// - `man fi_av`
     #[doc(alias = "fi_av_insert")]
     pub fn insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
-        let _changing = self.changing.lock();
+        let mut table = self.addresses.lock();
+        if let Some(peer) = table.find(address) {
+            return Ok(peer);
+        }
         // SAFETY: the vector is open.
         let addr = unsafe { T::av_insert(&self.raw, address) }.map_err(InsertError::Errno)?;
-        self.keep(addr)
+        let inserted = table.insert_at(addr, address);
+        self.kept(addr, inserted, true)
     }
 
     /// Puts the addresses of many peers into the vector, as [`insert`](Self::insert) does with each, and tells `each`, in their
@@ -82,30 +87,50 @@ impl<T: Transport> Av<'_, T> {
     /// - `man fi_av`
     #[doc(alias = "fi_av_insert")]
     pub fn insert_all(&self, addresses: &[EndpointAddr], mut each: impl FnMut(Result<Peer, InsertError>)) -> usize {
-        addresses.chunks(BATCH).map(|some| self.insert_some(some, &mut each)).sum()
+        let keep_in = |some: &[EndpointAddr]| {
+            self.insert_some(some, &mut each, |table, at, addr| Some(table.insert_at(addr, some.get(at)?)))
+        };
+        addresses.chunks(BATCH).map(keep_in).sum()
     }
 
-    /// As [`insert_all`](Self::insert_all), of no more than `BATCH`.
-    fn insert_some(&self, addresses: &[EndpointAddr], each: &mut impl FnMut(Result<Peer, InsertError>)) -> usize {
-        let mut found = [Err(Errno::ECANCELED); BATCH];
+    /// As [`insert_all`](Self::insert_all), of no more than `BATCH`. `keep` puts one of them into the table, by its number and its
+    /// fabric address.
+    fn insert_some(
+        &self,
+        addresses: &[EndpointAddr],
+        each: &mut impl FnMut(Result<Peer, InsertError>),
+        keep: impl Fn(&mut AddressTable<'static>, usize, FabricAddr) -> Option<Result<Inserted, Full>>,
+    ) -> usize {
         let mut peers = [Err(InsertError::Full); BATCH];
-        let changing = self.changing.lock();
-        let found = found.get_mut(..addresses.len()).unwrap_or_default();
-        // SAFETY: the vector is open, and there are as many results as addresses.
-        unsafe { T::av_insert_all(&self.raw, addresses, found) };
-        for (peer, found) in peers.iter_mut().zip(&*found) {
-            *peer = found
-                .map_err(InsertError::Errno)
-                .and_then(|addr| self.table.insert(addr).map_err(|_| InsertError::Full));
-        }
-        for (at, (result, peer)) in found.iter().zip(&peers).enumerate() {
-            // An address that was there twice is taken out once.
-            let again = found.iter().take(at).any(|before| before == result);
-            if let (Ok(addr), Err(InsertError::Full), false) = (result, peer, again) {
-                self.take_back(*addr);
+        let mut table = self.addresses.lock();
+        let mut begin = 0;
+        while begin < addresses.len() {
+            // The provider is asked for all that are new up to the next that is there.
+            let new = addresses.iter().skip(begin).take_while(|address| table.find(*address).is_none()).count();
+            let (Some(run), Some(peers)) = (addresses.get(begin..begin + new), peers.get_mut(begin..)) else { break };
+            let mut found = [Err(Errno::ECANCELED); BATCH];
+            let found = found.get_mut(..new).unwrap_or_default();
+            // SAFETY: the vector is open, and there are as many results as addresses.
+            unsafe { T::av_insert_all(&self.raw, run, found) };
+            for (at, (peer, result)) in peers.iter_mut().zip(&*found).enumerate() {
+                *peer = match *result {
+                    Ok(addr) => {
+                        // An address that was there twice is taken out once.
+                        let first = !found.iter().take(at).any(|before| before == result);
+                        let kept = keep(&mut table, begin + at, addr).unwrap_or(Err(Full::Places));
+                        self.kept(addr, kept, first)
+                    }
+                    Err(errno) => Err(InsertError::Errno(errno)),
+                };
+            }
+            begin += new;
+            // This one is there.
+            if let (Some(address), Some(peer)) = (addresses.get(begin), peers.get_mut(new)) {
+                *peer = table.find(address).ok_or(InsertError::Full);
+                begin += 1;
             }
         }
-        drop(changing);
+        drop(table);
         let peers = peers.into_iter().take(addresses.len());
         peers.inspect(|peer| each(*peer)).filter(Result::is_ok).count()
     }
@@ -113,6 +138,9 @@ impl<T: Transport> Av<'_, T> {
     /// Puts peers at consecutive addresses into the vector: `services` ports from that of `first` on, at each of `nodes`
     /// addresses from that of `first` on. Tells `each` what has become of them, all services of a node before the next node,
     /// and returns how many are in, as [`insert_all`](Self::insert_all) does.
+    ///
+    /// Those that get consecutive places, as they do in a vector that nobody was removed from, take one record together, and no
+    /// more memory for their addresses ([`AvAttr::ranges`](super::AvAttr::ranges)).
     ///
     /// For providers with socket addresses. They are counted up here and not by `fi_av_insertsym`, which `udp;ofi_rxd` does not
     /// have, which returns one handle for all over `sockets`, and which others let run on from the last port to port 0. Nodes
@@ -134,21 +162,27 @@ impl<T: Transport> Av<'_, T> {
         services: u16,
         mut each: impl FnMut(Result<Peer, InsertError>),
     ) -> Result<usize, InsertError> {
-        let format = self.domain.attributes().addr_format;
-        let range = Range::new(format, first, nodes, services).map_err(InsertError::Errno)?;
+        let is_family = match self.domain.attributes().addr_format {
+            AddressFormat::SOCKADDR_IN => first.is_ipv4(),
+            AddressFormat::SOCKADDR_IN6 => first.is_ipv6(),
+            AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => true,
+            _ => return Err(InsertError::Errno(Errno::ENOSYS)),
+        };
+        let range = SymmetricRange::new(first, nodes, services).filter(|_| is_family);
+        let range = range.ok_or(InsertError::Errno(Errno::EINVAL))?;
         if range.len() > self.table.places() as u64 {
             return Err(InsertError::Full);
         }
-        let mut rest = range.addresses();
+        let mut rest = range.members();
         let mut inserted = 0;
         loop {
-            let mut written = 0;
-            let some: [EndpointAddr; WRITTEN] = array::from_fn(|_| {
-                let next = rest.next();
-                written += usize::from(next.is_some());
-                EndpointAddr::from(next.unwrap_or(first))
+            let members: [_; WRITTEN] = array::from_fn(|_| rest.next());
+            let written = members.iter().flatten().count();
+            let some = members.map(|member| EndpointAddr::from(member.map_or(first, |member| member.socket())));
+            let some = some.get(..written).unwrap_or_default();
+            inserted += self.insert_some(some, &mut each, |table, at, addr| {
+                Some(table.insert_member_at(addr, members.get(at)?.as_ref()?))
             });
-            inserted += self.insert_some(some.get(..written).unwrap_or_default(), &mut each);
             if written < WRITTEN {
                 return Ok(inserted);
             }
@@ -165,23 +199,38 @@ impl<T: Transport> Av<'_, T> {
     /// - `man fi_av`
     #[doc(alias = "fi_av_insertsvc")]
     pub fn insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
-        let _changing = self.changing.lock();
+        let mut table = self.addresses.lock();
         // SAFETY: the vector is open.
         let addr = unsafe { T::av_insert_service(&self.raw, node, service) }.map_err(InsertError::Errno)?;
-        self.keep(addr)
+        if let Some(peer) = self.table.peer(addr) {
+            return Ok(peer);
+        }
+        // SAFETY: the address was inserted just now.
+        let inserted = match unsafe { T::av_lookup(&self.raw, addr) } {
+            Ok(address) => table.insert_at(addr, &address),
+            Err(_) => table.insert_unnamed_at(addr),
+        };
+        self.kept(addr, inserted, true)
     }
 
-    /// Makes a peer of an address that was just inserted, while nobody else changes the vector.
-    fn keep(&self, addr: FabricAddr) -> Result<Peer, InsertError> {
-        self.table.insert(addr).map_err(|_| {
+    /// What has become of an address to which the provider gave a fabric address, while nobody else changes the vector. If
+    /// no peer has that, the provider need not keep it: it is taken back the `first` time that it is told.
+    fn kept(&self, addr: FabricAddr, inserted: Result<Inserted, Full>, first: bool) -> Result<Peer, InsertError> {
+        let peer = inserted.map(Inserted::peer).map_err(|_| InsertError::Full);
+        let is_its = peer.is_ok_and(|peer| self.table.addr(peer) == Some(addr));
+        if first && !is_its && self.table.peer(addr).is_none() {
             self.take_back(addr);
-            InsertError::Full
-        })
+        }
+        peer
     }
 
-    /// Removes an address for which there is no place, while nobody else changes the vector.
+    /// Removes an address that no peer has, while nobody else changes the vector. Where one has had it, operations in flight may
+    /// still refer to it: then it stays until the vector closes.
     fn take_back(&self, addr: FabricAddr) {
-        // SAFETY: the vector is open; no peer was made of the address, so nothing can have been posted to it.
-        let _ = unsafe { T::av_remove(&self.raw, addr) };
+        if self.users.are_none() || !self.table.was_used(addr) {
+            // SAFETY: the vector is open; no endpoint is bound, or no peer ever had the address, so that nothing can have been
+            // posted to it.
+            let _ = unsafe { T::av_remove(&self.raw, addr) };
+        }
     }
 }

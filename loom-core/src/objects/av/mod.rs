@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code, reason = "opens and closes raw handles; a table in memory of the allocator")]
 
+mod attr;
 mod insert;
-mod symmetric;
 
 use core::fmt;
 use core::mem::ManuallyDrop;
@@ -11,20 +11,26 @@ use core::ops::Deref;
 
 use allocator_api2::alloc::Allocator;
 
+pub use self::attr::AvAttr;
 pub use self::insert::InsertError;
-use crate::engine::peer_table::{Entry, Peer, PeerTable};
+use crate::engine::address_table::{AddressSet, AddressTable};
+use crate::engine::peer_table::{Peer, PeerTable};
 use crate::error::{OpenError, PostError};
 use crate::objects::domain::Domain;
 use crate::objects::scalable::RxPeer;
 use crate::objects::users::Users;
-use crate::storage::{Block, array};
+use crate::storage::Block;
 use crate::transport::{Scalable, Transport};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
 /// Peers' addresses, as endpoints see them.
 ///
 /// Reached through its owner, [`AvOwner`]. Where the transport's threading level admits it, the vector is shared
-/// between threads: finding a peer takes no lock, inserting and removing take one.
+/// between threads: finding the fabric address of a peer takes no lock, and neither does finding a peer by that; inserting,
+/// removing, and whatever reads addresses take one.
+///
+/// The addresses are in an [address table](crate::engine::address_table) of the vector's own: an address that was inserted is one
+/// peer, over every provider, and is found again without asking the provider.
 ///
 /// # References
 /// - `man fi_av`
@@ -33,8 +39,9 @@ pub struct Av<'d, T: Transport> {
     raw: T::Av,
     domain: &'d Domain<T>,
     table: PeerTable<'d>,
+    /// The addresses, with the same peers. In the owner's block: the lifetime is shorter than it says.
+    addresses: spin::Mutex<AddressTable<'static>>,
     users: Users,
-    changing: spin::Mutex<()>,
     /// Of each address, for the number of a receive context.
     rx_ctx_bits: u8,
 }
@@ -52,40 +59,48 @@ impl<'d, T: Transport> Av<'d, T> {
         capacity: usize,
         alloc: A,
     ) -> Result<AvOwner<'d, T, A>, OpenError> {
-        Self::open_as(domain, capacity, alloc, 0, |raw| {
+        Self::open_with_in(domain, AvAttr::new(capacity), alloc)
+    }
+
+    /// As [`open_in`](Self::open_in), with attributes: how much memory there is for addresses, and the seed of their hash
+    /// function.
+    ///
+    /// # Errors
+    /// As [`open_in`](Self::open_in).
+    #[doc(alias = "fi_av_attr")]
+    pub fn open_with_in<A: Allocator>(
+        domain: &'d Domain<T>,
+        attr: AvAttr,
+        alloc: A,
+    ) -> Result<AvOwner<'d, T, A>, OpenError> {
+        Self::open_as(domain, attr, alloc, 0, |raw| {
             // SAFETY: the domain is open and stays so: the vector is its child.
-            unsafe { T::av_open(raw, capacity) }
+            unsafe { T::av_open(raw, attr.capacity) }
         })
     }
 
     /// `open` opens the raw vector, with so many bits for receive contexts.
     fn open_as<A: Allocator>(
         domain: &'d Domain<T>,
-        capacity: usize,
+        attr: AvAttr,
         alloc: A,
         rx_ctx_bits: u8,
         open: impl FnOnce(&T::Domain) -> Result<T::Av, Errno>,
     ) -> Result<AvOwner<'d, T, A>, OpenError> {
-        if capacity == 0 || u32::try_from(capacity).is_err() {
+        if attr.capacity == 0 || u32::try_from(attr.capacity).is_err() {
             return Err(OpenError::Size);
         }
         // SAFETY: the domain is open and stays so: the vector is its child.
-        let places = unsafe { T::av_places(domain.raw(), capacity) };
-        let block = Block::new(array::<Entry>(places)?, alloc)?;
-        let entries = block.ptr().cast::<Entry>();
-        for index in 0..places {
-            // SAFETY: the block has room for `places` entries.
-            let entry = unsafe { entries.add(index) };
-            // SAFETY: as above.
-            unsafe { entry.write(Entry::default()) };
-        }
-        // SAFETY: written above. The block is freed after the vector, in `AvOwner::drop`, and the vector is only
+        let places = unsafe { T::av_places(domain.raw(), attr.capacity) };
+        let plan = attr.of_places(places, domain.attributes().addr_format)?.plan()?;
+        let block = Block::new(plan.layout, alloc)?;
+        // SAFETY: the block has the layout of the plan. It is freed after the vector, in `AvOwner::drop`, and the vector is only
         // ever reached by borrowing its owner: the lifetime never leaves this file.
-        let entries: &'d [Entry] = unsafe { core::slice::from_raw_parts(entries.as_ptr(), places) };
+        let addresses: AddressTable<'static> = unsafe { plan.table(block.ptr()) };
         let raw = open(domain.raw())?;
         domain.child_opened();
-        let (table, users, changing) = (PeerTable::new(entries), Users::none(), spin::Mutex::new(()));
-        let av = Av { raw, domain, table, users, changing, rx_ctx_bits };
+        let table = addresses.peers();
+        let av = Av { raw, domain, table, addresses: spin::Mutex::new(addresses), users: Users::none(), rx_ctx_bits };
         Ok(AvOwner { av, block: ManuallyDrop::new(block) })
     }
 
@@ -101,14 +116,26 @@ impl<'d, T: Transport> Av<'d, T> {
         Self::open_in(domain, capacity, allocator_api2::alloc::Global)
     }
 
+    /// [`Av::open_with_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Av::open_with_in`].
+    #[cfg(feature = "std")]
+    pub fn open_with(
+        domain: &'d Domain<T>,
+        attr: AvAttr,
+    ) -> Result<AvOwner<'d, T, allocator_api2::alloc::Global>, OpenError> {
+        Self::open_with_in(domain, attr, allocator_api2::alloc::Global)
+    }
+
     /// Takes a peer out of the vector: from now on posts to it are refused. Returns whether it was there.
     ///
     /// What the provider keeps for the address is given back at once if no endpoint is bound to the vector, else
     /// when the vector closes: libfabric leaves it undefined what happens to operations in flight.
     #[doc(alias = "fi_av_remove")]
     pub fn remove(&self, peer: Peer) -> bool {
-        let _changing = self.changing.lock();
-        let Some(addr) = self.table.remove(peer) else { return false };
+        let mut addresses = self.addresses.lock();
+        let Some(addr) = addresses.remove(peer) else { return false };
         if self.users.are_none() {
             // SAFETY: no endpoint is bound, and binding takes the same lock, so nothing in flight refers to it.
             let _ = unsafe { T::av_remove(&self.raw, addr) };
@@ -116,16 +143,44 @@ impl<'d, T: Transport> Av<'d, T> {
         true
     }
 
-    /// The address of a peer, as it was inserted; `None` if the peer was removed.
+    /// The address of a peer, as it was inserted (in its [canonical form](crate::engine::address_table)); `None` if the peer was
+    /// removed.
     ///
     /// # Errors
-    /// The provider's, if it cannot tell.
+    /// The provider's, if it cannot tell. It is asked for peers that were inserted by name and that it could not tell then,
+    /// either.
     #[doc(alias = "fi_av_lookup")]
     pub fn address(&self, peer: Peer) -> Option<Result<EndpointAddr, Errno>> {
-        let _changing = self.changing.lock();
+        let addresses = self.addresses.lock();
         let addr = self.table.addr(peer)?;
-        // SAFETY: the address is in the vector, and removing takes the same lock.
-        Some(unsafe { T::av_lookup(&self.raw, addr) })
+        Some(match addresses.address(peer) {
+            Some(address) => Ok(address),
+            // SAFETY: the address is in the vector, and removing takes the same lock.
+            None => unsafe { T::av_lookup(&self.raw, addr) },
+        })
+    }
+
+    /// The peer that has an address, if it is in the vector: the reverse of [`address`](Self::address).
+    ///
+    /// Takes as long however many peers there are, and waits for whoever is inserting.
+    #[must_use]
+    pub fn find(&self, address: &EndpointAddr) -> Option<Peer> {
+        self.addresses.lock().find(address)
+    }
+
+    /// An empty set of up to `count` peers of this vector, in memory of `alloc`.
+    ///
+    /// # Errors
+    /// As [`AddressSet::new_in`].
+    #[doc(alias = "fi_av_set")]
+    pub fn set_in<A: Allocator>(&self, count: usize, alloc: A) -> Result<AddressSet<A>, OpenError> {
+        AddressSet::new_in(self.table.places(), count, alloc)
+    }
+
+    /// The peers by their handles and fabric addresses, for [`AddressSet::insert_range`].
+    #[must_use]
+    pub fn peer_table(&self) -> PeerTable<'_> {
+        self.table
     }
 
     /// The peer that a completion names as its source, if it is in the vector.
@@ -172,7 +227,7 @@ impl<'d, T: Transport> Av<'d, T> {
 
     /// Counts an endpoint that is about to be opened, while nobody removes an address.
     pub(crate) fn bind(&self) -> &Users {
-        let _changing = self.changing.lock();
+        let _addresses = self.addresses.lock();
         self.users.opened();
         &self.users
     }
@@ -203,7 +258,7 @@ impl<'d, T: Scalable> Av<'d, T> {
         if rx_ctx_bits > Self::MAX_RX_CTX_BITS {
             return Err(OpenError::Size);
         }
-        Self::open_as(domain, capacity, alloc, rx_ctx_bits, |raw| {
+        Self::open_as(domain, AvAttr::new(capacity), alloc, rx_ctx_bits, |raw| {
             // SAFETY: the domain is open and stays so: the vector is its child.
             unsafe { T::av_open_for_contexts(raw, capacity, rx_ctx_bits) }
         })

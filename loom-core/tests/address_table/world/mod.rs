@@ -12,7 +12,7 @@ use loom_core::vocabulary::{AddressFormat, AvType, EndpointAddr, FabricAddr};
 
 /// An address, as numbers that are small, so that they meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Address {
+pub(crate) enum Address {
     /// An IPv4 socket; as such, or in one of the formats for sockets with something in the padding.
     V4 { ip: u8, port: u8, form: u8 },
     /// An IPv6 socket, or one that is an IPv4 socket's.
@@ -121,7 +121,7 @@ impl Meaning {
 
 /// What can happen to a table. Numbers of peers are among all that were ever given out, from the newest on.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub(crate) enum Action {
     Insert(Address),
     InsertAll(Vec<Address>),
     /// `at` is the place, `rest` the other half of the fabric address.
@@ -191,7 +191,7 @@ struct There {
 const SET: usize = 5;
 
 /// A table, and what it ought to hold.
-pub struct World<'t> {
+pub(crate) struct World<'t> {
     table: AddressTable<'t>,
     attr: AddressTableAttr,
     there: Vec<There>,
@@ -200,12 +200,12 @@ pub struct World<'t> {
 }
 
 impl<'t> World<'t> {
-    pub fn new(table: AddressTable<'t>, attr: AddressTableAttr) -> Self {
+    pub(crate) fn new(table: AddressTable<'t>, attr: AddressTableAttr) -> Self {
         let set = || (AddressSet::new(attr.places, SET).expect("small"), Vec::new());
         World { table, attr, there: vec![], given: vec![], sets: [set(), set()] }
     }
 
-    pub fn apply(&mut self, action: &Action) {
+    pub(crate) fn apply(&mut self, action: &Action) {
         match action {
             Action::Insert(address) => {
                 let result = match address.written() {
@@ -496,7 +496,7 @@ impl<'t> World<'t> {
     }
 
     /// Takes everybody out: all is as in the beginning.
-    pub fn close(mut self) {
+    pub(crate) fn close(mut self) {
         while let Some(there) = self.there.pop() {
             assert_eq!(self.table.remove(there.peer), Some(there.addr));
             self.check();

@@ -1,0 +1,57 @@
+//! [`AvAttr`]: how large an address vector is.
+
+use crate::engine::address_table::AddressTableAttr;
+use crate::error::OpenError;
+use crate::vocabulary::{AddressFormat, EndpointAddr};
+
+/// How large an [`Av`](super::Av) is. All of its memory is taken when it is opened.
+///
+/// # References
+/// - `man fi_av`, `struct fi_av_attr`
+#[doc(alias = "fi_av_attr")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AvAttr {
+    /// How many peers there is room for.
+    pub capacity: usize,
+    /// How many bytes there are for addresses other than IPv4 sockets, as
+    /// [`AddressTableAttr::bytes`] has it; `None` for what addresses of the domain's format are likely to need: 32 for
+    /// each peer if they may be IPv6 sockets, 96 if they are something else (as 72 bytes take), and one of the longest more.
+    pub bytes: Option<usize>,
+    /// How many of the first places can have an address of their own, as [`AddressTableAttr::singles`] has it: fewer than all for
+    /// peers that are inserted by range.
+    pub singles: usize,
+    /// How many pieces of ranges are kept as such, as [`AddressTableAttr::ranges`] has it.
+    pub ranges: usize,
+    /// The seed of the hash function of addresses: [`AddressTableAttr::seed`].
+    pub seed: u64,
+}
+
+impl AvAttr {
+    /// So many peers, each with an address of its own, in memory as the format of their addresses has it; up to 16 ranges; and a
+    /// seed that is the same for all.
+    #[must_use]
+    pub const fn new(capacity: usize) -> Self {
+        let AddressTableAttr { singles, ranges, seed, .. } = AddressTableAttr::new(capacity);
+        AvAttr { capacity, bytes: None, singles, ranges, seed }
+    }
+
+    /// The attributes of the table, of which the transport has said how many places it needs.
+    pub(super) fn of_places(self, places: usize, format: AddressFormat) -> Result<AddressTableAttr, OpenError> {
+        let AvAttr { bytes, singles, ranges, seed, .. } = self;
+        let table = AddressTableAttr::new(places);
+        let bytes = match bytes {
+            Some(bytes) => bytes,
+            None => {
+                let each = match format {
+                    AddressFormat::SOCKADDR_IN => 0,
+                    AddressFormat::SOCKADDR_IN6 | AddressFormat::SOCKADDR_IP | AddressFormat::SOCKADDR => 1,
+                    _ => 3,
+                };
+                let longest = AddressTableAttr::bytes_for(EndpointAddr::MAX_LEN);
+                let all = places.checked_mul(each * AddressTableAttr::bytes_for(0));
+                all.and_then(|all| all.checked_add(longest)).ok_or(OpenError::Size)?
+            }
+        };
+        Ok(AddressTableAttr { bytes, singles, ranges, seed, format, ..table })
+    }
+}
