@@ -70,6 +70,7 @@ proptest! {
         let mut world = World::new(memory.table(), attr);
         for action in &actions {
             world.apply(action);
+            world.check();
         }
         world.close();
     }

@@ -124,9 +124,10 @@ impl<T: Transport> Av<'_, T> {
                 };
             }
             begin += new;
-            // This one is there.
-            if let (Some(address), Some(peer)) = (addresses.get(begin), peers.get_mut(new)) {
-                *peer = table.find(address).ok_or(InsertError::Full);
+            // This one is there; or was, and the provider has given its place to one of the new ones.
+            let there = addresses.get(begin).and_then(|address| table.find(address));
+            if let (Some(there), Some(peer)) = (there, peers.get_mut(new)) {
+                *peer = Ok(there);
                 begin += 1;
             }
         }

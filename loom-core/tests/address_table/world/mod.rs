@@ -268,7 +268,10 @@ impl<'t> World<'t> {
             Action::Find(address) => self.look_for(*address),
             action => self.apply_to_sets(action),
         }
-        self.check();
+        assert_eq!(self.table.len(), self.there.len());
+        if let Some(there) = self.there.last() {
+            self.check_one(there);
+        }
     }
 
     fn apply_to_sets(&mut self, action: &Action) {
@@ -465,8 +468,21 @@ impl<'t> World<'t> {
         assert_eq!(found, self.known(&meaning).map(|there| there.peer), "{address:?}");
     }
 
+    /// Somebody who is there.
+    fn check_one(&self, there: &There) {
+        let address = there.meaning.as_ref().map(|meaning| meaning.address(self.attr.format));
+        assert_eq!(self.table.address(there.peer), address);
+        let Some(meaning) = &there.meaning else { return };
+        let (found, socket) = match (meaning, &address) {
+            (Meaning::Socket(socket), _) => (self.table.find(*socket), Some(*socket)),
+            (Meaning::Bytes(..), address) => (address.as_ref().and_then(|address| self.table.find(address)), None),
+        };
+        assert_eq!(found, Some(there.peer), "{meaning:?}");
+        assert_eq!(self.table.socket(there.peer), socket);
+    }
+
     /// Everybody who is there, and some who are not any more.
-    fn check(&self) {
+    pub(crate) fn check(&self) {
         assert_eq!(self.table.len(), self.there.len());
         assert!(self.table.ranges() <= self.attr.ranges);
         let least: usize = self.there.iter().map(There::least_bytes).sum();
@@ -474,15 +490,7 @@ impl<'t> World<'t> {
         let taken = self.attr.bytes / 32 * 32 - self.table.free_bytes();
         assert!((least..=most).contains(&taken), "{taken} bytes are taken, and not {least} to {most}");
         for there in &self.there {
-            let address = there.meaning.as_ref().map(|meaning| meaning.address(self.attr.format));
-            assert_eq!(self.table.address(there.peer), address);
-            let Some(meaning) = &there.meaning else { continue };
-            let (found, socket) = match meaning {
-                Meaning::Socket(socket) => (self.table.find(*socket), Some(*socket)),
-                Meaning::Bytes(..) => (self.table.find(&meaning.address(self.attr.format)), None),
-            };
-            assert_eq!(found, Some(there.peer), "{meaning:?}");
-            assert_eq!(self.table.socket(there.peer), socket);
+            self.check_one(there);
         }
         for (peer, addr) in self.given.iter().rev().take(24) {
             let there = self.there.iter().find(|there| there.peer == *peer);
@@ -497,9 +505,12 @@ impl<'t> World<'t> {
 
     /// Takes everybody out: all is as in the beginning.
     pub(crate) fn close(mut self) {
+        self.check();
         while let Some(there) = self.there.pop() {
             assert_eq!(self.table.remove(there.peer), Some(there.addr));
-            self.check();
+            if let Some(next) = self.there.first() {
+                self.check_one(next);
+            }
         }
         assert!(self.table.is_empty());
         assert_eq!((self.table.ranges(), self.table.free_bytes()), (0, self.attr.bytes / 32 * 32));

@@ -1,4 +1,4 @@
-//! Addresses as text and bytes, and the address vector over them.
+//! Addresses as text and bytes, and the address vector of a network over them.
 
 use std::collections::BTreeMap;
 
@@ -29,14 +29,31 @@ enum Step<'a> {
 
 const PLACES: u16 = 4;
 
-/// Text to address and back, bytes to address and back; inserting and removing what comes of it, against a map.
-pub fn address_vector(data: &[u8]) -> usize {
-    const MOST: usize = 200;
+/// A domain of a network that stays, and the network's own number.
+type Opened = (&'static Domain<Soft<'static>>, u32);
+
+thread_local! {
+    /// One for all stories: a vector keeps nothing in it.
+    static OPENED: Opened = open();
+}
+
+fn open() -> Opened {
     let attr = NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
-    let network = Network::new(attr).expect("the sizes are small");
-    let domain = Domain::open(&network.info()).expect("a network opens");
-    let av = Av::open(&domain, usize::from(PLACES)).expect("the sizes are small");
-    let mut oracle = Oracle { identity: identity(&av), there: BTreeMap::new(), given: Vec::new() };
+    let network: &'static Network<_> = Box::leak(Box::new(Network::new(attr).expect("the sizes are small")));
+    let domain: &'static Domain<_> = Box::leak(Box::new(Domain::open(&network.info()).expect("a network opens")));
+    let av = Av::open(domain, usize::from(PLACES)).expect("the sizes are small");
+    // Nothing but an address says it.
+    let is_its = |number: &u32| av.insert(&string(&format!("soft://{number}/0.1"), true)).is_ok();
+    let identity = (0..1_000_000).find(is_its).expect("an address of this network");
+    (domain, identity)
+}
+
+/// Text to address and back, bytes to address and back; inserting and removing what comes of it, against a map.
+pub(super) fn play(data: &[u8]) -> usize {
+    const MOST: usize = 200;
+    let (domain, identity) = OPENED.with(|opened| *opened);
+    let av = Av::open(domain, usize::from(PLACES)).expect("the sizes are small");
+    let mut oracle = Oracle { identity, there: BTreeMap::new(), given: Vec::new() };
 
     let mut bytes = Unstructured::new(data);
     let mut played = 0;
@@ -45,24 +62,8 @@ pub fn address_vector(data: &[u8]) -> usize {
         oracle.play(&av, &step);
         played += 1;
     }
+    oracle.check(&av);
     played
-}
-
-/// The network's own number, found by trying: nothing but an address says it.
-fn identity(av: &Av<'_, Soft<'_>>) -> u32 {
-    thread_local! {
-        static LAST: core::cell::Cell<u32> = const { core::cell::Cell::new(0) };
-    }
-    let first = LAST.get();
-    for network in first..first + 1_000_000 {
-        let address = string(&format!("soft://{network}/0.1"), true);
-        if let Ok(peer) = av.insert(&address) {
-            assert!(av.remove(peer));
-            LAST.set(network);
-            return network;
-        }
-    }
-    panic!("no address of this network was found");
 }
 
 fn string(text: &str, zero: bool) -> EndpointAddr {
@@ -74,10 +75,10 @@ fn string(text: &str, zero: bool) -> EndpointAddr {
     EndpointAddr::new(AddressFormat::ADDR_STR, &bytes).expect("cut to fit")
 }
 
-/// What is where: index to handle and fabric address.
+/// What is where: index to handle, fabric address, and the address as it was inserted.
 struct Oracle {
     identity: u32,
-    there: BTreeMap<u16, (Peer, u64)>,
+    there: BTreeMap<u16, (Peer, u64, EndpointAddr)>,
     given: Vec<Peer>,
 }
 
@@ -130,14 +131,16 @@ impl Oracle {
             Step::Remove { nth } => {
                 let Some(at) = self.given.len().checked_sub(1 + usize::from(*nth)) else { return };
                 let peer = self.given[at];
-                let there = self.there.iter().find(|(_, (there, _))| *there == peer).map(|(index, _)| *index);
+                let there = self.there.iter().find(|(_, (there, ..))| *there == peer).map(|(index, _)| *index);
                 assert_eq!(av.remove(peer), there.is_some());
                 if let Some(index) = there {
                     self.there.remove(&index);
                 }
             }
         }
-        self.check(av);
+        if self.given.len() % 4 == 0 {
+            self.check(av);
+        }
     }
 
     /// What an address means to this network, by the definition of its text.
@@ -168,33 +171,37 @@ impl Oracle {
             assert_eq!(inserted, Err(InsertError::Errno(Errno::EINVAL)));
             return;
         };
-        let peer = inserted.expect("an address of this network");
         let addr = u64::from(generation) << 32 | u64::from(index);
-        match self.there.get(&index) {
-            Some((there, known)) if *known == addr => assert_eq!(peer, *there),
-            _ => {
-                assert!(!self.given.contains(&peer), "handles are not given out twice");
-                self.given.push(peer);
-                self.there.insert(index, (peer, addr));
-            }
+        if let Some((there, known, _)) = self.there.get(&index).filter(|(_, known, _)| *known == addr) {
+            assert_eq!(inserted, Ok(*there), "{known} is there");
+            return;
         }
+        let cells = |address: &EndpointAddr| (address.bytes().len() + 6).div_ceil(28);
+        let peer = match inserted {
+            Ok(peer) => peer,
+            Err(error) => {
+                // As many cells as four addresses of 72 bytes need, and one of the longest.
+                let taken: usize = self.there.values().map(|(_, _, address)| cells(address)).sum();
+                assert_eq!(error, InsertError::Full);
+                assert!(taken + cells(address) > usize::from(PLACES) * 3 + 19, "there was room for {address}");
+                return;
+            }
+        };
+        assert!(!self.given.contains(&peer), "handles are not given out twice");
+        self.given.push(peer);
+        self.there.insert(index, (peer, addr, address.clone()));
     }
 
     fn check(&self, av: &Av<'_, Soft<'_>>) {
-        for peer in &self.given {
-            let known = self.there.values().find(|(there, _)| there == peer).map(|(_, addr)| *addr);
-            assert_eq!(av.fabric_addr(*peer), known.map(FabricAddr));
-            let address = av.address(*peer).map(|address| address.expect("it was inserted"));
-            let wanted = known.map(|addr| {
-                string(&format!("soft://{}/{}.{}", self.identity, addr & u64::from(u16::MAX), addr >> 32), true)
-            });
-            assert_eq!(address, wanted);
+        for peer in self.given.iter().rev().take(16) {
+            let known = self.there.values().find(|(there, ..)| there == peer);
+            assert_eq!(av.fabric_addr(*peer), known.map(|(_, addr, _)| FabricAddr(*addr)));
+            assert_eq!(av.address(*peer), known.map(|(_, _, address)| Ok(address.clone())));
         }
-        for (peer, addr) in self.there.values() {
-            assert_eq!(av.peer(FabricAddr(*addr)), Some(*peer));
+        for (peer, addr, address) in self.there.values() {
+            assert_eq!((av.peer(FabricAddr(*addr)), av.find(address)), (Some(*peer), Some(*peer)));
         }
-        let there: Vec<Peer> = self.there.values().map(|(peer, _)| *peer).collect();
-        assert_eq!(av.peers().collect::<Vec<_>>(), there);
+        assert!(av.peers().eq(self.there.values().map(|(peer, ..)| *peer)));
     }
 }
 
