@@ -50,7 +50,7 @@ fn open() -> Opened {
 
 /// Text to address and back, bytes to address and back; inserting and removing what comes of it, against a map.
 pub(super) fn play(data: &[u8]) -> usize {
-    const MOST: usize = 200;
+    const MOST: usize = 10;
     let (domain, identity) = OPENED.with(|opened| *opened);
     let av = Av::open(domain, usize::from(PLACES)).expect("the sizes are small");
     let mut oracle = Oracle { identity, there: BTreeMap::new(), given: Vec::new() };

@@ -95,11 +95,14 @@ impl<'a> Key<'a> {
             (Key::V6 { flow, scope, .. }, 3) => u64::from(flow) << 32 | u64::from(scope),
             (Key::Raw { format, bytes }, 0) => RAW | (bytes.len() as u64) << 32 | u64::from(format.as_raw()),
             (Key::Raw { bytes, .. }, at) => {
-                let mut word = [0; 8];
                 let rest = bytes.get((at - 1) * 8..).unwrap_or_default();
-                for (to, from) in word.iter_mut().zip(rest) {
-                    *to = *from;
-                }
+                let word = rest.first_chunk().copied().unwrap_or_else(|| {
+                    let mut word = [0; 8];
+                    for (to, from) in word.iter_mut().zip(rest) {
+                        *to = *from;
+                    }
+                    word
+                });
                 u64::from_le_bytes(word)
             }
             _ => 0,

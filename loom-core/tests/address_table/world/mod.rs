@@ -51,8 +51,16 @@ impl Address {
         }
     }
 
+    /// The socket, if it is to be given as such.
+    fn plain(self) -> Option<SocketAddr> {
+        match self {
+            Address::V4 { form: 0, .. } | Address::V6 { form: 0, .. } => self.socket(),
+            _ => None,
+        }
+    }
+
     /// The address, written in the way that it says.
-    fn written(self) -> Result<SocketAddr, EndpointAddr> {
+    fn written(self) -> EndpointAddr {
         let (form, padded) = match self {
             Address::V4 { form, .. } => (form % 5, form >= 128),
             Address::V6 { form, .. } => (form % 5, false),
@@ -62,34 +70,29 @@ impl Address {
                     *end = last;
                 }
                 let format = AddressFormat::from_raw(u32::from(format % 14));
-                return Err(EndpointAddr::new(format, &bytes).expect("not too long"));
+                return EndpointAddr::new(format, &bytes).expect("not too long");
             }
         };
-        let socket = self.socket().expect("seen above");
-        if form == 0 && !padded {
-            return Ok(socket);
-        }
-        let written = EndpointAddr::from(socket);
+        let written = EndpointAddr::from(self.socket().expect("seen above"));
         let mut bytes = written.bytes().to_vec();
         if padded {
             bytes[15] = 1;
         }
         let format = if form < 2 { written.format() } else { FORMATS[usize::from(form) - 2] };
-        Err(EndpointAddr::new(format, &bytes).expect("not too long"))
+        EndpointAddr::new(format, &bytes).expect("not too long")
     }
 
     /// What it means in a table of a format.
     fn meaning(self, table: AddressFormat) -> Meaning {
-        match self.written() {
+        if let Some(socket) = self.plain() {
+            return Meaning::Socket(socket);
+        }
+        let address = self.written();
+        let format = if address.format() == AddressFormat::UNSPEC { table } else { address.format() };
+        let given = EndpointAddr::new(format, address.bytes()).expect("as long as before");
+        match SocketAddr::try_from(&given) {
             Ok(socket) => Meaning::Socket(socket),
-            Err(address) => {
-                let format = if address.format() == AddressFormat::UNSPEC { table } else { address.format() };
-                let given = EndpointAddr::new(format, address.bytes()).expect("as long as before");
-                match SocketAddr::try_from(&given) {
-                    Ok(socket) => Meaning::Socket(socket),
-                    Err(_) => Meaning::Bytes(format.as_raw(), address.bytes().to_vec()),
-                }
-            }
+            Err(_) => Meaning::Bytes(format.as_raw(), address.bytes().to_vec()),
         }
     }
 }
@@ -120,10 +123,10 @@ impl Meaning {
 }
 
 /// What can happen to a table. Numbers of peers are among all that were ever given out, from the newest on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Insert(Address),
-    InsertAll(Vec<Address>),
+    InsertAll([Address; 3]),
     /// `at` is the place, `rest` the other half of the fabric address.
     InsertAt {
         address: Address,
@@ -196,42 +199,44 @@ pub(crate) struct World<'t> {
     attr: AddressTableAttr,
     there: Vec<There>,
     given: Vec<(Peer, FabricAddr)>,
-    sets: [(AddressSet<Global>, Vec<Peer>); 2],
+    /// Opened when they are first asked for.
+    sets: Option<[(AddressSet<Global>, Vec<Peer>); 2]>,
+    /// What was told of a range, empty in between.
+    told: Vec<Result<Inserted, Full>>,
 }
 
 impl<'t> World<'t> {
+    /// A world of up to 128 places.
     pub(crate) fn new(table: AddressTable<'t>, attr: AddressTableAttr) -> Self {
-        let set = || (AddressSet::new(attr.places, SET).expect("small"), Vec::new());
-        World { table, attr, there: vec![], given: vec![], sets: [set(), set()] }
+        World { table, attr, there: Vec::with_capacity(16), given: Vec::with_capacity(16), sets: None, told: vec![] }
     }
 
     pub(crate) fn apply(&mut self, action: &Action) {
         match action {
             Action::Insert(address) => {
-                let result = match address.written() {
-                    Ok(socket) => self.table.insert(socket),
-                    Err(address) => self.table.insert(&address),
+                let result = match address.plain() {
+                    Some(socket) => self.table.insert(socket),
+                    None => self.table.insert(&address.written()),
                 };
                 self.inserted(*address, result);
             }
             Action::InsertAll(addresses) => {
-                let written: Vec<_> = addresses.iter().map(|address| address.written()).collect();
-                let refs = written.iter().map(|written| match written {
-                    Ok(socket) => AddressRef::from(*socket),
-                    Err(address) => AddressRef::from(address),
-                });
-                let mut told = Vec::new();
-                let count = self.table.insert_all(refs, |result| told.push(result));
-                assert_eq!((told.len(), told.iter().flatten().count()), (addresses.len(), count));
+                let written = addresses.map(Address::written);
+                let mut told = [Err(Full::Places); 3];
+                let mut places = told.iter_mut();
+                let refs = written.iter().map(AddressRef::from);
+                let count = self.table.insert_all(refs, |result| *places.next().expect("one for each") = result);
+                assert!(places.next().is_none());
+                assert_eq!(told.iter().flatten().count(), count);
                 for (address, result) in addresses.iter().zip(told) {
                     self.inserted(*address, result);
                 }
             }
             Action::InsertAt { address, at, rest } => {
                 let addr = self.addr(*at, *rest);
-                let result = match address.written() {
-                    Ok(socket) => self.table.insert_at(addr, socket),
-                    Err(address) => self.table.insert_at(addr, &address),
+                let result = match address.plain() {
+                    Some(socket) => self.table.insert_at(addr, socket),
+                    None => self.table.insert_at(addr, &address.written()),
                 };
                 self.inserted_at(Some(address.meaning(self.attr.format)), addr, false, result);
             }
@@ -241,21 +246,24 @@ impl<'t> World<'t> {
                 self.inserted_at(None, addr, false, result);
             }
             Action::InsertRange { first, nodes, services } => {
-                let Some((range, members)) = range(*first, *nodes, *services) else { return };
-                let mut told = Vec::new();
+                let Some(range) = range(*first, *nodes, *services) else { return };
+                let mut told = std::mem::take(&mut self.told);
                 let count = self.table.insert_symmetric(range, |result| told.push(result));
-                assert_eq!((told.len(), told.iter().flatten().count()), (members.len(), count));
-                for (socket, result) in members.into_iter().zip(told) {
-                    let addr = self.next();
-                    self.inserted_there(Some(Meaning::Socket(socket)), addr, true, result);
+                let wanted = usize::from(*nodes) * usize::from(*services);
+                assert_eq!((told.len(), told.iter().flatten().count()), (wanted, count));
+                for (number, result) in (0..).zip(told.drain(..)) {
+                    let socket = member(range.first(), *services, number);
+                    self.inserted_there(Some(Meaning::Socket(socket)), self.next(), true, result);
                 }
+                self.told = told;
             }
             Action::InsertRangeAt { first, nodes, services, at, rest } => {
-                let Some((range, members)) = range(*first, *nodes, *services) else { return };
-                for ((member, socket), offset) in range.members().zip(members).zip(0..) {
-                    assert_eq!(member.socket(), socket);
-                    let addr = FabricAddr(self.addr(*at, *rest).0 + offset);
-                    let result = self.table.insert_member_at(addr, &member);
+                let Some(range) = range(*first, *nodes, *services) else { return };
+                for (one, number) in range.members().zip(0..) {
+                    let socket = member(range.first(), *services, number);
+                    assert_eq!(one.socket(), socket);
+                    let addr = FabricAddr(self.addr(*at, *rest).0 + u64::from(number));
+                    let result = self.table.insert_member_at(addr, &one);
                     self.inserted_at(Some(Meaning::Socket(socket)), addr, true, result);
                 }
             }
@@ -271,7 +279,14 @@ impl<'t> World<'t> {
         assert_eq!(self.table.len(), self.there.len());
         if let Some(there) = self.there.last() {
             self.check_one(there);
+            let address = there.meaning.as_ref().map(|meaning| meaning.address(self.attr.format));
+            assert_eq!(self.table.address(there.peer), address);
         }
+    }
+
+    /// How many peers there have been.
+    pub(crate) fn given(&self) -> usize {
+        self.given.len()
     }
 
     fn apply_to_sets(&mut self, action: &Action) {
@@ -297,7 +312,10 @@ impl<'t> World<'t> {
             });
             peers
         };
-        let [a, b] = &mut self.sets;
+        let places = self.attr.places;
+        let [a, b] = self.sets.get_or_insert_with(|| {
+            [(); 2].map(|()| (AddressSet::new(places, SET).expect("small"), Vec::with_capacity(SET)))
+        });
         let ((own, members), (other, others)) = if *set { (b, &*a) } else { (a, &*b) };
         // As the table gives out handles, a later one of a place is also later in the list.
         let age = |peer: Peer| self.given.iter().position(|(given, _)| *given == peer);
@@ -378,8 +396,8 @@ impl<'t> World<'t> {
 
     /// The lowest free place, or one that there is not.
     fn next(&self) -> FabricAddr {
-        let is_free = |place: &u64| !self.there.iter().any(|there| there.peer.index() as u64 == *place);
-        FabricAddr((0..).find(is_free).expect("there are more numbers than peers"))
+        let taken = self.there.iter().fold(0u128, |taken, there| taken | 1 << there.peer.index());
+        FabricAddr(taken.trailing_ones().into())
     }
 
     fn known(&self, meaning: &Meaning) -> Option<&There> {
@@ -461,24 +479,27 @@ impl<'t> World<'t> {
 
     fn look_for(&self, address: Address) {
         let meaning = address.meaning(self.attr.format);
-        let found = match address.written() {
-            Ok(socket) => self.table.find(socket),
-            Err(address) => self.table.find(&address),
+        let found = match address.plain() {
+            Some(socket) => self.table.find(socket),
+            None => self.table.find(&address.written()),
         };
         assert_eq!(found, self.known(&meaning).map(|there| there.peer), "{address:?}");
     }
 
-    /// Somebody who is there.
+    /// Somebody who is there: found by the address, and the other way round.
     fn check_one(&self, there: &There) {
-        let address = there.meaning.as_ref().map(|meaning| meaning.address(self.attr.format));
-        assert_eq!(self.table.address(there.peer), address);
-        let Some(meaning) = &there.meaning else { return };
-        let (found, socket) = match (meaning, &address) {
-            (Meaning::Socket(socket), _) => (self.table.find(*socket), Some(*socket)),
-            (Meaning::Bytes(..), address) => (address.as_ref().and_then(|address| self.table.find(address)), None),
-        };
-        assert_eq!(found, Some(there.peer), "{meaning:?}");
-        assert_eq!(self.table.socket(there.peer), socket);
+        let peer = there.peer;
+        match &there.meaning {
+            Some(Meaning::Socket(socket)) => {
+                assert_eq!((self.table.find(*socket), self.table.socket(peer)), (Some(peer), Some(*socket)));
+            }
+            Some(Meaning::Bytes(format, bytes)) => {
+                let address = self.table.address(peer).expect("it was inserted with one");
+                assert_eq!((address.format().as_raw(), address.bytes()), (*format, &bytes[..]));
+                assert_eq!((self.table.find(&address), self.table.socket(peer)), (Some(peer), None));
+            }
+            None => assert_eq!(self.table.address(peer), None),
+        }
     }
 
     /// Everybody who is there, and some who are not any more.
@@ -492,7 +513,7 @@ impl<'t> World<'t> {
         for there in &self.there {
             self.check_one(there);
         }
-        for (peer, addr) in self.given.iter().rev().take(24) {
+        for (peer, addr) in self.given.iter().rev().take(8) {
             let there = self.there.iter().find(|there| there.peer == *peer);
             assert_eq!(self.table.peers().addr(*peer), there.map(|there| there.addr), "{peer}");
             if there.is_none() {
@@ -508,9 +529,6 @@ impl<'t> World<'t> {
         self.check();
         while let Some(there) = self.there.pop() {
             assert_eq!(self.table.remove(there.peer), Some(there.addr));
-            if let Some(next) = self.there.first() {
-                self.check_one(next);
-            }
         }
         assert!(self.table.is_empty());
         assert_eq!((self.table.ranges(), self.table.free_bytes()), (0, self.attr.bytes / 32 * 32));
@@ -527,24 +545,23 @@ impl There {
     }
 }
 
-/// A range with the addresses that it has, if there is one.
-fn range(first: Address, nodes: u8, services: u8) -> Option<(SymmetricRange, Vec<SocketAddr>)> {
+/// A range, if there is one.
+fn range(first: Address, nodes: u8, services: u8) -> Option<SymmetricRange> {
     let socket = first.socket()?;
     let range = SymmetricRange::new(socket, nodes.into(), services.into());
-    if socket.port() == 0 {
-        assert_eq!(range, None);
-        return None;
+    assert_eq!(range.is_some(), socket.port() != 0, "it ends far from the last address");
+    range
+}
+
+/// The address of a member of a range: all services of a node before the next node.
+fn member(first: SocketAddr, services: u8, number: u32) -> SocketAddr {
+    let (node, service) = (number / u32::from(services), number % u32::from(services));
+    let port = first.port() + u16::try_from(service).expect("less than 256");
+    match first {
+        SocketAddr::V4(v4) => SocketAddr::from((Ipv4Addr::from_bits(v4.ip().to_bits() + node), port)),
+        SocketAddr::V6(v6) => {
+            let ip = Ipv6Addr::from_bits(v6.ip().to_bits() + u128::from(node));
+            SocketAddrV6::new(ip, port, v6.flowinfo(), v6.scope_id()).into()
+        }
     }
-    let members = (0..u32::from(nodes)).flat_map(|node| {
-        (0..u16::from(services)).map(move |service| match socket {
-            SocketAddr::V4(v4) => {
-                SocketAddr::from((Ipv4Addr::from_bits(v4.ip().to_bits() + node), v4.port() + service))
-            }
-            SocketAddr::V6(v6) => {
-                let ip = Ipv6Addr::from_bits(v6.ip().to_bits() + u128::from(node));
-                SocketAddrV6::new(ip, v6.port() + service, v6.flowinfo(), v6.scope_id()).into()
-            }
-        })
-    });
-    Some((range.expect("it ends far from the last address"), members.collect()))
 }
