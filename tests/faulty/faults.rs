@@ -28,7 +28,9 @@ const NOT_WITH_POINTERS: [&str; 2] =
 /// A wait that was in vain.
 const IN_VAIN: &[&str] = &["in time", "within", "the bytes arrive", "never", "instead of", "complete"];
 
-pub(crate) const FAULTS: [Fault; 10] = [
+pub(crate) const FAULTS: [Fault; 11] = [
+    // A control, which is run when it is asked for: it is never injected.
+    Fault { name: "none", plan: Plan::new, count: |injected| injected.total(), cut_short_by: &[] },
     Fault {
         name: "refuse",
         plan: |seed| {

@@ -31,7 +31,9 @@
 //! RMA is done when the post returns, and messages of one sender keep the order they were sent in.
 //! It asks for nothing, unless it is to ask for what hardware does ([`Asks`]): registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/insists.rs`).
-//! Not there yet: atomics, counters of what peers do, triggered operations, and fault plans.
+//! Where things are to go wrong, an info is given a [`Plan`]: posts refused, messages delayed, writes reordered, completions
+//! failed, queues overrun, peers killed, less granted (`soft/faults/`). An endpoint without one pays nothing for it.
+//! Not there yet: atomics, counters of what peers do, and triggered operations.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

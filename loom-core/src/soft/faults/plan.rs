@@ -16,13 +16,64 @@ pub enum Every {
 /// ([`Network::info_with_faults`](crate::soft::Network::info_with_faults)).
 ///
 /// Each endpoint draws by itself, from the seed and its address. On one thread the same seed gives the same run; on several, an
-/// endpoint that does the same is done the same to.
+/// endpoint that does the same is done the same to. Nothing is taken from an allocator: what is delayed waits in the network's
+/// cells.
 ///
+/// What goes out is up to the plan of the endpoint that sends, what comes in and how it is reported to that of the one that
+/// receives. An endpoint can have another plan than its domain, where both ask for the same
+/// ([`EndpointBuilder::info`](crate::objects::endpoint::EndpointBuilder::info)): one peer that is killed among others that are
+/// not.
+///
+/// # Example
+/// A protocol of one's own, under many seeds: here, that a number arrives which is asked for.
 /// ```
-/// use loom_core::soft::{Every, Plan};
-/// use loom_core::vocabulary::Caps;
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::objects::{av::Av, cq::{self, CqAttr}, deadline::Spins, domain::Domain, endpoint::Source, info::Info};
+/// use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 ///
-/// let plan = Plan::new(17).refuse(Every::About(5)).delay(3).without(Caps::DIRECTED_RECV).narrow_data();
+/// /// The protocol: `None` if there is no answer.
+/// fn ask(info: &Info<Soft<'_>>) -> Result<Option<u8>, Box<dyn std::error::Error>> {
+///     let domain = Domain::open(info)?;
+///     let av = Av::open(&domain, 2)?;
+///     let (mut question, mut answer) = ([0; 1], [0; 1]);
+///     let (question, answer) = (&mut question[..], &mut answer[..]);
+///     cq::scope(&domain, CqAttr::<8>::new(), |cq| {
+///         let (client, server) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+///         let (to_client, to_server) = (av.insert(&client.address()?)?, av.insert(&server.address()?)?);
+///         // "Try again" is for this side to do.
+///         let again = |post: &mut dyn FnMut() -> Result<(), PostError>| loop {
+///             match post() {
+///                 Err(PostError::Again) => drop(cq.progress()?),
+///                 other => break Ok::<_, Box<dyn std::error::Error>>(other?),
+///             }
+///         };
+///         let receive = |endpoint: &loom_core::objects::endpoint::Endpoint<'_, '_, _, _>, mut buf| loop {
+///             match endpoint.recv(Source::Any, buf) {
+///                 Err(rejected) if rejected.error == PostError::Again => buf = rejected.buf,
+///                 posted => break posted.map_err(PostError::from),
+///             }
+///         };
+///         let (asked, told) = (receive(&server, question)?, receive(&client, answer)?);
+///         again(&mut || client.inject(to_server, &[41]))?;
+///         let Some(done) = cq.wait(asked, Spins(100))? else { return Ok(None) };
+///         let number = done.into_buf()[0];
+///         again(&mut || server.inject(to_client, &[number + 1]))?;
+///         Ok(cq.wait(told, Spins(100))?.map(|done| done.into_buf()[0]))
+///     })?
+/// }
+///
+/// for seed in 0..50 {
+///     let network = Network::new(NetworkAttr { endpoints: 2, regions: 0, ..NetworkAttr::DEFAULT })?;
+///     let plan = Plan::new(seed).refuse(Every::About(2)).delay(5);
+///     assert_eq!(ask(&network.info_with_faults(plan))?, Some(42), "with seed {seed}");
+///     assert!(network.injected().total() > 0, "a plan that never strikes tests nothing");
+/// }
+/// // If the server dies, or the client, the protocol says so instead of hanging.
+/// let network = Network::new(NetworkAttr::DEFAULT)?;
+/// assert!(ask(&network.info_with_faults(Plan::new(1).kill(Every::Nth(2)))).is_err());
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an endpoint is opened with it"]
@@ -66,7 +117,7 @@ impl Plan {
     }
 
     /// Posts of any kind are refused with "try again" ([`PostError::Again`](crate::error::PostError::Again)), as by a full queue
-    /// of a card. Those which follow on it are counted anew, so that not each is refused unless that is asked for.
+    /// of a card. Refused posts count, too: with every second one refused, whoever tries again at once succeeds.
     pub const fn refuse(mut self, every: Every) -> Self {
         self.refuse = every;
         self
