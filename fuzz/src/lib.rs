@@ -6,6 +6,7 @@
 //! They know nothing of the fuzzer: `tests/replay.rs` runs them on stable over `seeds/` and `regressions/`.
 
 mod address_vector;
+mod bootstrap_wire;
 /// The story of completions and its oracle are those of loom-core's own tests.
 #[path = "../../loom-core/tests/completions/world/mod.rs"]
 mod completions;
@@ -23,6 +24,7 @@ mod tag_matching;
 mod world;
 
 pub use address_vector::address_vector;
+pub use bootstrap_wire::bootstrap_wire;
 pub use completions::play as completion_decode;
 pub use op_table::op_table;
 pub use soft_matching::soft_matching;
@@ -34,6 +36,7 @@ pub type Body = fn(&[u8]) -> usize;
 /// The names of the targets, with their bodies.
 pub const TARGETS: [(&str, Body); 5] = [
     ("address_vector", address_vector),
+    ("bootstrap_wire", bootstrap_wire),
     ("completion_decode", completion_decode),
     ("op_table", op_table),
     ("soft_matching", soft_matching),

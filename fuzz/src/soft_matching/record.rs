@@ -7,8 +7,8 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, TagMatch};
 
-use crate::memory::Memory;
 use super::{DEPTH, EAGER, ENDPOINTS, RX_DEPTH, TX_DEPTH};
+use crate::memory::Memory;
 
 /// An endpoint that was ever open.
 pub struct Life {

@@ -10,10 +10,10 @@ use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::soft::Soft;
 use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 
-use crate::memory::Memory;
 use super::record::{End, Fate, Life, Message, Op, Receive, Record, What};
 use super::step::{Side, Step, Wanted};
 use super::{EAGER, ENDPOINTS, QUEUES};
+use crate::memory::Memory;
 
 type Ep<'q, 'd, 'n> = Endpoint<'q, 'd, Soft<'n>, Memory>;
 

@@ -16,7 +16,7 @@ const SEPARATOR: &str = "://";
 /// Scheme of formats without a name, before their number.
 const NUMBERED: &str = "fi_format_";
 
-/// Starts of schemes that name a format, now or in a later libfabric: never the scheme of a string address.
+/// Starts of schemes that name a format, now or in a later libfabric, in any case: never the scheme of a string address.
 const RESERVED: [&str; 3] = ["fi_sockaddr", "fi_addr_", NUMBERED];
 
 impl fmt::Display for EndpointAddr {
@@ -93,7 +93,12 @@ fn is_own_text(string: &str) -> bool {
     string.bytes().all(|byte| byte.is_ascii_graphic())
         && string
             .split_once(SEPARATOR)
-            .is_some_and(|(scheme, _)| !RESERVED.iter().any(|start| scheme.starts_with(start)))
+            .is_some_and(|(scheme, _)| !RESERVED.iter().any(|start| starts_with(scheme, start)))
+}
+
+/// In any case.
+fn starts_with(text: &str, start: &str) -> bool {
+    text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start))
 }
 
 /// `fi_` and the format's name in lower case, or its number.
@@ -220,6 +225,7 @@ mod tests {
         assert!(string(b"fi_addr_new://00\0").starts_with("fi_addr_str://6669"));
         assert!(string(b"fi_sockaddr_in://1.2.3.4:5\0").starts_with("fi_addr_str://"));
         assert!(string(b"fi_format_7://\0").starts_with("fi_addr_str://"));
+        assert!(string(b"fi_sockaddR_in://\0").starts_with("fi_addr_str://"));
         assert_eq!(string(b"a://\xff\0"), "fi_addr_str://613a2f2fff00");
         assert_eq!(string(b"a:// \n\0"), "fi_addr_str://613a2f2f200a00");
         // The longest.

@@ -6,7 +6,7 @@
 
 mod oracle;
 mod play;
-mod scripted;
+pub mod scripted;
 mod story;
 
 use std::collections::HashMap;

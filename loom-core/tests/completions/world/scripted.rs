@@ -51,6 +51,8 @@ pub struct Script {
     /// What the provider says of errors.
     pub text: RefCell<Vec<u8>>,
     pub notes: RefCell<Vec<Noted>>,
+    /// The addresses in its address vectors.
+    pub inserted: RefCell<Vec<EndpointAddr>>,
 }
 
 impl Script {
@@ -138,7 +140,7 @@ unsafe impl<'s> Transport for Scripted<'s> {
     type Info = &'s Script;
     type Fabric = ();
     type Domain = &'s Script;
-    type Av = ();
+    type Av = &'s Script;
     type Cq = Queue<'s>;
     type Mr = ();
     type Counter = ();
@@ -187,6 +189,17 @@ unsafe impl<'s> Transport for Scripted<'s> {
     unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
         Ok(info)
     }
+    unsafe fn av_places(_: &Self::Domain, capacity: usize) -> usize {
+        capacity
+    }
+    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
+        Ok(domain)
+    }
+    unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
+        let mut inserted = av.inserted.borrow_mut();
+        inserted.push(address.clone());
+        Ok(FabricAddr(inserted.len() as u64 - 1))
+    }
     unsafe fn endpoint_open(
         domain: &Self::Domain,
         _: &Self::Info,
@@ -216,10 +229,7 @@ unsafe impl<'s> Transport for Scripted<'s> {
         fn fabric_open(&Self::Info) -> Result<Self::Fabric, Errno> = Ok(());
         fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
         fn domain_close(&Self::Domain) -> Result<(), Errno> = Ok(());
-        fn av_places(&Self::Domain, usize) -> usize = 2;
-        fn av_open(&Self::Domain, usize) -> Result<Self::Av, Errno> = Ok(());
         fn av_close(&Self::Av) -> Result<(), Errno> = Ok(());
-        fn av_insert(&Self::Av, &EndpointAddr) -> Result<FabricAddr, Errno> = Ok(FabricAddr(1));
         fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());
         fn av_lookup(&Self::Av, FabricAddr) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
