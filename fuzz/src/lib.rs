@@ -16,7 +16,7 @@ mod matching;
 #[path = "../../loom-core/tests/common/memory.rs"]
 mod memory;
 mod op_table;
-mod soft_matching;
+mod soft_network;
 mod tag_matching;
 /// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
@@ -27,18 +27,18 @@ pub use address_vector::address_vector;
 pub use bootstrap_wire::bootstrap_wire;
 pub use completions::play as completion_decode;
 pub use op_table::op_table;
-pub use soft_matching::soft_matching;
+pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
 
 /// The body of a target.
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 5] = [
+pub const TARGETS: [(&str, Body); 6] = [
     ("address_vector", address_vector),
     ("bootstrap_wire", bootstrap_wire),
     ("completion_decode", completion_decode),
     ("op_table", op_table),
-    ("soft_matching", soft_matching),
+    ("soft_network", soft_network),
     ("tag_matching", tag_matching),
 ];

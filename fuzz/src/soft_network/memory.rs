@@ -1,0 +1,204 @@
+//! Reads and writes of peers' memory, next to plain copies of it: they have happened when the post returns.
+
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::completion::RemoteEvent;
+use loom_core::engine::op_table::Direction;
+use loom_core::error::PostError;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::mr::{Mr, MrOwner, RemoteRegion};
+use loom_core::objects::options::{ReadOptions, SendOptions};
+use loom_core::soft::Soft;
+use loom_core::transport::RemotePart;
+use loom_core::vocabulary::{self, Errno, ImmediateData};
+
+use super::record::What;
+use super::step::Access;
+use super::world::World;
+use super::{EAGER, ENDPOINTS, REGION, REGIONS};
+use crate::memory::Memory;
+
+struct Region<'d, 'n> {
+    mr: MrOwner<'d, Soft<'n>, Box<[u8]>, Global>,
+    /// What its memory has to be.
+    copy: Vec<u8>,
+}
+
+pub struct Regions<'d, 'n> {
+    domain: &'d Domain<Soft<'n>>,
+    open: [Option<Region<'d, 'n>>; REGIONS],
+    /// All that were ever open.
+    told: Vec<RemoteRegion>,
+}
+
+/// News of a write that were sent: data, length, from which life to which.
+pub struct News {
+    data: u64,
+    len: usize,
+    from: usize,
+    to: usize,
+}
+
+impl<'d, 'n> Regions<'d, 'n> {
+    pub fn new(domain: &'d Domain<Soft<'n>>) -> Self {
+        let mut regions = Regions { domain, open: [const { None }; REGIONS], told: Vec::new() };
+        regions.open(0);
+        regions
+    }
+
+    pub fn open(&mut self, place: u8) {
+        let place = &mut self.open[usize::from(place) % REGIONS];
+        if place.is_none() {
+            let copy: Vec<u8> = (0..REGION).map(|at| (at + self.told.len()) as u8).collect();
+            let access = vocabulary::Access::REMOTE_READ | vocabulary::Access::REMOTE_WRITE;
+            let mr = Mr::open(self.domain, copy.clone().into_boxed_slice(), access).expect("there is a place for each");
+            assert!(self.told.iter().all(|told| told.key() != mr.key()), "keys are not given out twice");
+            self.told.push(mr.remote());
+            *place = Some(Region { mr, copy });
+        }
+    }
+
+    pub fn close(&mut self, place: u8) {
+        if let Some(Region { mr, copy }) = self.open[usize::from(place) % REGIONS].take() {
+            let memory = mr.close().expect("it closes at any time");
+            assert_eq!(*memory, copy);
+        }
+    }
+
+    pub fn check(&self) {
+        for Region { mr, copy } in self.open.iter().flatten() {
+            let mut memory = [0; REGION];
+            mr.window().copy_to(0, &mut memory).expect("it is as large");
+            assert_eq!(memory[..], copy[..]);
+        }
+    }
+
+    /// What is there of a region, if it is still open.
+    fn copy_of(&mut self, told: RemoteRegion) -> Option<&mut Vec<u8>> {
+        let open = self.open.iter_mut().flatten().find(|region| region.mr.key() == told.key());
+        open.map(|region| &mut region.copy)
+    }
+}
+
+impl World<'_, '_, '_> {
+    pub fn rma(&mut self, from: u8, to: u8, (region, offset, len): (u8, u8, u8), what: Access) {
+        let to = self.record.some_life(to);
+        let (peer, known) = self.peer(to);
+        let Some((from, endpoint)) = &self.places[usize::from(from) % ENDPOINTS] else { return };
+        let from = *from;
+        let told = self.regions.told[self.regions.told.len() - 1 - usize::from(region) % self.regions.told.len().min(4)];
+        // Now and then too much.
+        let (offset, len) = (usize::from(offset) % (REGION + 2), usize::from(len) % (REGION + 2));
+        let bytes: Vec<u8> = (0..len).map(|at| (self.record.ops.len() * 37 + at) as u8).collect();
+        let fits = told.part(offset as u64, len).is_some();
+        assert_eq!(fits, offset + len <= REGION);
+        if !fits && matches!(what, Access::ReadParts(_) | Access::WriteParts(_)) {
+            // There are no such parts.
+            return;
+        }
+        // In parts: the second one first.
+        let cut = |cut: u8| usize::from(cut) % (len + 1);
+        let parts = |cut: usize| -> [RemotePart; 2] {
+            let part = |offset: usize, len| told.part(offset as u64, len).expect("it lies within");
+            [part(offset + cut, len - cut), part(offset, cut)]
+        };
+        let reads = matches!(what, Access::Read | Access::ReadParts(_));
+        let open = self.record.lives[to].open;
+        // What the whole of it is there, in the order in which it is moved.
+        let ranges = match what {
+            Access::ReadParts(at) | Access::WriteParts(at) => [offset + cut(at)..offset + len, offset..offset + cut(at)],
+            _ => [offset..offset + len, 0..0],
+        };
+        let data = match what {
+            Access::WriteData(data) | Access::InjectData(data) => Some(data),
+            _ => None,
+        };
+
+        let offset_there = offset as u64;
+        let buffer = match what {
+            Access::Inject | Access::InjectData(_) => None,
+            Access::ReadParts(_) | Access::WriteParts(_) if reads => Some(Memory::in_two(&vec![0xee; len], len / 3)),
+            Access::WriteParts(_) => Some(Memory::in_two(&bytes, len / 3)),
+            _ if reads => Some(Memory::new(&vec![0xee; len])),
+            _ => Some(Memory::new(&bytes)),
+        };
+        let id = buffer.as_ref().map(|buffer| buffer.id);
+        let posted = match (what, buffer) {
+            (Access::Inject, _) => endpoint.inject_write(peer, &told, offset_there, &bytes).map(|()| None),
+            (Access::InjectData(data), _) => {
+                endpoint.inject_write_data(peer, &told, offset_there, ImmediateData(data), &bytes).map(|()| None)
+            }
+            (what, Some(buf)) => match what {
+                Access::Read => endpoint.read(peer, &told, offset_there, buf),
+                Access::Write => endpoint.write(peer, &told, offset_there, buf),
+                Access::WriteData(data) => endpoint.write_data(peer, &told, offset_there, ImmediateData(data), buf),
+                Access::ReadParts(at) => endpoint.readmsg(peer, &parts(cut(at)), ReadOptions::new(), buf),
+                _ => {
+                    let Access::WriteParts(at) = what else { unreachable!("all others are above") };
+                    endpoint.writemsg(peer, &parts(cut(at)), SendOptions::new(), buf)
+                }
+            }
+            .map(Some)
+            .map_err(|rejected| {
+                assert_eq!(Some(rejected.buf.id), id);
+                rejected.error
+            }),
+            (what, None) => unreachable!("{what:?} has a buffer"),
+        };
+        let copy = self.regions.copy_of(told);
+        let ended = match (open, &copy) {
+            (false, _) => Err(Errno::EHOSTUNREACH),
+            (true, None) => Err(Errno::ENOKEY),
+            (true, Some(_)) => Ok(()),
+        };
+        let key = match posted {
+            Ok(key) => key,
+            Err(PostError::UnknownPeer) => return assert!(!known),
+            Err(PostError::OutOfBounds) => return assert!(!fits),
+            Err(PostError::TooLong { limit }) => return assert!(id.is_none() && limit == EAGER && len > EAGER),
+            Err(PostError::Errno(errno)) => return assert!(id.is_none() && ended == Err(errno)),
+            Err(error) => return self.record.assert_transient(error, from, Direction::Transmit, 0),
+        };
+        assert!(known && fits);
+        let what = if reads {
+            What::Read(ended.map(|()| {
+                let copy = copy.expect("it is open");
+                ranges.into_iter().flat_map(|range| copy[range].to_vec()).collect()
+            }))
+        } else {
+            if let (Ok(()), Some(copy)) = (ended, copy) {
+                let mut rest = &bytes[..];
+                for range in ranges {
+                    let (written, more) = rest.split_at(range.len());
+                    copy[range].copy_from_slice(written);
+                    rest = more;
+                }
+            }
+            if let (Ok(()), Some(data)) = (ended, data) {
+                self.record.untold.push((from, to));
+                self.news.push(News { data, len, from, to });
+            }
+            What::Write(ended)
+        };
+        match (key, id) {
+            (Some(key), id) => self.posted(from, key, id, what),
+            (None, _) => {
+                assert_eq!(ended, Ok(()), "an injected write is over");
+                self.record.count(from, 3);
+            }
+        }
+        self.regions.check();
+    }
+
+    /// A peer's write is told once, after those that were before it between the two.
+    pub fn written(&mut self, queue: usize, event: RemoteEvent) {
+        let is_it = |news: &News| {
+            self.record.lives[news.to].queue == queue
+                && (Some(news.data), news.len) == (event.data().map(|data| data.0), event.len())
+                && event.source() == Some(self.record.lives[news.from].addr)
+        };
+        let at = self.news.iter().position(is_it).expect("somebody has written");
+        let News { from, to, .. } = self.news.remove(at);
+        let at = self.record.untold.iter().position(|pair| *pair == (from, to));
+        self.record.untold.remove(at.expect("it was not told yet"));
+    }
+}

@@ -1,0 +1,76 @@
+//! The software network: who gets which message, what memory holds, and that every buffer comes back once.
+//!
+//! An input is a setting and a list of steps ([`step`]). They are played on endpoints of one network ([`world`], [`memory`],
+//! [`looks`]) with buffers that count their drops; what was posted and reported is written down and checked as far as it can be
+//! at once ([`record`]), and in the end compared with what matching means ([`oracle`]).
+
+mod looks;
+mod memory;
+mod oracle;
+mod record;
+mod step;
+mod world;
+
+use arbitrary::Unstructured;
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::objects::av::Av;
+use loom_core::objects::counter::{Counter, CounterAttr};
+use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::domain::Domain;
+use loom_core::soft::{Network, NetworkAttr, Soft};
+
+use crate::memory::Memory;
+use step::{Setting, Step};
+use world::World;
+
+const ENDPOINTS: usize = 3;
+const TX_DEPTH: usize = 4;
+const RX_DEPTH: usize = 6;
+/// As long as it has to be for messages out of several buffers.
+const EAGER: usize = 64;
+const DEPTH: usize = 12;
+/// One queue for both directions, and one with a raw queue for each.
+const QUEUES: usize = 2;
+const REGIONS: usize = 2;
+/// Bytes of a region.
+const REGION: usize = 96;
+/// What is left at least of a multi-receive that goes on.
+const MIN_LEFT: usize = 64;
+
+type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Memory, Global, DEPTH>;
+
+/// Sends and receives of all kinds, with and without tags, immediate data and several buffers; injections, directed and masked
+/// receives, multi-receives, peeks, claims and discards, cancels, truncation, unexpected messages; reads and writes; endpoints
+/// and regions that open and close in the middle of it, on two queues, with counters.
+pub fn soft_network(data: &[u8]) -> usize {
+    const MOST: usize = 100;
+    let mut bytes = Unstructured::new(data);
+    let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };
+    crate::memory::begin();
+    let attr = NetworkAttr {
+        endpoints: ENDPOINTS as u16,
+        tx_depth: TX_DEPTH as u32,
+        rx_depth: RX_DEPTH as u32,
+        eager_size: EAGER as u32,
+        regions: REGIONS as u16,
+    };
+    let network = Network::new(attr).expect("the sizes are small");
+    let domain = Domain::open(&network.info_that_asks(setting.asks())).expect("a network opens");
+    let av = Av::open(&domain, ENDPOINTS).expect("the sizes are small");
+    let counters =
+        [[(); 4]; ENDPOINTS].map(|of| of.map(|()| Counter::open(&domain, CounterAttr::default()).expect("it counts")));
+    let mut played = 0;
+    {
+        let one: Owner<'_, '_> = Cq::open(&domain, CqAttr::new()).expect("the sizes are small");
+        let two: Owner<'_, '_> = Cq::open(&domain, CqAttr::new().separate()).expect("the sizes are small");
+        let mut world = World::new([&one, &two], &av, &counters, matches!(setting, Setting::Prefixes));
+        while played < MOST && !bytes.is_empty() {
+            let Ok(step) = bytes.arbitrary::<Step>() else { break };
+            world.play(step);
+            played += 1;
+        }
+        world.finish();
+    }
+    crate::memory::assert_dropped_once();
+    played
+}

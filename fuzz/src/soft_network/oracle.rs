@@ -1,0 +1,153 @@
+//! Who gets which message, by definition.
+//!
+//! The oldest receive that accepts a message takes it, and a receive takes the oldest message that it accepts. Both
+//! sides rank by age, so who ends up with whom does not depend on when anything is looked at: whatever was posted is gone through
+//! once more, in its order, as if each took what it takes at once. With hindsight: receives and offers that were cancelled
+//! have met nobody and are left out, and a multi-receive that ended early has taken no more than it has. A peek looks at
+//! everything that was sent before it.
+//!
+//! So what was posted and what was reported is compared at the end: for an endpoint that is still open, exactly this; for one
+//! that was closed, nothing else.
+
+use loom_core::vocabulary::Tag;
+
+use super::record::{End, Fate, Got, Look, Message, Moment, Receive, Record};
+use super::{EAGER, MIN_LEFT, step};
+
+/// What has become of a message in this account.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    NotSent,
+    /// It waits for somebody who wants it.
+    Unexpected,
+    /// By this receive.
+    Taken,
+    Claimed,
+}
+
+/// A receive in this account: what it has taken, and how much there is left of a multi-receive.
+#[derive(Clone, Default)]
+struct Taking {
+    messages: Vec<usize>,
+    left: usize,
+    full: bool,
+}
+
+impl Record {
+    /// Compares what was reported with what the definition of matching says.
+    pub fn check(&self) {
+        let mut places = vec![Place::NotSent; self.messages.len()];
+        let mut taking = vec![Taking { full: true, ..Taking::default() }; self.receives.len()];
+        for moment in &self.moments {
+            match *moment {
+                Moment::Sent(number) => {
+                    let message = &self.messages[number];
+                    let wants = |receive: &usize| !taking[*receive].full && self.receives[*receive].accepts(message);
+                    let taker = (0..self.receives.len()).find(wants).filter(|_| message.is_matched());
+                    places[number] = Place::Unexpected;
+                    if let Some(taker) = taker {
+                        places[number] = Place::Taken;
+                        self.take(&mut taking[taker], taker, number);
+                    }
+                }
+                Moment::Received(number) => {
+                    let receive = &self.receives[number];
+                    let met_nobody = receive.is_over() && receive.got.is_empty() && (receive.multi || receive.end == End::Cancelled);
+                    taking[number] = Taking { messages: Vec::new(), left: receive.len, full: met_nobody };
+                    for (message, told) in self.messages.iter().enumerate().take(receive.sent_before) {
+                        let free = places[message] == Place::Unexpected && told.is_matched();
+                        if !taking[number].full && free && receive.accepts(told) {
+                            places[message] = Place::Taken;
+                            self.take(&mut taking[number], number, message);
+                        }
+                    }
+                }
+                Moment::Looked(look) => self.check_look(&self.looks[look], &mut places),
+            }
+        }
+        for (number, (receive, taking)) in self.receives.iter().zip(&taking).enumerate() {
+            self.compare(number, receive, &taking.messages);
+        }
+        for (number, (message, place)) in self.messages.iter().zip(&places).enumerate() {
+            let open = self.lives[message.to].open && self.lives[message.from].open;
+            if message.bytes.len() > EAGER {
+                let (told, taken) = (message.fate == Fate::Copied, *place == Place::Taken);
+                assert!(!told || *place != Place::Unexpected, "nobody wanted message {number}");
+                assert!(told || !taken || !open, "message {number} was taken, and its sender was not told");
+            }
+        }
+    }
+
+    fn take(&self, taking: &mut Taking, number: usize, message: usize) {
+        let receive = &self.receives[number];
+        taking.messages.push(message);
+        taking.full = true;
+        if receive.multi {
+            taking.left -= self.messages[message].bytes.len().min(taking.left);
+            let ended_early = receive.is_over() && taking.messages.len() >= receive.got.len();
+            taking.full = taking.left < MIN_LEFT || ended_early;
+        }
+    }
+
+    /// A peek finds the oldest message that it wants among those that nobody has taken.
+    fn check_look(&self, look: &Look, places: &mut [Place]) {
+        let wanted = |(number, message): &(usize, &Message)| {
+            places[*number] == Place::Unexpected
+                && message.to == look.at
+                && look.from.is_none_or(|from| from == message.from)
+                && message.tag.is_some_and(|tag| look.tag.accepts(Tag(tag)))
+                // Taken back: not before somebody did.
+                && (message.fate != Fate::Revoked || message.gone_at.is_none_or(|gone| gone > look.moment))
+        };
+        let oldest = self.messages.iter().enumerate().take(look.sent_before).find(wanted);
+        let expected = oldest.map(|(_, message)| (message.bytes.len(), message.tag.expect("it has one"), message.data));
+        if let Some(answer) = look.answer {
+            assert_eq!(answer, expected, "a look at {}", look.at);
+        }
+        let Some((number, message)) = oldest else { return };
+        match look.what {
+            step::Look::Only => {}
+            step::Look::Discard => places[number] = Place::Taken,
+            step::Look::Claim => places[number] = Place::Claimed,
+        }
+        match &look.fetched {
+            Some((_, None)) => assert_eq!(message.fate, Fate::Revoked, "a claimed message is there"),
+            Some((room, Some(got))) => assert_eq!(*got, self.shown(message, *room, true)),
+            None => {}
+        }
+    }
+
+    /// What is shown of a message for which there is so much room.
+    fn shown(&self, message: &Message, room: usize, shows_part: bool) -> Got {
+        let kept = message.bytes.len().min(room);
+        let overflow = message.bytes.len() - kept;
+        let bytes = if overflow == 0 || shows_part { message.bytes[..kept].to_vec() } else { Vec::new() };
+        let source = (overflow == 0).then_some(self.lives[message.from].addr);
+        Got { tag: message.tag, data: message.data, bytes, overflow, source }
+    }
+
+    fn compare(&self, number: usize, receive: &Receive, expected: &[usize]) {
+        let open = self.lives[receive.at].open;
+        let mut left = receive.len;
+        for (nth, message) in expected.iter().enumerate() {
+            let message = &self.messages[*message];
+            match receive.got.get(nth) {
+                // Of a message that does not fit into the rest of a multi-receive nothing is shown.
+                Some(got) => assert_eq!(*got, self.shown(message, left, !receive.multi), "receive {number}"),
+                None => assert!(!open, "receive {number} waits for {:?}", message.bytes),
+            }
+            left -= message.bytes.len().min(left);
+        }
+        assert!(receive.got.len() <= expected.len(), "receive {number} made up {:?}", receive.got.last());
+        if receive.multi && receive.end == End::Over {
+            assert!(left < MIN_LEFT, "receive {number} ended with {left} bytes left");
+        }
+    }
+}
+
+impl Message {
+    /// Whether it is there for receives: not if it was taken back, or its receiver has closed before.
+    fn is_matched(&self) -> bool {
+        !matches!(self.fate, Fate::Revoked | Fate::Refused)
+    }
+}

@@ -1,0 +1,414 @@
+//! What was posted and what was reported, written down as it comes, with what can be said of each report by itself.
+//! Who should have got which message is the oracle's question, at the end.
+
+use loom_core::completion::{Done, OpError, Piece, Transfer};
+use loom_core::engine::op_table::{Direction, OpKey};
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::PostError;
+use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, Tag, TagMatch};
+
+use super::{DEPTH, EAGER, ENDPOINTS, RX_DEPTH, TX_DEPTH};
+use crate::memory::Memory;
+
+/// An endpoint that was ever open.
+pub struct Life {
+    pub peer: Peer,
+    pub addr: FabricAddr,
+    pub place: usize,
+    pub queue: usize,
+    pub open: bool,
+}
+
+/// A message that was handed to an inbox.
+pub struct Message {
+    pub from: usize,
+    pub to: usize,
+    pub tag: Option<u64>,
+    pub data: Option<u64>,
+    pub bytes: Vec<u8>,
+    pub fate: Fate,
+    /// When its sender took it back, if it could.
+    pub gone_at: Option<usize>,
+    /// Whether its receiver has moved on since its sender took it back.
+    pub let_go: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fate {
+    /// Its sender does not know, or no more than that it is on its way.
+    Sent,
+    /// Its sender was told that it was copied from the buffer.
+    Copied,
+    /// Taken back before anybody saw it.
+    Revoked,
+    /// The receiver closed first.
+    Refused,
+}
+
+/// A receive that was posted.
+pub struct Receive {
+    pub at: usize,
+    pub from: Option<usize>,
+    pub tag: Option<TagMatch>,
+    pub len: usize,
+    pub multi: bool,
+    /// How many messages there were when it was posted.
+    pub sent_before: usize,
+    pub end: End,
+    pub got: Vec<Got>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum End {
+    Waiting,
+    Over,
+    Cancelled,
+    Closed,
+}
+
+impl Receive {
+    pub fn is_over(&self) -> bool {
+        self.end != End::Waiting
+    }
+
+    pub fn accepts(&self, message: &Message) -> bool {
+        message.to == self.at
+            && self.from.is_none_or(|from| from == message.from)
+            && match (self.tag, message.tag) {
+                (None, None) => true,
+                (Some(wanted), Some(tag)) => wanted.accepts(Tag(tag)),
+                _ => false,
+            }
+    }
+}
+
+/// What a receive says that it got.
+#[derive(Debug, PartialEq)]
+pub struct Got {
+    pub tag: Option<u64>,
+    pub data: Option<u64>,
+    pub bytes: Vec<u8>,
+    pub overflow: usize,
+    /// Not told of a message that was cut short.
+    pub source: Option<FabricAddr>,
+}
+
+impl Got {
+    fn whole(transfer: Transfer, bytes: &[u8]) -> Self {
+        assert_eq!(transfer.len(), bytes.len());
+        Got {
+            tag: transfer.tag().map(|tag| tag.0),
+            data: transfer.data().map(|data| data.0),
+            bytes: bytes.to_vec(),
+            overflow: 0,
+            source: transfer.source(),
+        }
+    }
+
+    fn cut(error: OpError, bytes: &[u8]) -> Self {
+        assert_eq!(error.errno, Errno::ETRUNC);
+        Got {
+            tag: error.flags.contains(CompletionFlags::TAGGED).then_some(error.tag.0),
+            data: error.flags.contains(CompletionFlags::REMOTE_CQ_DATA).then_some(error.data.0),
+            bytes: bytes.to_vec(),
+            overflow: error.overflow,
+            source: None,
+        }
+    }
+}
+
+/// A peek: what it was for, and what it was told.
+pub struct Look {
+    pub at: usize,
+    pub from: Option<usize>,
+    pub tag: TagMatch,
+    pub what: super::step::Look,
+    pub sent_before: usize,
+    pub moment: usize,
+    pub answer: Option<Option<(usize, u64, Option<u64>)>>,
+    /// What came of fetching what it has claimed; nothing, if it had been taken back.
+    pub fetched: Option<(usize, Option<Got>)>,
+}
+
+/// Things in the order in which they were posted.
+#[derive(Clone, Copy)]
+pub enum Moment {
+    Sent(usize),
+    Received(usize),
+    Looked(usize),
+}
+
+/// What an operation in flight is.
+pub struct Op {
+    pub queue: usize,
+    pub key: OpKey,
+    /// Not of a peek.
+    pub buffer: Option<usize>,
+    pub life: usize,
+    pub what: What,
+    pub cancelled: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum What {
+    Message(usize),
+    /// To somebody who is gone: it fails.
+    Unreachable,
+    /// With so many places.
+    Receive(usize, usize),
+    Look(usize),
+    /// Of what a look has claimed.
+    Fetch(usize),
+    DiscardClaim(usize),
+    Write(Result<(), Errno>),
+    /// Of these bytes.
+    Read(Result<Vec<u8>, Errno>),
+}
+
+impl What {
+    pub fn is_receive(&self) -> bool {
+        matches!(self, What::Receive(..) | What::Look(_) | What::Fetch(_) | What::DiscardClaim(_))
+    }
+}
+
+/// What counters count of a place: sends, receives, reads, writes that have succeeded.
+pub type Tally = [[u64; 4]; ENDPOINTS];
+
+/// Everything that has happened. Numbers in it are places in its lists.
+#[derive(Default)]
+pub struct Record {
+    pub lives: Vec<Life>,
+    pub messages: Vec<Message>,
+    pub receives: Vec<Receive>,
+    pub looks: Vec<Look>,
+    pub moments: Vec<Moment>,
+    pub ops: Vec<Op>,
+    /// Claims that are held, with the look that has made them.
+    pub claims: Vec<(usize, loom_core::completion::Claim)>,
+    /// Who has written to whom with immediate data that is not told yet, or never will be.
+    pub untold: Vec<(usize, usize)>,
+    pub tally: Tally,
+}
+
+impl Record {
+    /// One of the endpoints that were ever open; mostly one of the last.
+    pub fn some_life(&self, number: u8) -> usize {
+        self.lives.len() - 1 - usize::from(number) % self.lives.len().min(2 * ENDPOINTS)
+    }
+
+    fn place(&self, life: usize) -> u32 {
+        self.lives[life].addr.0 as u32
+    }
+
+    /// Whether no later endpoint has been in the same place.
+    pub fn is_newest(&self, life: usize) -> bool {
+        !(life + 1..self.lives.len()).any(|later| self.place(later) == self.place(life))
+    }
+
+    /// A post was refused for lack of room: there must be a reason. A receive needs so many places.
+    pub fn assert_transient(&self, error: PostError, life: usize, direction: Direction, places: usize) {
+        let queue = self.lives[life].queue;
+        match error {
+            PostError::Full => {
+                let in_flight = self.ops.iter().filter(|op| op.queue == queue).count() + self.claims.len();
+                // Late events of a closed endpoint may take room in the queue's table.
+                let closed = self.lives.iter().any(|life| life.queue == queue && !life.open);
+                assert!(in_flight >= DEPTH || closed, "{in_flight} operations are too many");
+            }
+            PostError::Again if direction == Direction::Transmit => {
+                // Cells stay with the place, so those of earlier endpoints in it count. A cell is home for certain when
+                // somebody has told of its message, or its receiver has let go of it.
+                let place = self.place(life);
+                let told = |message: &Message| matches!(message.fate, Fate::Copied | Fate::Refused) || message.let_go;
+                let sent = self.messages.iter().filter(|message| self.place(message.from) == place);
+                let away = sent.filter(|message| !told(message)).count();
+                let news = self.untold.iter().filter(|(from, _)| self.place(*from) == place).count();
+                assert!(away + news >= TX_DEPTH, "{away} and {news} cells are away");
+            }
+            PostError::Again => {
+                let places_of = |op: &Op| match op.what {
+                    What::Receive(_, places) if op.life == life => places,
+                    What::Look(_) | What::Fetch(_) if op.life == life => 1,
+                    _ => 0,
+                };
+                let claims = self.claims.iter().filter(|(look, _)| self.looks[*look].at == life).count();
+                let taken = self.ops.iter().map(places_of).sum::<usize>() + claims;
+                assert!(taken + places > RX_DEPTH, "{taken} places are taken");
+            }
+            error => panic!("refused: {error}"),
+        }
+    }
+
+    pub fn op(&self, queue: usize, key: OpKey) -> usize {
+        let at = self.ops.iter().position(|op| (op.queue, op.key) == (queue, key));
+        at.expect("of an operation in flight, once")
+    }
+
+    pub fn count(&mut self, life: usize, counter: usize) {
+        self.tally[self.lives[life].place][counter] += 1;
+    }
+
+    /// Writes down what a completion says.
+    pub fn taken(&mut self, queue: usize, done: Done<Memory>) -> What {
+        let op = self.ops.swap_remove(self.op(queue, done.key()));
+        let closed = !self.lives[op.life].open;
+        let (buf, result) = done.into_parts();
+        assert_eq!(Some(buf.id), op.buffer);
+        match &op.what {
+            What::Unreachable => {
+                let errno = result.expect_err("nobody is there").errno;
+                assert!(errno == Errno::EHOSTUNREACH || errno == Errno::ECANCELED && closed);
+            }
+            What::Message(message) => self.sent(*message, &op, buf.bytes(), result),
+            What::Receive(receive, _) => self.received(*receive, &op, buf.bytes(), result),
+            What::Fetch(look) => {
+                let fetched = match result {
+                    Ok(transfer) => Some(Some(Got::whole(transfer, &buf.bytes()[..transfer.len()]))),
+                    Err(error) if error.errno == Errno::ENOMSG => Some(None),
+                    Err(error) if error.errno == Errno::ECANCELED && closed => None,
+                    Err(error) => Some(Some(Got::cut(error, buf.bytes()))),
+                };
+                if matches!(&fetched, Some(Some(got)) if got.overflow == 0) {
+                    self.count(op.life, 1);
+                }
+                self.looks[*look].fetched = fetched.map(|got| (buf.bytes().len(), got));
+            }
+            What::Write(wanted) => {
+                let len = buf.bytes().len();
+                assert_eq!(result.map(|transfer| transfer.len()).map_err(|error| error.errno), wanted.map(|()| len));
+                if wanted.is_ok() {
+                    self.count(op.life, 3);
+                }
+            }
+            What::Read(wanted) => match (result, wanted) {
+                (Ok(transfer), Ok(bytes)) => {
+                    assert_eq!((transfer.len(), buf.bytes()), (bytes.len(), &bytes[..]));
+                    self.count(op.life, 2);
+                }
+                (Err(error), Err(errno)) => {
+                    assert_eq!(error.errno, *errno);
+                    assert!(buf.bytes().iter().all(|byte| *byte == 0xee), "read although it was refused");
+                }
+                (result, wanted) => panic!("{result:?} for {wanted:?}"),
+            },
+            What::Look(_) | What::DiscardClaim(_) => panic!("an answer has no buffer"),
+        }
+        op.what
+    }
+
+    fn sent(&mut self, message: usize, op: &Op, bytes: &[u8], result: Result<Transfer, OpError>) {
+        let closed = !self.lives[op.life].open;
+        let gone = !self.lives[self.messages[message].to].open;
+        if result.is_ok() {
+            self.count(op.life, 0);
+        }
+        let message = &mut self.messages[message];
+        assert!(*bytes == message.bytes[..], "a source is not written");
+        let offered = message.bytes.len() > EAGER;
+        match result.map_err(|error| error.errno) {
+            Ok(transfer) => {
+                assert_eq!(transfer.len(), message.bytes.len());
+                if offered {
+                    message.fate = Fate::Copied;
+                }
+            }
+            Err(Errno::ECANCELED) => {
+                assert!(offered && op.cancelled || closed);
+                if offered {
+                    assert!(message.gone_at.is_some());
+                    message.fate = Fate::Revoked;
+                }
+            }
+            Err(Errno::ECONNRESET) => {
+                assert!(offered && gone);
+                message.fate = Fate::Refused;
+            }
+            Err(errno) => panic!("a send ended with {errno}"),
+        }
+    }
+
+    fn received(&mut self, receive: usize, op: &Op, bytes: &[u8], result: Result<Transfer, OpError>) {
+        let closed = !self.lives[op.life].open;
+        let cut_off = matches!(result, Err(error) if error.errno == Errno::ECANCELED);
+        let receive = &mut self.receives[receive];
+        assert_eq!(receive.end, End::Waiting);
+        receive.end = match cut_off {
+            true if op.cancelled => End::Cancelled,
+            true => {
+                assert!(closed);
+                End::Closed
+            }
+            false => End::Over,
+        };
+        if receive.multi {
+            if let Ok(transfer) = result {
+                assert_eq!((transfer.len(), transfer.flags()), (0, CompletionFlags::MULTI_RECV));
+            }
+            // One message after the other, and nothing behind the last.
+            let kept: Vec<u8> = receive.got.iter().flat_map(|got| got.bytes.iter().copied()).collect();
+            assert_eq!(bytes[..kept.len()], kept);
+            let cut = receive.got.last().is_some_and(|got| got.overflow > 0);
+            assert!(cut || bytes[kept.len()..].iter().all(|byte| *byte == 0xee), "written beyond the messages");
+            return;
+        }
+        match result {
+            Ok(transfer) => {
+                let (message, rest) = bytes.split_at(transfer.len());
+                assert!(rest.iter().all(|byte| *byte == 0xee), "written beyond its length");
+                receive.got.push(Got::whole(transfer, message));
+                self.count(op.life, 1);
+            }
+            Err(_) if cut_off => {
+                assert!(bytes.iter().all(|byte| *byte == 0xee), "written although it was cancelled");
+            }
+            Err(error) => {
+                assert_eq!(error.len, receive.len);
+                receive.got.push(Got::cut(error, bytes));
+            }
+        }
+    }
+
+    /// Writes down a message in the buffer of a multi-receive.
+    pub fn piece(&mut self, queue: usize, piece: &Piece<'_, Memory>) {
+        let op = self.op(queue, piece.key());
+        let (life, What::Receive(receive, _)) = (self.ops[op].life, self.ops[op].what.clone()) else {
+            panic!("{piece:?} of {:?}", self.ops[op].what)
+        };
+        let receive = &mut self.receives[receive];
+        assert!(receive.multi && receive.end == End::Waiting);
+        match piece.result() {
+            Ok(transfer) => {
+                receive.got.push(Got::whole(transfer, piece.bytes()));
+                self.count(life, 1);
+            }
+            Err(error) => receive.got.push(Got::cut(error, piece.bytes())),
+        }
+    }
+
+    /// All endpoints of a queue have moved on until there was nothing more to do: they keep nothing that was taken back
+    /// before.
+    pub fn moved_on(&mut self, queue: usize) {
+        for message in &mut self.messages {
+            message.let_go |= message.fate == Fate::Revoked && self.lives[message.to].queue == queue;
+        }
+    }
+
+    /// Nothing is in flight but what nobody can end yet.
+    pub fn assert_settled(&self) {
+        for op in &self.ops {
+            let open = self.lives[op.life].open;
+            match &op.what {
+                // Nobody wants it yet.
+                What::Message(message) => {
+                    let message = &self.messages[*message];
+                    assert!(message.bytes.len() > EAGER && self.lives[message.to].open && open);
+                }
+                What::Receive(..) => assert!(open),
+                what => panic!("{what:?} has ended"),
+            }
+        }
+        for (from, to) in &self.untold {
+            assert!(!self.lives[*to].open, "{from} has written to {to}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The language of the inputs: how the network is, and the steps of a story. Whatever a number names, it is taken modulo how many
+//! there are.
+
+use arbitrary::Arbitrary;
+use loom_core::soft::Asks;
+
+/// How the network is: what its domains ask for. (And, once there are such, the plan of its faults.)
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Setting {
+    Plain,
+    /// Room in front of messages, and in contexts; both are used.
+    Prefixes,
+    Contexts,
+}
+
+impl Setting {
+    pub fn asks(self) -> Asks {
+        match self {
+            Setting::Plain => Asks::nothing(),
+            Setting::Prefixes => Asks::nothing().for_prefixes().for_larger_contexts(),
+            Setting::Contexts => Asks::nothing().for_contexts(),
+        }
+    }
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Step {
+    Open { place: u8 },
+    Close { place: u8 },
+    /// With a `cut`, out of two buffers.
+    Send { from: u8, to: u8, len: u8, tag: Option<u8>, data: Option<u64>, cut: Option<u8> },
+    Inject { from: u8, to: u8, len: u8, tag: Option<u8>, data: Option<u64> },
+    Receive { at: u8, from: Option<u8>, tag: Option<Wanted>, len: u8, cut: Option<u8> },
+    MultiReceive { at: u8, from: Option<u8>, len: u8 },
+    Peek { at: u8, from: Option<u8>, tag: Wanted, what: Look },
+    Fetch { nth: u8, len: u8 },
+    DiscardClaim { nth: u8 },
+    Cancel { nth: u8 },
+    Poll { queue: u8, side: Side },
+    Wait { nth: u8, spins: u8 },
+    DropPiece { nth: u8 },
+    OpenRegion { place: u8 },
+    CloseRegion { place: u8 },
+    Rma { from: u8, to: u8, region: u8, offset: u8, len: u8, what: Access },
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Wanted {
+    Any,
+    Exact(u8),
+    Masked(u8, u8),
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    Only,
+    Claim,
+    Discard,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Side {
+    Both,
+    Transmit,
+    Receive,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Access {
+    Read,
+    /// Of two parts of the region, into two buffers.
+    ReadParts(u8),
+    Write,
+    WriteData(u64),
+    WriteParts(u8),
+    Inject,
+    InjectData(u64),
+}
