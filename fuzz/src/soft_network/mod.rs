@@ -53,6 +53,7 @@ pub fn soft_network(data: &[u8]) -> usize {
         rx_depth: RX_DEPTH as u32,
         eager_size: EAGER as u32,
         regions: REGIONS as u16,
+        ..NetworkAttr::DEFAULT
     };
     let network = Network::new(attr).expect("the sizes are small");
     let domain = Domain::open(&network.info_that_asks(setting.asks())).expect("a network opens");
