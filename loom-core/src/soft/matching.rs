@@ -87,18 +87,14 @@ pub(super) struct MatchingLayout {
 }
 
 impl MatchingLayout {
-    /// For so many receives and, in the ordinary case, not more than so many messages of one sender that wait.
+    /// For so many receives, and for so many messages of each sender. Where those of many senders wait at a time, buckets are
+    /// shared.
     pub(super) fn new(rx_depth: u32, tx_depth: u32) -> Result<Self, OpenError> {
         let contexts =
             rx_depth.checked_next_power_of_two().filter(|contexts| *contexts < NONE).ok_or(OpenError::Size)?;
-        let messages = rx_depth.max(tx_depth);
-        // Of messages without tags, only those are looked up that are wanted from one source.
-        let buckets = [
-            posted_buckets(rx_depth)?,
-            posted_buckets(rx_depth)?,
-            posted_buckets(messages)?,
-            waiting_buckets(messages)?,
-        ];
+        // Without tags, there is a key for each sender and no more.
+        let senders = 64;
+        let buckets = [senders, posted_buckets(rx_depth)?, senders, waiting_buckets(tx_depth)?];
         let all_buckets =
             buckets.iter().try_fold(0u32, |sum, buckets| sum.checked_add(*buckets)).ok_or(OpenError::Size)?;
         let receives = rx_depth as usize;
