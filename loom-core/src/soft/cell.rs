@@ -150,6 +150,8 @@ impl MessageCell {
 ///
 /// The receiver clears the word before it looks for revoked cells. A cell that it gets to see only afterwards, on its
 /// way from the inbox, it therefore has to look at by itself.
+///
+/// It is also the word that messages are on their way which are [delayed](super::faults), so that the receiver looks at them.
 #[derive(Debug)]
 pub(super) struct Revocations(AtomicBool);
 

@@ -161,7 +161,7 @@ impl Plan {
     /// The queue of the endpoint is overrun when so many of the endpoint's operations have ended, once: that event and all that
     /// follow are lost. What the queue has is still polled; from then on it fails with
     /// [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its endpoints are not driven any more, and posts on them are told to try
-    /// again. Buffers come back when the queue is closed.
+    /// again. Buffers come back when the endpoints are closed, or the queue is.
     pub const fn overrun(mut self, every: Every) -> Self {
         self.overrun = every;
         self
