@@ -15,8 +15,11 @@ use super::receive::Room;
 use super::send::Outgoing;
 use super::sync::Ordering;
 use crate::buffer::{Lent, Pieces};
+use crate::engine::tag_matcher::Want;
 use crate::transport::{Context, Event, Msg, Refusal, RmaTarget};
-use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, MemoryKey, Mode, MrMode, Tag};
+use crate::vocabulary::{
+    Access, CompletionFlags, Errno, FabricAddr, ImmediateData, MemoryKey, Mode, MrMode, Tag, TagMatch,
+};
 
 /// How many words of memory the context of an operation points to.
 const fn context_words(asks: Asks) -> usize {
@@ -134,20 +137,24 @@ impl SoftEndpoint<'_> {
         Ok(Msg { pieces: room, ..*msg })
     }
 
-    /// The bytes that a receive into one buffer fills, and what else it is to be known by.
-    #[inline]
-    pub(super) fn room(&self, lent: &Lent, context: Context) -> Result<(*mut u8, usize, usize), Refusal> {
-        if self.insists {
-            return self.room_insisting(lent, context);
-        }
-        Ok((lent.ptr().as_ptr(), lent.len(), 0))
-    }
-
+    /// Posts a receive of one of the kinds of messages where there are demands.
+    ///
+    /// # Safety
+    /// As [`Net::post_receive`](super::network::Net::post_receive), of what is lent.
     #[cold]
     #[inline(never)]
-    fn room_insisting(&self, lent: &Lent, context: Context) -> Result<(*mut u8, usize, usize), Refusal> {
+    pub(super) unsafe fn recv_insisting(
+        &self,
+        kind: CompletionFlags,
+        (from, tag): (FabricAddr, TagMatch),
+        lent: &Lent,
+        context: Context,
+    ) -> Result<(), Refusal> {
         let (ptr, len) = self.insist(lent, Access::RECV, context)?;
-        Ok((ptr, len, Room::marked(self.port.own().asks.get().prefix())))
+        let min_left = Room::marked(self.port.own().asks.get().prefix());
+        let room = Room { ptr, len, context: context.addr(), min_left };
+        // SAFETY: the caller's promise.
+        unsafe { self.net.post_receive(self.port, kind, Want { tag, source: from }, room) }
     }
 
     /// Sends a message where there are demands.

@@ -196,8 +196,13 @@ impl Own {
         }
     }
 
-    /// Reports what is no operation's end, in a place that was reserved for it: what a peer has done, for example.
+    /// Whether more is to be done for what ends here than to report it.
     #[inline]
+    pub(super) fn is_attended(&self) -> bool {
+        self.attended.get()
+    }
+
+    /// Reports what is no operation's end, in a place that was reserved for it: what a peer has done, for example.
     pub(super) fn tell(&self, event: Event) {
         let mut event = self.rx().push(event);
         if self.attended.get() {

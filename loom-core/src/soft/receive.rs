@@ -12,8 +12,9 @@ use super::copy::copy_message;
 use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port};
+use crate::buffer::Lent;
 use crate::engine::tag_matcher::{Envelope, Want};
-use crate::transport::{Event, Refusal};
+use crate::transport::{Context, Event, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 /// Where a receive puts its message.
@@ -37,6 +38,12 @@ const PREFIXED: usize = 1 << (usize::BITS - 2);
 impl Room {
     /// No room.
     pub(super) const NONE: Room = Room { ptr: ptr::null_mut(), len: 0, context: 0, min_left: 0 };
+
+    /// One buffer for one message.
+    #[inline]
+    pub(super) fn of(lent: &Lent, context: Context) -> Self {
+        Room { ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr(), min_left: 0 }
+    }
 
     /// The most that multi-receives can have left.
     pub(super) const MOST_LEFT: usize = PREFIXED - 1;
@@ -355,6 +362,22 @@ impl Net {
     /// Reports that a peer has written to memory of this side.
     #[inline(never)]
     fn report_written(&self, own: &Own, head: &MessageCell) -> bool {
+        if own.is_attended() {
+            return self.report_written_attended(own, head);
+        }
+        let queue = own.rx();
+        if !queue.reserve() {
+            return false;
+        }
+        let _ = queue.push(written(head, 0));
+        self.return_cell(head);
+        true
+    }
+
+    /// [`report_written`](Self::report_written), where there may be demands, or something goes wrong.
+    #[cold]
+    #[inline(never)]
+    fn report_written_attended(&self, own: &Own, head: &MessageCell) -> bool {
         if own.asks.get().consumes_receives() {
             return self.use_receive_up(own, head);
         }
@@ -367,8 +390,6 @@ impl Net {
     }
 
     /// [`report_written`](Self::report_written), with the event of the oldest receive. `false` if there is none.
-    #[cold]
-    #[inline(never)]
     fn use_receive_up(&self, own: &Own, head: &MessageCell) -> bool {
         let kind = kind_of(CompletionFlags::MSG);
         let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));

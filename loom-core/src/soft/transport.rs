@@ -426,9 +426,11 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        let (ptr, len, min_left) = endpoint.room(lent, context)?;
-        let want = Want { tag: TagMatch::any(), source: from };
-        let room = Room { ptr, len, context: context.addr(), min_left };
+        if endpoint.insists {
+            // SAFETY: as below.
+            return unsafe { endpoint.recv_insisting(CompletionFlags::MSG, (from, TagMatch::any()), lent, context) };
+        }
+        let (want, room) = (Want { tag: TagMatch::any(), source: from }, Room::of(lent, context));
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want, room) }
     }
@@ -476,9 +478,11 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (ptr, len, min_left) = endpoint.room(lent, context)?;
-        let want = Want { tag, source: from };
-        let room = Room { ptr, len, context: context.addr(), min_left };
+        if endpoint.insists {
+            // SAFETY: as below.
+            return unsafe { endpoint.recv_insisting(CompletionFlags::TAGGED, (from, tag), lent, context) };
+        }
+        let (want, room) = (Want { tag, source: from }, Room::of(lent, context));
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want, room) }
     }
