@@ -7,12 +7,16 @@ use loom_core::vocabulary::Caps;
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
     pub(crate) plan: fn(u64) -> Plan,
-    /// How often it was injected.
-    pub(crate) count: fn(Injected) -> u64,
+    /// How often it was injected, with what the info granted less.
+    pub(crate) count: fn(Injected, Less) -> u64,
     /// What cuts a behaviour short: one of these is in the words in which it fails. Under a fault that leaves an application
     /// nothing but to try again, nothing does: every behaviour shows itself.
     pub(crate) cut_short_by: &'static [&'static str],
 }
+
+/// How much less than a network grants was granted.
+#[derive(Clone, Copy)]
+pub(crate) struct Less(pub(crate) u64);
 
 /// How a behaviour runs.
 #[derive(Clone, Copy)]
@@ -30,59 +34,59 @@ const IN_VAIN: &[&str] = &["in time", "within", "the bytes arrive", "never", "in
 
 pub(crate) const FAULTS: [Fault; 11] = [
     // A control, which is run when it is asked for: it is never injected.
-    Fault { name: "none", plan: Plan::new, count: |injected| injected.total(), cut_short_by: &[] },
+    Fault { name: "none", plan: Plan::new, count: |injected, _| injected.total(), cut_short_by: &[] },
     Fault {
         name: "refuse",
         plan: |seed| {
             let count = 2 + u32::try_from(seed % 6).unwrap_or(0);
             Plan::new(seed).refuse(if seed.is_multiple_of(2) { Every::Nth(count) } else { Every::About(count) })
         },
-        count: |injected| injected.refused,
+        count: |injected, _| injected.refused,
         cut_short_by: &[],
     },
     Fault {
         name: "delay",
         plan: |seed| Plan::new(seed).delay(1 + u32::try_from(seed % 7).unwrap_or(0)),
-        count: |injected| injected.delayed,
+        count: |injected, _| injected.delayed,
         cut_short_by: &[],
     },
     Fault {
         name: "reorder",
         plan: |seed| Plan::new(seed).reorder(1 + u32::try_from(seed % 7).unwrap_or(0)),
-        count: |injected| injected.reordered,
+        count: |injected, _| injected.reordered,
         cut_short_by: &[],
     },
     Fault {
         name: "fail",
         plan: |seed| Plan::new(seed).fail(Every::About(1 + u32::try_from(seed % 9).unwrap_or(0))),
-        count: |injected| injected.failed,
+        count: |injected, _| injected.failed,
         cut_short_by: &["EIO"],
     },
     Fault {
         name: "lose",
         plan: |seed| Plan::new(seed).lose(Every::About(1 + u32::try_from(seed % 9).unwrap_or(0))),
-        count: |injected| injected.lost,
+        count: |injected, _| injected.lost,
         // The next message comes in place of the one that was lost, and a behaviour may see that first.
         cut_short_by: &[""],
     },
     Fault {
         name: "overrun",
         plan: |seed| Plan::new(seed).overrun(Every::About(1 + u32::try_from(seed % 15).unwrap_or(0))),
-        count: |injected| injected.overrun,
+        count: |injected, _| injected.overrun,
         cut_short_by: &["EOVERRUN"],
     },
     Fault {
         name: "kill",
         plan: |seed| Plan::new(seed).kill(Every::About(1 + u32::try_from(seed % 15).unwrap_or(0))),
-        count: |injected| injected.killed,
+        count: |injected, _| injected.killed,
         cut_short_by: &["ESHUTDOWN", "EHOSTUNREACH", "ECONNRESET"],
     },
     // Nothing is drawn: a few sets of what is not granted.
-    Fault { name: "grant-less", plan: granting_less, count: |_| 1, cut_short_by: &[] },
+    Fault { name: "grant-less", plan: granting_less, count: |_, less| less.0, cut_short_by: &[] },
     Fault {
         name: "weather",
         plan: |seed| Plan::new(seed).refuse(Every::About(5)).delay(3).reorder(3).narrow_data(),
-        count: |injected| injected.refused.min(injected.delayed).min(injected.reordered),
+        count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
         cut_short_by: &[],
     },
     // The transport looks whether contexts are left alone until an operation is over.
@@ -91,7 +95,7 @@ pub(crate) const FAULTS: [Fault; 11] = [
         plan: |seed| {
             Plan::new(seed).refuse(Every::About(5)).delay(3).reorder(3).ask(Asks::nothing().for_larger_contexts())
         },
-        count: |injected| injected.refused.min(injected.delayed).min(injected.reordered),
+        count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
         cut_short_by: &[],
     },
 ];

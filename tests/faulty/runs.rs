@@ -12,7 +12,7 @@ use libtest_mimic::Failed;
 use loom_core::objects::info::Info;
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 
-use crate::faults::{FAULTS, Fault, With};
+use crate::faults::{FAULTS, Fault, Less, With};
 use crate::posting;
 use crate::tally;
 
@@ -109,13 +109,14 @@ fn once(
     let network = Network::new(ATTR).expect("the sizes are small");
     let cut_short = panic::catch_unwind(AssertUnwindSafe(|| case(&network.info_with_faults(plan)))).is_err();
     let injected = network.injected();
+    let less = network.info().attributes() != network.info_with_faults(plan).attributes();
     drop(network);
     let words = WORDS.take();
     let left = tally::live() - before - isize::from(words.is_some());
     if let Some(fault) = fault {
         let mut sums = INJECTED.lock().expect("nobody panics with it");
         let (count, cuts) = sums.entry(fault.name).or_default();
-        *count += (fault.count)(injected);
+        *count += (fault.count)(injected, Less(less.into()));
         *cuts += u64::from(cut_short);
     }
     (cut_short.then(|| words.unwrap_or_else(|| "without words".to_owned())), left)
@@ -174,8 +175,8 @@ pub(crate) fn every_fault_was_injected() -> bool {
 
 /// What the control runs under.
 static CONTROLS: [Fault; 2] = [
-    Fault { name: "control, of none", plan: Plan::new, count: |_| 0, cut_short_by: &[] },
-    Fault { name: "control, of errors", plan: Plan::new, count: |_| 0, cut_short_by: &["EIO"] },
+    Fault { name: "control, of none", plan: Plan::new, count: |_, _| 0, cut_short_by: &[] },
+    Fault { name: "control, of errors", plan: Plan::new, count: |_, _| 0, cut_short_by: &["EIO"] },
 ];
 
 /// A behaviour that fails otherwise than its fault explains fails its run, and so does one that loses a buffer.

@@ -9,7 +9,7 @@ use loom_core::objects::options::SendOptions;
 use loom_core::soft::{Plan, Soft};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MsgOrder};
 
-use crate::{Bytes, LONG, World, bytes, end, under};
+use crate::{Bytes, LONG, World, bytes, end, post, under};
 
 const BOTH: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
@@ -145,15 +145,20 @@ fn a_region_that_closes_first_is_not_written() {
 
 #[test]
 fn an_endpoint_that_closes_first_does_not_write() {
-    under(Plan::new(0).reorder(1000), |world| {
+    under(Plan::new(0).reorder(1_000_000), |world| {
         let region = Mr::open(world.domain, bytes(0, LONG), BOTH).unwrap();
-        let d = world.a.cq().endpoint(world.a.av()).enable().unwrap();
-        let key = d.write(world.to_b, &region.remote(), 0, bytes(9, LONG)).unwrap();
-        d.inject_write(world.to_b, &region.remote(), 50, &[1]).unwrap();
-        assert_eq!(world.injected().reordered, 2);
-        drop(d);
-        let (buf, result) = end(world.a.cq(), key);
-        assert_eq!((buf, result.unwrap_err().errno), (bytes(9, LONG), Errno::ECANCELED));
+        // More often than the raw queue has places.
+        for round in 0..200 {
+            let d = world.a.cq().endpoint(world.a.av()).enable().unwrap();
+            let before = world.injected().reordered;
+            let write = |buf| d.write(world.to_b, &region.remote(), 0, buf);
+            let key = post(world.a.cq(), bytes(9, LONG), write);
+            d.inject_write(world.to_b, &region.remote(), 50, &[1]).unwrap();
+            assert_eq!(world.injected().reordered - before, 2, "round {round}");
+            drop(d);
+            let (buf, result) = end(world.a.cq(), key);
+            assert_eq!((buf, result.unwrap_err().errno), (bytes(9, LONG), Errno::ECANCELED));
+        }
         world.quiet(2000);
         assert_eq!(region.close().unwrap(), bytes(0, LONG));
         // Its cells are free again, for the next endpoint in its place.
