@@ -1,0 +1,154 @@
+//! What an address table costs: `cargo bench --bench address_table`, with `--features libfabric` for libfabric's own.
+//!
+//! Inserting, looking addresses up by peer and peers by address, and removing, at 10^3 and 10^6 peers with IPv4 addresses, all
+//! but inserting in a random order; beside two maps of `hashbrown` as a program would have them (one for each way;
+//! `hashbrown_v4` has the smaller type for addresses, of IPv4 alone), and `fi_av_insert`, `fi_av_lookup` and `fi_av_remove` of
+//! `tcp;ofi_rxm` (of which no more than 1000 peers are removed, for that takes as long as there are free places) and `shm` (which
+//! takes 256 peers), called from C, `raw.c`. libfabric has no look-up by address.
+//!
+//! Everything runs on one thread, in rounds from empty to empty that alternate between the sides, after one that is not
+//! counted; times are medians of the rounds. Bytes are what the allocator has given out: Rust's, and in C `malloc`.
+
+#[cfg(feature = "libfabric")]
+mod raw;
+mod work;
+
+use std::net::{SocketAddr, SocketAddrV4};
+use std::process::ExitCode;
+
+use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
+
+use work::{Counted, Maps, Times, Work, bytes_of, table};
+
+#[global_allocator]
+static COUNTED: Counted = Counted;
+
+fn median(of: &[Times], which: impl Fn(&Times) -> f64) -> f64 {
+    let mut sorted: Vec<f64> = of.iter().map(which).collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// One side's figures at a number of peers: in a row, and as metrics.
+struct Figures {
+    /// Behind `address_table`, with the dot.
+    side: &'static str,
+    bytes: f64,
+    rounds: Vec<Times>,
+}
+
+impl Figures {
+    fn new(side: &'static str, bytes: f64) -> Self {
+        Figures { side, bytes, rounds: Vec::new() }
+    }
+
+    fn print(&self, peers: u32) {
+        let of: [(&str, fn(&Times) -> f64); 4] = [
+            ("insert_ns", |times| times.insert),
+            ("lookup_ns", |times| times.lookup),
+            ("reverse_ns", |times| times.reverse),
+            ("remove_ns", |times| times.remove),
+        ];
+        println!("metric address_table{}.bytes_per_peer.{peers} {:.3} bytes", self.side, self.bytes);
+        for (name, which) in of {
+            let median = median(&self.rounds, which);
+            if !median.is_nan() {
+                println!("metric address_table{}.{name}.{peers} {median:.1} ns", self.side);
+            }
+        }
+    }
+}
+
+fn per_peer(bytes: usize, peers: u32) -> f64 {
+    bytes as f64 / f64::from(peers)
+}
+
+fn measure(peers: u32, rounds: usize) -> Result<(), String> {
+    println!("{peers} peers");
+    let work = Work::new(peers);
+    let count = peers as usize;
+    let (memory, bytes) = bytes_of(|| AddressTableMemory::new(AddressTableAttr::new(count)));
+    let mut memory = memory.map_err(|error| error.to_string())?;
+    let mut own = Figures::new("", per_peer(bytes, peers));
+    let mut own_table = memory.table();
+    let mut handles = Vec::with_capacity(count);
+    let (mut maps, bytes) = bytes_of(|| Maps::<SocketAddr>::new(count));
+    let mut of_maps = Figures::new(".hashbrown", per_peer(bytes, peers));
+    let (mut small, bytes) = bytes_of(|| Maps::<SocketAddrV4>::new(count));
+    let mut of_small = Figures::new(".hashbrown_v4", per_peer(bytes, peers));
+    #[cfg(feature = "libfabric")]
+    let (tcp, mut of_tcp) = {
+        let addresses = work.sockets.iter().map(|socket| SocketAddr::V4(*socket).into());
+        let tcp = raw::Raw::new(raw::functions()?, c"tcp;ofi_rxm", Some(c"127.0.0.1"), addresses);
+        (tcp, Figures::new(".tcp_rxm", f64::NAN))
+    };
+    for round in 0..=rounds {
+        // The first time, memory is new to all of them.
+        let add = |figures: &mut Figures, times| {
+            if round > 0 {
+                figures.rounds.push(times);
+            }
+        };
+        add(&mut own, table(&mut own_table, &mut handles, &work));
+        add(&mut of_maps, maps.round(&work));
+        add(&mut of_small, small.round(&work));
+        #[cfg(feature = "libfabric")]
+        {
+            let (times, bytes) = tcp.round(&work)?;
+            of_tcp.bytes = bytes;
+            add(&mut of_tcp, times);
+        }
+    }
+    for figures in [&own, &of_maps, &of_small] {
+        figures.print(peers);
+    }
+    #[cfg(feature = "libfabric")]
+    of_tcp.print(peers);
+    Ok(())
+}
+
+/// `shm`, as far as it goes: its vectors have up to 256 peers.
+#[cfg(feature = "libfabric")]
+fn measure_shm(rounds: usize) -> Result<(), String> {
+    use loom_core::vocabulary::{AddressFormat, EndpointAddr};
+    const PEERS: u32 = 256;
+    // Names of endpoints that there are not: they are looked for when something is sent.
+    let name = |peer| {
+        let name = format!("fi_shm://{}:{peer}\0", std::process::id());
+        EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).expect("short")
+    };
+    let names: Vec<_> = (0..PEERS).map(name).collect();
+    let shm = raw::Raw::new(raw::functions()?, c"shm", None, names.into_iter());
+    let work = Work::new(PEERS);
+    let mut figures = Figures::new(".shm", f64::NAN);
+    for _ in 0..rounds {
+        let (times, bytes) = shm.round(&work)?;
+        figures.bytes = bytes;
+        figures.rounds.push(times);
+    }
+    figures.print(PEERS);
+    Ok(())
+}
+
+fn run() -> Result<(), String> {
+    measure(1_000, 101)?;
+    measure(1_000_000, 3)?;
+    #[cfg(feature = "libfabric")]
+    {
+        println!("libfabric {}", loom_fabric::ofi::library_version());
+        measure_shm(101)?;
+    }
+    #[cfg(not(feature = "libfabric"))]
+    println!("libfabric: skipped, the feature `libfabric` is off");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("address_table: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
