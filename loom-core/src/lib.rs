@@ -11,7 +11,7 @@
 //!   Plain data; unknown numbers are kept. With it [`buffer`], [`completion`] and [`error`]: what operations take and give
 //!   back.
 //! - [`engine`]: the [op table](engine::op_table), where buffers are while somebody else uses them, and the
-//!   [peer table](engine::peer_table). Data structures that know neither transports nor objects, so that they are tested,
+//!   [address table](engine::address_table), over the [peer table](engine::peer_table). Data structures that know neither transports nor objects, so that they are tested,
 //!   fuzzed and model-checked alone.
 //! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place.
 //! - [`objects`]: the safe API, written once: [`Info`](objects::info::Info), [`Domain`](objects::domain::Domain),
