@@ -9,6 +9,8 @@
 //! Everything runs on one thread, in rounds from empty to empty that alternate between the sides, after one that is not
 //! counted; times are medians of the rounds. Bytes are what the allocator has given out: Rust's, and in C `malloc`.
 
+#[path = "../measure/mod.rs"]
+mod measure;
 #[cfg(feature = "libfabric")]
 mod raw;
 mod work;
@@ -18,16 +20,14 @@ use std::process::ExitCode;
 
 use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 
+use measure::{median, metric};
 use work::{Counted, Maps, Times, Work, bytes_of, table};
 
 #[global_allocator]
 static COUNTED: Counted = Counted;
 
-fn median(of: &[Times], which: impl Fn(&Times) -> f64) -> f64 {
-    let mut sorted: Vec<f64> = of.iter().map(which).collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
+/// One of the times, by its name.
+type Time = (&'static str, fn(&Times) -> f64);
 
 /// One side's figures at a number of peers: in a row, and as metrics.
 struct Figures {
@@ -43,17 +43,17 @@ impl Figures {
     }
 
     fn print(&self, peers: u32) {
-        let of: [(&str, fn(&Times) -> f64); 4] = [
+        let of: [Time; 4] = [
             ("insert_ns", |times| times.insert),
             ("lookup_ns", |times| times.lookup),
             ("reverse_ns", |times| times.reverse),
             ("remove_ns", |times| times.remove),
         ];
-        println!("metric address_table{}.bytes_per_peer.{peers} {:.3} bytes", self.side, self.bytes);
+        metric(&format!("address_table{}.bytes_per_peer.{peers}", self.side), self.bytes, "bytes");
         for (name, which) in of {
-            let median = median(&self.rounds, which);
+            let median = median(&self.rounds.iter().map(which).collect::<Vec<_>>());
             if !median.is_nan() {
-                println!("metric address_table{}.{name}.{peers} {median:.1} ns", self.side);
+                metric(&format!("address_table{}.{name}.{peers}", self.side), median, "ns");
             }
         }
     }
@@ -63,7 +63,7 @@ fn per_peer(bytes: usize, peers: u32) -> f64 {
     bytes as f64 / f64::from(peers)
 }
 
-fn measure(peers: u32, rounds: usize) -> Result<(), String> {
+fn at(peers: u32, rounds: usize) -> Result<(), String> {
     println!("{peers} peers");
     let work = Work::new(peers);
     let count = peers as usize;
@@ -131,8 +131,8 @@ fn measure_shm(rounds: usize) -> Result<(), String> {
 }
 
 fn run() -> Result<(), String> {
-    measure(1_000, 101)?;
-    measure(1_000_000, 3)?;
+    at(1_000, 101)?;
+    at(1_000_000, 3)?;
     #[cfg(feature = "libfabric")]
     {
         println!("libfabric {}", loom_fabric::ofi::library_version());

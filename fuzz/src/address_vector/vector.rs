@@ -38,7 +38,8 @@ thread_local! {
 }
 
 fn open() -> Opened {
-    let attr = NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
+    let attr =
+        NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
     let network: &'static Network<_> = Box::leak(Box::new(Network::new(attr).expect("the sizes are small")));
     let domain: &'static Domain<_> = Box::leak(Box::new(Domain::open(&network.info()).expect("a network opens")));
     let av = Av::open(domain, usize::from(PLACES)).expect("the sizes are small");
@@ -138,7 +139,7 @@ impl Oracle {
                 }
             }
         }
-        if self.given.len() % 4 == 0 {
+        if self.given.len().is_multiple_of(4) {
             self.check(av);
         }
     }

@@ -17,7 +17,8 @@ type Vector = AvOwner<'static, Soft<'static>, Global>;
 static NETWORK: LazyLock<(&Vector, u32)> = LazyLock::new(network);
 
 fn network() -> (&'static Vector, u32) {
-    let attr = NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
+    let attr =
+        NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
     let network = Box::leak(Box::new(Network::new(attr).expect("the sizes are small")));
     let domain = Box::leak(Box::new(Domain::open(&network.info()).expect("a network opens")));
     let av: &Vector = Box::leak(Box::new(Av::open(domain, usize::from(PLACES)).expect("the sizes are small")));

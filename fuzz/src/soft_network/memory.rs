@@ -85,7 +85,8 @@ impl World<'_, '_, '_> {
         let (peer, known) = self.peer(to);
         let Some((from, endpoint)) = &self.places[usize::from(from) % ENDPOINTS] else { return };
         let from = *from;
-        let told = self.regions.told[self.regions.told.len() - 1 - usize::from(region) % self.regions.told.len().min(4)];
+        let told =
+            self.regions.told[self.regions.told.len() - 1 - usize::from(region) % self.regions.told.len().min(4)];
         // Now and then too much.
         let (offset, len) = (usize::from(offset) % (REGION + 2), usize::from(len) % (REGION + 2));
         let bytes: Vec<u8> = (0..len).map(|at| (self.record.ops.len() * 37 + at) as u8).collect();
@@ -105,7 +106,9 @@ impl World<'_, '_, '_> {
         let open = self.record.lives[to].open;
         // What the whole of it is there, in the order in which it is moved.
         let ranges = match what {
-            Access::ReadParts(at) | Access::WriteParts(at) => [offset + cut(at)..offset + len, offset..offset + cut(at)],
+            Access::ReadParts(at) | Access::WriteParts(at) => {
+                [offset + cut(at)..offset + len, offset..offset + cut(at)]
+            }
             _ => [offset..offset + len, 0..0],
         };
         let data = match what {

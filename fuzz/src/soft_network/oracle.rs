@@ -52,7 +52,8 @@ impl Record {
                 }
                 Moment::Received(number) => {
                     let receive = &self.receives[number];
-                    let met_nobody = receive.is_over() && receive.got.is_empty() && (receive.multi || receive.end == End::Cancelled);
+                    let met_nobody =
+                        receive.is_over() && receive.got.is_empty() && (receive.multi || receive.end == End::Cancelled);
                     taking[number] = Taking { messages: Vec::new(), left: receive.len, full: met_nobody };
                     for (message, told) in self.messages.iter().enumerate().take(receive.sent_before) {
                         let free = places[message] == Place::Unexpected && told.is_matched();

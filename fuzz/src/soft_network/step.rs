@@ -25,23 +25,81 @@ impl Setting {
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Step {
-    Open { place: u8 },
-    Close { place: u8 },
+    Open {
+        place: u8,
+    },
+    Close {
+        place: u8,
+    },
     /// With a `cut`, out of two buffers.
-    Send { from: u8, to: u8, len: u8, tag: Option<u8>, data: Option<u64>, cut: Option<u8> },
-    Inject { from: u8, to: u8, len: u8, tag: Option<u8>, data: Option<u64> },
-    Receive { at: u8, from: Option<u8>, tag: Option<Wanted>, len: u8, cut: Option<u8> },
-    MultiReceive { at: u8, from: Option<u8>, len: u8 },
-    Peek { at: u8, from: Option<u8>, tag: Wanted, what: Look },
-    Fetch { nth: u8, len: u8 },
-    DiscardClaim { nth: u8 },
-    Cancel { nth: u8 },
-    Poll { queue: u8, side: Side },
-    Wait { nth: u8, spins: u8 },
-    DropPiece { nth: u8 },
-    OpenRegion { place: u8 },
-    CloseRegion { place: u8 },
-    Rma { from: u8, to: u8, region: u8, offset: u8, len: u8, what: Access },
+    Send {
+        from: u8,
+        to: u8,
+        len: u8,
+        tag: Option<u8>,
+        data: Option<u64>,
+        cut: Option<u8>,
+    },
+    Inject {
+        from: u8,
+        to: u8,
+        len: u8,
+        tag: Option<u8>,
+        data: Option<u64>,
+    },
+    Receive {
+        at: u8,
+        from: Option<u8>,
+        tag: Option<Wanted>,
+        len: u8,
+        cut: Option<u8>,
+    },
+    MultiReceive {
+        at: u8,
+        from: Option<u8>,
+        len: u8,
+    },
+    Peek {
+        at: u8,
+        from: Option<u8>,
+        tag: Wanted,
+        what: Look,
+    },
+    Fetch {
+        nth: u8,
+        len: u8,
+    },
+    DiscardClaim {
+        nth: u8,
+    },
+    Cancel {
+        nth: u8,
+    },
+    Poll {
+        queue: u8,
+        side: Side,
+    },
+    Wait {
+        nth: u8,
+        spins: u8,
+    },
+    DropPiece {
+        nth: u8,
+    },
+    OpenRegion {
+        place: u8,
+    },
+    CloseRegion {
+        place: u8,
+    },
+    Rma {
+        from: u8,
+        to: u8,
+        region: u8,
+        offset: u8,
+        len: u8,
+        what: Access,
+    },
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]

@@ -99,7 +99,8 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
         }
         let queue = place % QUEUES;
         let with = self.queues[queue].endpoint(self.av);
-        let with = COUNTED.iter().zip(&self.counters[place]).fold(with, |with, (of, counter)| with.counter(*of, counter));
+        let with =
+            COUNTED.iter().zip(&self.counters[place]).fold(with, |with, (of, counter)| with.counter(*of, counter));
         let endpoint = with.enable().expect("there is a place for each");
         let address = endpoint.address().expect("it is open");
         let peer = self.av.insert(&address).expect("an address of this network");

@@ -57,16 +57,17 @@ unsafe impl Allocator for &Seen {
 
 #[test]
 fn million_ipv4_peers_take_24_bytes_each() {
-    const PEERS: usize = 1_000_000;
+    const NUMBERS: u32 = 1_000_000;
+    const PEERS: usize = NUMBERS as usize;
     let seen = Seen::default();
     let mut memory = AddressTableMemory::new_in(AddressTableAttr::new(PEERS), &seen).unwrap();
     let mut table = memory.table();
-    let socket = |number: u32| SocketAddr::from((number.to_be_bytes(), 1 + (number % 60_000) as u16));
-    for number in 0..PEERS as u32 {
+    let socket = |number: u32| SocketAddr::from((number.to_be_bytes(), 1 + u16::try_from(number % 60_000).unwrap()));
+    for number in 0..NUMBERS {
         assert!(table.insert(socket(number)).unwrap().is_new());
     }
     assert_eq!((table.len(), table.free_bytes()), (PEERS, AddressTableAttr::new(PEERS).bytes));
-    for number in (0..PEERS as u32).step_by(997) {
+    for number in (0..NUMBERS).step_by(997) {
         let peer = table.find(socket(number)).unwrap();
         assert_eq!((peer.index(), table.socket(peer)), (number as usize, Some(socket(number))));
     }

@@ -284,11 +284,6 @@ impl<'t> World<'t> {
         }
     }
 
-    /// How many peers there have been.
-    pub(crate) fn given(&self) -> usize {
-        self.given.len()
-    }
-
     fn apply_to_sets(&mut self, action: &Action) {
         let (Action::SetInsert { set, .. }
         | Action::SetRemove { set, .. }
@@ -448,12 +443,10 @@ impl<'t> World<'t> {
                 assert!(place >= self.attr.places || no_single, "place {place} was free");
                 // A range may have run out of records, or the place may be one of another range.
                 assert!(place >= self.attr.places || !may_be_ranged || self.table.ranges() > 0, "there was a record");
-                return;
             }
             Err(Full::Bytes) => {
                 let taken: usize = self.there.iter().map(There::most_bytes).sum();
                 assert!(taken + bytes > self.attr.bytes / 32 * 32, "there was room for {bytes} bytes");
-                return;
             }
             Ok(Inserted::Known(peer)) => panic!("{meaning:?} is new, and not {peer}"),
             Ok(Inserted::New(peer)) => {
