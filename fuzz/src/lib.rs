@@ -10,6 +10,7 @@ mod bootstrap_wire;
 /// The story of completions and its oracle are those of loom-core's own tests.
 #[path = "../../loom-core/tests/completions/world/mod.rs"]
 mod completions;
+mod example_protocol;
 /// The oracle of the tag matcher is the one of loom-core's own tests.
 #[path = "../../loom-core/tests/tag_matcher/world/mod.rs"]
 mod matching;
@@ -26,6 +27,7 @@ mod world;
 pub use address_vector::address_vector;
 pub use bootstrap_wire::bootstrap_wire;
 pub use completions::play as completion_decode;
+pub use example_protocol::example_protocol;
 pub use op_table::op_table;
 pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
@@ -34,10 +36,11 @@ pub use tag_matching::tag_matching;
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 6] = [
+pub const TARGETS: [(&str, Body); 7] = [
     ("address_vector", address_vector),
     ("bootstrap_wire", bootstrap_wire),
     ("completion_decode", completion_decode),
+    ("example_protocol", example_protocol),
     ("op_table", op_table),
     ("soft_network", soft_network),
     ("tag_matching", tag_matching),

@@ -135,7 +135,7 @@ fn play(step: Step<'_>) {
             let decoded = EndpointAddr::decode(bytes);
             assert_eq!(
                 decoded.as_ref().map(|(addr, len)| (naive::parts(addr), *len)),
-                naive::decode(bytes).as_ref().map(|(parts, len)| (parts.clone(), *len)).map_err(|error| error)
+                naive::decode(bytes).as_ref().map(|(parts, len)| (parts.clone(), *len))
             );
             if let Ok((addr, _)) = decoded {
                 comes_back(&addr);

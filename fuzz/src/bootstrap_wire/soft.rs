@@ -36,7 +36,8 @@ pub fn address(other_network: bool, place: u16, generation: u32, garbled: Option
     let (av, number) = &*NETWORK;
     let of = number.wrapping_add(other_network.into());
     let mut bytes =
-        format!("soft://{of}/{}.{generation}\0", if place % 2 == 0 { place % PLACES } else { place }).into_bytes();
+        format!("soft://{of}/{}.{generation}\0", if place.is_multiple_of(2) { place % PLACES } else { place })
+            .into_bytes();
     if let Some((at, byte)) = garbled {
         let at = usize::from(at) % bytes.len();
         bytes[at] = byte;

@@ -199,7 +199,10 @@ impl World<'_, '_, '_> {
                 && (Some(news.data), news.len) == (event.data().map(|data| data.0), event.len())
                 && event.source() == Some(self.record.lives[news.from].addr)
         };
-        let at = self.news.iter().position(is_it).expect("somebody has written");
+        // What was written alike to one that is closed may be lost.
+        let of_open = |news: &News| is_it(news) && self.record.lives[news.to].open;
+        let at = self.news.iter().position(of_open).or_else(|| self.news.iter().position(is_it));
+        let at = at.expect("somebody has written");
         let News { from, to, .. } = self.news.remove(at);
         let at = self.record.untold.iter().position(|pair| *pair == (from, to));
         self.record.untold.remove(at.expect("it was not told yet"));

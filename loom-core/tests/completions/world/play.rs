@@ -129,7 +129,7 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
             Posting::Send => with(buf(), &|buf| endpoint.send(peer, buf)),
             Posting::Gather => with(buf(), &|buf| endpoint.sendmsg(peer, SendOptions::new(), buf)),
             Posting::Write => with(buf(), &|buf| endpoint.write(peer, &region, 0, buf)),
-            Posting::Read if len % 2 == 0 => with(buf(), &|buf| endpoint.read(peer, &region, 0, buf)),
+            Posting::Read if len.is_multiple_of(2) => with(buf(), &|buf| endpoint.read(peer, &region, 0, buf)),
             Posting::Read => {
                 let part = [region.part(0, len).expect("it lies within")];
                 with(buf(), &|buf| endpoint.readmsg(peer, &part, ReadOptions::new(), buf))
@@ -153,7 +153,7 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
                 assert!(self.ops.iter().all(|op| op.key != key), "keys are not given out twice");
                 let taken =
                     |op: &usize| matches!(self.ops[*op].state, State::InFlight | State::UsedUp | State::Claimed);
-                assert!(!self.by_context.get(&context).is_some_and(|op| taken(op)), "two operations have one context");
+                assert!(!self.by_context.get(&context).is_some_and(taken), "two operations have one context");
                 self.by_context.insert(context, self.ops.len());
                 let lent = if buffer.is_some() { len } else { 0 };
                 self.ops.push(Op {
@@ -209,7 +209,7 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
         let Some(nth) = usize::from(nth).checked_rem(self.claims.len()) else { return };
         let (op, claim): (usize, Claim) = self.claims[nth];
         // Either endpoint may be asked for it.
-        let Some((life, endpoint)) = self.endpoints[usize::from(len % 4 == 0)].as_ref() else { return };
+        let Some((life, endpoint)) = self.endpoints[usize::from(len.is_multiple_of(4))].as_ref() else { return };
         let known = self.ops[op].state == State::Claimed && self.ops[op].life == *life;
         let buf = Memory::new(&[0xee; LONGEST][..len]);
         let buffer = buf.id;

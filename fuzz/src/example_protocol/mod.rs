@@ -1,0 +1,165 @@
+//! How to fuzz a protocol of your own: the [protocol], which knows nothing of fuzzing, a story of what happens to it, and what has
+//! to hold. Two sides send each other data over the software network while receives run short, sends are cancelled and
+//! repeated, and a stranger says anything at all. Whatever happens, data arrives as it was sent, once, and in the end all of it.
+
+mod protocol;
+
+use arbitrary::{Arbitrary, Unstructured};
+use loom_core::completion::Completion;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::vocabulary::FabricAddr;
+
+use crate::memory::{self, Memory};
+use protocol::{HEADER, LONGEST, Link, MOST_CHUNK, Refused};
+
+/// What may happen.
+#[derive(Arbitrary, Debug)]
+enum Step<'a> {
+    Offer {
+        side: bool,
+        len: u8,
+        chunk: u8,
+    },
+    Drive {
+        side: bool,
+        receives: u8,
+    },
+    Poll {
+        times: u8,
+    },
+    Impatient {
+        side: bool,
+    },
+    Cancel {
+        side: bool,
+        nth: u8,
+    },
+    /// The stranger sends these bytes.
+    Stranger {
+        to: bool,
+        bytes: &'a [u8],
+    },
+    /// The stranger begins transfers that it never ends.
+    Begins {
+        to: bool,
+        number: u8,
+        whole: u8,
+        offset: u8,
+    },
+}
+
+/// What one side has offered, and which of it has arrived.
+type Offered = Vec<(Vec<u8>, bool)>;
+
+/// Plays a story and says how many steps it had.
+pub fn example_protocol(data: &[u8]) -> usize {
+    const MOST: usize = 60;
+    memory::begin();
+    let attr = NetworkAttr { endpoints: 3, tx_depth: 4, rx_depth: 4, eager_size: 16, regions: 0 };
+    let network = Network::new(attr).expect("the sizes are small");
+    let domain = Domain::open(&network.info()).expect("a network opens");
+    let av = Av::open(&domain, 3).expect("the size is small");
+    let played = cq::scope(&domain, CqAttr::<24>::new(), |cq| {
+        let endpoints = [(); 3].map(|()| cq.endpoint(&av).enable().expect("there is a place for each"));
+        let peers = endpoints
+            .each_ref()
+            .map(|endpoint| av.insert(&endpoint.address().expect("it is open")).expect("an address of this network"));
+        let addrs = peers.map(|peer| av.fabric_addr(peer).expect("just inserted"));
+        let [one, two, stranger] = endpoints;
+        let mut world = World {
+            sides: [Link::new(one, peers[1]), Link::new(two, peers[0])],
+            addrs,
+            offered: [Vec::new(), Vec::new()],
+        };
+
+        let mut bytes = Unstructured::new(data);
+        let mut played = 0;
+        while played < MOST && !bytes.is_empty() {
+            let Ok(step) = bytes.arbitrary::<Step<'_>>() else { break };
+            match step {
+                Step::Offer { side, len, chunk } => world.offer(side.into(), len.into(), chunk.into()),
+                Step::Drive { side, receives } => world.sides[usize::from(side)].drive(usize::from(receives % 4)),
+                Step::Poll { times } => (0..times % 8).for_each(|_| {
+                    world.poll(cq.poll().expect("the queue works"));
+                }),
+                Step::Impatient { side } => world.sides[usize::from(side)].is_impatient(),
+                Step::Cancel { side, nth } => {
+                    let side = &world.sides[usize::from(side)];
+                    // It may be over already.
+                    let _ = side.some_send(nth.into()).map(|key| side.endpoint.cancel(key));
+                }
+                Step::Stranger { to, bytes } => {
+                    let bytes = &bytes[..bytes.len().min(stranger.inject_size())];
+                    // Or there is no room for it.
+                    let _ = stranger.inject(peers[usize::from(to)], bytes);
+                }
+                Step::Begins { to, number, whole, offset } => {
+                    let header = [number, whole, offset].map(|number| u32::from(number).to_le_bytes());
+                    let _ = stranger.inject(peers[usize::from(to)], &[header.as_flattened(), &[7]].concat());
+                }
+            }
+            played += 1;
+        }
+
+        // Nothing stands in the way any more: everything arrives.
+        let mut quiet = 0;
+        while quiet < 3 {
+            quiet += 1;
+            world.sides.iter_mut().for_each(|side| side.drive(2));
+            while world.poll(cq.poll().expect("the queue works")) {
+                quiet = 0;
+            }
+        }
+        assert!(world.sides.iter().all(Link::is_idle), "something is never sent");
+        assert!(world.offered.iter().flatten().all(|(_, arrived)| *arrived), "something is lost");
+        played
+    });
+    memory::assert_dropped_once();
+    played.expect("the sizes are small")
+}
+
+struct World<'q, 'd, 'n> {
+    sides: [Link<'q, 'd, Soft<'n>>; 2],
+    /// Of the two sides and of the stranger.
+    addrs: [FabricAddr; 3],
+    offered: [Offered; 2],
+}
+
+impl World<'_, '_, '_> {
+    fn offer(&mut self, side: usize, len: usize, chunk: usize) {
+        let number = self.offered[side].len();
+        let data: Vec<u8> = (0..len % LONGEST).map(|at| (at + 31 * number + 7 * side) as u8).collect();
+        self.sides[side].offer(&data, 1 + chunk % MOST_CHUNK);
+        self.offered[side].push((data, false));
+    }
+
+    /// Takes a completion; `false` if there was none.
+    fn poll(&mut self, completion: Option<Completion<'_, Memory>>) -> bool {
+        let Some(completion) = completion else { return false };
+        let Completion::Op(done) = completion else { panic!("nobody posted for {completion:?}") };
+        let (at, said) = (0..2)
+            .find_map(|side| self.sides[side].on(&done).map(|said| (side, said)))
+            .expect("the completion of one of the sides");
+        // Of receives alone, and of those that have failed a stranger's.
+        let from = done.result().ok().and_then(|transfer| transfer.source());
+        let of_peer = from == Some(self.addrs[1 - at]);
+        match said {
+            Ok(Some(data)) if of_peer => {
+                // Everything was offered with a content of its own, but for what is empty.
+                let is_it = |(offered, arrived): &&mut (Vec<u8>, bool)| *offered == data && !*arrived;
+                let arrived = self.offered[1 - at].iter_mut().find(is_it);
+                arrived.expect("it was offered, and has not arrived before").1 = true;
+            }
+            Ok(Some(data)) => assert!(from == Some(self.addrs[2]) && data.len() <= LONGEST),
+            Ok(None) => {}
+            Err(error) => {
+                assert!(!of_peer, "a chunk was refused: {error:?}");
+                assert!(error != Refused::TooLong || done.buf().bytes().len() == HEADER + MOST_CHUNK);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,199 @@
+//! The protocol: long data goes in chunks, each a message that says where it belongs. Chunks may come in any order and more
+//! than once, and from peers that mean no good. It knows loom's objects and no transport: what is fuzzed over the software
+//! transport is what runs over a fabric.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use loom_core::completion::Done;
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Errno, FabricAddr};
+
+use crate::memory::Memory;
+
+/// Number, length of the whole and offset of the chunk, each as four little-endian bytes; then the chunk.
+pub const HEADER: usize = 12;
+pub const MOST_CHUNK: usize = 16;
+/// The longest data that is taken, and in how many transfers of one peer at a time.
+pub const LONGEST: usize = 256;
+pub const MOST_TRANSFERS: usize = 4;
+/// How many completed transfers of one peer are kept in mind.
+const MOST_COMPLETED: usize = 64;
+
+/// Why a message is not a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    Short,
+    TooLong,
+    /// It does not lie within its data.
+    Outside,
+    /// Another chunk said something else.
+    Contradiction,
+    TooMany,
+}
+
+struct Partial {
+    data: Vec<u8>,
+    here: Vec<bool>,
+}
+
+/// What is being received.
+#[derive(Default)]
+pub struct Incoming {
+    partial: BTreeMap<(FabricAddr, u32), Partial>,
+    /// The last that were completed: what still comes of them is not the begin of others.
+    completed: BTreeSet<(FabricAddr, u32)>,
+}
+
+impl Incoming {
+    /// Takes a message; returns the data that it completes.
+    pub fn take(&mut self, from: FabricAddr, message: &[u8]) -> Result<Option<Vec<u8>>, Refused> {
+        let Some((header, chunk)) = message.split_at_checked(HEADER) else { return Err(Refused::Short) };
+        let number = |at: usize| header[at..at + 4].iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte));
+        let (transfer, whole, offset) = ((from, number(0)), number(4) as usize, number(8) as usize);
+        if whole > LONGEST {
+            return Err(Refused::TooLong);
+        }
+        if offset.checked_add(chunk.len()).is_none_or(|end| end > whole) || chunk.is_empty() && whole > 0 {
+            return Err(Refused::Outside);
+        }
+        if self.completed.contains(&transfer) {
+            return Ok(None);
+        }
+        let of_this_peer = self.partial.keys().filter(|(peer, _)| *peer == from).count();
+        if !self.partial.contains_key(&transfer) && of_this_peer >= MOST_TRANSFERS {
+            return Err(Refused::TooMany);
+        }
+        let new = || Partial { data: vec![0; whole], here: vec![false; whole] };
+        let partial = self.partial.entry(transfer).or_insert_with(new);
+        if partial.data.len() != whole {
+            return Err(Refused::Contradiction);
+        }
+        for (at, byte) in (offset..).zip(chunk) {
+            if partial.here[at] && partial.data[at] != *byte {
+                return Err(Refused::Contradiction);
+            }
+            (partial.data[at], partial.here[at]) = (*byte, true);
+        }
+        if !partial.here.iter().all(|here| *here) {
+            return Ok(None);
+        }
+        let others = self.completed.iter().filter(|(peer, _)| *peer == from);
+        if others.clone().count() >= MOST_COMPLETED
+            && let Some(oldest) = others.min().copied()
+        {
+            self.completed.remove(&oldest);
+        }
+        self.completed.insert(transfer);
+        Ok(self.partial.remove(&transfer).map(|partial| partial.data))
+    }
+}
+
+/// One side: sends data to a peer, and receives from everybody.
+pub struct Link<'q, 'd, T: Transport> {
+    pub endpoint: Endpoint<'q, 'd, T, Memory>,
+    to: Peer,
+    next: u32,
+    /// What is to be sent when everything before it has been: data, and the length of its chunks.
+    offered: VecDeque<(Vec<u8>, usize)>,
+    /// Messages that are still to be sent, and those that are under way.
+    waiting: VecDeque<Vec<u8>>,
+    sending: Vec<(OpKey, Vec<u8>)>,
+    receiving: Vec<OpKey>,
+    incoming: Incoming,
+}
+
+impl<'q, 'd, T: Transport> Link<'q, 'd, T> {
+    pub fn new(endpoint: Endpoint<'q, 'd, T, Memory>, to: Peer) -> Self {
+        let (offered, waiting) = (VecDeque::new(), VecDeque::new());
+        let (sending, receiving) = (Vec::new(), Vec::new());
+        Link { endpoint, to, next: 0, offered, waiting, sending, receiving, incoming: Incoming::default() }
+    }
+
+    /// Sends data in chunks of so many bytes.
+    pub fn offer(&mut self, data: &[u8], chunk: usize) {
+        self.offered.push_back((data.to_vec(), chunk));
+    }
+
+    fn begin(&mut self, data: &[u8], chunk: usize) {
+        let message = |offset: usize, bytes: &[u8]| {
+            let header = [self.next, data.len() as u32, offset as u32].map(u32::to_le_bytes);
+            [header.as_flattened(), bytes].concat()
+        };
+        let chunks = data.chunks(chunk).enumerate().map(|(number, bytes)| message(number * chunk, bytes));
+        self.waiting.extend(chunks);
+        if data.is_empty() {
+            self.waiting.push_back(message(0, &[]));
+        }
+        self.next += 1;
+    }
+
+    /// Posts what there is room for.
+    pub fn drive(&mut self, receives: usize) {
+        if self.waiting.is_empty()
+            && self.sending.is_empty()
+            && let Some((data, chunk)) = self.offered.pop_front()
+        {
+            self.begin(&data, chunk);
+        }
+        while let Some(message) = self.waiting.pop_front() {
+            match self.endpoint.send(self.to, Memory::new(&message)) {
+                Ok(key) => self.sending.push((key, message)),
+                Err(Rejected { error, .. }) => {
+                    // Later, or never, if there is nobody.
+                    if error.is_transient() {
+                        self.waiting.push_front(message);
+                    }
+                    break;
+                }
+            }
+        }
+        while self.receiving.len() < receives {
+            let room = Memory::new(&[0; HEADER + MOST_CHUNK]);
+            match self.endpoint.recv(Source::Any, room).map_err(PostError::from) {
+                Ok(key) => self.receiving.push(key),
+                Err(_) => break,
+            }
+        }
+    }
+
+    /// Sends a chunk that is under way once more, as one does who has waited for too long.
+    pub fn is_impatient(&mut self) {
+        self.waiting.extend(self.sending.first().map(|(_, message)| message.clone()));
+    }
+
+    /// An operation to be cancelled.
+    pub fn some_send(&self, nth: usize) -> Option<OpKey> {
+        self.sending.get(nth % self.sending.len().max(1)).map(|(key, _)| *key)
+    }
+
+    /// Whether a completion is of this side; then it returns the data that it completes, if it does, or why it is none.
+    pub fn on(&mut self, done: &Done<Memory>) -> Option<Result<Option<Vec<u8>>, Refused>> {
+        if let Some(at) = self.sending.iter().position(|(key, _)| *key == done.key()) {
+            let (_, message) = self.sending.swap_remove(at);
+            if done.result().is_err_and(|error| error.errno == Errno::ECANCELED) {
+                // It has not arrived.
+                self.waiting.push_back(message);
+            }
+            return Some(Ok(None));
+        }
+        let at = self.receiving.iter().position(|key| *key == done.key())?;
+        self.receiving.swap_remove(at);
+        Some(match done.result() {
+            Ok(transfer) => match transfer.source() {
+                Some(from) => self.incoming.take(from, &done.buf().bytes()[..transfer.len()]),
+                None => Ok(None),
+            },
+            Err(error) if error.errno == Errno::ETRUNC => Err(Refused::TooLong),
+            Err(_) => Ok(None),
+        })
+    }
+
+    /// Whether everything has been sent.
+    pub fn is_idle(&self) -> bool {
+        self.offered.is_empty() && self.waiting.is_empty() && self.sending.is_empty()
+    }
+}
