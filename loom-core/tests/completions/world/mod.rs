@@ -9,8 +9,6 @@ mod play;
 pub mod scripted;
 mod story;
 
-use std::collections::HashMap;
-
 use arbitrary::Unstructured;
 use loom_core::completion::{Completion, Done, OpError, Piece};
 use loom_core::engine::op_table::OpKey;
@@ -37,7 +35,7 @@ const LONGEST: usize = 64;
 
 /// Plays a story and says how many steps it had.
 pub fn play(data: &[u8]) -> usize {
-    const MOST: usize = 40;
+    const MOST: usize = 24;
     let mut bytes = Unstructured::new(data);
     let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };
     memory::begin();
@@ -141,7 +139,6 @@ struct World<'q, 'd, 's> {
     endpoints: [Option<(usize, Endpoint<'q, 'd, Scripted<'s>, Memory>)>; 2],
     lives: usize,
     ops: Vec<Op>,
-    by_context: HashMap<u64, usize>,
     due: Vec<(u32, Due)>,
     batch: u32,
     pieces: Vec<(usize, Piece<'q, Memory>)>,
@@ -167,7 +164,6 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
             endpoints: [None, None],
             lives: 0,
             ops: Vec::new(),
-            by_context: HashMap::new(),
             due: Vec::new(),
             batch: 0,
             pieces: Vec::new(),
@@ -177,6 +173,11 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
         world.open(false);
         world.open(true);
         world
+    }
+
+    /// The last operation that had this context.
+    fn by_context(&self, context: u64) -> Option<usize> {
+        self.ops.iter().rposition(|op| op.context == context)
     }
 
     fn line(&self, due: &Due) -> Line {
@@ -208,7 +209,7 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
 
     /// A receive that was used up is in flight again, or was refused.
     fn posted_again(&mut self, context: u64, refused: Option<Refusal>) {
-        let op = self.by_context[&context];
+        let op = self.by_context(context).expect("it was posted before");
         assert_eq!(self.ops[op].state, State::UsedUp, "nothing else is posted by polling");
         self.ops[op].state = match refused {
             None => State::InFlight,
@@ -229,7 +230,7 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
 
     /// What an event means that a queue has shown.
     fn event_is_read(&mut self, event: &Event) {
-        let op = self.by_context.get(&event.context).copied();
+        let op = self.by_context(event.context);
         if let Some(op) = op {
             self.ops[op].reported = false;
         }

@@ -153,8 +153,7 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
                 assert!(self.ops.iter().all(|op| op.key != key), "keys are not given out twice");
                 let taken =
                     |op: &usize| matches!(self.ops[*op].state, State::InFlight | State::UsedUp | State::Claimed);
-                assert!(!self.by_context.get(&context).is_some_and(taken), "two operations have one context");
-                self.by_context.insert(context, self.ops.len());
+                assert!(!self.by_context(context).is_some_and(|op| taken(&op)), "two operations have one context");
                 let lent = if buffer.is_some() { len } else { 0 };
                 self.ops.push(Op {
                     key,
@@ -264,7 +263,7 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
         let stranger = match of {
             // No slot has such an address.
             Of::Nobody(context) if self.setting.spaces && context != 0 => context | 1,
-            Of::Nobody(context) if !self.by_context.contains_key(&context) => context,
+            Of::Nobody(context) if self.by_context(context).is_none() => context,
             _ => 0,
         };
         let known = op.map(|op| self.ops[op]);
