@@ -13,7 +13,7 @@ pub enum AddressRef<'a> {
     /// A socket address.
     Socket(SocketAddr),
     /// An address of whatever format, which may be that of a socket.
-    Endpoint(&'a EndpointAddr),
+    Address(&'a EndpointAddr),
 }
 
 impl From<SocketAddr> for AddressRef<'_> {
@@ -24,7 +24,7 @@ impl From<SocketAddr> for AddressRef<'_> {
 
 impl<'a> From<&'a EndpointAddr> for AddressRef<'a> {
     fn from(address: &'a EndpointAddr) -> Self {
-        AddressRef::Endpoint(address)
+        AddressRef::Address(address)
     }
 }
 
@@ -49,7 +49,7 @@ impl<'a> Key<'a> {
     pub(super) fn of(address: AddressRef<'a>, table: AddressFormat) -> Self {
         let address = match address {
             AddressRef::Socket(socket) => return socket.into(),
-            AddressRef::Endpoint(address) => address,
+            AddressRef::Address(address) => address,
         };
         let format = match address.format() {
             AddressFormat::UNSPEC => table,
