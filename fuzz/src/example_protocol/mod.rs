@@ -58,7 +58,8 @@ type Offered = Vec<(Vec<u8>, bool)>;
 pub fn example_protocol(data: &[u8]) -> usize {
     const MOST: usize = 60;
     memory::begin();
-    let attr = NetworkAttr { endpoints: 3, tx_depth: 4, rx_depth: 4, eager_size: 16, regions: 0, ..NetworkAttr::DEFAULT };
+    let attr =
+        NetworkAttr { endpoints: 3, tx_depth: 4, rx_depth: 4, eager_size: 16, regions: 0, ..NetworkAttr::DEFAULT };
     let network = Network::new(attr).expect("the sizes are small");
     let domain = Domain::open(&network.info()).expect("a network opens");
     let av = Av::open(&domain, 3).expect("the size is small");
