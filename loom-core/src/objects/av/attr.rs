@@ -20,7 +20,7 @@ pub struct AvAttr {
     /// How many of the first places can have an address of their own, as [`AddressTableAttr::singles`] has it: fewer than all for
     /// peers that are inserted by range.
     pub singles: usize,
-    /// How many pieces of ranges are kept as such, as [`AddressTableAttr::ranges`] has it.
+    /// How many pieces of ranges are kept as such, as [`AddressTableAttr::ranges`] has it: none where addresses are no sockets.
     pub ranges: usize,
     /// The seed of the hash function of addresses: [`AddressTableAttr::seed`].
     pub seed: u64,
@@ -38,20 +38,18 @@ impl AvAttr {
     /// The attributes of the table, of which the transport has said how many places it needs.
     pub(super) fn of_places(self, places: usize, format: AddressFormat) -> Result<AddressTableAttr, OpenError> {
         let AvAttr { bytes, singles, ranges, seed, .. } = self;
-        let table = AddressTableAttr::new(places);
-        let bytes = match bytes {
-            Some(bytes) => bytes,
-            None => {
-                let each = match format {
-                    AddressFormat::SOCKADDR_IN => 0,
-                    AddressFormat::SOCKADDR_IN6 | AddressFormat::SOCKADDR_IP | AddressFormat::SOCKADDR => 1,
-                    _ => 3,
-                };
-                let longest = AddressTableAttr::bytes_for(EndpointAddr::MAX_LEN);
-                let all = places.checked_mul(each * AddressTableAttr::bytes_for(0));
-                all.and_then(|all| all.checked_add(longest)).ok_or(OpenError::Size)?
-            }
+        let (sockets, cells) = match format {
+            AddressFormat::SOCKADDR_IN => (true, 0),
+            AddressFormat::SOCKADDR_IN6 | AddressFormat::SOCKADDR_IP | AddressFormat::SOCKADDR => (true, 1),
+            _ => (false, 3),
         };
-        Ok(AddressTableAttr { bytes, singles, ranges, seed, format, ..table })
+        let likely = || {
+            let all = places.checked_mul(cells * AddressTableAttr::bytes_for(0))?;
+            all.checked_add(AddressTableAttr::bytes_for(EndpointAddr::MAX_LEN))
+        };
+        let bytes = bytes.or_else(likely).ok_or(OpenError::Size)?;
+        // Others have no ranges.
+        let ranges = if sockets { ranges } else { 0 };
+        Ok(AddressTableAttr { bytes, singles, ranges, seed, format, ..AddressTableAttr::new(places) })
     }
 }
