@@ -86,5 +86,6 @@ pub mod exposed;
 pub mod objects;
 pub mod soft;
 mod storage;
+pub mod tagged;
 pub mod transport;
 pub mod vocabulary;

@@ -59,3 +59,74 @@ pub(crate) fn extend(layout: Layout, part: Layout) -> Result<(Layout, usize), Op
 pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
     Layout::array::<V>(count).map_err(|_| OpenError::Size)
 }
+
+/// Values in a block of their own: as many as were made, always.
+pub(crate) struct Array<V, A: Allocator> {
+    first: NonNull<V>,
+    /// How many there are; while it is being made, how many are made.
+    len: usize,
+    /// Given back when the values are dropped.
+    _block: Block<A>,
+}
+
+// SAFETY: the array owns its values and its memory; nothing depends on the thread but those and the allocator.
+unsafe impl<V: Send, A: Allocator + Send> Send for Array<V, A> {}
+// SAFETY: as above; shared, it gives out shared references to its values.
+unsafe impl<V: Sync, A: Allocator + Sync> Sync for Array<V, A> {}
+
+impl<V, A: Allocator> Array<V, A> {
+    /// Makes so many values, each of its number.
+    pub(crate) fn try_new_in(
+        len: usize,
+        alloc: A,
+        mut value: impl FnMut(usize) -> Result<V, OpenError>,
+    ) -> Result<Self, OpenError> {
+        let block = Block::new(array::<V>(len)?, alloc)?;
+        let mut this = Array { first: block.ptr().cast::<V>(), len: 0, _block: block };
+        while this.len < len {
+            let value = value(this.len)?;
+            // SAFETY: the block has room for `len` values, and is aligned for them.
+            let place = unsafe { this.first.add(this.len) };
+            // SAFETY: as above.
+            unsafe { place.write(value) };
+            this.len += 1;
+        }
+        Ok(this)
+    }
+
+    /// As [`try_new_in`](Self::try_new_in), of values that can always be made.
+    pub(crate) fn new_in(len: usize, alloc: A, mut value: impl FnMut(usize) -> V) -> Result<Self, OpenError> {
+        Self::try_new_in(len, alloc, |number| Ok(value(number)))
+    }
+}
+
+impl<V, A: Allocator> core::ops::Deref for Array<V, A> {
+    type Target = [V];
+
+    #[inline]
+    fn deref(&self) -> &[V] {
+        // SAFETY: so many values are written, and belong to the array.
+        unsafe { NonNull::slice_from_raw_parts(self.first, self.len).as_ref() }
+    }
+}
+
+impl<V, A: Allocator> core::ops::DerefMut for Array<V, A> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [V] {
+        // SAFETY: so many values are written, and belong to the array, which nobody else has.
+        unsafe { NonNull::slice_from_raw_parts(self.first, self.len).as_mut() }
+    }
+}
+
+impl<V, A: Allocator> Drop for Array<V, A> {
+    fn drop(&mut self) {
+        // SAFETY: written, and dropped once, here; the block goes afterwards.
+        unsafe { NonNull::slice_from_raw_parts(self.first, self.len).drop_in_place() };
+    }
+}
+
+impl<V: core::fmt::Debug, A: Allocator> core::fmt::Debug for Array<V, A> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

@@ -92,6 +92,14 @@ impl Lent {
         self
     }
 
+    /// So many bytes of it, or all if it has fewer; from its begin on.
+    pub(crate) const fn first(mut self, len: usize) -> Self {
+        if len < self.len {
+            self.len = len;
+        }
+        self
+    }
+
     /// The same range with so many bytes of its headroom; `None` if it has not so many.
     pub(crate) fn with_prefix(mut self, bytes: usize) -> Option<Self> {
         self.headroom = self.headroom.checked_sub(bytes)?;

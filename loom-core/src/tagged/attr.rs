@@ -1,0 +1,78 @@
+//! [`TaggedAttr`]: how large a layer is.
+
+use super::credit::{LEAST_CONTROL, MOST};
+use super::wire::HEADER_LEN;
+use crate::engine::tag_matcher::TagMatcherAttr;
+use crate::error::OpenError;
+
+/// How large a [`TaggedEndpoint`](super::TaggedEndpoint) is. All of its memory is taken when it is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaggedAttr {
+    /// How many links there can be.
+    pub links: u16,
+    /// How many operations there can be at a time, those counted whose completions were not taken.
+    pub operations: u32,
+    /// How long packets are, their header of [`HEADER_LEN`] bytes included; up to 2^30. Messages that fit go at once. The two
+    /// sides of a link need not have the same: the smaller one counts.
+    pub packet_size: u32,
+    /// How many messages of a peer can wait for a receive: packets for each link. Up to 2^15.
+    pub messages: u32,
+    /// How many packets of long messages, and others that do not wait, can come from a peer at a time: packets for each link.
+    /// Four at least, and up to 2^15.
+    pub control: u32,
+    /// How many packets can be under way to a peer: packets for each link. Two at least, and up to 2^16.
+    pub sends: u32,
+    /// See [`TagMatcherAttr::masks`].
+    pub masks: u32,
+    /// See [`TagMatcherAttr::seed`].
+    pub seed: u64,
+}
+
+impl TaggedAttr {
+    /// One link, 256 operations, packets of 8 KiB: 32 for messages, 16 for others, and 16 to send from.
+    pub const DEFAULT: TaggedAttr = TaggedAttr {
+        links: 1,
+        operations: 256,
+        packet_size: 8 << 10,
+        messages: 32,
+        control: 16,
+        sends: 16,
+        masks: TagMatcherAttr::DEFAULT.masks,
+        seed: 0,
+    };
+
+    /// How many packets each link needs: so many buffers are given to
+    /// [`add_link`](super::TaggedEndpoint::add_link), and so many operations the queue has to have for each.
+    #[must_use]
+    pub const fn packets_per_link(&self) -> usize {
+        self.messages as usize + self.control as usize + self.sends as usize
+    }
+
+    /// The longest message that goes at once, if the peer's packets are as long as this side's.
+    #[must_use]
+    pub const fn eager_size(&self) -> usize {
+        (self.packet_size as usize).saturating_sub(HEADER_LEN)
+    }
+
+    /// How many messages can wait, of all links together.
+    pub(super) fn all_messages(&self) -> Result<u32, OpenError> {
+        self.messages.checked_mul(self.links.into()).ok_or(OpenError::Size)
+    }
+
+    pub(super) fn check(&self) -> Result<(), OpenError> {
+        let good = self.links > 0
+            && self.operations > 0
+            && (1..=1 << 30).contains(&self.packet_size)
+            && self.eager_size() > 0
+            && (1..=MOST).contains(&self.messages)
+            && (LEAST_CONTROL..=MOST).contains(&self.control)
+            && (2..=2 * MOST).contains(&self.sends);
+        if good { Ok(()) } else { Err(OpenError::Size) }
+    }
+}
+
+impl Default for TaggedAttr {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

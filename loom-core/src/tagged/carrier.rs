@@ -1,0 +1,139 @@
+//! [`Carrier`]: what carries packets to one peer and back.
+
+use core::fmt;
+
+use super::Packet;
+use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use crate::completion::{Completion, OpError};
+use crate::engine::peer_table::Peer;
+use crate::error::Rejected;
+use crate::objects::cq::{Cq, CqError};
+use crate::objects::endpoint::{Endpoint, Source};
+use crate::objects::msg_endpoint::MsgEndpoint;
+use crate::transport::{Connected, Transport};
+
+/// Plain messages to one peer and from it: a connected [`MsgEndpoint`], or an endpoint [with a peer](WithPeer).
+///
+/// Whoever implements it lets every packet that it has taken come out of the queue once, when it was sent or received, or will
+/// not be. Packets may change their order, but neither get lost nor be doubled while the peer is there. A packet that is sent before
+/// its receive is posted waits for it.
+pub trait Carrier {
+    /// What packets lie in.
+    type Buf: SourceBuffer + TargetBuffer;
+    /// Where packets come out. Many carriers have one together.
+    type Queue: ?Sized;
+
+    /// The queue.
+    fn queue(&self) -> &Self::Queue;
+
+    /// Sends a packet to the peer.
+    ///
+    /// # Errors
+    /// The packet comes back.
+    fn send(&self, packet: Packet<Self::Buf>) -> Result<(), Rejected<Packet<Self::Buf>>>;
+
+    /// Receives the next packet of the peer, and of nobody else.
+    ///
+    /// # Errors
+    /// The packet comes back.
+    fn recv(&self, packet: Packet<Self::Buf>) -> Result<(), Rejected<Packet<Self::Buf>>>;
+
+    /// The next packet that comes out of a queue. Drives progress.
+    ///
+    /// # Errors
+    /// Those of the queue itself.
+    fn poll(queue: &Self::Queue) -> Result<Option<Ended<Self::Buf>>, CqError>;
+}
+
+/// A packet that was sent or received, or not.
+#[derive(Debug)]
+pub struct Ended<P> {
+    /// The packet.
+    pub packet: Packet<P>,
+    /// How many bytes, or why not.
+    pub result: Result<usize, OpError>,
+}
+
+fn poll<T: Transport, P: Buffer>(cq: &Cq<'_, T, Packet<P>>) -> Result<Option<Ended<P>>, CqError> {
+    loop {
+        match cq.poll()? {
+            Some(Completion::Op(done)) => {
+                let (packet, result) = done.into_parts();
+                return Ok(Some(Ended { packet, result: result.map(|transfer| transfer.len()) }));
+            }
+            // Nothing that is posted here has another; peers that write to memory which was exposed to them are none of the
+            // layer's business. There are no more of these in a row than the queue holds.
+            Some(_) => {}
+            None => return Ok(None),
+        }
+    }
+}
+
+impl<'d, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'_, 'd, T, Packet<P>> {
+    type Buf = P;
+    type Queue = Cq<'d, T, Packet<P>>;
+
+    fn queue(&self) -> &Self::Queue {
+        self.cq()
+    }
+
+    #[inline]
+    fn send(&self, packet: Packet<P>) -> Result<(), Rejected<Packet<P>>> {
+        MsgEndpoint::send(self, packet).map(drop)
+    }
+
+    #[inline]
+    fn recv(&self, packet: Packet<P>) -> Result<(), Rejected<Packet<P>>> {
+        MsgEndpoint::recv(self, packet).map(drop)
+    }
+
+    #[inline]
+    fn poll(queue: &Self::Queue) -> Result<Option<Ended<P>>, CqError> {
+        poll(queue)
+    }
+}
+
+/// A connectionless endpoint, and one of its peers: sends to that and receives from that
+/// ([`DIRECTED_RECV`](crate::vocabulary::Caps::DIRECTED_RECV)).
+pub struct WithPeer<'e, 'q, 'd, T: Transport, P: Buffer> {
+    endpoint: &'e Endpoint<'q, 'd, T, Packet<P>>,
+    peer: Peer,
+}
+
+impl<'e, 'q, 'd, T: Transport, P: Buffer> WithPeer<'e, 'q, 'd, T, P> {
+    /// The endpoint may have many peers; each is one of these at most.
+    #[must_use]
+    pub const fn new(endpoint: &'e Endpoint<'q, 'd, T, Packet<P>>, peer: Peer) -> Self {
+        WithPeer { endpoint, peer }
+    }
+}
+
+impl<'d, T: Transport, P: SourceBuffer + TargetBuffer> Carrier for WithPeer<'_, '_, 'd, T, P> {
+    type Buf = P;
+    type Queue = Cq<'d, T, Packet<P>>;
+
+    fn queue(&self) -> &Self::Queue {
+        self.endpoint.cq()
+    }
+
+    #[inline]
+    fn send(&self, packet: Packet<P>) -> Result<(), Rejected<Packet<P>>> {
+        self.endpoint.send(self.peer, packet).map(drop)
+    }
+
+    #[inline]
+    fn recv(&self, packet: Packet<P>) -> Result<(), Rejected<Packet<P>>> {
+        self.endpoint.recv(Source::Peer(self.peer), packet).map(drop)
+    }
+
+    #[inline]
+    fn poll(queue: &Self::Queue) -> Result<Option<Ended<P>>, CqError> {
+        poll(queue)
+    }
+}
+
+impl<T: Transport, P: Buffer> fmt::Debug for WithPeer<'_, '_, '_, T, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WithPeer").field("endpoint", &self.endpoint).field("peer", &self.peer).finish()
+    }
+}

@@ -1,0 +1,189 @@
+//! Credits: how many packets may be under way, counted on both sides.
+//!
+//! Packets are of two classes. Those of *messages* may wait at the receiver for as long as nobody receives them. All others are
+//! handled when they come, so that their credit comes back by itself. The counts are of all packets that there ever were, modulo
+//! 2^32, so that telling one twice does no harm.
+
+use core::fmt;
+
+/// What a packet is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// It may have to wait.
+    Message,
+    /// It is handled when it comes.
+    Control,
+}
+
+/// Most packets of a class that may be under way.
+pub(crate) const MOST: u32 = 1 << 15;
+/// Fewest others than messages: two that are not, and of four one half is.
+pub(crate) const LEAST_CONTROL: u32 = 4;
+
+/// A peer does not keep to its credit, or gives one that it has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreditError {
+    /// More packets than it was allowed to send.
+    Overdrawn,
+    /// A credit that is smaller than the last one, or larger than its packets.
+    NotGranted,
+}
+
+impl fmt::Display for CreditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CreditError::Overdrawn => "more packets than there was credit for",
+            CreditError::NotGranted => "a credit that cannot be",
+        })
+    }
+}
+
+/// What this side may send of a class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    sent: u32,
+    limit: u32,
+    /// How many may be under way at a time.
+    window: u32,
+}
+
+impl Allowance {
+    /// So many before the peer has said anything.
+    pub(crate) const fn new(limit: u32) -> Self {
+        Allowance { sent: 0, limit, window: limit }
+    }
+
+    /// The peer's first word. `None` if it is none that a peer can say.
+    pub(crate) fn open(&mut self, limit: u32, least: u32) -> Result<(), CreditError> {
+        if limit < least.max(self.sent) || limit > MOST {
+            return Err(CreditError::NotGranted);
+        }
+        (self.limit, self.window) = (limit, limit);
+        Ok(())
+    }
+
+    /// How many more can be sent.
+    #[inline]
+    pub(crate) const fn left(&self) -> u32 {
+        self.limit.wrapping_sub(self.sent)
+    }
+
+    pub(crate) const fn send(&mut self) {
+        self.sent = self.sent.wrapping_add(1);
+    }
+
+    /// The peer allows more.
+    pub(crate) fn raise(&mut self, limit: u32) -> Result<(), CreditError> {
+        let (more, left) = (limit.wrapping_sub(self.limit), limit.wrapping_sub(self.sent));
+        if more > self.window || left > self.window {
+            return Err(CreditError::NotGranted);
+        }
+        self.limit = limit;
+        Ok(())
+    }
+}
+
+/// What the peer may send of a class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    window: u32,
+    received: u32,
+    /// Of what has come, how much is out of the way.
+    freed: u32,
+    told: u32,
+}
+
+impl Grant {
+    /// Receives for `window` packets, of which the peer knows `told`.
+    pub(crate) const fn new(window: u32, told: u32) -> Self {
+        Grant { window, received: 0, freed: 0, told }
+    }
+
+    /// A packet has come.
+    pub(crate) fn receive(&mut self) -> Result<(), CreditError> {
+        if self.told == self.received {
+            return Err(CreditError::Overdrawn);
+        }
+        self.received = self.received.wrapping_add(1);
+        Ok(())
+    }
+
+    /// A packet that had come is out of the way.
+    pub(crate) const fn free(&mut self) {
+        self.freed = self.freed.wrapping_add(1);
+    }
+
+    /// What is to be told to the peer.
+    #[inline]
+    pub(crate) const fn limit(&self) -> u32 {
+        self.freed.wrapping_add(self.window)
+    }
+
+    /// The peer will know of so many.
+    pub(crate) const fn tell(&mut self, limit: u32) {
+        self.told = limit;
+    }
+
+    /// How many can be under way.
+    pub(crate) const fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// Whether half of the packets are free, and the peer does not know.
+    #[inline]
+    pub(crate) const fn is_half_untold(&self) -> bool {
+        self.untold() >= self.window.div_ceil(2)
+    }
+
+    /// Whether the peer could send more and does not know, because it has used all that it knows of.
+    #[inline]
+    pub(crate) const fn is_starving(&self) -> bool {
+        self.told == self.received && self.untold() > 0
+    }
+
+    const fn untold(&self) -> u32 {
+        self.limit().wrapping_sub(self.told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credits_that_cannot_be_are_refused() {
+        let mut allowed = Allowance::new(1);
+        allowed.send();
+        assert_eq!(allowed.left(), 0);
+        for limit in [0, 3, MOST + 1, u32::MAX] {
+            assert_eq!(allowed.open(limit, LEAST_CONTROL), Err(CreditError::NotGranted));
+        }
+        assert_eq!(allowed.open(8, LEAST_CONTROL), Ok(()));
+        assert_eq!(allowed.left(), 7);
+        // Of one packet that was sent, no more than one can be free again.
+        assert_eq!(allowed.raise(10), Err(CreditError::NotGranted));
+        assert_eq!(allowed.raise(7), Err(CreditError::NotGranted));
+        assert_eq!(allowed.raise(9), Ok(()));
+        assert_eq!(allowed.raise(8), Err(CreditError::NotGranted));
+        assert_eq!(allowed.left(), 8);
+    }
+
+    #[test]
+    fn a_grant_is_kept_to_beyond_the_end_of_the_numbers() {
+        let mut grant = Grant { window: 4, received: u32::MAX - 1, freed: u32::MAX - 1, told: 2 };
+        for _ in 0..4 {
+            assert_eq!(grant.receive(), Ok(()));
+        }
+        assert_eq!(grant.receive(), Err(CreditError::Overdrawn));
+        assert!(!grant.is_starving() && !grant.is_half_untold());
+        grant.free();
+        assert!(grant.is_starving() && !grant.is_half_untold());
+        grant.free();
+        assert!(grant.is_half_untold());
+        grant.tell(grant.limit());
+        assert!(!grant.is_starving() && !grant.is_half_untold());
+        assert_eq!(grant.limit(), 4);
+        assert_eq!((grant.receive(), grant.receive()), (Ok(()), Ok(())));
+        assert_eq!(grant.receive(), Err(CreditError::Overdrawn));
+    }
+}

@@ -1,0 +1,423 @@
+//! [`TaggedEndpoint`]: opening it, adding links, waiting, and closing.
+
+use core::fmt;
+use core::ptr;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use allocator_api2::alloc::Allocator;
+
+use super::attr::TaggedAttr;
+use super::carrier::Carrier;
+use super::link::{Link, LinkError, LinkId, taken};
+use super::operation::{Message, Op, State, TaggedDone, TaggedEvent, TaggedKey, failed, sent};
+use super::packet::{Owner, Packet, copy_out};
+use super::slab::{Key, List, Ring, Slab};
+use super::wire::Body;
+use crate::buffer::Buffer;
+use crate::completion::{OpError, Transfer};
+use crate::engine::tag_matcher::{TagMatcher, TagMatcherAttr};
+use crate::error::OpenError;
+use crate::objects::cq::CqError;
+use crate::objects::deadline::Deadline;
+use crate::storage::Array;
+use crate::vocabulary::Errno;
+
+/// How many packets are taken out of the queue before anything else is done.
+const BATCH: usize = 64;
+
+/// Tagged messages over links that carry plain ones. See the [module](super).
+///
+/// `C` is what [carries](Carrier) the packets, `B` the buffers of the messages, of any lifetime: nobody else is lent them.
+pub struct TaggedEndpoint<'q, C: Carrier, B, A: Allocator> {
+    pub(super) queue: &'q C::Queue,
+    attr: TaggedAttr,
+    pub(super) links: Array<Link<C, A>, A>,
+    /// How many of them have been added.
+    added: u16,
+    pub(super) matcher: TagMatcher<A>,
+    /// By the number of the receive in the matcher, its operation.
+    pub(super) receives: Array<Key, A>,
+    /// Messages that wait, or are claimed.
+    pub(super) messages: Slab<Message<C::Buf>, A>,
+    /// By the number of the message in the matcher, which it is.
+    pub(super) waiting: Array<Key, A>,
+    pub(super) ops: Slab<Op<B>, A>,
+    /// Operations that are over.
+    done: List,
+    /// Links that have something to send or to post.
+    pending: Ring<LinkId, A>,
+    /// Links whose failure was not told yet.
+    failed: Ring<LinkId, A>,
+}
+
+/// Why a link was not added. Its carrier and its packets are gone, and so is the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AddLinkError {
+    /// There are as many as [`TaggedAttr::links`] says.
+    TooMany,
+    /// The carrier's packets come out of another queue.
+    OtherQueue,
+    /// Too few buffers were given.
+    TooFewPackets {
+        /// How many are needed.
+        needed: usize,
+    },
+    /// A buffer is shorter than a packet, or may not be both read and written.
+    Packet,
+}
+
+impl fmt::Display for AddLinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AddLinkError::TooMany => f.write_str("the endpoint has as many links as it was opened for"),
+            AddLinkError::OtherQueue => f.write_str("the carrier has another queue than the endpoint"),
+            AddLinkError::TooFewPackets { needed } => write!(f, "a link needs {needed} packets"),
+            AddLinkError::Packet => f.write_str("a buffer cannot be used as a packet"),
+        }
+    }
+}
+
+impl core::error::Error for AddLinkError {}
+
+impl<'q, C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<'q, C, B, A> {
+    /// Opens an endpoint without links, with memory of `alloc`. All packets come out of the queue, and nothing else is
+    /// posted there.
+    ///
+    /// # Errors
+    /// - [`OpenError::Size`] if a number is out of range
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    pub fn open_in(queue: &'q C::Queue, attr: TaggedAttr, alloc: A) -> Result<Self, OpenError> {
+        attr.check()?;
+        let (receives, messages) = (attr.operations, attr.all_messages()?);
+        let matcher = TagMatcherAttr { receives, messages, masks: attr.masks, seed: attr.seed };
+        Ok(TaggedEndpoint {
+            queue,
+            attr,
+            links: Array::try_new_in(attr.links.into(), alloc.clone(), |_| Link::new_in(&attr, &alloc))?,
+            added: 0,
+            matcher: TagMatcher::new_in(matcher, alloc.clone())?,
+            receives: Array::new_in(receives as usize, alloc.clone(), |_| Key::NONE)?,
+            messages: Slab::new_in(messages, alloc.clone())?,
+            waiting: Array::new_in(messages as usize, alloc.clone(), |_| Key::NONE)?,
+            ops: Slab::new_in(attr.operations, alloc.clone())?,
+            done: List::new(),
+            pending: Ring::new_in(attr.links.into(), alloc.clone())?,
+            failed: Ring::new_in(attr.links.into(), alloc)?,
+        })
+    }
+}
+
+#[cfg(feature = "std")]
+impl<'q, C: Carrier, B: Buffer> TaggedEndpoint<'q, C, B, allocator_api2::alloc::Global> {
+    /// [`open_in`](TaggedEndpoint::open_in) with the global allocator.
+    ///
+    /// # Errors
+    /// As [`open_in`](TaggedEndpoint::open_in).
+    pub fn open(queue: &'q C::Queue, attr: TaggedAttr) -> Result<Self, OpenError> {
+        Self::open_in(queue, attr, allocator_api2::alloc::Global)
+    }
+}
+
+impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
+    /// Adds a link to a peer that does the same, with [as many](TaggedAttr::packets_per_link) buffers of
+    /// [`packet_size`](TaggedAttr::packet_size) bytes at least for its packets. Sends are taken when the peer
+    /// [has answered](Self::is_up).
+    ///
+    /// # Errors
+    /// [`AddLinkError`]
+    pub fn add_link(&mut self, carrier: C, packets: impl IntoIterator<Item = C::Buf>) -> Result<LinkId, AddLinkError> {
+        /// Packets of a link that is no more come out of the queue, too, and of other endpoints', if they share it.
+        static IDENTITIES: AtomicU64 = AtomicU64::new(1);
+
+        if !ptr::addr_eq(carrier.queue(), self.queue) {
+            return Err(AddLinkError::OtherQueue);
+        }
+        let id = LinkId(self.added);
+        let link = self.links.get_mut(id.index()).ok_or(AddLinkError::TooMany)?;
+        let identity = IDENTITIES.fetch_add(1, Ordering::Relaxed);
+        let owner = Owner { link: id, identity };
+        let needed = self.attr.packets_per_link();
+        let mut packets = packets.into_iter();
+        for _ in 0..needed {
+            let stored = match packets.next().map(|buf| Packet::new(buf, self.attr.packet_size as usize, owner)) {
+                Some(Ok(packet)) => {
+                    link.store(packet);
+                    continue;
+                }
+                Some(Err(_)) => AddLinkError::Packet,
+                None => AddLinkError::TooFewPackets { needed },
+            };
+            link.clear();
+            return Err(stored);
+        }
+        link.carrier = Some(carrier);
+        link.identity = identity;
+        self.added += 1;
+        self.look_after(id);
+        self.flush();
+        Ok(id)
+    }
+
+    /// The attributes that it was opened with.
+    #[must_use]
+    pub fn attr(&self) -> &TaggedAttr {
+        &self.attr
+    }
+
+    /// Whether the peer has answered, and nothing has failed since.
+    #[must_use]
+    pub fn is_up(&self, link: LinkId) -> bool {
+        self.links.get(link.index()).is_some_and(Link::is_up)
+    }
+
+    /// Why a link is of no use any more, if it is not.
+    #[must_use]
+    pub fn link_error(&self, link: LinkId) -> Option<LinkError> {
+        self.links.get(link.index())?.error
+    }
+
+    /// The longest message to this peer that goes at once; zero before it has answered.
+    #[must_use]
+    pub fn eager_size(&self, link: LinkId) -> usize {
+        self.links.get(link.index()).map_or(0, |link| link.payload)
+    }
+
+    /// How many operations there are, those counted whose completions were not taken.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// How many messages wait for a receive.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.matcher.waiting()
+    }
+
+    /// The next that there is to say; `None` if there is nothing for now. Drives progress.
+    ///
+    /// # Errors
+    /// [`CqError::Queue`] if the provider's queue failed.
+    #[doc(alias = "fi_cq_read")]
+    pub fn poll(&mut self) -> Result<Option<TaggedEvent<B>>, CqError> {
+        if self.done.is_empty() && self.failed.len() == 0 {
+            self.progress()?;
+        }
+        Ok(self.next_event())
+    }
+
+    fn next_event(&mut self) -> Option<TaggedEvent<B>> {
+        if let Some(link) = self.failed.pop()
+            && let Some(error) = self.link_error(link)
+        {
+            return Some(TaggedEvent::LinkFailed { link, error });
+        }
+        let key = self.done.first(&self.ops)?;
+        self.take(key).map(TaggedEvent::Op)
+    }
+
+    /// Waits for one operation. What else is to be said is kept for [`poll`](Self::poll); `Ok(None)` says that the deadline passed,
+    /// and leaves the operation in flight.
+    ///
+    /// # Errors
+    /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken
+    /// - [`CqError::Queue`] if the provider's queue failed
+    pub fn wait(&mut self, key: TaggedKey, mut until: impl Deadline) -> Result<Option<TaggedDone<B>>, CqError> {
+        /// How many batches of packets pass between two looks at the clock while the queue is busy.
+        const BUSY: u32 = 8;
+        let mut busy = 0;
+        loop {
+            if let Some(done) = self.take(key.0) {
+                return Ok(Some(done));
+            }
+            if self.ops.get(key.0).is_none() {
+                return Err(CqError::UnknownKey);
+            }
+            busy = if self.progress()? { busy + 1 } else { 0 };
+            if busy % BUSY == 0 && until.passed() {
+                return Ok(self.take(key.0));
+            }
+        }
+    }
+
+    /// Takes an operation that is over.
+    fn take(&mut self, key: Key) -> Option<TaggedDone<B>> {
+        let State::Done(result) = self.ops.get(key)?.state else { return None };
+        self.done.remove(&mut self.ops, key);
+        let Op { buf, link, .. } = self.ops.remove(key)?;
+        Some(TaggedDone { key: TaggedKey(key), buf, link, result })
+    }
+
+    /// Drives progress, and keeps what completes. Says whether anything happened.
+    ///
+    /// # Errors
+    /// [`CqError::Queue`] if the provider's queue failed.
+    pub fn progress(&mut self) -> Result<bool, CqError> {
+        let mut busy = false;
+        for _ in 0..BATCH {
+            let Some(ended) = C::poll(self.queue)? else { break };
+            self.ended(ended);
+            busy = true;
+        }
+        self.flush();
+        Ok(busy)
+    }
+
+    /// Ends a link: the carrier is dropped, and its operations end with `ECANCELED`. For a connection of which the event queue says that
+    /// it has ended, since not every provider ends the receives of one; or when nothing more is to be said. Other
+    /// failures come [by themselves](TaggedEvent::LinkFailed). Messages that are here whole can still be received.
+    #[doc(alias = "fi_shutdown")]
+    pub fn close_link(&mut self, link: LinkId) {
+        if link.0 < self.added {
+            self.fail(link, LinkError::Closed);
+            self.flush();
+        }
+    }
+
+    /// Closes the endpoint: drops the carriers, and gives every buffer back that it has, with the end of its operation, which is
+    /// `ECANCELED` for those in flight. (Dropping it drops the buffers.)
+    #[doc(alias = "fi_close")]
+    pub fn close(mut self, mut back: impl FnMut(TaggedDone<B>)) {
+        for link in self.links.iter_mut() {
+            link.carrier = None;
+        }
+        while let Some(key) = self.done.first(&self.ops) {
+            self.take(key).into_iter().for_each(&mut back);
+        }
+        for index in 0..self.ops.capacity() {
+            let Some((key, _)) = self.ops.at(index) else { continue };
+            if let Some(Op { buf, link, state, .. }) = self.ops.remove(key) {
+                let result = Err(failed(&state, Errno::ECANCELED));
+                back(TaggedDone { key: TaggedKey(key), buf, link, result });
+            }
+        }
+    }
+
+    /// An operation is over, which is in no list.
+    pub(super) fn finish(&mut self, key: Key, result: Result<Transfer, OpError>) {
+        if let Some(op) = self.ops.get_mut(key) {
+            op.state = State::Done(result);
+            self.done.append(&mut self.ops, key);
+        }
+    }
+
+    /// A link has something to send or to post.
+    pub(super) fn look_after(&mut self, id: LinkId) {
+        if let Some(link) = self.links.get_mut(id.index()).filter(|link| !link.pending) {
+            link.pending = true;
+            // There is room for every link once.
+            let _ = self.pending.push(id);
+        }
+    }
+
+    /// Sends and posts what there is to be sent and posted, as far as that goes.
+    pub(super) fn flush(&mut self) {
+        for _ in 0..self.pending.len() {
+            let Some(id) = self.pending.pop() else { return };
+            let flushed = self.flush_link(id);
+            if let Some(link) = self.links.get_mut(id.index()) {
+                link.pending = false;
+            }
+            match flushed {
+                Ok(true) => self.look_after(id),
+                Ok(false) => {}
+                Err(error) => self.fail(id, error),
+            }
+        }
+    }
+
+    /// Whether there is still something to be done.
+    fn flush_link(&mut self, id: LinkId) -> Result<bool, LinkError> {
+        let Some(link) = self.links.get_mut(id.index()).filter(|link| link.error.is_none()) else { return Ok(false) };
+        link.flush()?;
+        while let Some(key) = link.streams.first(&self.ops) {
+            let Some(op) = self.ops.get_mut(key) else { break };
+            let (next, more) = match op.state {
+                State::Streaming { receiver, at, end, len } => {
+                    let segment = link.payload.min(end - at);
+                    let buf = &mut op.buf;
+                    let body = Body::Segment { receiver };
+                    if !taken(link.send(key, body, segment, |bytes| copy_out(buf, at, bytes)))? {
+                        break;
+                    }
+                    op.packets += 1;
+                    let at = at + segment;
+                    match at < end {
+                        true => (State::Streaming { receiver, at, end, len }, true),
+                        false => (State::Leaving { len }, false),
+                    }
+                }
+                State::Withdrawing { len, told: false } => {
+                    if !link.send_control(Body::Withdraw { sender: key.to_word() })? {
+                        break;
+                    }
+                    (State::Withdrawing { len, told: true }, false)
+                }
+                other => (other, false),
+            };
+            op.state = next;
+            // The others have their turn.
+            link.streams.remove(&mut self.ops, key);
+            if more {
+                link.streams.append(&mut self.ops, key);
+            }
+        }
+        link.flush_credit()?;
+        Ok(link.is_busy())
+    }
+
+    /// A link is of no use any more.
+    pub(super) fn fail(&mut self, id: LinkId, error: LinkError) {
+        let Some(link) = self.links.get_mut(id.index()).filter(|link| link.error.is_none()) else { return };
+        link.error = Some(error);
+        link.clear();
+        // Messages of which the rest will not come.
+        for index in 0..self.messages.capacity() {
+            if let Some((key, message)) = self.messages.at(index)
+                && message.found.link == id
+                && message.request.is_some()
+                && let Some(id) = message.id
+            {
+                self.matcher.remove_message(id);
+                self.messages.remove(key);
+            }
+        }
+        for index in 0..self.ops.capacity() {
+            if let Some((key, op)) = self.ops.at(index)
+                && op.link == Some(id)
+                && !matches!(op.state, State::Done(_))
+            {
+                if let State::Posted(receive) = op.state {
+                    self.matcher.remove_receive(receive);
+                }
+                let result = failed(&op.state, error.errno());
+                self.finish(key, Err(result));
+            }
+        }
+        let _ = self.failed.push(id);
+    }
+
+    /// A packet of an operation was sent.
+    pub(super) fn packet_sent(&mut self, key: Key) {
+        if let Some(op) = self.ops.get_mut(key) {
+            op.packets = op.packets.saturating_sub(1);
+            if let State::Leaving { len } = op.state
+                && op.packets == 0
+            {
+                self.finish(key, Ok(sent(len)));
+            }
+        }
+    }
+}
+
+impl<C: Carrier, B, A: Allocator> fmt::Debug for TaggedEndpoint<'_, C, B, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaggedEndpoint")
+            .field("attr", &self.attr)
+            .field("links", &self.added)
+            .field("operations", &self.ops.len())
+            .field("matcher", &self.matcher)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,356 @@
+//! [`Link`]: one peer, and what is under way to it and from it.
+
+use core::fmt;
+
+use allocator_api2::alloc::Allocator;
+
+use super::attr::TaggedAttr;
+use super::carrier::Carrier;
+use super::credit::{Allowance, Class, CreditError, Grant, LEAST_CONTROL};
+use super::packet::Packet;
+use super::sequence::{Sequence, SequenceError};
+use super::slab::{Key, List, Ring};
+use super::wire::{Body, HEADER_LEN, Header, WireError};
+use crate::completion::OpError;
+use crate::error::{OpenError, PostError};
+use crate::vocabulary::Errno;
+
+/// Names a link of a [`TaggedEndpoint`](super::TaggedEndpoint): a number below [`TaggedAttr::links`], in the order in which they were
+/// added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub(super) u16);
+
+impl LinkId {
+    /// The number.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Why a link is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// This side has closed it.
+    Closed,
+    /// A packet was not sent or received: the peer is gone, or was never there.
+    Carrier(OpError),
+    /// A packet could not be posted.
+    Post(PostError),
+    /// The peer has sent what is no packet.
+    Wire(WireError),
+    /// A packet came out of all order.
+    Sequence(SequenceError),
+    /// The peer does not keep to its credit.
+    Credit(CreditError),
+    /// The peer's packets are too short, or its first one is not first.
+    Hello,
+    /// The peer answers what nobody has asked it, or sends more than was asked for.
+    Unasked,
+}
+
+impl LinkError {
+    /// What operations end with: `ECANCELED` if this side has closed the link, `EPROTO` if the peer keeps to no protocol, else
+    /// what the carrier says.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        match self {
+            LinkError::Closed => Errno::ECANCELED,
+            // A packet that is too long is not a message that is.
+            LinkError::Carrier(error) if error.errno == Errno::ETRUNC => Errno::EPROTO,
+            LinkError::Carrier(error) => error.errno,
+            LinkError::Post(PostError::Errno(errno)) => *errno,
+            LinkError::Post(_) => Errno::EIO,
+            _ => Errno::EPROTO,
+        }
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkError::Closed => f.write_str("the link was closed"),
+            LinkError::Carrier(error) => write!(f, "a packet has failed: {error}"),
+            LinkError::Post(error) => write!(f, "a packet was refused: {error}"),
+            LinkError::Wire(error) => write!(f, "the peer keeps to no protocol: {error}"),
+            LinkError::Sequence(error) => write!(f, "the peer keeps to no protocol: {error}"),
+            LinkError::Credit(error) => write!(f, "the peer keeps to no protocol: {error}"),
+            LinkError::Hello => f.write_str("the peer keeps to no protocol: its greeting is none"),
+            LinkError::Unasked => f.write_str("the peer keeps to no protocol: it answers what nobody has asked"),
+        }
+    }
+}
+
+impl core::error::Error for LinkError {}
+
+impl From<WireError> for LinkError {
+    fn from(error: WireError) -> Self {
+        LinkError::Wire(error)
+    }
+}
+
+impl From<SequenceError> for LinkError {
+    fn from(error: SequenceError) -> Self {
+        LinkError::Sequence(error)
+    }
+}
+
+impl From<CreditError> for LinkError {
+    fn from(error: CreditError) -> Self {
+        LinkError::Credit(error)
+    }
+}
+
+/// A packet that has come, perhaps early.
+#[derive(Debug)]
+pub(super) struct Arrival<P> {
+    pub(super) packet: Packet<P>,
+    pub(super) header: Header,
+    /// How many bytes follow.
+    pub(super) follow: usize,
+}
+
+/// One peer.
+pub(super) struct Link<C: Carrier, A: Allocator> {
+    /// None before it is added, and after it has failed.
+    pub(super) carrier: Option<C>,
+    /// Its packets have the same.
+    pub(super) identity: u64,
+    pub(super) error: Option<LinkError>,
+    /// The most bytes that a packet takes; zero before the peer has said hello.
+    pub(super) payload: usize,
+    packet_size: usize,
+    greeted: bool,
+    /// Both by class.
+    allowed: [Allowance; 2],
+    granted: [Grant; 2],
+    /// The number of the next packet.
+    next: u32,
+    pub(super) sequence: Sequence<Arrival<C::Buf>, A>,
+    /// To be received into.
+    idle: Ring<Packet<C::Buf>, A>,
+    /// To be sent from.
+    spare: Ring<Packet<C::Buf>, A>,
+    /// Answers to requests, no more than the peer can have made.
+    answers: Ring<Body, A>,
+    /// Operations that have something to send.
+    pub(super) streams: List,
+    /// It is among those that are to be looked after.
+    pub(super) pending: bool,
+}
+
+impl<C: Carrier, A: Allocator + Clone> Link<C, A> {
+    /// Without a carrier.
+    pub(super) fn new_in(attr: &TaggedAttr, alloc: &A) -> Result<Self, OpenError> {
+        let (messages, control) = (attr.messages as usize, attr.control as usize);
+        Ok(Link {
+            carrier: None,
+            identity: 0,
+            error: None,
+            payload: 0,
+            packet_size: attr.packet_size as usize,
+            greeted: false,
+            // A greeting, which may come before this side's own is sent.
+            allowed: [Allowance::new(0), Allowance::new(1)],
+            granted: [Grant::new(attr.messages, 0), Grant::new(attr.control, 1)],
+            next: 0,
+            sequence: Sequence::new_in(messages + control, alloc.clone())?,
+            idle: Ring::new_in(messages + control, alloc.clone())?,
+            spare: Ring::new_in(attr.sends as usize, alloc.clone())?,
+            answers: Ring::new_in(messages, alloc.clone())?,
+            streams: List::new(),
+            pending: false,
+        })
+    }
+}
+
+impl<C: Carrier, A: Allocator> Link<C, A> {
+    /// Fills its stocks: packets to send from, until there are enough of these, and packets to receive into.
+    pub(super) fn store(&mut self, packet: Packet<C::Buf>) {
+        if let Err(packet) = self.spare.push(packet) {
+            self.to_receive(packet, None);
+        }
+    }
+
+    /// Drops the carrier, and every packet that is here.
+    pub(super) fn clear(&mut self) {
+        self.carrier = None;
+        self.sequence.clear();
+        while self.idle.pop().or_else(|| self.spare.pop()).is_some() {}
+        while self.answers.pop().is_some() {}
+        self.streams = List::new();
+    }
+
+    pub(super) const fn is_up(&self) -> bool {
+        self.payload > 0 && self.error.is_none()
+    }
+
+    /// Takes a packet that was received and is not needed any more.
+    pub(super) fn to_receive(&mut self, mut packet: Packet<C::Buf>, frees: Option<Class>) {
+        packet.to_receive(self.packet_size, frees);
+        // There is room for all that there are.
+        let _ = self.idle.push(packet);
+    }
+
+    /// Takes a packet that was sent.
+    pub(super) fn sent(&mut self, packet: Packet<C::Buf>) {
+        let _ = self.spare.push(packet);
+    }
+
+    /// Answers a request, when there is an opportunity.
+    pub(super) fn answer(&mut self, body: Body) {
+        // There is room: the request's credit is not given back before it is answered.
+        let _ = self.answers.push(body);
+    }
+
+    /// Takes what stands in the header of the packet that is next.
+    pub(super) fn accept(&mut self, header: &Header) -> Result<(), LinkError> {
+        let [messages, control] = header.credits;
+        if let Body::Hello { packet_size } = header.body {
+            if self.payload > 0 || packet_size <= HEADER_LEN as u64 {
+                return Err(LinkError::Hello);
+            }
+            self.allowed[0].open(messages, 1)?;
+            self.allowed[1].open(control, LEAST_CONTROL)?;
+            let size = usize::try_from(packet_size).unwrap_or(usize::MAX).min(self.packet_size);
+            self.payload = size - HEADER_LEN;
+        } else if self.payload == 0 {
+            return Err(LinkError::Hello);
+        } else {
+            self.allowed[0].raise(messages)?;
+            self.allowed[1].raise(control)?;
+        }
+        Ok(self.granted[class(&header.body) as usize].receive()?)
+    }
+
+    /// Whether a packet can be sent now, as far as this side knows.
+    fn may_send(&self, body: &Body) -> bool {
+        let [messages, control] = self.allowed.map(|allowed| allowed.left());
+        // The last packet is never one of a message, and the last credit is used for nothing but to give back the peer's own, so
+        // that neither side waits for the other one's.
+        match body {
+            Body::Eager { .. } | Body::Request { .. } => messages > 0 && self.spare.len() > 1,
+            Body::Hello { .. } => control > 0,
+            Body::Credit => control > 1 || (control > 0 && self.granted[1].is_half_untold()),
+            _ => control > 1,
+        }
+    }
+
+    /// Sends a packet with so many bytes, for an operation.
+    ///
+    /// # Errors
+    /// [`PostError::Again`], and any other after which the link is of no use.
+    pub(super) fn send(
+        &mut self,
+        op: Key,
+        body: Body,
+        follow: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<(), PostError> {
+        let Some(carrier) = self.carrier.as_ref().filter(|_| self.may_send(&body)) else {
+            return Err(PostError::Again);
+        };
+        let Some(mut packet) = self.spare.pop() else { return Err(PostError::Again) };
+        let credits = match body {
+            Body::Hello { .. } => self.granted.map(|granted| granted.window()),
+            _ => self.granted.map(|granted| granted.limit()),
+        };
+        packet.to_send(&Header { seq: self.next, credits, body }, follow, write, op);
+        match carrier.send(packet) {
+            Ok(()) => {
+                self.next = self.next.wrapping_add(1);
+                self.allowed[class(&body) as usize].send();
+                for (granted, limit) in self.granted.iter_mut().zip(credits) {
+                    granted.tell(limit);
+                }
+                Ok(())
+            }
+            Err(rejected) => {
+                let _ = self.spare.push(rejected.buf);
+                Err(if rejected.error.is_transient() { PostError::Again } else { rejected.error })
+            }
+        }
+    }
+
+    /// Sends a packet of control, if it can be sent.
+    pub(super) fn send_control(&mut self, body: Body) -> Result<bool, LinkError> {
+        taken(self.send(Key::NONE, body, 0, |_| {}))
+    }
+
+    /// Posts receives, says hello, and sends answers, as far as that goes.
+    pub(super) fn flush(&mut self) -> Result<(), LinkError> {
+        while let Some(packet) = self.idle.pop() {
+            let Some(carrier) = &self.carrier else { return Ok(()) };
+            let super::packet::Purpose::Receive(frees) = packet.purpose else { continue };
+            if let Err(rejected) = carrier.recv(packet) {
+                let _ = self.idle.push(rejected.buf);
+                if rejected.error.is_transient() {
+                    break;
+                }
+                return Err(LinkError::Post(rejected.error));
+            }
+            if let Some(class) = frees {
+                self.granted[class as usize].free();
+            }
+        }
+        if !self.greeted {
+            // Not before the peer's answer finds a receive.
+            let hello = Body::Hello { packet_size: self.packet_size as u64 };
+            if self.idle.len() > 0 || !self.send_control(hello)? {
+                return Ok(());
+            }
+            self.greeted = true;
+        }
+        while let Some(answer) = self.answers.first().copied() {
+            if !self.send_control(answer)? {
+                break;
+            }
+            let _ = self.answers.pop();
+            self.granted[Class::Message as usize].free();
+        }
+        Ok(())
+    }
+
+    /// Tells the peer of its credits, if it has to know.
+    pub(super) fn flush_credit(&mut self) -> Result<(), LinkError> {
+        if self.has_credit_to_tell() {
+            self.send_control(Body::Credit)?;
+        }
+        Ok(())
+    }
+
+    fn has_credit_to_tell(&self) -> bool {
+        let [messages, control] = &self.granted;
+        self.payload > 0
+            && self.greeted
+            && (messages.is_half_untold() || messages.is_starving() || control.is_half_untold())
+    }
+
+    /// Whether something is to be sent or posted.
+    pub(super) fn is_busy(&self) -> bool {
+        self.error.is_none()
+            && (self.idle.len() > 0
+                || !self.greeted
+                || self.answers.len() > 0
+                || !self.streams.is_empty()
+                || self.has_credit_to_tell())
+    }
+}
+
+/// What a packet is counted as.
+const fn class(body: &Body) -> Class {
+    match body {
+        Body::Eager { .. } | Body::Request { .. } => Class::Message,
+        _ => Class::Control,
+    }
+}
+
+/// Whether a packet was sent; otherwise it may be later.
+pub(super) const fn taken(sent: Result<(), PostError>) -> Result<bool, LinkError> {
+    match sent {
+        Ok(()) => Ok(true),
+        Err(PostError::Again) => Ok(false),
+        Err(error) => Err(LinkError::Post(error)),
+    }
+}

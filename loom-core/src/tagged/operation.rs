@@ -1,0 +1,224 @@
+//! What a user sees of operations: their names, how they end, and what was found; and what the layer keeps of them.
+
+use core::fmt;
+
+use super::link::{LinkError, LinkId};
+use super::slab::Key;
+use crate::completion::{OpError, Transfer};
+use crate::engine::tag_matcher::{MessageId, ReceiveId};
+use crate::transport::Event;
+use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
+
+use super::packet::Packet;
+
+/// Names an operation of a [`TaggedEndpoint`](super::TaggedEndpoint). Plain data: losing it loses nothing. When the completion was
+/// taken, it names nothing any more.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TaggedKey(pub(super) Key);
+
+impl fmt::Debug for TaggedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaggedKey(#{}.{})", self.0.index(), self.0.generation())
+    }
+}
+
+/// Whose messages a receive takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Anybody's.
+    Any,
+    /// Those that come over one link.
+    #[doc(alias = "FI_DIRECTED_RECV")]
+    Link(LinkId),
+}
+
+impl From<LinkId> for Source {
+    fn from(link: LinkId) -> Self {
+        Source::Link(link)
+    }
+}
+
+impl Source {
+    pub(super) fn addr(self) -> FabricAddr {
+        match self {
+            Source::Any => FabricAddr::UNSPEC,
+            Source::Link(LinkId(link)) => FabricAddr(link.into()),
+        }
+    }
+}
+
+/// What a layer reports.
+#[derive(Debug)]
+#[must_use = "it may hold a buffer"]
+#[non_exhaustive]
+pub enum TaggedEvent<B> {
+    /// An operation is over.
+    Op(TaggedDone<B>),
+    /// A link is of no use any more. Its operations end with the error's number; those that are over before are as they are.
+    LinkFailed {
+        /// Which.
+        link: LinkId,
+        /// Why.
+        error: LinkError,
+    },
+}
+
+/// An operation that is over: its key, its buffer, and how it ended.
+#[must_use = "it holds the buffer, and says whether the operation succeeded"]
+pub struct TaggedDone<B> {
+    pub(super) key: TaggedKey,
+    pub(super) buf: B,
+    pub(super) link: Option<LinkId>,
+    pub(super) result: Result<Transfer, OpError>,
+}
+
+impl<B> TaggedDone<B> {
+    /// The key that the post returned.
+    pub const fn key(&self) -> TaggedKey {
+        self.key
+    }
+
+    /// Over which link the message came or went. Nothing, of a receive from anybody that has got none.
+    pub const fn link(&self) -> Option<LinkId> {
+        self.link
+    }
+
+    /// How the operation ended.
+    ///
+    /// # Errors
+    /// The operation's own error: `ETRUNC`, with what did not fit, `ECANCELED`, or that of the link.
+    pub const fn result(&self) -> Result<Transfer, OpError> {
+        self.result
+    }
+
+    /// The buffer.
+    pub const fn buf(&self) -> &B {
+        &self.buf
+    }
+
+    /// The buffer, for posting it again.
+    pub fn into_buf(self) -> B {
+        self.buf
+    }
+
+    /// The buffer, and how the operation ended.
+    pub fn into_parts(self) -> (B, Result<Transfer, OpError>) {
+        (self.buf, self.result)
+    }
+}
+
+impl<B> fmt::Debug for TaggedDone<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaggedDone")
+            .field("key", &self.key)
+            .field("link", &self.link)
+            .field("result", &self.result)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A message that waits, or that did until it was discarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaggedFound {
+    /// Whose it is.
+    pub link: LinkId,
+    /// Its tag.
+    pub tag: Tag,
+    /// Its immediate data.
+    pub data: Option<ImmediateData>,
+    /// Its whole length in bytes.
+    pub len: u64,
+}
+
+/// A message that is claimed: plain data, which is good for one fetch or discard. Losing it leaves the message claimed, and its packet
+/// in use.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TaggedClaim(pub(super) Key);
+
+impl fmt::Debug for TaggedClaim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TaggedClaim(#{}.{})", self.0.index(), self.0.generation())
+    }
+}
+
+/// A message that nobody has received.
+#[derive(Debug)]
+pub(super) struct Message<P> {
+    pub(super) found: TaggedFound,
+    pub(super) packet: Packet<P>,
+    /// The sender's operation, if there is more to the message than the packet.
+    pub(super) request: Option<u64>,
+    /// Under what the matcher has it; nothing, if it is claimed.
+    pub(super) id: Option<MessageId>,
+}
+
+/// An operation.
+pub(super) struct Op<B> {
+    pub(super) buf: B,
+    /// Whose link; of a receive from anybody, only when it has a message.
+    pub(super) link: Option<LinkId>,
+    /// How many of its packets are being sent.
+    pub(super) packets: u32,
+    pub(super) state: State,
+}
+
+/// How far an operation is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum State {
+    /// A receive waits for a message.
+    Posted(ReceiveId),
+    /// A receive waits for so many more bytes of its message.
+    Arriving { message: TaggedFound, got: usize, wanted: usize },
+    /// All packets of a send, of so many bytes, have been taken.
+    Leaving { len: usize },
+    /// A send waits for the receiver.
+    Requested { len: usize },
+    /// The same, but its user does not want it any more; whether the receiver was told.
+    Withdrawing { len: usize, told: bool },
+    /// A send goes on from a place in its message to another.
+    Streaming { receiver: u64, at: usize, end: usize, len: usize },
+    /// It is over.
+    Done(Result<Transfer, OpError>),
+}
+
+impl State {
+    /// What kind of operation it is.
+    pub(super) const fn flags(&self) -> CompletionFlags {
+        let kind = match self {
+            State::Posted(_) | State::Arriving { .. } => CompletionFlags::RECV,
+            _ => CompletionFlags::SEND,
+        };
+        CompletionFlags::TAGGED.union(kind)
+    }
+}
+
+/// How a send of so many bytes ends well.
+pub(super) fn sent(len: usize) -> Transfer {
+    Transfer::of(&Event::success(0, CompletionFlags::TAGGED | CompletionFlags::SEND, len))
+}
+
+/// How a receive ends that has got all that it has room for.
+pub(super) fn received(message: &TaggedFound, len: usize) -> Result<Transfer, OpError> {
+    let data = if message.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
+    let event = Event {
+        tag: message.tag,
+        data: message.data.unwrap_or_default(),
+        ..Event::success(0, CompletionFlags::TAGGED | CompletionFlags::RECV | data, len)
+    };
+    let overflow = message.len.saturating_sub(len as u64);
+    if overflow == 0 {
+        return Ok(Transfer::of(&event));
+    }
+    let overflow_or_place = usize::try_from(overflow).unwrap_or(usize::MAX);
+    let (errno, provider_errno) = (Errno::ETRUNC, Errno::ETRUNC.as_raw());
+    Err(OpError::of(&Event { errno, provider_errno, overflow_or_place, ..event }))
+}
+
+/// How an operation ends badly.
+pub(super) fn failed(state: &State, errno: Errno) -> OpError {
+    let mut error = OpError::of(&Event::failure(0, state.flags(), errno));
+    if let State::Arriving { message, got, .. } = state {
+        (error.len, error.tag) = (*got, message.tag);
+    }
+    error
+}

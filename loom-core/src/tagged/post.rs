@@ -1,0 +1,306 @@
+//! Posting: what `man fi_tagged` describes.
+
+use allocator_api2::alloc::Allocator;
+
+use super::carrier::Carrier;
+use super::endpoint::TaggedEndpoint;
+use super::link::LinkId;
+use super::operation::{Message, Op, Source, State, TaggedClaim, TaggedFound, TaggedKey, failed};
+use super::packet::{copy_out, source_len, target_len};
+use super::slab::Key;
+use super::wire::Body;
+use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use crate::engine::tag_matcher::{MessageId, Want};
+use crate::error::{PostError, Rejected};
+use crate::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
+
+impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
+    /// Sends a tagged message. It is over when its packets have left: those of a message that fits into
+    /// [one](Self::eager_size) at once, those of a longer one when the receiver has asked for them.
+    ///
+    /// # Errors
+    /// The buffer comes back.
+    /// - [`PostError::Full`] if there are as many operations as the endpoint was opened for
+    /// - [`PostError::Again`] if the peer has no room for messages now, or has not answered yet, or all packets are under way
+    /// - [`PostError::UnknownPeer`] if there is no such link
+    /// - [`PostError::Errno`] if the link has failed
+    /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer's memory cannot be read
+    #[doc(alias = "fi_tsend")]
+    pub fn tagged_send(&mut self, to: LinkId, tag: Tag, buf: B) -> Result<TaggedKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.send(to, tag, None, buf)
+    }
+
+    /// Sends a tagged message with immediate data, which the receiver finds in its completion: 8 bytes, whatever the carrier
+    /// has.
+    ///
+    /// # Errors
+    /// As [`tagged_send`](Self::tagged_send).
+    #[doc(alias = "fi_tsenddata")]
+    pub fn tagged_send_data(
+        &mut self,
+        to: LinkId,
+        tag: Tag,
+        data: ImmediateData,
+        buf: B,
+    ) -> Result<TaggedKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.send(to, tag, Some(data), buf)
+    }
+
+    fn send(&mut self, to: LinkId, tag: Tag, data: Option<ImmediateData>, mut buf: B) -> Result<TaggedKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        let checked = source_len(&mut buf).and_then(|len| self.payload(to).map(|payload| (len, payload)));
+        let (len, payload) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return Err(Rejected { buf, error }),
+        };
+        let is_eager = len <= payload;
+        let state = if is_eager { State::Leaving { len } } else { State::Requested { len } };
+        let key = match self.ops.insert(Op { buf, link: Some(to), packets: 1, state }) {
+            Ok(key) => key,
+            Err(op) => return Err(Rejected { buf: op.buf, error: PostError::Full }),
+        };
+        let body = match is_eager {
+            true => Body::Eager { tag, data },
+            false => Body::Request { tag, data, len: len as u64, sender: key.to_word() },
+        };
+        let (Some(op), Some(link)) = (self.ops.get_mut(key), self.links.get_mut(to.index())) else {
+            return Ok(TaggedKey(key));
+        };
+        let buf = &mut op.buf;
+        match link.send(key, body, if is_eager { len } else { 0 }, |bytes| copy_out(buf, 0, bytes)) {
+            Ok(()) => Ok(TaggedKey(key)),
+            Err(error) => match self.ops.remove(key) {
+                Some(op) => Err(Rejected { buf: op.buf, error }),
+                None => Ok(TaggedKey(key)),
+            },
+        }
+    }
+
+    /// Sends a copy of `bytes`, which can be reused at once. Nothing reports success; what fails is the link.
+    ///
+    /// # Errors
+    /// As [`tagged_send`](Self::tagged_send), and [`PostError::TooLong`] beyond [`eager_size`](Self::eager_size).
+    #[doc(alias = "fi_tinject")]
+    pub fn tagged_inject(&mut self, to: LinkId, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
+        self.inject(to, tag, None, bytes)
+    }
+
+    /// Sends a copy of `bytes` with immediate data.
+    ///
+    /// # Errors
+    /// As [`tagged_inject`](Self::tagged_inject).
+    #[doc(alias = "fi_tinjectdata")]
+    pub fn tagged_inject_data(
+        &mut self,
+        to: LinkId,
+        tag: Tag,
+        data: ImmediateData,
+        bytes: &[u8],
+    ) -> Result<(), PostError> {
+        self.inject(to, tag, Some(data), bytes)
+    }
+
+    fn inject(&mut self, to: LinkId, tag: Tag, data: Option<ImmediateData>, bytes: &[u8]) -> Result<(), PostError> {
+        let limit = self.payload(to)?;
+        if bytes.len() > limit {
+            return Err(PostError::TooLong { limit });
+        }
+        let link = self.links.get_mut(to.index()).ok_or(PostError::UnknownPeer)?;
+        link.send(Key::NONE, Body::Eager { tag, data }, bytes.len(), |packet| packet.copy_from_slice(bytes))
+    }
+
+    /// The most bytes of a packet to this peer, if it can be sent to.
+    fn payload(&self, to: LinkId) -> Result<usize, PostError> {
+        let link = self.links.get(to.index()).filter(|link| link.identity > 0).ok_or(PostError::UnknownPeer)?;
+        match (link.error, link.payload) {
+            (Some(error), _) => Err(PostError::Errno(error.errno())),
+            (None, 0) => Err(PostError::Again),
+            (None, payload) => Ok(payload),
+        }
+    }
+
+    /// Receives a tagged message: the oldest one that `tag` accepts, from anybody or over one link.
+    ///
+    /// A message that is longer than the buffer completes with `ETRUNC`: what fits is there, and the error says how much did
+    /// not.
+    ///
+    /// # Errors
+    /// The buffer comes back.
+    /// - [`PostError::Full`] if there are as many operations as the endpoint was opened for
+    /// - [`PostError::UnknownPeer`] if there is no such link
+    /// - [`PostError::Errno`] if the link has failed, and no such message of it is here
+    /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer's memory cannot be written
+    #[doc(alias = "fi_trecv")]
+    pub fn tagged_recv(
+        &mut self,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+        mut buf: B,
+    ) -> Result<TaggedKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        let from = from.into();
+        let want = Want { tag: tag.into(), source: from.addr() };
+        let message = self.matcher.message_for(&want);
+        let link = match from {
+            Source::Any => None,
+            Source::Link(link) => Some(link),
+        };
+        let checked = target_len(&mut buf).and(match link {
+            Some(link) if message.is_none() => match self.payload(link) {
+                Err(PostError::Again) | Ok(_) => Ok(()),
+                Err(error) => Err(error),
+            },
+            _ => Ok(()),
+        });
+        if let Err(error) = checked {
+            return Err(Rejected { buf, error });
+        }
+        let key = self.start(link, buf)?;
+        match message.and_then(|message| self.take_message(message)) {
+            Some(message) => self.deliver(key, message),
+            None => {
+                // There are as many places for receives as for operations.
+                if let (Ok(receive), Some(op)) = (self.matcher.post(want), self.ops.get_mut(key)) {
+                    op.state = State::Posted(receive);
+                    if let Some(of_receive) = self.receives.get_mut(receive.index()) {
+                        *of_receive = key;
+                    }
+                }
+            }
+        }
+        self.flush();
+        Ok(TaggedKey(key))
+    }
+
+    /// A place for a receive, which gets its state afterwards.
+    fn start(&mut self, link: Option<LinkId>, buf: B) -> Result<Key, Rejected<B>> {
+        let op = Op { buf, link, packets: 0, state: State::Leaving { len: 0 } };
+        self.ops.insert(op).map_err(|op| Rejected { buf: op.buf, error: PostError::Full })
+    }
+
+    /// Looks for a message that waits, and leaves it where it is: the oldest one that a receive would get. What has
+    /// come and was not [taken out of the queue](Self::poll) is not seen.
+    #[doc(alias = "FI_PEEK")]
+    #[must_use]
+    pub fn tagged_peek(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Option<TaggedFound> {
+        let key = self.waiting.get(self.look(from.into(), tag.into())?.index())?;
+        Some(self.messages.get(*key)?.found)
+    }
+
+    fn look(&self, from: Source, tag: TagMatch) -> Option<MessageId> {
+        self.matcher.message_for(&Want { tag, source: from.addr() })
+    }
+
+    /// Looks for a message that waits, and claims it: no other receive takes it. It is fetched with
+    /// [`tagged_claim`](Self::tagged_claim).
+    #[doc(alias = "FI_CLAIM")]
+    pub fn tagged_peek_claim(
+        &mut self,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Option<(TaggedFound, TaggedClaim)> {
+        let id = self.look(from.into(), tag.into())?;
+        let key = *self.waiting.get(id.index())?;
+        self.matcher.remove_message(id)?;
+        let message = self.messages.get_mut(key)?;
+        message.id = None;
+        Some((message.found, TaggedClaim(key)))
+    }
+
+    /// Looks for a message that waits, and throws it away. For its sender it is over.
+    #[doc(alias = "FI_DISCARD")]
+    pub fn tagged_peek_discard(&mut self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Option<TaggedFound> {
+        let id = self.look(from.into(), tag.into())?;
+        let message = self.take_message(id)?;
+        let found = message.found;
+        self.discard(message);
+        self.flush();
+        Some(found)
+    }
+
+    /// Receives a message that was claimed.
+    ///
+    /// # Errors
+    /// The buffer comes back, and the claim stands.
+    /// - [`PostError::UnknownClaim`] if it was fetched or discarded already
+    /// - [`PostError::Full`], [`PostError::Access`], [`PostError::DeviceMemory`] as [`tagged_recv`](Self::tagged_recv)
+    #[doc(alias = "FI_CLAIM")]
+    pub fn tagged_claim(&mut self, claim: TaggedClaim, mut buf: B) -> Result<TaggedKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        let checked = match self.claimed(claim) {
+            _ if self.ops.is_full() => Err(PostError::Full),
+            Some(_) => target_len(&mut buf).map(drop),
+            None => Err(PostError::UnknownClaim),
+        };
+        if let Err(error) = checked {
+            return Err(Rejected { buf, error });
+        }
+        let key = self.start(None, buf)?;
+        if let Some(message) = self.messages.remove(claim.0) {
+            self.deliver(key, message);
+        }
+        self.flush();
+        Ok(TaggedKey(key))
+    }
+
+    /// Throws a message away that was claimed.
+    ///
+    /// # Errors
+    /// [`PostError::UnknownClaim`] if it was fetched or discarded already.
+    #[doc(alias = "FI_DISCARD")]
+    pub fn tagged_discard(&mut self, claim: TaggedClaim) -> Result<(), PostError> {
+        self.claimed(claim).ok_or(PostError::UnknownClaim)?;
+        if let Some(message) = self.messages.remove(claim.0) {
+            self.discard(message);
+        }
+        self.flush();
+        Ok(())
+    }
+
+    fn claimed(&self, claim: TaggedClaim) -> Option<&Message<C::Buf>> {
+        self.messages.get(claim.0).filter(|message| message.id.is_none())
+    }
+
+    /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had happened if it
+    /// was too late. A receive that has no message ends at once; a send that waits for its receiver, when that agrees; what is
+    /// on its way cannot be cancelled.
+    ///
+    /// # Errors
+    /// `ENOENT` if the operation's completion was taken already.
+    #[doc(alias = "fi_cancel")]
+    pub fn cancel(&mut self, key: TaggedKey) -> Result<(), Errno> {
+        let key = key.0;
+        let op = self.ops.get_mut(key).ok_or(Errno::ENOENT)?;
+        match op.state {
+            State::Posted(receive) => {
+                let error = failed(&op.state, Errno::ECANCELED);
+                self.matcher.remove_receive(receive);
+                self.finish(key, Err(error));
+            }
+            State::Requested { len } => {
+                op.state = State::Withdrawing { len, told: false };
+                if let Some(id) = op.link
+                    && let Some(link) = self.links.get_mut(id.index())
+                {
+                    link.streams.append(&mut self.ops, key);
+                    self.look_after(id);
+                    self.flush();
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,265 @@
+//! [`Slab`]: values by keys that name nothing any more once the value is gone; [`List`], in which they can be; [`Ring`].
+
+use allocator_api2::alloc::Allocator;
+
+use crate::error::OpenError;
+use crate::storage::Array;
+
+/// Of no place.
+const NONE: u32 = u32::MAX;
+
+/// Names a value: its place, and which of those it is that have been there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    index: u32,
+    generation: u32,
+}
+
+impl Key {
+    /// Of no value.
+    pub(crate) const NONE: Key = Key { index: NONE, generation: 0 };
+
+    pub(crate) const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    pub(crate) fn to_word(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    /// Any word at all: it names a value, or none.
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    pub(crate) const fn from_word(word: u64) -> Self {
+        Key { index: word as u32, generation: (word >> 32) as u32 }
+    }
+
+    pub(crate) const fn generation(self) -> u32 {
+        self.generation
+    }
+}
+
+#[derive(Debug)]
+struct Place<V> {
+    /// Of the value that is here, or was last.
+    generation: u32,
+    /// In a list: its neighbours. Of a free place: the next one.
+    next: u32,
+    prev: u32,
+    value: Option<V>,
+}
+
+/// So many places for values.
+#[derive(Debug)]
+pub(crate) struct Slab<V, A: Allocator> {
+    places: Array<Place<V>, A>,
+    free: u32,
+    taken: usize,
+}
+
+impl<V, A: Allocator> Slab<V, A> {
+    pub(crate) fn new_in(places: u32, alloc: A) -> Result<Self, OpenError> {
+        if places == 0 || places == NONE {
+            return Err(OpenError::Size);
+        }
+        let place = |next: u32| {
+            let next = if next == places { NONE } else { next };
+            Place { generation: 0, next, prev: NONE, value: None }
+        };
+        let mut numbers = 1..;
+        let places = Array::new_in(places as usize, alloc, |_| place(numbers.next().unwrap_or(NONE)))?;
+        Ok(Slab { places, free: 0, taken: 0 })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.taken
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.free == NONE
+    }
+
+    /// Takes a place for a value; gives it back if there is none.
+    pub(crate) fn insert(&mut self, value: V) -> Result<Key, V> {
+        let index = self.free;
+        let Some(place) = self.places.get_mut(index as usize) else { return Err(value) };
+        self.free = place.next;
+        self.taken += 1;
+        place.generation = place.generation.wrapping_add(1);
+        place.next = NONE;
+        place.value = Some(value);
+        Ok(Key { index, generation: place.generation })
+    }
+
+    fn place(&mut self, key: Key) -> Option<&mut Place<V>> {
+        self.places.get_mut(key.index()).filter(|place| place.generation == key.generation)
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&V> {
+        self.places.get(key.index()).filter(|place| place.generation == key.generation)?.value.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut V> {
+        self.place(key)?.value.as_mut()
+    }
+
+    /// Takes a value out, which is in no list.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<V> {
+        let free = self.free;
+        let place = self.place(key)?;
+        let value = place.value.take()?;
+        place.next = free;
+        self.free = key.index;
+        self.taken -= 1;
+        Some(value)
+    }
+
+    /// The value in a place.
+    pub(crate) fn at(&self, index: usize) -> Option<(Key, &V)> {
+        let place = self.places.get(index)?;
+        let key = Key { index: u32::try_from(index).ok()?, generation: place.generation };
+        Some((key, place.value.as_ref()?))
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.places.len()
+    }
+}
+
+/// Values of a slab in an order. A value is in one list at most.
+#[derive(Debug)]
+pub(crate) struct List {
+    first: u32,
+    last: u32,
+}
+
+impl List {
+    pub(crate) const fn new() -> Self {
+        List { first: NONE, last: NONE }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    pub(crate) fn first<V, A: Allocator>(&self, slab: &Slab<V, A>) -> Option<Key> {
+        let generation = slab.places.get(self.first as usize)?.generation;
+        Some(Key { index: self.first, generation })
+    }
+
+    pub(crate) fn append<V, A: Allocator>(&mut self, slab: &mut Slab<V, A>, key: Key) {
+        let last = self.last;
+        let Some(place) = slab.place(key) else { return };
+        (place.next, place.prev) = (NONE, last);
+        self.last = key.index;
+        match slab.places.get_mut(last as usize) {
+            Some(before) => before.next = key.index,
+            None => self.first = key.index,
+        }
+    }
+
+    /// Takes a value out, which is in this list.
+    pub(crate) fn remove<V, A: Allocator>(&mut self, slab: &mut Slab<V, A>, key: Key) {
+        let Some(place) = slab.place(key) else { return };
+        let (next, prev) = (place.next, place.prev);
+        (place.next, place.prev) = (NONE, NONE);
+        match slab.places.get_mut(prev as usize) {
+            Some(before) => before.next = next,
+            None => self.first = next,
+        }
+        match slab.places.get_mut(next as usize) {
+            Some(after) => after.prev = prev,
+            None => self.last = prev,
+        }
+    }
+}
+
+/// A queue with room for so many.
+#[derive(Debug)]
+pub(crate) struct Ring<V, A: Allocator> {
+    places: Array<Option<V>, A>,
+    head: usize,
+    len: usize,
+}
+
+impl<V, A: Allocator> Ring<V, A> {
+    pub(crate) fn new_in(places: usize, alloc: A) -> Result<Self, OpenError> {
+        Ok(Ring { places: Array::new_in(places, alloc, |_| None)?, head: 0, len: 0 })
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Appends a value; gives it back if there is no room.
+    pub(crate) fn push(&mut self, value: V) -> Result<(), V> {
+        let room = self.places.len();
+        match self.places.get_mut((self.head + self.len) % room.max(1)) {
+            Some(place @ None) => {
+                *place = Some(value);
+                self.len += 1;
+                Ok(())
+            }
+            _ => Err(value),
+        }
+    }
+
+    pub(crate) fn first(&self) -> Option<&V> {
+        self.places.get(self.head)?.as_ref()
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<V> {
+        let value = self.places.get_mut(self.head)?.take()?;
+        self.head = (self.head + 1) % self.places.len();
+        self.len -= 1;
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+mod tests {
+    use allocator_api2::alloc::Global;
+
+    use super::*;
+
+    #[test]
+    fn keys_of_what_is_gone_name_nothing() {
+        let mut slab = Slab::new_in(2, Global).unwrap();
+        let (a, b) = (slab.insert('a').unwrap(), slab.insert('b').unwrap());
+        assert_eq!(slab.insert('c'), Err('c'));
+        assert_eq!((slab.remove(a), slab.remove(a), slab.get(a)), (Some('a'), None, None));
+        let c = slab.insert('c').unwrap();
+        assert_eq!((c.index(), slab.get(a), slab.get(c), slab.get(b)), (a.index(), None, Some(&'c'), Some(&'b')));
+        assert_eq!(Key::from_word(c.to_word()), c);
+        assert_eq!(slab.get(Key::NONE), None);
+        assert_eq!(slab.get(Key::from_word(0)), None);
+    }
+
+    #[test]
+    fn a_list_keeps_its_order_whatever_is_taken_out() {
+        let mut slab = Slab::new_in(3, Global).unwrap();
+        let keys = [0, 1, 2].map(|number| slab.insert(number).unwrap());
+        for [out, rest @ ..] in [[0, 1, 2], [1, 0, 2], [2, 0, 1]] {
+            let mut list = List::new();
+            for key in keys {
+                list.append(&mut slab, key);
+            }
+            list.remove(&mut slab, keys[out]);
+            for number in rest {
+                assert_eq!(list.first(&slab), Some(keys[number]));
+                list.remove(&mut slab, keys[number]);
+            }
+            assert!(list.is_empty() && list.first(&slab).is_none());
+        }
+    }
+
+    #[test]
+    fn a_ring_goes_round_and_is_full() {
+        let mut ring = Ring::new_in(2, Global).unwrap();
+        for number in 0..5 {
+            assert_eq!((ring.push(number), ring.push(number + 10), ring.push(7)), (Ok(()), Ok(()), Err(7)));
+            assert_eq!((ring.first(), ring.len()), (Some(&number), 2));
+            assert_eq!((ring.pop(), ring.pop(), ring.pop()), (Some(number), Some(number + 10), None));
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Random stories beside a naive model.
