@@ -52,6 +52,7 @@ mod local {
     mod shared_rx;
     mod sides;
     mod strangers;
+    mod tags;
     mod traffic;
     mod unreported;
 
@@ -62,7 +63,7 @@ mod local {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        let moving = [traffic::cases(), unreported::cases(), peek::cases(), shared_rx::cases()].concat();
+        let moving = [traffic::cases(), unreported::cases(), peek::cases(), shared_rx::cases(), tags::cases()].concat();
         let own = [killed::cases(), strangers::cases()].concat();
         [connecting::cases(), moving, ending::cases(), events::cases(), own].concat()
     }
@@ -77,6 +78,7 @@ mod shared {
     mod peek;
     mod shared_rx;
     mod sides;
+    mod tags;
     mod traffic;
     mod unreported;
 
@@ -87,7 +89,7 @@ mod shared {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        let moving = [traffic::cases(), unreported::cases(), peek::cases(), shared_rx::cases()].concat();
+        let moving = [traffic::cases(), unreported::cases(), peek::cases(), shared_rx::cases(), tags::cases()].concat();
         [connecting::cases(), moving, ending::cases(), events::cases()].concat()
     }
 }
