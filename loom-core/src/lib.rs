@@ -19,6 +19,7 @@
 //!   [`Endpoint`](objects::endpoint::Endpoint), [`Counter`](objects::counter::Counter), and for connections [`Eq`](objects::eq::Eq) and
 //!   [`MsgEndpoint`](objects::msg_endpoint::MsgEndpoint); for many queues at one address
 //!   [`ScalableEndpoint`](objects::scalable::ScalableEndpoint). No object names a transport.
+//! - [`tagged`]: tagged messages over objects that have none.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
 //!
 //! # What it promises

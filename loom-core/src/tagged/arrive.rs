@@ -81,7 +81,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
     /// A packet is not needed any more.
     pub(super) fn release(&mut self, id: LinkId, packet: Packet<C::Buf>, frees: Option<Class>) {
         if let Some(link) = self.links.get_mut(id.index()).filter(|link| link.error.is_none()) {
-            link.to_receive(packet, frees);
+            link.recycle(packet, frees);
             self.look_after(id);
         }
     }

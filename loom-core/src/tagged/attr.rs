@@ -20,7 +20,7 @@ pub struct TaggedAttr {
     /// How many packets of long messages, and others that do not wait, can come from a peer at a time: packets for each link.
     /// Four at least, and up to 2^15.
     pub control: u32,
-    /// How many packets can be under way to a peer: packets for each link. Two at least, and up to 2^16.
+    /// How many packets can be under way to a peer: packets for each link. Up to 2^16.
     pub sends: u32,
     /// See [`TagMatcherAttr::masks`].
     pub masks: u32,
@@ -66,7 +66,7 @@ impl TaggedAttr {
             && self.eager_size() > 0
             && (1..=MOST).contains(&self.messages)
             && (LEAST_CONTROL..=MOST).contains(&self.control)
-            && (2..=2 * MOST).contains(&self.sends);
+            && (1..=2 * MOST).contains(&self.sends);
         if good { Ok(()) } else { Err(OpenError::Size) }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) enum Class {
 
 /// Most packets of a class that may be under way.
 pub(crate) const MOST: u32 = 1 << 15;
-/// Fewest others than messages: two that are not, and of four one half is.
+/// Fewest others than messages: of fewer, those that do nothing but give credit back would use up what they give.
 pub(crate) const LEAST_CONTROL: u32 = 4;
 
 /// A peer does not keep to its credit, or gives one that it has not.

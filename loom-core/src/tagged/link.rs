@@ -169,7 +169,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
     /// Fills its stocks: packets to send from, until there are enough of these, and packets to receive into.
     pub(super) fn store(&mut self, packet: Packet<C::Buf>) {
         if let Err(packet) = self.spare.push(packet) {
-            self.to_receive(packet, None);
+            self.recycle(packet, None);
         }
     }
 
@@ -187,8 +187,8 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
     }
 
     /// Takes a packet that was received and is not needed any more.
-    pub(super) fn to_receive(&mut self, mut packet: Packet<C::Buf>, frees: Option<Class>) {
-        packet.to_receive(self.packet_size, frees);
+    pub(super) fn recycle(&mut self, mut packet: Packet<C::Buf>, frees: Option<Class>) {
+        packet.prepare_receive(self.packet_size, frees);
         // There is room for all that there are.
         let _ = self.idle.push(packet);
     }
@@ -227,10 +227,10 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
     /// Whether a packet can be sent now, as far as this side knows.
     fn may_send(&self, body: &Body) -> bool {
         let [messages, control] = self.allowed.map(|allowed| allowed.left());
-        // The last packet is never one of a message, and the last credit is used for nothing but to give back the peer's own, so
-        // that neither side waits for the other one's.
+        // The last credit is used for nothing but to give the peer's own back. If both sides have used it, the packet that did so
+        // on the later one has brought the other one new credit; otherwise each could wait for the other's.
         match body {
-            Body::Eager { .. } | Body::Request { .. } => messages > 0 && self.spare.len() > 1,
+            Body::Eager { .. } | Body::Request { .. } => messages > 0,
             Body::Hello { .. } => control > 0,
             Body::Credit => control > 1 || (control > 0 && self.granted[1].is_half_untold()),
             _ => control > 1,
@@ -256,7 +256,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
             Body::Hello { .. } => self.granted.map(|granted| granted.window()),
             _ => self.granted.map(|granted| granted.limit()),
         };
-        packet.to_send(&Header { seq: self.next, credits, body }, follow, write, op);
+        packet.prepare_send(&Header { seq: self.next, credits, body }, follow, write, op);
         match carrier.send(packet) {
             Ok(()) => {
                 self.next = self.next.wrapping_add(1);

@@ -65,12 +65,12 @@ impl<P: Buffer> Packet<P> {
     }
 
     /// Makes it one to receive into, of the whole size.
-    pub(super) const fn to_receive(&mut self, size: usize, frees: Option<Class>) {
+    pub(super) const fn prepare_receive(&mut self, size: usize, frees: Option<Class>) {
         (self.used, self.purpose) = (size, Purpose::Receive(frees));
     }
 
     /// Makes it one to send: a header, and so many bytes, which are written by the caller.
-    pub(super) fn to_send(&mut self, header: &Header, follow: usize, write: impl FnOnce(&mut [u8]), op: Key) {
+    pub(super) fn prepare_send(&mut self, header: &Header, follow: usize, write: impl FnOnce(&mut [u8]), op: Key) {
         (self.used, self.purpose) = (HEADER_LEN + follow, Purpose::Send(op));
         // Packets are shorter than that: `TaggedAttr`.
         let header = header.encode(u32::try_from(follow).unwrap_or(u32::MAX));

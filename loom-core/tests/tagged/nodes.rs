@@ -179,21 +179,22 @@ impl Nodes<'_, '_, '_, '_, '_> {
 
     /// Drives progress everywhere until nothing happens any more.
     pub(crate) fn settle(&mut self) {
-        for _ in 0..100_000 {
-            let mut busy = false;
-            for node in &mut self.nodes {
-                busy |= node.layer.progress().unwrap();
-            }
-            for node in &self.nodes {
-                for wire in &node.wires {
-                    busy |= wire.release(self.choose());
-                }
-            }
-            if !busy {
-                return;
+        let rests = (0..100_000).any(|_| !self.step());
+        assert!(rests, "it does not come to rest");
+    }
+
+    /// Drives progress everywhere; `false` if nothing has happened.
+    pub(crate) fn step(&mut self) -> bool {
+        let mut busy = false;
+        for node in &mut self.nodes {
+            busy |= node.layer.progress().unwrap();
+        }
+        for node in &self.nodes {
+            for wire in &node.wires {
+                busy |= wire.release(self.choose());
             }
         }
-        panic!("it does not come to rest");
+        busy
     }
 
     /// Everything that a node has to say.

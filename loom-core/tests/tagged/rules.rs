@@ -1,12 +1,14 @@
 //! One rule after the other.
 
+use std::time::{Duration, Instant};
+
 use loom_core::error::PostError;
 use loom_core::objects::cq::CqError;
 use loom_core::objects::deadline::Spins;
 use loom_core::tagged::{LinkError, Source, TaggedAttr, TaggedEvent};
 use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 
-use crate::nodes::{FITS, SMALL, pattern, room, with_nodes};
+use crate::nodes::{FITS, Nodes, SMALL, link, pattern, room, with_nodes};
 
 /// Around the limits: of a packet, of a few segments, and of what there is credit for at a time.
 const SIZES: [usize; 11] = [0, 1, FITS - 1, FITS, FITS + 1, 2 * FITS, 2 * FITS + 1, 5 * FITS, 1000, 10_000, 100_000];
@@ -17,7 +19,7 @@ fn messages_of_every_length_arrive_whether_they_are_expected_or_not() {
         with_nodes(2, SMALL, shuffled, |nodes| {
             for (seed, len) in SIZES.into_iter().enumerate() {
                 for expected in [true, false] {
-                    let receive = |nodes: &mut crate::nodes::Nodes<'_, '_, '_, '_, '_>| {
+                    let receive = |nodes: &mut Nodes<'_, '_, '_, '_, '_>| {
                         nodes.nodes[1].layer.tagged_recv(Source::Any, Tag(7), room(len + 3)).unwrap()
                     };
                     let before = expected.then(|| receive(nodes));
@@ -330,4 +332,50 @@ fn closing_gives_every_buffer_back() {
         back.sort_unstable_by_key(|(len, _)| *len);
         assert_eq!(back, [(3, Some(Errno::ECANCELED)), (9, None), (900, Some(Errno::ECANCELED))]);
     });
+}
+
+/// Neither side waits for a credit that the other one cannot give, however little there is of it.
+#[test]
+fn long_messages_pass_each_other() {
+    for (control, sends, messages) in [(4, 1, 1), (4, 2, 1), (4, 8, 4), (5, 3, 2), (16, 16, 4)] {
+        for shuffled in [None, Some(1), Some(2)] {
+            with_nodes(3, TaggedAttr { control, sends, messages, ..SMALL }, shuffled, |nodes| {
+                const LENS: [usize; 4] = [5000, FITS, 3000, 20_000];
+                for (round, len) in LENS.into_iter().enumerate() {
+                    for at in 0..3 {
+                        for other in (0..3).filter(|other| *other != at) {
+                            let from = nodes.ids[link(at, other)];
+                            nodes.nodes[at].layer.tagged_recv(from, Tag(round as u64), room(len)).unwrap();
+                        }
+                    }
+                }
+                let pairs = (0..3).flat_map(|from| (0..3).filter(move |to| *to != from).map(move |to| (from, to)));
+                let mut next: Vec<_> = pairs.map(|(from, to)| (from, to, 0)).collect();
+                let mut ended = 0;
+                let deadline = Instant::now() + Duration::from_secs(60);
+                while ended < 2 * 3 * 2 * LENS.len() {
+                    assert!(Instant::now() < deadline, "{ended} operations have ended; of {next:?}");
+                    for (from, to, round) in &mut next {
+                        if let Some(len) = LENS.get(*round)
+                            && nodes.send(*from, *to, *round as u64, pattern(*len, *round)).is_ok()
+                        {
+                            *round += 1;
+                        }
+                    }
+                    nodes.step();
+                    for at in 0..3 {
+                        for event in nodes.events(at) {
+                            let TaggedEvent::Op(done) = event else { panic!("{event:?}") };
+                            let transfer = done.result().unwrap();
+                            if let Some(tag) = transfer.tag() {
+                                let round = usize::try_from(tag.0).unwrap();
+                                assert!(done.into_buf() == pattern(LENS[round], round));
+                            }
+                            ended += 1;
+                        }
+                    }
+                }
+            });
+        }
+    }
 }
