@@ -48,6 +48,7 @@ mod seal;
 #[path = "../shared_memory/mod.rs"]
 mod shared_memory;
 mod steady;
+mod tags;
 mod verbs;
 
 use std::process::ExitCode;
@@ -144,6 +145,30 @@ fn soft(tally: &mut Tally) {
             tally.transport(&facts, &network.info_that_asks(Asks::nothing().for_larger_contexts()), &seal, run);
         }
         Err(error) => tally.judge(false, &format!("soft: {error}")),
+    }
+}
+
+/// Tagged messages over plain ones.
+fn tags(tally: &mut Tally) {
+    let name = "tags over plain";
+    let seal = Seal::new();
+    for (plant, what) in [
+        (Plant::Nothing, "short and long messages, cancelled receives"),
+        (Plant::Box, "control: a planted `Box` in each round"),
+        (Plant::Late, "control: a late call of the objects' allocator"),
+    ] {
+        let rounds = if plant == Plant::Nothing { scaled(10_000) } else { 100 };
+        let passed = match tags::run(&seal, rounds, plant) {
+            Ok(counts) => {
+                println!("{name:<18} {what:<43} {counts}");
+                if plant == Plant::Nothing { counts.are_clean() } else { counts.has_caught(plant) }
+            }
+            Err(failure) => {
+                println!("{name:<18} {what}: FAILED: {failure}");
+                false
+            }
+        };
+        tally.judge(passed, &format!("{name}, {what}"));
     }
 }
 
@@ -285,6 +310,7 @@ fn main() -> ExitCode {
     println!("calls of allocators in the steady state");
     let mut tally = Tally::default();
     soft(&mut tally);
+    tags(&mut tally);
     #[cfg(feature = "libfabric")]
     libfabric::all(&mut tally);
     #[cfg(not(feature = "libfabric"))]

@@ -41,13 +41,13 @@ pub enum Plant {
 /// What was counted while the rounds ran.
 #[derive(Clone, Copy)]
 pub struct Counts {
-    rounds: u64,
+    pub rounds: u64,
     /// Calls of the Rust global allocator.
-    rust: u64,
+    pub rust: u64,
     /// Calls of the allocator that the objects were opened with.
-    objects: u64,
+    pub objects: u64,
     /// Calls of C's allocation functions, where they are counted.
-    c: Option<u64>,
+    pub c: Option<u64>,
 }
 
 impl Counts {
