@@ -19,7 +19,8 @@ use crate::pair::{Buffers, Pair};
 /// Everything that loom allocates comes from here.
 static MEMORY: StaticArena<{ 80 * 1024 }> = StaticArena::new();
 
-const NETWORK: NetworkAttr = NetworkAttr { endpoints: 2, tx_depth: 16, rx_depth: 16, eager_size: 1024, regions: 1, ..NetworkAttr::DEFAULT };
+const NETWORK: NetworkAttr =
+    NetworkAttr { endpoints: 2, tx_depth: 16, rx_depth: 16, eager_size: 1024, regions: 1, ..NetworkAttr::DEFAULT };
 const QUEUE: CqAttr<16> = CqAttr::new().endpoints(2);
 
 /// Copied into a cell, and from there.
