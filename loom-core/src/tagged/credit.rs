@@ -146,9 +146,135 @@ impl Grant {
     }
 }
 
+/// Whether a packet of control can be sent; one that does nothing but give credit, or another.
+///
+/// The last one is kept for giving the peer back what its own packets have used. If both sides have used theirs up, the later one of
+/// these two packets has brought, or the earlier one will bring, new credit: neither waits for the other for ever.
+pub(crate) fn may_control(allowed: &Allowance, granted: &Grant, gives: bool) -> bool {
+    allowed.left() > 1 || (gives && allowed.left() > 0 && granted.is_half_untold())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
     use super::*;
+
+    /// One side, and the credits in its packets that are under way, those of control and those of messages.
+    #[derive(Clone)]
+    struct Side {
+        allowed: Allowance,
+        granted: Grant,
+        under_way: Vec<(Class, u32)>,
+        /// It has a credit of messages to give.
+        owes: bool,
+    }
+
+    type Rule = fn(&Allowance, &Grant, bool) -> bool;
+
+    impl Side {
+        fn new(window: u32) -> Self {
+            let mut allowed = Allowance::new(1);
+            allowed.send();
+            allowed.open(window, LEAST_CONTROL).expect("it can be");
+            let mut granted = Grant::new(window, window);
+            granted.receive().expect("a greeting");
+            granted.free();
+            Side { allowed, granted, under_way: Vec::new(), owes: false }
+        }
+
+        fn send(&mut self, class: Class) {
+            self.under_way.push((class, self.granted.limit()));
+            self.granted.tell(self.granted.limit());
+            if class == Class::Control {
+                self.allowed.send();
+            }
+        }
+
+        fn gives(&self, rule: Rule) -> bool {
+            (self.owes || self.granted.is_half_untold()) && rule(&self.allowed, &self.granted, true)
+        }
+
+        fn receive(&mut self, (class, credit): (Class, u32)) {
+            self.allowed.raise(credit).expect("a credit that can be");
+            if class == Class::Control {
+                self.granted.receive().expect("there was credit");
+                self.granted.free();
+            }
+        }
+
+        /// What tells one state from another: numbers that go on for ever are counted from what has been received.
+        fn key(&self, peer: &Side) -> Vec<u32> {
+            let (own, peers) = (self.granted.received, peer.granted.received);
+            let mut key = std::vec![
+                self.allowed.sent.wrapping_sub(peers),
+                self.allowed.limit.wrapping_sub(peers),
+                self.granted.told.wrapping_sub(own),
+                self.owes.into(),
+            ];
+            key.extend(self.under_way.iter().flat_map(|(class, credit)| [*class as u32, credit.wrapping_sub(own)]));
+            key
+        }
+    }
+
+    /// Looks at everything that can happen between two sides; says whether there is a state in which nothing is under way, and one of
+    /// them can send nothing, and neither gives credit; and how many states there are.
+    fn can_get_stuck(window: u32, rule: Rule) -> (bool, usize) {
+        let mut seen = BTreeSet::new();
+        let mut open = std::vec![[Side::new(window), Side::new(window)]];
+        while let Some(sides) = open.pop() {
+            let [a, b] = &sides;
+            if !seen.insert((a.key(b), b.key(a))) {
+                continue;
+            }
+            let rests = sides.iter().all(|side| side.under_way.is_empty() && !side.gives(rule));
+            if rests && sides.iter().any(|side| !rule(&side.allowed, &side.granted, false)) {
+                return (true, seen.len());
+            }
+            for at in 0..2 {
+                let mut next = |change: &dyn Fn(&mut Side, &mut Side)| {
+                    let [mut a, mut b] = sides.clone();
+                    if at == 0 {
+                        change(&mut a, &mut b)
+                    } else {
+                        change(&mut b, &mut a)
+                    }
+                    open.push([a, b]);
+                };
+                let side = &sides[at];
+                if rule(&side.allowed, &side.granted, false) {
+                    next(&|side, _| side.send(Class::Control));
+                }
+                if side.gives(rule) {
+                    next(&|side, _| {
+                        side.send(Class::Control);
+                        side.owes = false;
+                    });
+                }
+                if !side.under_way.is_empty() {
+                    next(&|side, peer| peer.receive(side.under_way.remove(0)));
+                }
+                // One of these is enough, which may tell anything.
+                if side.under_way.iter().all(|(class, _)| *class == Class::Control) {
+                    next(&|side, _| side.send(Class::Message));
+                }
+                if !side.owes {
+                    next(&|side, _| side.owes = true);
+                }
+            }
+        }
+        (false, seen.len())
+    }
+
+    #[test]
+    fn credit_always_comes_back() {
+        let (stuck, states) = can_get_stuck(LEAST_CONTROL, may_control);
+        assert!(!stuck && states > 1000, "{states} states");
+        // The controls: without a reserve, or with one that is used for everything that gives credit.
+        assert!(can_get_stuck(LEAST_CONTROL, |allowed, _, _| allowed.left() > 0).0);
+        assert!(can_get_stuck(LEAST_CONTROL, |allowed, _, gives| allowed.left() > u32::from(!gives)).0);
+    }
 
     #[test]
     fn credits_that_cannot_be_are_refused() {

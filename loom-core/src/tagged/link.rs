@@ -6,7 +6,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::attr::TaggedAttr;
 use super::carrier::Carrier;
-use super::credit::{Allowance, Class, CreditError, Grant, LEAST_CONTROL};
+use super::credit::{Allowance, Class, CreditError, Grant, LEAST_CONTROL, may_control};
 use super::packet::Packet;
 use super::sequence::{Sequence, SequenceError};
 use super::slab::{Key, List, Ring};
@@ -226,14 +226,11 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
 
     /// Whether a packet can be sent now, as far as this side knows.
     fn may_send(&self, body: &Body) -> bool {
-        let [messages, control] = self.allowed.map(|allowed| allowed.left());
-        // The last credit is used for nothing but to give the peer's own back. If both sides have used it, the packet that did so
-        // on the later one has brought the other one new credit; otherwise each could wait for the other's.
+        let ([messages, control], [_, granted]) = (&self.allowed, &self.granted);
         match body {
-            Body::Eager { .. } | Body::Request { .. } => messages > 0,
-            Body::Hello { .. } => control > 0,
-            Body::Credit => control > 1 || (control > 0 && self.granted[1].is_half_untold()),
-            _ => control > 1,
+            Body::Eager { .. } | Body::Request { .. } => messages.left() > 0,
+            Body::Hello { .. } => control.left() > 0,
+            _ => may_control(control, granted, matches!(body, Body::Credit)),
         }
     }
 

@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
+mod asking;
 mod model;
 mod nodes;
 mod rules;

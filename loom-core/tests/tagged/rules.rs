@@ -284,7 +284,10 @@ fn a_link_that_is_closed_ends_its_operations_and_keeps_what_is_here() {
         nodes.send(0, 2, 1, pattern(9, 1)).unwrap();
         nodes.send(0, 2, 2, pattern(900, 1)).unwrap();
         nodes.settle();
+        nodes.send(0, 2, 4, pattern(900, 1)).unwrap();
+        nodes.settle();
         let layer = &mut nodes.nodes[2].layer;
+        let (_, claim) = layer.tagged_peek_claim(gone, Tag(4)).unwrap();
         let directed = layer.tagged_recv(gone, Tag(7), room(70)).unwrap();
         let anybody = layer.tagged_recv(Source::Any, Tag(8), room(80)).unwrap();
         let asked = layer.tagged_send(gone, Tag(3), pattern(400, 4)).unwrap();
@@ -300,7 +303,9 @@ fn a_link_that_is_closed_ends_its_operations_and_keeps_what_is_here() {
         ended.sort_by_key(|(.., len)| *len);
         assert_eq!(ended, [(directed, Errno::ECANCELED, 70), (asked, Errno::ECANCELED, 400)]);
         assert_eq!(layer.tagged_peek(Source::Any, Tag(2)), None, "the rest of it would not come");
-        layer.tagged_recv(gone, Tag(1), room(9)).unwrap();
+        layer.tagged_claim(claim, room(900)).unwrap();
+        assert_eq!(nodes.done(2).result().unwrap_err().errno, Errno::ECANCELED);
+        nodes.nodes[2].layer.tagged_recv(gone, Tag(1), room(9)).unwrap();
         assert_eq!(nodes.done(2).into_buf(), pattern(9, 1));
         let layer = &mut nodes.nodes[2].layer;
         let refused = layer.tagged_send(gone, Tag(1), room(1)).unwrap_err();

@@ -1,0 +1,76 @@
+//! Packets where the transport asks for something: contexts of its own, registered buffers, room for a prefix.
+
+use loom_core::buffer::Prefixed;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr, scope};
+use loom_core::objects::deadline::Spins;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::registered::Registered;
+use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::tagged::{AddLinkError, Packet, Source, TaggedEndpoint, WithPeer};
+use loom_core::vocabulary::Tag;
+
+use crate::nodes::{SMALL, pattern, room};
+
+/// Sends a long message over a network that asks for this, in packets that are made so; a link of packets that are too short is
+/// refused.
+macro_rules! over {
+    ($asks:expr, $P:ty, |$domain:ident, $bytes:ident| $packet:expr) => {{
+        let network = Network::new(NetworkAttr::DEFAULT).unwrap();
+        let $domain = &Domain::open(&network.info_that_asks($asks)).unwrap();
+        let av = Av::open($domain, 2).unwrap();
+        let attr = CqAttr::<64>::new();
+        scope($domain, attr, |alice: &Cq<'_, Soft<'_>, Packet<$P>>| {
+            scope($domain, attr, |bob: &Cq<'_, Soft<'_>, Packet<$P>>| {
+                let ends = [alice, bob].map(|cq| cq.endpoint(&av).enable().unwrap());
+                let peers = [0, 1].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
+                let packets = |len: usize| {
+                    (0..SMALL.packets_per_link()).map(move |_| {
+                        let $bytes = vec![0; len];
+                        $packet
+                    })
+                };
+                let size = SMALL.packet_size as usize;
+                let mut a = TaggedEndpoint::<_, Vec<u8>, _>::open(alice, SMALL).unwrap();
+                let mut b = TaggedEndpoint::<_, Vec<u8>, _>::open(bob, SMALL).unwrap();
+                let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size - 1));
+                assert_eq!(refused, Err(AddLinkError::Packet));
+                let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size).skip(1));
+                assert_eq!(refused, Err(AddLinkError::TooFewPackets { needed: SMALL.packets_per_link() }));
+                let refused = a.add_link(WithPeer::new(&ends[1], peers[0]), packets(size));
+                assert_eq!(refused, Err(AddLinkError::OtherQueue));
+                let link = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size)).unwrap();
+                b.add_link(WithPeer::new(&ends[1], peers[0]), packets(size)).unwrap();
+                let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size));
+                assert_eq!(refused, Err(AddLinkError::TooMany));
+                for _ in 0..4 {
+                    a.progress().unwrap();
+                    b.progress().unwrap();
+                }
+                assert!(a.is_up(link));
+                for len in [5, 5000] {
+                    a.tagged_send(link, Tag(1), pattern(len, len)).unwrap();
+                    let received = b.tagged_recv(Source::Any, Tag(1), room(len)).unwrap();
+                    let done = (0..1000).find_map(|_| {
+                        a.progress().unwrap();
+                        b.wait(received, Spins(0)).unwrap()
+                    });
+                    assert_eq!(done.expect("it arrives").into_buf(), pattern(len, len));
+                }
+            })
+            .unwrap();
+        })
+        .unwrap();
+    }};
+}
+
+#[test]
+fn packets_are_what_the_transport_asks_for() {
+    let nothing = Asks::nothing();
+    over!(nothing, Vec<u8>, |_domain, bytes| bytes);
+    over!(nothing.for_larger_contexts(), Vec<u8>, |_domain, bytes| bytes);
+    over!(nothing.for_local_registration(), Registered<'_, Soft<'_>, Vec<u8>>, |domain, bytes| {
+        Registered::new(domain, bytes).map_err(|refused| refused.error).unwrap()
+    });
+    over!(nothing.for_prefixes(), Prefixed<Vec<u8>>, |_domain, bytes| Prefixed::new([vec![0; 64], bytes].concat(), 64));
+}
