@@ -28,6 +28,7 @@ mod shared_memory;
 #[cfg(feature = "libfabric")]
 mod signalling;
 mod sleeping;
+mod tags;
 mod threads;
 mod unreported;
 mod waiting;
@@ -68,6 +69,7 @@ fn cases<T: Transport>() -> Vec<Behaviour<T>> {
         sleeping::cases(),
         lifecycle::cases(),
         addresses::cases(),
+        tags::cases(),
     ]
     .concat()
 }

@@ -194,6 +194,11 @@ fn answers_that_nobody_has_asked_for_end_the_link() {
     assert_eq!(meet(|_, _| vec![segment(2, 1 << 40)]), unasked);
     assert_eq!(meet(|_, receiver| vec![segment(2, receiver - 1)]), unasked);
     assert_eq!(meet(|_, receiver| vec![segment(2, receiver + (1 << 32))]), unasked);
+    // The receive of 30 bytes, which was posted before the other one.
+    let request = || good(2, Body::Request { tag: Tag(9), data: None, len: 50, sender: 78 }, b"");
+    let of_waiting = |receiver: u64, len| good(3, Body::Segment { receiver: receiver - 1 }, &pattern(len, 0));
+    assert_eq!(meet(|_, receiver| vec![request(), of_waiting(receiver, 29)]), None);
+    assert_eq!(meet(|_, receiver| vec![request(), of_waiting(receiver, 31)]), unasked);
 }
 
 proptest! {
