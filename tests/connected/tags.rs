@@ -217,12 +217,17 @@ fn a_flood_is_held_back(info: &Info<T>) {
     let messages = 2000 / slowness(info);
     let len = |nth: usize| [8, FITS, 5000, 0, 70, 20_000][nth % 6];
     with_pair(info, |a, b, link| {
-        let mut sent = 0;
-        let held_back = Instant::now() + Duration::from_millis(50);
-        while Instant::now() < held_back {
+        let (mut sent, mut refused) = (0, 0);
+        let deadline = Instant::now() + LIMIT;
+        // All that there is room for, and then no more.
+        while b.waiting() < ATTR.messages as usize || refused < 200 {
+            assert!(Instant::now() < deadline, "{sent} messages were sent, and {} came", b.waiting());
             match a.tagged_send(link, Tag(0), pattern(len(sent), sent)) {
-                Ok(_) => sent += 1,
-                Err(rejected) => assert_eq!(rejected.error, PostError::Again),
+                Ok(_) => (sent, refused) = (sent + 1, 0),
+                Err(rejected) => {
+                    assert_eq!(rejected.error, PostError::Again);
+                    refused += 1;
+                }
             }
             a.progress().expect("works");
             b.progress().expect("works");

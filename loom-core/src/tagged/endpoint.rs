@@ -122,7 +122,7 @@ impl<'q, C: Carrier, B: Buffer> TaggedEndpoint<'q, C, B, allocator_api2::alloc::
 impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
     /// Adds a link to a peer that does the same, with [as many](TaggedAttr::packets_per_link) buffers of
     /// [`packet_size`](TaggedAttr::packet_size) bytes at least for its packets. Sends are taken when the peer
-    /// [has answered](Self::is_up).
+    /// [has answered](Self::is_up). What fails later is an [event](TaggedEvent::LinkFailed).
     ///
     /// # Errors
     /// [`AddLinkError`]

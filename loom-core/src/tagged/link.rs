@@ -36,7 +36,8 @@ pub enum LinkError {
     Closed,
     /// A packet was not sent or received: the peer is gone, or was never there.
     Carrier(OpError),
-    /// A packet could not be posted.
+    /// A packet could not be posted. [`PostError::Full`]: the queue has fewer operations than there are
+    /// [packets](TaggedAttr::packets_per_link) of all links.
     Post(PostError),
     /// The peer has sent what is no packet.
     Wire(WireError),
@@ -282,7 +283,9 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
             let super::packet::Purpose::Receive(frees) = packet.purpose else { continue };
             if let Err(rejected) = carrier.recv(packet) {
                 let _ = self.idle.push(rejected.buf);
-                if rejected.error.is_transient() {
+                // A queue that has no room for them at first never has: the peer would wait for ever.
+                let later = rejected.error.is_transient() && (self.greeted || rejected.error != PostError::Full);
+                if later {
                     break;
                 }
                 return Err(LinkError::Post(rejected.error));

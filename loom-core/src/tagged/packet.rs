@@ -79,11 +79,6 @@ impl<P: Buffer> Packet<P> {
             write(rest);
         }
     }
-
-    /// The buffer.
-    pub fn into_inner(self) -> P {
-        self.buf
-    }
 }
 
 // SAFETY: a part of what the buffer itself lends, from its begin on; which part, only the layer says, between two posts.

@@ -1,13 +1,14 @@
 //! Packets where the transport asks for something: contexts of its own, registered buffers, room for a prefix.
 
 use loom_core::buffer::Prefixed;
+use loom_core::error::PostError;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, scope};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::registered::Registered;
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
-use loom_core::tagged::{AddLinkError, Packet, Source, TaggedEndpoint, WithPeer};
+use loom_core::tagged::{AddLinkError, LinkError, Packet, Source, TaggedEndpoint, TaggedEvent, WithPeer};
 use loom_core::vocabulary::Tag;
 
 use crate::nodes::{SMALL, pattern, room};
@@ -73,4 +74,19 @@ fn packets_are_what_the_transport_asks_for() {
         Registered::new(domain, bytes).map_err(|refused| refused.error).unwrap()
     });
     over!(nothing.for_prefixes(), Prefixed<Vec<u8>>, |_domain, bytes| Prefixed::new([vec![0; 64], bytes].concat(), 64));
+}
+
+#[test]
+fn a_queue_without_room_for_all_packets_is_told_at_once() {
+    let network = Network::new(NetworkAttr::DEFAULT).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 1).unwrap();
+    let cq = Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, CqAttr::<7>::new()).unwrap();
+    let end = cq.endpoint(&av).enable().unwrap();
+    let peer = av.insert(&end.address().unwrap()).unwrap();
+    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(&*cq, SMALL).unwrap();
+    let packets = (0..SMALL.packets_per_link()).map(|_| vec![0; SMALL.packet_size as usize]);
+    let link = layer.add_link(WithPeer::new(&end, peer), packets).unwrap();
+    assert_eq!(layer.link_error(link), Some(LinkError::Post(PostError::Full)));
+    let Ok(Some(TaggedEvent::LinkFailed { .. })) = layer.poll() else { panic!("it is told") };
 }
