@@ -4,13 +4,15 @@ use loom_core::engine::tag_matcher::{Envelope, Want};
 use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 
 use crate::ROUND;
-use crate::colliding::colliding_tags;
-use crate::sides::{SEED, Side, Size};
+use crate::colliding::Colliding;
+use crate::sides::{Side, Size};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Case {
     /// Exact receives are posted, messages arrive.
     Exact,
+    /// Exact receives whose tags have nothing to do with each other.
+    Scattered,
     /// Exact receives that name a source.
     Directed,
     /// Exact receives behind so many receives of other masks, which accept nothing.
@@ -34,8 +36,9 @@ pub(crate) enum Order {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 9] = [
+    pub(crate) const ALL: [Case; 10] = [
         Case::Exact,
+        Case::Scattered,
         Case::Directed,
         Case::Mixed(1),
         Case::Mixed(8),
@@ -49,6 +52,7 @@ impl Case {
     pub(crate) fn name(self) -> String {
         match self {
             Case::Exact => "exact".into(),
+            Case::Scattered => "scattered".into(),
             Case::Directed => "directed".into(),
             Case::Mixed(patterns) => format!("mixed_{patterns}"),
             Case::Unexpected => "unexpected".into(),
@@ -61,6 +65,7 @@ impl Case {
     pub(crate) fn description(self) -> String {
         match self {
             Case::Exact => "posted, exact".into(),
+            Case::Scattered => "posted, exact, tags by chance".into(),
             Case::Directed => "posted, exact, from one source".into(),
             Case::Mixed(patterns) => format!("posted, exact, and {patterns} masks"),
             Case::Unexpected => "unexpected, exact".into(),
@@ -73,7 +78,7 @@ impl Case {
     /// A list is always at its best in the one order, and what is compared with it says nothing else either.
     pub(crate) const fn orders(self) -> &'static [Order] {
         match self {
-            Case::Exact | Case::Unexpected => &[Order::AsPosted, Order::Random],
+            Case::Exact | Case::Scattered | Case::Unexpected => &[Order::AsPosted, Order::Random],
             _ => &[Order::Random],
         }
     }
@@ -82,19 +87,19 @@ impl Case {
         matches!(self, Case::Unexpected | Case::UnexpectedMask)
     }
 
-    /// The tag of this number.
-    fn tag(self, nth: u64) -> Tag {
+    fn tags(self, seed: u64, depth: u32) -> Tags {
+        let colliding = |seed| (0..depth.into()).map(|nth| Colliding::new(seed).tag(nth)).collect();
         match self {
-            Case::Adversarial => colliding_tags(!SEED)(nth),
-            Case::SeedKnown => colliding_tags(SEED)(nth),
-            // The low bits are for masks.
-            _ => Tag(nth << 8),
+            Case::Scattered => Tags::Scattered,
+            Case::Adversarial => Tags::Colliding(colliding(!seed)),
+            Case::SeedKnown => Tags::Colliding(colliding(seed)),
+            _ => Tags::InARow,
         }
     }
 
     fn want(self, tag: Tag) -> Want {
         let source = if self == Case::Directed { SENDER } else { FabricAddr::UNSPEC };
-        let ignore = if self == Case::UnexpectedMask { 0xff } else { 0 };
+        let ignore = if self == Case::UnexpectedMask { 0xff << 48 } else { 0 };
         Want { tag: TagMatch { tag, ignore }, source }
     }
 }
@@ -112,20 +117,42 @@ impl Order {
     }
 }
 
+/// The tags of a case.
+enum Tags {
+    /// One after the other.
+    InARow,
+    Scattered,
+    /// Made beforehand.
+    Colliding(Vec<Tag>),
+}
+
+impl Tags {
+    #[inline]
+    fn tag(&self, nth: u64) -> Tag {
+        match self {
+            Tags::InARow => Tag(nth),
+            Tags::Scattered => {
+                let mixed = (nth ^ nth << 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+                Tag((mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 1)
+            }
+            Tags::Colliding(tags) => tags[nth as usize],
+        }
+    }
+}
+
 /// A side in the middle of a case.
 pub(crate) struct Run<S> {
     case: Case,
     order: Order,
     depth: u32,
     side: S,
-    /// The first tag, and how far each is from the one before.
-    tags: (u64, u64),
+    tags: Tags,
     next: u32,
     random: Random,
 }
 
 impl<S: Side> Run<S> {
-    pub(crate) fn new(case: Case, order: Order, depth: u32, side: impl FnOnce(Size) -> S) -> Self {
+    pub(crate) fn new(case: Case, order: Order, depth: u32, (side, seed): (impl FnOnce(Size) -> S, u64)) -> Self {
         let others = if let Case::Mixed(patterns) = case { patterns } else { 0 };
         let size = if case.waits() {
             Size { receives: 1, messages: depth }
@@ -138,10 +165,9 @@ impl<S: Side> Run<S> {
             let tag = TagMatch { tag: Tag(1 << 63), ignore: u64::from(other) + 1 };
             side.post(Want { tag, source: FabricAddr::UNSPEC });
         }
-        let first = case.tag(0).0;
-        let tags = (first, case.tag(1).0.wrapping_sub(first));
+        let tags = case.tags(seed, depth);
         for nth in 0..depth {
-            let tag = case.tag(nth.into());
+            let tag = tags.tag(nth.into());
             if case.waits() {
                 side.keep(Envelope { tag, source: SENDER });
             } else {
@@ -163,7 +189,7 @@ impl<S: Side> Run<S> {
                 Order::Random => self.random.below(self.depth),
             };
             self.next = if self.next + 1 == self.depth { 0 } else { self.next + 1 };
-            let tag = Tag(self.tags.0.wrapping_add(self.tags.1.wrapping_mul(nth.into())));
+            let tag = self.tags.tag(nth.into());
             let (want, envelope) = (self.case.want(tag), Envelope { tag, source: SENDER });
             if self.case.waits() {
                 self.side.take_message(&want);

@@ -4,30 +4,34 @@ use std::process::{Command, Stdio};
 
 use crate::cases::{Case, Order, Run};
 use crate::measure::metric;
-use crate::sides::Engine;
-use crate::{DEPTHS, heading};
+use crate::sides::{Engine, List, SEEDS, Side};
+use crate::{DEPTHS, STEPS, heading};
 
 /// How often a case is repeated.
 const REPEATED: u32 = 20_000;
 
 /// Runs the case that the arguments name.
 pub(crate) fn only(args: &[String]) -> Result<(), String> {
-    let usage = || "arguments: none, or --only CASE ORDER DEPTH COUNT".to_owned();
-    let [only, case, order, depth, count] = args else { return Err(usage()) };
+    let usage = || "arguments: none, or --only SIDE CASE ORDER DEPTH SEED COUNT".to_owned();
+    let [only, side, case, order, depth, seed, count] = args else { return Err(usage()) };
     let case = Case::ALL.into_iter().find(|it| it.name() == *case).ok_or_else(usage)?;
     let order = Order::ALL.into_iter().find(|it| it.name() == order).ok_or_else(usage)?;
-    let depth = depth.parse().map_err(|_| usage())?;
+    let depth = depth.parse().ok().filter(|depth| *depth > 0).ok_or_else(usage)?;
+    let seed = seed.parse().map_err(|_| usage())?;
     let count = count.parse().map_err(|_| usage())?;
-    if only != "--only" || depth == 0 {
-        return Err(usage());
+    match (&only[..], &side[..]) {
+        ("--only", "engine") => {
+            counted(&mut Run::new(case, order, depth, (|size| Engine::new(size, seed), seed)), count);
+        }
+        ("--only", "list") => counted(&mut Run::new(case, order, depth, (List::new, seed)), count),
+        _ => return Err(usage()),
     }
-    counted(&mut Run::new(case, order, depth, Engine::new), count);
     Ok(())
 }
 
 // A function of its own: callgrind counts from its first instruction to its last.
 #[inline(never)]
-fn counted(run: &mut Run<Engine>, count: u32) {
+fn counted<S: Side>(run: &mut Run<S>, count: u32) {
     run.run(count);
 }
 
@@ -39,28 +43,45 @@ pub(crate) fn all() {
     }
     heading("instructions, at a depth of");
     for case in Case::ALL {
-        print!("{:<44}", case.description());
-        let counts = DEPTHS.map(|depth| {
-            let count = count(case, depth);
-            print!(" {count:>10.1}");
-            count
-        });
-        println!();
         let name = case.name();
+        let counts = line(&case.description(), |depth| count("engine", case, depth, SEEDS[0]));
         for (depth, count) in DEPTHS.into_iter().zip(counts) {
             metric(&format!("tag_match.{name}.instructions.{depth}"), count, "instructions");
         }
-        metric(&format!("tag_match.{name}.instructions.65536_over_1"), counts[4] / counts[0], "ratio");
+        // That of the worst seed.
+        let others = SEEDS.into_iter().skip(1).map(|seed| {
+            let [one, many] = [DEPTHS[0], DEPTHS[4]].map(|depth| count("engine", case, depth, seed));
+            many / one
+        });
+        let worst = others.fold(counts[4] / counts[0], f64::max);
+        metric(&format!("tag_match.{name}.instructions.65536_over_1"), worst, "ratio");
+    }
+    for case in [Case::Exact, Case::Unexpected] {
+        line(&format!("    a list: {}", case.description()), |depth| count("list", case, depth, SEEDS[0]));
     }
 }
 
+/// Prints a figure for each depth.
+fn line(name: &str, mut figure: impl FnMut(u32) -> f64) -> [f64; DEPTHS.len()] {
+    print!("{name:<44}");
+    let figures = DEPTHS.map(|depth| {
+        let figure = figure(depth);
+        print!(" {figure:>10.1}");
+        figure
+    });
+    println!();
+    figures
+}
+
 /// The instructions of one operation, in random order.
-fn count(case: Case, depth: u32) -> f64 {
+fn count(side: &str, case: Case, depth: u32, seed: u64) -> f64 {
     let program = std::env::current_exe().expect("this program has a path");
+    let repeated = if side == "list" { (STEPS / depth).clamp(20, REPEATED) } else { REPEATED };
+    let (name, order) = (case.name(), Order::Random.name());
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*instructions*counted*"])
         .arg(program)
-        .args(["--only", &case.name(), Order::Random.name(), &depth.to_string(), &REPEATED.to_string()])
+        .args(["--only", side, &name, order, &depth.to_string(), &seed.to_string(), &repeated.to_string()])
         .output()
         .expect("valgrind starts");
     let log = String::from_utf8_lossy(&output.stderr);
@@ -68,5 +89,5 @@ fn count(case: Case, depth: u32) -> f64 {
         log.lines().find_map(|line| line.split_once("Collected : ")).and_then(|(_, all)| all.trim().parse().ok());
     let all: f64 = collected.unwrap_or_else(|| panic!("valgrind counted nothing: {log}"));
     assert!(all > 0.0, "valgrind counted nothing: {log}");
-    all / f64::from(REPEATED)
+    all / f64::from(repeated)
 }

@@ -5,7 +5,7 @@
 //! rounds that alternate between depths and sides; and in instructions, where valgrind is installed, which are the same on a
 //! busy machine. Each operation takes one partner out and puts it back behind all others, so that the depth stays as it is.
 //!
-//! `--only CASE ORDER DEPTH COUNT` runs one case and measures nothing.
+//! `--only SIDE CASE ORDER DEPTH SEED COUNT` runs one case and measures nothing.
 
 mod cases;
 #[path = "../../loom-core/tests/tag_matcher/world/colliding.rs"]
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use cases::{Case, Order, Run};
 use measure::{median, metric, per_operation, ratio};
 use memory::Lines;
-use sides::{Engine, List};
+use sides::{Engine, List, SEEDS};
 
 /// Rounds of which the median is taken.
 const ROUNDS: usize = 31;
@@ -54,10 +54,14 @@ fn heading(unit: &str) {
     println!();
 }
 
+fn engine_run(case: Case, order: Order, depth: u32) -> Run<Engine> {
+    Run::new(case, order, depth, (|size| Engine::new(size, SEEDS[0]), SEEDS[0]))
+}
+
 /// One case on the engine and on the list, at each depth.
 fn measured(case: Case, order: Order) -> [Vec<Vec<f64>>; 2] {
-    let mut engines = DEPTHS.map(|depth| Run::new(case, order, depth, Engine::new));
-    let mut lists = DEPTHS.map(|depth| Run::new(case, order, depth, List::new));
+    let mut engines = DEPTHS.map(|depth| engine_run(case, order, depth));
+    let mut lists = DEPTHS.map(|depth| Run::new(case, order, depth, (List::new, SEEDS[0])));
     let mut figures = [vec![vec![]; DEPTHS.len()], vec![vec![]; DEPTHS.len()]];
     for _ in 0..ROUNDS {
         for (at, depth) in DEPTHS.into_iter().enumerate() {
@@ -73,8 +77,8 @@ fn measured(case: Case, order: Order) -> [Vec<Vec<f64>>; 2] {
 /// at hand, in as much memory.
 fn beside_memory(case: Case) {
     let depth = DEPTHS[DEPTHS.len() - 1];
-    let mut one = Run::new(case, Order::Random, 1, Engine::new);
-    let mut many = Run::new(case, Order::Random, depth, Engine::new);
+    let mut one = engine_run(case, Order::Random, 1);
+    let mut many = engine_run(case, Order::Random, depth);
     let mut lines = Lines::new(many.footprint());
     let (mut cost, mut bound, mut access) = (vec![], vec![], vec![]);
     for _ in 0..ROUNDS {

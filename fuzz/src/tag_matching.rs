@@ -4,7 +4,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use loom_core::engine::tag_matcher::{Envelope, TagMatcherAttr, Want};
 use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 
-use crate::matching::{Action, World, colliding_tags};
+use crate::matching::{Action, Colliding, World};
 
 /// A tag of few: some differ in one bit, some collide in the matcher.
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl Kind {
         match self {
             Kind::Small(tag) => Tag((tag % 8).into()),
             Kind::Bit(bit) => Tag(1 << (bit % 64)),
-            Kind::Colliding(nth) => colliding_tags(seed)(nth.into()),
+            Kind::Colliding(nth) => Colliding::new(seed).tag(nth.into()),
             Kind::Whatever(tag) => Tag(tag),
         }
     }

@@ -12,8 +12,8 @@ use core::ptr::NonNull;
 
 use super::receive::Receive;
 use crate::engine::tag_matcher::{
-    Index, Link, Memory, NONE, Pattern, Posted, PostedReceives, Table, UnexpectedMessages, View, Waiting, fill,
-    posted_buckets, views_shift, waiting_buckets,
+    Index, Line, Link, Memory, NONE, Pattern, Posted, PostedReceives, Table, UnexpectedMessages, View, Waiting, fill,
+    posted_lines, views_shift, waiting_lines,
 };
 use crate::error::OpenError;
 use crate::storage::{array, extend};
@@ -78,42 +78,41 @@ pub(super) struct MatchingLayout {
     pub(super) layout: Layout,
     receives: u32,
     contexts: u32,
-    buckets: [u32; 4],
+    lines: [u32; 4],
     posted_at: usize,
     patterns_at: usize,
     views_at: usize,
-    buckets_at: usize,
+    lines_at: usize,
     contexts_at: usize,
 }
 
 impl MatchingLayout {
-    /// For so many receives, and for so many messages of each sender. Where those of many senders wait at a time, buckets are
-    /// shared.
-    pub(super) fn new(rx_depth: u32, tx_depth: u32) -> Result<Self, OpenError> {
+    /// For so many receives, and for the messages of some senders, of all of these. Where those of more wait at a time, they share
+    /// buckets.
+    pub(super) fn new(rx_depth: u32, tx_depth: u32, cells: u32) -> Result<Self, OpenError> {
         let contexts =
             rx_depth.checked_next_power_of_two().filter(|contexts| *contexts < NONE).ok_or(OpenError::Size)?;
         // Without tags, there is a key for each sender and no more.
-        let senders = 64;
-        let buckets = [senders, posted_buckets(rx_depth)?, senders, waiting_buckets(tx_depth)?];
-        let all_buckets =
-            buckets.iter().try_fold(0u32, |sum, buckets| sum.checked_add(*buckets)).ok_or(OpenError::Size)?;
+        let senders = 4;
+        let lines = [senders, posted_lines(rx_depth)?, senders, waiting_lines(tx_depth.saturating_mul(4).min(cells))?];
+        let all_lines = lines.iter().try_fold(0u32, |sum, lines| sum.checked_add(*lines)).ok_or(OpenError::Size)?;
         let receives = rx_depth as usize;
         let (layout, posted_at) = extend(array::<Receive>(receives)?, array::<Posted>(receives)?)?;
         // Receives without tags have one pattern: that they name a source.
         let (layout, patterns_at) = extend(layout, array::<Pattern>(receives + 1)?)?;
         let (layout, views_at) = extend(layout, array::<Cell<View>>(2 * VIEWS as usize)?)?;
-        let (layout, buckets_at) = extend(layout, array::<Cell<u32>>(all_buckets as usize)?)?;
+        let (layout, lines_at) = extend(layout, array::<Line>(all_lines as usize)?)?;
         let (layout, contexts_at) = extend(layout, array::<Cell<u32>>(contexts as usize)?)?;
         let layout = layout.pad_to_align();
         Ok(MatchingLayout {
             layout,
             receives: rx_depth,
             contexts,
-            buckets,
+            lines,
             posted_at,
             patterns_at,
             views_at,
-            buckets_at,
+            lines_at,
             contexts_at,
         })
     }
@@ -131,20 +130,20 @@ impl MatchingLayout {
         // SAFETY: as above.
         let posted = unsafe { fill(at(self.posted_at), self.receives, |_| Posted::new()) };
         // SAFETY: as above.
-        let pattern = unsafe { fill(at(self.patterns_at), 1, |_| Pattern::new(NONE)) };
+        let pattern = unsafe { fill(at(self.patterns_at), 1, |_| Pattern::before(1, 1)) };
         let others = at(self.patterns_at + size_of::<Pattern>());
         // SAFETY: as above.
-        let patterns = unsafe { fill(others, self.receives, |number| Pattern::new(number + 1)) };
+        let patterns = unsafe { fill(others, self.receives, |number| Pattern::before(number + 1, self.receives)) };
         let views = [0, 1].map(|kind| {
             let views = at(self.views_at + kind * VIEWS as usize * size_of::<Cell<View>>());
             // SAFETY: as above.
             unsafe { fill(views, VIEWS, |_| Cell::new(UnexpectedMessages::NO_VIEW)) }
         });
-        let mut next = self.buckets_at;
-        let [posted_plain, posted_tagged, plain, tagged] = self.buckets.map(|buckets| {
+        let mut next = self.lines_at;
+        let [posted_plain, posted_tagged, plain, tagged] = self.lines.map(|lines| {
             // SAFETY: as above.
-            let table = unsafe { fill(at(next), buckets, |_| Cell::new(NONE)) };
-            next += buckets as usize * size_of::<Cell<u32>>();
+            let table = unsafe { fill(at(next), lines, |_| Line::new()) };
+            next += lines as usize * size_of::<Line>();
             Index::new(table, seed)
         });
         // SAFETY: as above.

@@ -70,9 +70,9 @@ impl NetworkAttr {
         let tx_depth = self.tx_depth.checked_next_power_of_two().ok_or(OpenError::Size)?;
         let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
         let cells = cells.ok_or(OpenError::Size)?;
-        let waits = WaitsLayout::new(cells)?;
+        let (waits, all_cells) = (WaitsLayout::new(cells)?, cells);
         let cells = cells as usize;
-        let matching = MatchingLayout::new(self.rx_depth, tx_depth)?;
+        let matching = MatchingLayout::new(self.rx_depth, tx_depth, all_cells)?;
         let cell = Layout::new::<MessageCell>();
         let (cell, _) = extend(cell, array::<u8>(self.eager_size as usize)?)?;
         let cell = cell.pad_to_align();

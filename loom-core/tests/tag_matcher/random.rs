@@ -5,7 +5,7 @@ use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::world::{Action, World, colliding_tags};
+use crate::world::{Action, Colliding, World};
 
 const SEED: u64 = 7;
 
@@ -14,7 +14,7 @@ fn tag() -> impl Strategy<Value = Tag> {
     prop_oneof![
         (0u64..6).prop_map(Tag),
         (0u32..64).prop_map(|bit| Tag(1 << bit)),
-        (0u64..40).prop_map(|nth| colliding_tags(SEED)(nth)),
+        (0u64..40).prop_map(|nth| Colliding::new(SEED).tag(nth)),
     ]
 }
 

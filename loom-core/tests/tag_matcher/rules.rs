@@ -4,7 +4,7 @@ use loom_core::engine::tag_matcher::{Envelope, Full, TagMatcher, TagMatcherAttr,
 use loom_core::error::OpenError;
 use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 
-use crate::world::{Action, World, colliding_tags};
+use crate::world::{Action, Colliding, World};
 
 const ATTR: TagMatcherAttr = TagMatcherAttr { receives: 4, messages: 4, masks: 1, seed: 1 };
 const ANYBODY: FabricAddr = FabricAddr::UNSPEC;
@@ -123,7 +123,7 @@ fn every_mask_is_served_however_few_are_kept() {
 /// All keys in one bucket, which is one deep tree.
 #[test]
 fn tags_that_all_collide_are_told_apart() {
-    let tags = colliding_tags(3);
+    let tags = |nth| Colliding::new(3).tag(nth);
     let mut world = World::new(TagMatcherAttr { receives: 300, messages: 300, masks: 1, seed: 3 });
     for nth in 0..300 {
         world.apply(Action::Post(Want { tag: TagMatch::exact(tags(nth)), source: ANYBODY }));

@@ -162,49 +162,71 @@ fn leave(nodes: &impl Nodes, node: u32) -> u32 {
     next
 }
 
+/// Buckets that come into the cache together.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Line([Cell<u32>; Line::BUCKETS as usize]);
+
+impl Line {
+    pub(crate) const BUCKETS: u32 = 16;
+
+    pub(crate) const fn new() -> Self {
+        Line([const { Cell::new(NONE) }; Self::BUCKETS as usize])
+    }
+}
+
 /// The index, over buckets that somebody else stores.
 #[derive(Debug)]
 pub(crate) struct Index {
-    buckets: Table<Cell<u32>>,
-    /// How far the hash is shifted to number a bucket.
+    lines: Table<Line>,
+    /// How far the hash is shifted to number a line.
     shift: u32,
     /// Odd, and not known to whoever does not know the seed.
-    multipliers: [u64; 3],
+    multipliers: [u64; 4],
 }
 
 impl Index {
-    /// An index over a power of two of empty buckets, two at least.
-    pub(crate) fn new(buckets: Table<Cell<u32>>, seed: u64) -> Self {
-        debug_assert!(buckets.len().is_power_of_two() && buckets.len() > 1, "{} buckets", buckets.len());
+    /// An index over a power of two of lines of empty buckets, two at least.
+    pub(crate) fn new(lines: Table<Line>, seed: u64) -> Self {
+        debug_assert!(lines.len().is_power_of_two() && lines.len() > 1, "{} lines", lines.len());
         let mut state = seed;
         // splitmix64, so that any two seeds have nothing in common.
-        let multipliers = [(); 3].map(|()| {
+        let multipliers = [(); 4].map(|()| {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
             (mixed ^ mixed >> 31) | 1
         });
-        Index { buckets, shift: u64::BITS - buckets.len().trailing_zeros(), multipliers }
+        Index { lines, shift: u64::BITS - lines.len().trailing_zeros(), multipliers }
     }
 
-    /// Multiply-shift hashing. Keys that were chosen without knowledge of the multipliers collide as seldom as chance has it,
-    /// and tags in a row are in buckets at even distances, which is seldom and easily foreseen by caches.
+    /// A sum of products, folded and multiplied again: whatever pattern there is in tags, sources and masks, keys are scattered as
+    /// by chance, for whoever does not know the multipliers. But for the lowest bits of the tag: tags in a row are in one line, so
+    /// that whoever uses one after the other finds it at hand.
     #[inline]
     fn bucket(&self, key: &Key) -> u32 {
-        let [a, b, c] = self.multipliers;
-        // Tags in a row have other distances in each pattern, so that those of two patterns meet by chance only.
-        let of_tag = a ^ key.pattern.wrapping_mul(c) << 1;
-        let hash = key.tag.wrapping_mul(of_tag).wrapping_add(key.source.wrapping_mul(b));
-        #[expect(clippy::cast_possible_truncation, reason = "there are no more buckets than u32 counts")]
-        {
-            (hash >> self.shift) as u32
-        }
+        let [a, b, c, d] = self.multipliers;
+        let (tag, source) = ((key.tag / u64::from(Line::BUCKETS)).wrapping_mul(a), key.source.wrapping_mul(b));
+        let sum = tag.wrapping_add(source).wrapping_add(key.pattern.wrapping_mul(c));
+        let hash = (sum ^ sum >> 32).wrapping_mul(d);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "there are no more buckets than u32 counts; low bits are cut off"
+        )]
+        let (line, place) = ((hash >> self.shift) as u32, (key.tag ^ hash >> 16) as u32);
+        line * Line::BUCKETS + place % Line::BUCKETS
+    }
+
+    #[inline]
+    fn at(&self, bucket: u32) -> &Cell<u32> {
+        let Line(buckets) = self.lines.at(bucket / Line::BUCKETS);
+        &buckets[(bucket % Line::BUCKETS) as usize]
     }
 
     /// The oldest node of this key, or `NONE`.
     #[inline]
     pub(crate) fn find(&self, nodes: &impl Nodes, key: Key) -> u32 {
-        let mut at = self.buckets.at(self.bucket(&key)).get();
+        let mut at = self.at(self.bucket(&key)).get();
         while is_fork(at) {
             let fork = nodes.link(at & !FORK);
             at = child(fork, &key).get();
@@ -218,7 +240,7 @@ impl Index {
         let number = self.bucket(&key);
         let link = nodes.link(node);
         link.bucket.set(number);
-        let bucket = self.buckets.at(number);
+        let bucket = self.at(number);
         if bucket.get() == NONE {
             link.be_alone(node);
             link.bit.set(NO_FORK);
@@ -265,7 +287,7 @@ impl Index {
         if link.bit.get() == FOLLOWER {
             return;
         }
-        let bucket = self.buckets.at(link.bucket.get());
+        let bucket = self.at(link.bucket.get());
         if bucket.get() == node {
             bucket.set(next);
             if next != NONE {

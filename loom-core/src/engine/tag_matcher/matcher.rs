@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-use super::index::{Index, Link, NONE};
+use super::index::{Index, Line, Link, NONE};
 use super::posted::{Pattern, Posted, PostedReceives};
 use super::table::Table;
 use super::unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};
@@ -54,15 +54,15 @@ impl TagMatcherAttr {
         let links = self.messages.checked_shl(shift).filter(|links| links >> shift == self.messages);
         // Numbers of nodes are below `NONE`.
         let links = links.filter(|links| *links < NONE && self.receives < NONE).ok_or(OpenError::Size)?;
-        let (posted, waiting) = (posted_buckets(self.receives)?, waiting_buckets(self.messages)?);
+        let (posted, waiting) = (posted_lines(self.receives)?, waiting_lines(self.messages)?);
         let (layout, pattern) =
             extend(array::<Posted>(self.receives as usize)?, array::<Pattern>(self.receives as usize)?)?;
         let (layout, message) = extend(layout, array::<Waiting>(self.messages as usize)?)?;
         let (layout, view) = extend(layout, array::<Cell<View>>(1 << shift)?)?;
         let (layout, link) = extend(layout, array::<Link>(links as usize)?)?;
-        let (layout, bucket) = extend(layout, array::<Cell<u32>>(posted as usize + waiting as usize)?)?;
+        let (layout, line) = extend(layout, array::<Line>(posted as usize + waiting as usize)?)?;
         let (layout, own) = extend(layout, array::<Own>(self.receives as usize + self.messages as usize)?)?;
-        Ok(Offsets { layout, pattern, message, view, link, links, bucket, posted, waiting, own, shift })
+        Ok(Offsets { layout, pattern, message, view, link, links, line, posted, waiting, own, shift })
     }
 }
 
@@ -72,22 +72,19 @@ impl Default for TagMatcherAttr {
     }
 }
 
-/// How many buckets the receives are looked up in: so many that few of them collide.
-pub(crate) fn posted_buckets(receives: u32) -> Result<u32, OpenError> {
-    buckets(receives, 4)
+/// How many lines of buckets the receives are looked up in: so many that few receives share a bucket.
+pub(crate) fn posted_lines(receives: u32) -> Result<u32, OpenError> {
+    lines(receives, 8)
 }
 
 /// The same of messages, which are in two indices at least.
-pub(crate) fn waiting_buckets(messages: u32) -> Result<u32, OpenError> {
-    buckets(messages, 16)
+pub(crate) fn waiting_lines(messages: u32) -> Result<u32, OpenError> {
+    lines(messages, 16)
 }
 
-fn buckets(nodes: u32, of_each: u32) -> Result<u32, OpenError> {
-    nodes
-        .checked_mul(of_each)
-        .and_then(u32::checked_next_power_of_two)
-        .map(|buckets| buckets.max(64))
-        .ok_or(OpenError::Size)
+fn lines(nodes: u32, buckets: u32) -> Result<u32, OpenError> {
+    let buckets = nodes.checked_mul(buckets).and_then(u32::checked_next_power_of_two).ok_or(OpenError::Size)?;
+    Ok((buckets / Line::BUCKETS).max(4))
 }
 
 /// What is where in the block.
@@ -98,7 +95,7 @@ struct Offsets {
     view: usize,
     link: usize,
     links: u32,
-    bucket: usize,
+    line: usize,
     posted: u32,
     waiting: u32,
     own: usize,
@@ -227,7 +224,8 @@ impl<A: Allocator> TagMatcher<A> {
         // which is used by one thread at a time; numbers come from its own lists, or have been compared with the length.
         let places = unsafe { fill(at(0), attr.receives, |_| Posted::new()) };
         // SAFETY: as above.
-        let patterns = unsafe { fill(at(offsets.pattern), attr.receives, |number| Pattern::new(number + 1)) };
+        let patterns =
+            unsafe { fill(at(offsets.pattern), attr.receives, |number| Pattern::before(number + 1, attr.receives)) };
         // SAFETY: as above.
         let waiting = unsafe { fill(at(offsets.message), attr.messages, |_| Waiting::new()) };
         // SAFETY: as above.
@@ -235,12 +233,10 @@ impl<A: Allocator> TagMatcher<A> {
         // SAFETY: as above.
         let links = unsafe { fill(at(offsets.link), offsets.links, |_| Link::new()) };
         // SAFETY: as above.
-        let buckets = unsafe { fill(at(offsets.bucket), offsets.posted, |_| Cell::new(NONE)) };
+        let lines = unsafe { fill(at(offsets.line), offsets.posted, |_| Line::new()) };
         // SAFETY: as above.
-        let waiting_buckets = unsafe {
-            fill(at(offsets.bucket + offsets.posted as usize * size_of::<Cell<u32>>()), offsets.waiting, |_| {
-                Cell::new(NONE)
-            })
+        let waiting_lines = unsafe {
+            fill(at(offsets.line + offsets.posted as usize * size_of::<Line>()), offsets.waiting, |_| Line::new())
         };
         // SAFETY: as above.
         let own = unsafe { fill(at(offsets.own), attr.receives, |number| Own::before(number + 1, attr.receives)) };
@@ -253,9 +249,9 @@ impl<A: Allocator> TagMatcher<A> {
         let memory = Memory { places: waiting, links, views };
         Ok(TagMatcher {
             attr,
-            posted: PostedReceives::new(places, patterns, Index::new(buckets, attr.seed)),
+            posted: PostedReceives::new(places, patterns, Index::new(lines, attr.seed)),
             receives: Places { own, free: 0, taken: 0 },
-            unexpected: UnexpectedMessages::new(memory, Index::new(waiting_buckets, attr.seed), true),
+            unexpected: UnexpectedMessages::new(memory, Index::new(waiting_lines, attr.seed), true),
             messages: Places { own: own_of_messages, free: 0, taken: 0 },
             block,
         })

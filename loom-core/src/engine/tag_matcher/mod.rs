@@ -55,9 +55,9 @@ mod posted;
 mod table;
 mod unexpected;
 
-pub(crate) use index::{Index, Link, NONE};
+pub(crate) use index::{Index, Line, Link, NONE};
 pub use matcher::{Full, MessageId, Messages, ReceiveId, TagMatcher, TagMatcherAttr};
-pub(crate) use matcher::{fill, posted_buckets, waiting_buckets};
+pub(crate) use matcher::{fill, posted_lines, waiting_lines};
 pub(crate) use posted::{Pattern, Posted, PostedReceives};
 pub(crate) use table::Table;
 pub(crate) use unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};

@@ -57,8 +57,9 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// A free one, before this other one.
-    pub(crate) const fn new(next: u32) -> Self {
+    /// A free one, before another, if there are so many.
+    pub(crate) const fn before(next: u32, patterns: u32) -> Self {
+        let next = if next == patterns { NONE } else { next };
         Pattern { ignore: Cell::new(0), directed: Cell::new(false), receives: Cell::new(0), next: Cell::new(next) }
     }
 

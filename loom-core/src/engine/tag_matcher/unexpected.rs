@@ -208,7 +208,11 @@ impl UnexpectedMessages {
             self.live.set(live + 1);
             live
         } else {
-            let oldest = (self.lasting..live).min_by_key(|number| self.views.at(*number).get().last_used);
+            let oldest = (self.lasting..live).min_by_key(|number| {
+                let view = self.views.at(*number).get();
+                // Everything from one source is no mask: once it was asked for, it stays.
+                if view.ignore == u64::MAX { u64::MAX } else { view.last_used }
+            });
             // There are more views than lasting ones: `views_shift`.
             let oldest = oldest.unwrap_or(self.lasting);
             self.each(|place| self.index.remove(self, (place << self.views_shift) + oldest));

@@ -1,20 +1,43 @@
 //! Tags that a tag matcher has trouble with, for whoever knows its seed.
 
+#![allow(unreachable_pub, reason = "others include this file")]
+
 use loom_core::vocabulary::Tag;
 
-/// Tags which receives that are exact and name no source have in the same place of a matcher of this seed, however many places it
-/// has: up to 2 to the power of 30 of them, or so.
-#[allow(unreachable_pub, reason = "others include this file")]
-pub fn colliding_tags(seed: u64) -> impl Fn(u64) -> Tag {
-    let mut state = seed;
-    let [of_tag, of_source] = [(); 2].map(|()| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ mixed >> 31) | 1
-    });
-    // The hash, of which the first bits count, backwards.
-    move |nth| Tag(inverse(of_tag).wrapping_mul(nth.wrapping_sub(of_source.wrapping_mul(u64::MAX))))
+/// Tags which receives that are exact and name no source have in the same place of a matcher, however many places it has: up to 2 to
+/// the power of 30 of them, or so.
+#[derive(Clone, Copy)]
+pub struct Colliding {
+    // Inverses of what the matcher multiplies by.
+    of_tag: u64,
+    last: u64,
+    of_source: u64,
+}
+
+impl Colliding {
+    /// For a matcher of this seed.
+    pub fn new(seed: u64) -> Self {
+        let mut state = seed;
+        let [of_tag, of_source, _, last] = [(); 4].map(|()| {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (mixed ^ mixed >> 31) | 1
+        });
+        Colliding { of_tag: inverse(of_tag), last: inverse(last), of_source: of_source.wrapping_mul(u64::MAX) }
+    }
+
+    /// The hash, of which the first bits count, backwards; of those that have a tag, as one in sixteen has.
+    pub fn tag(self, nth: u64) -> Tag {
+        let tags = (nth * 1024..).filter_map(|hash| {
+            let folded = self.last.wrapping_mul(hash);
+            let sum = folded ^ folded >> 32;
+            let block = self.of_tag.wrapping_mul(sum.wrapping_sub(self.of_source));
+            // The lowest bits choose the place in the line: always the same.
+            (block >> 60 == 0).then_some(block << 4 | hash >> 16 & 15)
+        });
+        tags.map(Tag).next().expect("there are enough")
+    }
 }
 
 /// By Newton's iteration: each step doubles the bits that are right, of which there are three at first.

@@ -8,7 +8,7 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::tag_matcher::{Envelope, Full, MessageId, ReceiveId, TagMatcher, TagMatcherAttr, Want};
 use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 
-pub use colliding::colliding_tags;
+pub use colliding::Colliding;
 
 /// What can happen to a matcher. Numbers mean something among what there is, from its oldest on.
 #[derive(Clone, Copy, Debug)]
