@@ -12,7 +12,7 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::completion::{Completion, Done};
 use loom_core::engine::op_table::OpKey;
-use loom_core::engine::peer_table::Peer;
+use loom_core::engine::peer_table::{Entry, Peer, PeerTable};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{self, Cq, CqAttr, CqOwner};
@@ -27,7 +27,7 @@ use loom_core::objects::multicast::{Joined, MulticastEndpoint, MulticastGroup};
 use loom_core::objects::scalable::{Contexts, ScalableEndpoint};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::transport::{Connected, Multicast, Scalable, Signals};
-use loom_core::vocabulary::{Access, Counted, EndpointAddr};
+use loom_core::vocabulary::{Access, Counted, EndpointAddr, FabricAddr};
 
 /// The compiler whose messages are pinned.
 const PINNED: &str = "1.95.";
@@ -297,6 +297,13 @@ twins! {
         let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
         let endpoint = owner.endpoint(&elsewhere).enable().unwrap();
         assert!(endpoint.address().is_ok());
+    }
+
+    fn address_vector_written_to_by_who_reads_it() {
+        let mut entries = [Entry::default(), Entry::default()];
+        let mut peers = PeerTable::new(&mut entries);
+        let own = peers.insert(FabricAddr(1)).unwrap();
+        assert_eq!(peers.remove(own), Some(FabricAddr(1)));
     }
 
     fn address_vector_opened_in_scope() {

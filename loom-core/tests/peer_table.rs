@@ -22,8 +22,8 @@ const fn addr(rest: u32, index: u32) -> FabricAddr {
 
 #[test]
 fn a_peer_is_found_both_ways() {
-    let entries = places(4);
-    let table = PeerTable::new(&entries);
+    let mut entries = places(4);
+    let mut table = PeerTable::new(&mut entries);
     for index in 0..4 {
         let peer = table.insert(addr(7, index)).unwrap();
         assert_eq!(table.addr(peer), Some(addr(7, index)));
@@ -34,21 +34,21 @@ fn a_peer_is_found_both_ways() {
 
 #[test]
 fn an_empty_table_knows_nobody() {
-    let entries = places(3);
-    let table = PeerTable::new(&entries);
+    let mut entries = places(3);
+    let table = PeerTable::new(&mut entries);
     for rest in [0, 1, u32::MAX] {
         for index in [0, 2, 3, u32::MAX] {
             assert_eq!(table.peer(addr(rest, index)), None);
         }
     }
     assert_eq!(table.iter().count(), 0);
-    assert_eq!(PeerTable::new(&[]).insert(addr(0, 0)), Err(Beyond));
+    assert_eq!(PeerTable::new(&mut []).insert(addr(0, 0)), Err(Beyond));
 }
 
 #[test]
 fn an_index_beyond_the_table_is_refused() {
-    let entries = places(2);
-    let table = PeerTable::new(&entries);
+    let mut entries = places(2);
+    let mut table = PeerTable::new(&mut entries);
     for index in [2, 3, 1 << 16, u32::MAX] {
         assert_eq!(table.insert(addr(1, index)), Err(Beyond));
         assert_eq!(table.peer(addr(1, index)), None);
@@ -60,8 +60,8 @@ fn an_index_beyond_the_table_is_refused() {
 
 #[test]
 fn the_same_address_is_the_same_peer() {
-    let entries = places(1);
-    let table = PeerTable::new(&entries);
+    let mut entries = places(1);
+    let mut table = PeerTable::new(&mut entries);
     let peer = table.insert(addr(0, 0)).unwrap();
     assert_eq!(table.insert(addr(0, 0)), Ok(peer));
     assert_eq!(table.iter().collect::<Vec<_>>(), [peer]);
@@ -69,8 +69,8 @@ fn the_same_address_is_the_same_peer() {
 
 #[test]
 fn another_address_in_the_same_place_makes_the_handle_stale() {
-    let entries = places(1);
-    let table = PeerTable::new(&entries);
+    let mut entries = places(1);
+    let mut table = PeerTable::new(&mut entries);
     let old = table.insert(addr(1, 0)).unwrap();
     let new = table.insert(addr(2, 0)).unwrap();
     assert_ne!(old, new);
@@ -82,8 +82,8 @@ fn another_address_in_the_same_place_makes_the_handle_stale() {
 
 #[test]
 fn a_handle_never_reaches_a_later_peer() {
-    let entries = places(1);
-    let table = PeerTable::new(&entries);
+    let mut entries = places(1);
+    let mut table = PeerTable::new(&mut entries);
     let mut old: Vec<Peer> = Vec::new();
     for round in 0..100 {
         // Also the very same address again: it is a new peer after it was removed.
@@ -99,16 +99,16 @@ fn a_handle_never_reaches_a_later_peer() {
 
 #[test]
 fn a_handle_of_a_larger_table_is_unknown() {
-    let (large, small) = (places(8), places(2));
-    let peer = PeerTable::new(&large).insert(addr(1, 5)).unwrap();
-    assert_eq!(PeerTable::new(&small).addr(peer), None);
-    assert_eq!(PeerTable::new(&small).remove(peer), None);
+    let (mut large, mut small) = (places(8), places(2));
+    let peer = PeerTable::new(&mut large).insert(addr(1, 5)).unwrap();
+    let mut small = PeerTable::new(&mut small);
+    assert_eq!((small.addr(peer), small.at(5), small.remove(peer)), (None, None, None));
 }
 
 #[test]
 fn an_address_may_have_every_bit_set_beyond_its_index() {
-    let entries = places(1);
-    let table = PeerTable::new(&entries);
+    let mut entries = places(1);
+    let mut table = PeerTable::new(&mut entries);
     let peer = table.insert(addr(u32::MAX, 0)).unwrap();
     assert_eq!(table.addr(peer), Some(addr(u32::MAX, 0)));
 }
@@ -135,7 +135,7 @@ struct Oracle {
 }
 
 impl Oracle {
-    fn apply(&mut self, table: &PeerTable<'_>, step: Step) {
+    fn apply(&mut self, table: &mut PeerTable<'_>, step: Step) {
         match step {
             Step::Insert { index, rest } if index >= PLACES => {
                 assert_eq!(table.insert(addr(rest, index)), Err(Beyond));
@@ -186,12 +186,12 @@ fn every_sequence_of_five_steps() {
     let steps = [inserts, removes].concat();
     let sequences = steps.len().pow(5);
     for number in 0..sequences {
-        let entries = places(PLACES as usize);
-        let table = PeerTable::new(&entries);
+        let mut entries = places(PLACES as usize);
+        let mut table = PeerTable::new(&mut entries);
         let mut oracle = Oracle::default();
         let mut digits = number;
         for _ in 0..5 {
-            oracle.apply(&table, steps[digits % steps.len()]);
+            oracle.apply(&mut table, steps[digits % steps.len()]);
             digits /= steps.len();
         }
     }
@@ -206,11 +206,11 @@ proptest! {
         3 => (0u32..3, 0..PLACES + 1).prop_map(|(rest, index)| Step::Insert { rest, index }),
         2 => (0usize..6).prop_map(|nth| Step::Remove { nth }),
     ], 0..200)) {
-        let entries = places(PLACES as usize);
-        let table = PeerTable::new(&entries);
+        let mut entries = places(PLACES as usize);
+        let mut table = PeerTable::new(&mut entries);
         let mut oracle = Oracle::default();
         for step in steps {
-            oracle.apply(&table, step);
+            oracle.apply(&mut table, step);
         }
     }
 }
@@ -222,8 +222,9 @@ proptest! {
 fn concurrent_readers_never_see_another_peers_address() {
     const ROUNDS: u32 = 30_000;
     const READERS: usize = 2;
-    let entries = places(2);
-    let table = PeerTable::new(&entries);
+    let mut entries = places(2);
+    let mut table = PeerTable::new(&mut entries);
+    let peers = *table;
     // The newest address in each place; the reader derives a handle from it through the table.
     let newest = [AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)];
     let stop = AtomicBool::new(false);
@@ -240,12 +241,12 @@ fn concurrent_readers_never_see_another_peers_address() {
                     while !stop.load(Ordering::Relaxed) {
                         for newest in &newest {
                             let wanted = FabricAddr(newest.load(Ordering::Relaxed));
-                            if let Some(peer) = table.peer(wanted) {
+                            if let Some(peer) = peers.peer(wanted) {
                                 known.push((peer, wanted));
                             }
                         }
                         for (peer, wanted) in &known {
-                            match table.addr(*peer) {
+                            match peers.addr(*peer) {
                                 Some(found) => {
                                     assert_eq!(found, *wanted, "{peer} has one address");
                                     hits += 1;
@@ -253,10 +254,10 @@ fn concurrent_readers_never_see_another_peers_address() {
                                 None => misses += 1,
                             }
                         }
-                        for peer in table.iter() {
+                        for peer in peers.iter() {
                             // Gone by now, or with the address that it had from the beginning.
                             if let (Some(found), Some((_, wanted))) =
-                                (table.addr(peer), known.iter().find(|(known, _)| *known == peer))
+                                (peers.addr(peer), known.iter().find(|(known, _)| *known == peer))
                             {
                                 assert_eq!(found, *wanted);
                             }
@@ -275,7 +276,7 @@ fn concurrent_readers_never_see_another_peers_address() {
             let fresh = addr(round, index);
             // Every third peer is removed first; the others are displaced.
             if round % 3 == 0
-                && let Some(peer) = table.iter().next()
+                && let Some(peer) = peers.iter().next()
             {
                 assert!(table.remove(peer).is_some());
             }
@@ -303,12 +304,13 @@ fn concurrent_readers_never_see_another_peers_address() {
 fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
     const PLACES: u32 = 1024;
     const ROUNDS: u32 = 2000;
-    let foreign = places(PLACES as usize);
-    let foreign = PeerTable::new(&foreign);
+    let mut foreign = places(PLACES as usize);
+    let mut foreign = PeerTable::new(&mut foreign);
     let foreign: Vec<Peer> = (0..PLACES).map(|index| foreign.insert(addr(1, index)).unwrap()).collect();
     for round in 1..=ROUNDS {
-        let entries = places(PLACES as usize);
-        let table = PeerTable::new(&entries);
+        let mut entries = places(PLACES as usize);
+        let mut table = PeerTable::new(&mut entries);
+        let peers = *table;
         let start = Barrier::new(2);
         thread::scope(|scope| {
             let writer = scope.spawn(|| {
@@ -321,7 +323,7 @@ fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
             // From the last place on: the writer comes to meet the reader.
             for (index, peer) in (0..PLACES).zip(&foreign).rev() {
                 for _ in 0..50 {
-                    let found = table.addr(*peer);
+                    let found = peers.addr(*peer);
                     assert!(found.is_none_or(|found| found == addr(round, index)), "{found:?} was never inserted");
                 }
             }

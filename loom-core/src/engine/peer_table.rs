@@ -1,10 +1,11 @@
 //! The peer table: which fabric addresses are in use, under handles that go stale when a peer is removed.
 //!
 //! Fabric addresses are small numbers in their low 32 bits (`FI_AV_TABLE`), so the table is indexed by them: finding
-//! the address of a [`Peer`], or the peer of a fabric address, is one look and takes no lock. Inserting and removing
-//! are for one thread at a time; the address vector sees to that.
+//! the address of a [`Peer`], or the peer of a fabric address, is one look and takes no lock: that is [`Peers`], which any
+//! number of threads may have. Inserting and removing are for who has the [`PeerTable`], of which there is one.
 
 use core::fmt;
+use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::vocabulary::FabricAddr;
@@ -69,19 +70,13 @@ const LAST: u32 = u32::MAX - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beyond;
 
-/// The table, over places that somebody else stores.
+/// Who is in a [`PeerTable`], for whoever reads it while it changes.
 #[derive(Clone, Copy, Debug)]
-pub struct PeerTable<'s> {
+pub struct Peers<'s> {
     entries: &'s [Entry],
 }
 
-impl<'s> PeerTable<'s> {
-    /// A table over these places.
-    #[must_use]
-    pub const fn new(entries: &'s [Entry]) -> Self {
-        PeerTable { entries }
-    }
-
+impl Peers<'_> {
     /// How many peers there is room for.
     #[must_use]
     pub const fn places(&self) -> usize {
@@ -115,41 +110,10 @@ impl<'s> PeerTable<'s> {
         FabricAddr((rest as u64) << 32 | index as u64)
     }
 
-    /// Puts a fabric address into the table; the same one twice is the same peer. Another address with the same
-    /// index takes the place of the one before, whose handle goes stale.
-    ///
-    /// Not for two threads at once.
-    ///
-    /// # Errors
-    /// [`Beyond`] if the address has an index which the table has no place for, or whose place is used up.
-    pub fn insert(&self, addr: FabricAddr) -> Result<Peer, Beyond> {
-        if let Some(peer) = self.peer(addr) {
-            return Ok(peer);
-        }
-        let index = self.place_for(addr)?;
-        let entry = self.entries.get(index as usize).ok_or(Beyond)?;
-        let (rest, generation) = (Self::split(addr).0, self.next_generation(index));
-        entry.store(generation, rest);
-        Ok(Peer { index, generation })
-    }
-
-    /// The place of an address that is not in the table, if it can be inserted.
-    pub(crate) fn place_for(&self, addr: FabricAddr) -> Result<u32, Beyond> {
-        let (_, index) = Self::split(addr);
-        let (before, _) = self.entries.get(index as usize).ok_or(Beyond)?.load();
-        // A peer that is displaced leaves a generation out.
-        if before < LAST - 1 { Ok(index) } else { Err(Beyond) }
-    }
-
-    /// The generation of the next peer of a place.
-    pub(crate) fn next_generation(&self, place: u32) -> u32 {
-        let (before, _) = self.entries.get(place as usize).map_or((0, 0), Entry::load);
-        if before % 2 == 1 { before.wrapping_add(2) } else { before.wrapping_add(1) }
-    }
-
     /// The peer in a place.
     #[inline]
-    pub(crate) fn at(&self, place: u32) -> Option<Peer> {
+    #[must_use]
+    pub fn at(&self, place: u32) -> Option<Peer> {
         let (generation, _) = self.entries.get(place as usize)?.load();
         (generation % 2 == 1).then_some(Peer { index: place, generation })
     }
@@ -157,20 +121,6 @@ impl<'s> PeerTable<'s> {
     /// Whether there is, or has been, a peer in the place of an address.
     pub(crate) fn was_used(&self, addr: FabricAddr) -> bool {
         self.entries.get(Self::split(addr).1 as usize).is_some_and(|entry| entry.load().0 > 0)
-    }
-
-    /// Whether a free place can have a peer.
-    pub(crate) fn is_fresh(&self, place: u32) -> bool {
-        self.place_for(FabricAddr(place.into())).is_ok()
-    }
-
-    /// Takes a peer out of the table; returns its address unless the handle was stale.
-    ///
-    /// Not for two threads at once.
-    pub fn remove(&self, peer: Peer) -> Option<FabricAddr> {
-        let addr = self.addr(peer)?;
-        self.entries.get(peer.index as usize)?.store(peer.generation.wrapping_add(1), 0);
-        Some(addr)
     }
 
     /// The peers in the table.
@@ -182,6 +132,71 @@ impl<'s> PeerTable<'s> {
     }
 }
 
+/// The table, over places that somebody else stores, and that nobody else writes to.
+#[derive(Debug)]
+pub struct PeerTable<'s> {
+    peers: Peers<'s>,
+}
+
+impl<'s> Deref for PeerTable<'s> {
+    type Target = Peers<'s>;
+
+    #[inline]
+    fn deref(&self) -> &Peers<'s> {
+        &self.peers
+    }
+}
+
+impl<'s> PeerTable<'s> {
+    /// A table over these places.
+    #[must_use]
+    pub const fn new(entries: &'s mut [Entry]) -> Self {
+        PeerTable { peers: Peers { entries } }
+    }
+
+    /// Puts a fabric address into the table; the same one twice is the same peer. Another address with the same
+    /// index takes the place of the one before, whose handle goes stale.
+    ///
+    /// # Errors
+    /// [`Beyond`] if the address has an index which the table has no place for, or whose place is used up.
+    pub fn insert(&mut self, addr: FabricAddr) -> Result<Peer, Beyond> {
+        if let Some(peer) = self.peer(addr) {
+            return Ok(peer);
+        }
+        let index = self.place_for(addr)?;
+        let entry = self.entries.get(index as usize).ok_or(Beyond)?;
+        let (rest, generation) = (Peers::split(addr).0, self.next_generation(index));
+        entry.store(generation, rest);
+        Ok(Peer { index, generation })
+    }
+
+    /// The place of an address that is not in the table, if it can be inserted.
+    pub(crate) fn place_for(&self, addr: FabricAddr) -> Result<u32, Beyond> {
+        let (_, index) = Peers::split(addr);
+        let (before, _) = self.entries.get(index as usize).ok_or(Beyond)?.load();
+        // A peer that is displaced leaves a generation out.
+        if before < LAST - 1 { Ok(index) } else { Err(Beyond) }
+    }
+
+    /// The generation of the next peer of a place.
+    pub(crate) fn next_generation(&self, place: u32) -> u32 {
+        let (before, _) = self.entries.get(place as usize).map_or((0, 0), Entry::load);
+        if before % 2 == 1 { before.wrapping_add(2) } else { before.wrapping_add(1) }
+    }
+
+    /// Whether a free place can have a peer.
+    pub(crate) fn is_fresh(&self, place: u32) -> bool {
+        self.place_for(FabricAddr(place.into())).is_ok()
+    }
+
+    /// Takes a peer out of the table; returns its address unless the handle was stale.
+    pub fn remove(&mut self, peer: Peer) -> Option<FabricAddr> {
+        let addr = self.addr(peer)?;
+        self.entries.get(peer.index as usize)?.store(peer.generation.wrapping_add(1), 0);
+        Some(addr)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
@@ -190,8 +205,8 @@ mod tests {
     #[test]
     fn place_that_has_had_all_generations_has_no_peer_any_more() {
         for first in [LAST - 2, LAST - 3, LAST - 4] {
-            let entries = [Entry(AtomicU64::new(u64::from(first) << 32))];
-            let table = PeerTable::new(&entries);
+            let mut entries = [Entry(AtomicU64::new(u64::from(first) << 32))];
+            let mut table = PeerTable::new(&mut entries);
             let mut seen = 0;
             let mut peers = [None; 4];
             while let Ok(peer) = table.insert(FabricAddr(seen << 32)) {

@@ -198,8 +198,13 @@ impl<'s> Index<'s> {
         (None, depth)
     }
 
-    /// Puts an address into a place that holds nothing; it is not in the index yet.
-    pub(super) fn insert(&mut self, way: &Way<'_>, place: u32, held: Held) {
+    /// Puts an address into a place that holds nothing; it is not in the index yet. `false` if the place holds something: a place
+    /// in two trees, or twice in one, would be a way without an end.
+    #[must_use]
+    pub(super) fn insert(&mut self, way: &Way<'_>, place: u32, held: Held) -> bool {
+        if self.held(place) != Held::Nothing {
+            return false;
+        }
         let mut link = Link::Bucket(self.bucket(way));
         let mut depth = 0;
         loop {
@@ -211,6 +216,7 @@ impl<'s> Index<'s> {
         }
         self.put(place, held);
         self.set(link, place);
+        true
     }
 
     /// Puts what is not looked up into a place that holds nothing.
@@ -282,7 +288,7 @@ mod tests {
         for (place, way) in (0..).zip(ways) {
             assert_eq!(index.find(&store, way).0, None);
             let Key::V4 { ip, port } = *way.key() else { panic!() };
-            index.insert(way, place, Held::V4 { ip, port });
+            assert!(index.insert(way, place, Held::V4 { ip, port }));
         }
         let deepest = (0..).zip(ways).map(|(place, way)| {
             let (found, depth) = index.find(&store, way);
@@ -304,6 +310,24 @@ mod tests {
         }
         assert!(index.buckets.iter().all(|bucket| *bucket == NIL));
         deepest
+    }
+
+    #[test]
+    fn place_that_holds_something_is_refused() {
+        let (mut buckets, mut records, mut cells) = ([0; 1], [Record::EMPTY; 2], []);
+        let store = Store::new(&mut cells);
+        let mut index = Index::new(&mut buckets, &mut records);
+        let ways = [1, 2].map(|ip| Way::new(0, key(ip)));
+        let held = [1, 2].map(|ip| Held::V4 { ip, port: PORT });
+        assert!(index.insert(&ways[0], 0, held[0]));
+        for (way, held) in ways.iter().zip(held) {
+            assert!(!index.insert(way, 0, held));
+        }
+        index.put(1, Held::Unnamed);
+        assert!(!index.insert(&ways[1], 1, held[1]));
+        assert_eq!((index.find(&store, &ways[0]).0, index.find(&store, &ways[1]).0), (Some(0), None));
+        index.remove(&ways[0], 0);
+        assert_eq!((index.find(&store, &ways[0]).0, index.held(1)), (None, Held::Unnamed));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | `fi_av_insert` | [`insert`](AddressTable::insert), [`insert_all`](AddressTable::insert_all); [`insert_at`](AddressTable::insert_at), where a provider chooses the place |
 //! | `fi_av_insertsym` | [`insert_symmetric`](AddressTable::insert_symmetric) |
 //! | `fi_av_remove` | [`remove`](AddressTable::remove) |
-//! | `fi_av_lookup` | [`address`](AddressTable::address) of [`peers().peer(addr)`](super::peer_table::PeerTable::peer) |
+//! | `fi_av_lookup` | [`address`](AddressTable::address) of [`peers().peer(addr)`](super::peer_table::Peers::peer) |
 //! | `FI_AV_TABLE` | fabric addresses are places, the lowest that is free |
 //! | `FI_AV_MAP` | they carry the generation of the place too: one that was removed is recognised |
 //! | `fi_av_set` | [`AddressSet`] |

@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use super::NIL;
-use crate::engine::peer_table::{Peer, PeerTable};
+use crate::engine::peer_table::{Peer, Peers};
 use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
 
@@ -213,7 +213,7 @@ impl<A: Allocator> AddressSet<A> {
     #[doc(alias = "start_addr")]
     pub fn insert_range(
         &mut self,
-        table: PeerTable<'_>,
+        table: Peers<'_>,
         places: RangeInclusive<u32>,
         stride: NonZeroU32,
     ) -> Result<(), SetFull> {

@@ -6,12 +6,12 @@ use super::key::{AddressRef, Key};
 use super::store::{Cell, Store};
 use super::symmetric::{Member, Segment, Segments, SymmetricRange};
 use super::{AddressTableAttr, Full, Inserted};
-use crate::engine::peer_table::{Entry, Peer, PeerTable};
+use crate::engine::peer_table::{Entry, Peer, PeerTable, Peers};
 use crate::vocabulary::{AddressFormat, AvType, EndpointAddr, FabricAddr};
 
 /// Where a table is, piece by piece.
 pub(super) struct Parts<'s> {
-    pub(super) entries: &'s [Entry],
+    pub(super) entries: &'s mut [Entry],
     pub(super) words: &'s mut [u64],
     pub(super) segments: &'s mut [Segment],
     pub(super) cells: &'s mut [Cell],
@@ -52,8 +52,8 @@ impl<'s> AddressTable<'s> {
     /// Which peers there are, by their handles and fabric addresses: what other threads may look at while the table changes.
     #[inline]
     #[must_use]
-    pub fn peers(&self) -> PeerTable<'s> {
-        self.peers
+    pub fn peers(&self) -> Peers<'s> {
+        *self.peers
     }
 
     /// How many peers there are.
@@ -252,7 +252,13 @@ impl<'s> AddressTable<'s> {
             ref key => Held::Stored(self.store.put(key).ok_or(Full::Bytes)?),
         };
         self.vacate(place);
-        self.index.insert(way, place, held);
+        if !self.index.insert(way, place, held) {
+            // It cannot be: the place was vacated. As little of it is believed as of what a provider says.
+            if let Held::Stored(cell) = held {
+                self.store.give_back(cell);
+            }
+            return Err(Full::Places);
+        }
         self.take(addr)
     }
 

@@ -14,7 +14,7 @@ use allocator_api2::alloc::Allocator;
 pub use self::attr::AvAttr;
 pub use self::insert::InsertError;
 use crate::engine::address_table::{AddressSet, AddressTable};
-use crate::engine::peer_table::{Peer, PeerTable};
+use crate::engine::peer_table::{Peer, Peers};
 use crate::error::{OpenError, PostError};
 use crate::objects::domain::Domain;
 use crate::objects::scalable::RxPeer;
@@ -38,7 +38,7 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 pub struct Av<'d, T: Transport> {
     raw: T::Av,
     domain: &'d Domain<T>,
-    table: PeerTable<'d>,
+    table: Peers<'d>,
     /// The addresses, with the same peers. In the owner's block: the lifetime is shorter than it says.
     addresses: spin::Mutex<AddressTable<'static>>,
     users: Users,
@@ -177,9 +177,9 @@ impl<'d, T: Transport> Av<'d, T> {
         AddressSet::new_in(self.table.places(), count, alloc)
     }
 
-    /// The peers by their handles and fabric addresses, for [`AddressSet::insert_range`].
+    /// The peers by their handles and fabric addresses, to read only, for [`AddressSet::insert_range`].
     #[must_use]
-    pub fn peer_table(&self) -> PeerTable<'_> {
+    pub fn peer_table(&self) -> Peers<'_> {
         self.table
     }
 
