@@ -7,6 +7,7 @@ use loom_core::completion::Transfer;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Info;
 use loom_core::tagged::{
@@ -33,8 +34,8 @@ fn packets() -> impl Iterator<Item = Bytes> {
 
 /// Waits for an operation of one of several, while the others go on.
 fn end<T: Transport>(layers: &mut [Layer<'_, '_, '_, T>; 3], at: usize, key: TaggedKey) -> (Bytes, Transfer) {
-    let deadline = limit();
-    while Instant::now() < deadline {
+    let mut deadline = limit();
+    while !deadline.passed() {
         for layer in layers.iter_mut() {
             layer.progress().expect("the queue works");
         }
@@ -68,18 +69,18 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport>(info: &Info<T>) {
         assert_eq!((link, error), (to_b, LinkError::Post(PostError::NotGranted(Caps::DIRECTED_RECV))));
         return;
     }
-    let deadline = limit();
+    let mut deadline = limit();
     while !(layers[0].is_up(to_b) && layers[0].is_up(to_c) && layers[1].is_up(to_b) && layers[2].is_up(to_b)) {
-        assert!(Instant::now() < deadline, "no greeting");
+        assert!(!deadline.passed(), "no greeting");
         for layer in &mut layers {
             layer.progress().expect("the queue works");
         }
     }
-    let send = |layers: &mut [Layer<'_, '_, '_, T>; 3], at: usize, to: LinkId, tag: u64, mut buf: Bytes| loop {
+    let mut send = |layers: &mut [Layer<'_, '_, '_, T>; 3], at: usize, to: LinkId, tag: u64, mut buf: Bytes| loop {
         match layers[at].tagged_send_data(to, Tag(tag), ImmediateData(tag), buf) {
             Ok(key) => return key,
             Err(rejected) => {
-                assert!(rejected.error.is_transient() && Instant::now() < deadline, "{}", rejected.error);
+                assert!(rejected.error.is_transient() && !deadline.passed(), "{}", rejected.error);
                 buf = rejected.buf;
                 for layer in layers.iter_mut() {
                     layer.progress().expect("the queue works");
