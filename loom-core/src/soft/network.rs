@@ -40,7 +40,9 @@ pub struct NetworkAttr {
     pub eager_size: u32,
     /// How many memory regions can be open at a time.
     pub regions: u16,
-    /// The seed by which tags are hashed. A peer that does not know it cannot choose tags that slow a receiver down.
+    /// The seed by which tags are hashed. A peer that does not know it cannot choose tags that slow a receiver down: set one where
+    /// peers are not trusted. (A message that waits costs about the same however many do, of up to four senders with all their
+    /// messages; of more, somewhat more.)
     pub seed: u64,
 }
 

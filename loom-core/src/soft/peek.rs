@@ -66,7 +66,7 @@ impl Net {
             break;
         }
         // Not a receive, and not counted as one.
-        let _ = own.rx().push(answer);
+        own.tell(answer);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl Net {
             return Err(Refusal::Errno(Errno::ENOMSG));
         };
         let told = found(context, head);
-        let _ = own.rx().push(if self.discard(head) { told } else { none(context) });
+        own.tell(if self.discard(head) { told } else { none(context) });
         Ok(())
     }
 }

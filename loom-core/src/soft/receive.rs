@@ -451,7 +451,8 @@ impl Own {
     }
 
     /// Where it is noted which place was last taken for such a context. Contexts are numbers of slots, or addresses of slots that are 128
-    /// bytes apart: either way those of a queue have places of their own.
+    /// bytes apart: either way those of a queue that is no longer than there are places have notes of their own. Of a longer one, some are
+    /// forgotten, and looked for.
     #[inline]
     fn by_context(&self, context: u64) -> &Cell<u32> {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are as good as any")]

@@ -118,11 +118,13 @@ struct Place {
     generation: u32,
 }
 
-/// A posted receive. Plain data; when the receive was removed, it names nothing any more.
+/// A posted receive of this matcher. Plain data; when the receive was removed, it names nothing any more, until its place was used
+/// 2 to the power of 31 times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReceiveId(Place);
 
-/// A message that waits. Plain data; when the message was removed, it names nothing any more.
+/// A message that waits in this matcher. Plain data; when the message was removed, it names nothing any more, until its place was
+/// used 2 to the power of 31 times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MessageId(Place);
 

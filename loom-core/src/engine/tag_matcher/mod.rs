@@ -21,15 +21,16 @@
 //! # What it costs
 //!
 //! - Exact tags, with and without source, and receives that accept everything: the same number of instructions however many
-//!   are posted or wait. So does taking any of them out.
+//!   are posted or wait, but for the few that collide by chance: some hundredths more. So does taking any of them out.
 //! - A message that arrives looks once for each *pattern* among the posted receives: for each set of bits that some of them
 //!   ignore, with source and without.
 //! - A receive with a mask takes an index of the messages that wait, and so one look. The index is made when a mask is first
 //!   asked for while messages wait, which looks at all of them once; [`TagMatcherAttr::masks`] of them at least are kept, those that were
-//!   asked for last. Each that is kept costs a message that has to wait one more entry.
+//!   asked for last, with and without source. Who asks for more of them in turn makes one each time. Each that is kept costs a
+//!   message that has to wait one more entry. One that ignores the whole tag and names a source stays when it was made.
 //! - Tags that were chosen to collide, by somebody who knows the [seed](TagMatcherAttr::seed), cost up to as many steps as tag,
 //!   source and mask have bits, and about the logarithm of how many of them collide; they never cost a walk along all of them.
-//!   Who does not know the seed cannot choose them.
+//!   Who does not know the seed does not know which they are: set one, where peers are not trusted.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
