@@ -219,9 +219,11 @@ mod tests {
             }
             assert!((1..4).contains(&seen), "{seen} peers");
             assert!(!table.is_fresh(0));
-            if let Some(peer) = table.iter().next() {
+            let there = table.iter().next();
+            if let Some(peer) = there {
                 // Until it is removed it stays.
-                assert_eq!(table.insert(table.addr(peer).unwrap()), Ok(peer));
+                let addr = table.addr(peer).unwrap();
+                assert_eq!(table.insert(addr), Ok(peer));
                 table.remove(peer);
             }
             assert_eq!(table.insert(FabricAddr(9 << 32)), Err(Beyond));
