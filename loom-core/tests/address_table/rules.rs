@@ -140,7 +140,7 @@ fn range_takes_one_record_and_no_address_of_a_member() {
     on_table(attr, |table| {
         let mut peers = Vec::new();
         let inserted = table.insert_symmetric(range, |result| peers.push(new(result)));
-        assert_eq!((inserted, table.ranges(), table.len()), (2000, 1, 2000));
+        assert_eq!((inserted, table.ranges(), table.len()), (Ok(2000), 1, 2000));
         for ((peer, member), number) in peers.iter().zip(range.members()).zip(0..) {
             // The handle of a member is that of the first, and its number.
             assert_eq!((peer.index(), table.peers().addr(*peer)), (number, Some(FabricAddr(number as u64))));
@@ -148,10 +148,11 @@ fn range_takes_one_record_and_no_address_of_a_member() {
         }
         // Again: the same.
         let mut at = 0;
-        table.insert_symmetric(range, |result| {
+        let inserted = table.insert_symmetric(range, |result| {
             assert_eq!(result, Ok(Inserted::Known(peers[at])));
             at += 1;
         });
+        assert_eq!((inserted, at), (Ok(2000), 2000));
         assert_eq!(table.insert(socket("10.1.255.251:5049")), Ok(Inserted::Known(peers[99])));
         for peer in &peers {
             assert!(table.remove(*peer).is_some());
@@ -166,7 +167,7 @@ fn removed_member_is_gone_and_its_place_is_used_again() {
     on_table(AddressTableAttr::new(20), |table| {
         let range = SymmetricRange::new(socket("10.0.0.1:5000"), 4, 3).unwrap();
         let mut peers = Vec::new();
-        table.insert_symmetric(range, |result| peers.push(new(result)));
+        table.insert_symmetric(range, |result| peers.push(new(result))).unwrap();
         let gone = peers[5];
         let address = table.socket(gone).unwrap();
         table.remove(gone);
@@ -182,7 +183,7 @@ fn removed_member_is_gone_and_its_place_is_used_again() {
         assert_eq!(table.find(address), None);
         // The range anew: all are there but for the one.
         let mut told = Vec::new();
-        table.insert_symmetric(range, |result| told.push(result.unwrap()));
+        table.insert_symmetric(range, |result| told.push(result.unwrap())).unwrap();
         let known = told.iter().filter(|told| !told.is_new()).count();
         assert_eq!((known, told[5].is_new(), told[5].peer().index()), (11, true, 5));
         assert_eq!((table.find(address), table.ranges()), (Some(told[5].peer()), 1));
@@ -196,7 +197,7 @@ fn ranges_overlap_with_singles_and_with_other_ranges() {
         let insert = |table: &mut AddressTable<'_>, first: &str, nodes, services| {
             let range = SymmetricRange::new(socket(first), nodes, services).unwrap();
             let mut told = Vec::new();
-            table.insert_symmetric(range, |result| told.push(result.unwrap()));
+            table.insert_symmetric(range, |result| told.push(result.unwrap())).unwrap();
             for (member, told) in range.members().zip(&told) {
                 assert_eq!(table.find(member.socket()), Some(told.peer()));
                 assert_eq!(table.socket(told.peer()), Some(member.socket()));
@@ -219,7 +220,7 @@ fn ranges_beyond_the_records_are_singles() {
         for (first, ranges) in [("10.0.0.1:1", 1), ("10.0.1.1:1", 1), ("10.0.2.1:1", 1)] {
             let range = SymmetricRange::new(socket(first), 5, 2).unwrap();
             let mut peers = Vec::new();
-            assert_eq!(table.insert_symmetric(range, |result| peers.push(new(result))), 10);
+            assert_eq!(table.insert_symmetric(range, |result| peers.push(new(result))), Ok(10));
             assert_eq!(table.ranges(), ranges);
             for (member, peer) in range.members().zip(peers) {
                 assert_eq!((table.find(member.socket()), table.socket(peer)), (Some(peer), Some(member.socket())));
@@ -230,12 +231,111 @@ fn ranges_beyond_the_records_are_singles() {
 
 #[test]
 fn what_does_not_fit_of_a_range_is_told() {
-    on_table(AddressTableAttr::new(5), |table| {
+    on_table(AddressTableAttr::new(6), |table| {
+        let other = new(table.insert(socket("10.9.9.9:1")));
         let range = SymmetricRange::new(socket("10.0.0.1:1"), 2, 3).unwrap();
         let mut told = Vec::new();
-        assert_eq!(table.insert_symmetric(range, |result| told.push(result)), 5);
+        assert_eq!(table.insert_symmetric(range, |result| told.push(result)), Ok(5));
         assert_eq!(told.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, true, true, true, false]);
         assert_eq!(told[5], Err(Full::Places));
+        table.remove(other);
+        assert_eq!(table.insert_symmetric(range, |_| {}), Ok(6));
+    });
+}
+
+#[test]
+fn range_of_more_addresses_than_places_is_refused_whole() {
+    on_table(AddressTableAttr::new(5), |table| {
+        for (first, nodes, services) in [("10.0.0.1:1", 2, 3), ("[fe80::1]:1", u32::MAX, u16::MAX)] {
+            let range = SymmetricRange::new(socket(first), nodes, services).unwrap();
+            assert_eq!(table.insert_symmetric(range, |told| panic!("{told:?}")), Err(Full::Places));
+            assert!(table.is_empty());
+        }
+    });
+}
+
+/// Ten consecutive ports of a node.
+fn ten(node: u8) -> SymmetricRange {
+    SymmetricRange::new(SocketAddr::from(([10, 0, 0, node], 1)), 1, 10).unwrap()
+}
+
+/// The places of a range's members.
+fn places(table: &mut AddressTable<'_>, range: SymmetricRange) -> Vec<Option<usize>> {
+    let mut places = Vec::new();
+    table.insert_symmetric(range, |told| places.push(told.ok().map(|told| told.peer().index()))).unwrap();
+    for (member, place) in range.members().zip(&places) {
+        let peer = table.find(member.socket());
+        assert_eq!(peer.map(Peer::index), *place);
+        assert_eq!(peer.and_then(|peer| table.socket(peer)), peer.map(|_| member.socket()));
+    }
+    places
+}
+
+fn remove_place(table: &mut AddressTable<'_>, place: u32) {
+    let peer = table.peers().at(place).unwrap();
+    assert!(table.remove(peer).is_some());
+}
+
+#[test]
+fn removed_member_gets_its_place_again_and_is_in_nobodys_way() {
+    // No place can have an address of its own, and no record is left for pieces.
+    let attr = AddressTableAttr { places: 100, singles: 0, ranges: 2, bytes: 0, ..AddressTableAttr::new(100) };
+    on_table(attr, |table| {
+        let all = |first: usize| (first..first + 10).map(Some).collect::<Vec<_>>();
+        assert_eq!(places(table, ten(1)), all(0));
+        remove_place(table, 5);
+        assert_eq!(places(table, ten(2)), all(10));
+        assert_eq!((places(table, ten(1)), table.ranges(), table.len()), (all(0), 2, 20));
+        // By itself, too.
+        let sixth = socket("10.0.0.1:6");
+        remove_place(table, 5);
+        assert_eq!((table.find(sixth), new(table.insert(sixth)).index()), (None, 5));
+        assert_eq!(table.insert(socket("10.0.0.9:1")), Err(Full::Places));
+    });
+}
+
+#[test]
+fn places_left_by_members_are_taken_when_all_others_are() {
+    let attr = AddressTableAttr { places: 12, singles: 0, ranges: 5, bytes: 0, ..AddressTableAttr::new(12) };
+    on_table(attr, |table| {
+        places(table, ten(1));
+        for place in [0, 5, 9] {
+            remove_place(table, place);
+        }
+        // One at an end cuts nothing, the one in the middle cuts the range in two, and then there is no record for the last.
+        let [before, behind] = [&[10, 11, 0, 5].map(Some)[..], &[None; 6]];
+        assert_eq!((places(table, ten(2)), table.ranges()), ([before, behind].concat(), 5));
+        // Of the members that were there before, that one has its place still.
+        assert_eq!(table.insert(socket("10.0.0.1:6")), Err(Full::Places));
+        assert_eq!(new(table.insert(socket("10.0.0.1:10"))).index(), 9);
+    });
+}
+
+#[test]
+fn provider_gives_the_place_of_a_member_to_another() {
+    let attr = AddressTableAttr { places: 100, singles: 0, ranges: 3, bytes: 0, ..AddressTableAttr::new(100) };
+    on_table(attr, |table| {
+        places(table, ten(1));
+        let first = ten(2).members().next().unwrap();
+        let second = ten(3).members().next().unwrap();
+        remove_place(table, 5);
+        assert_eq!(new(table.insert_member_at(FabricAddr(5), &first)).index(), 5);
+        remove_place(table, 0);
+        assert_eq!(table.insert_member_at(FabricAddr(0), &second), Err(Full::Places), "all records are used");
+        assert_eq!((table.ranges(), table.len()), (3, 9));
+        // Who was there before takes none.
+        let own = ten(1).members().next().unwrap();
+        assert_eq!(new(table.insert_at(FabricAddr(7 << 32), own.socket())).index(), 0);
+        // Nobody is left on one side: there is one.
+        for place in 0..5 {
+            remove_place(table, place);
+        }
+        assert_eq!(new(table.insert_member_at(FabricAddr(2), &second)).index(), 2);
+        for (place, member) in (6..10).zip(ten(1).members().skip(6)) {
+            let peer = table.find(member.socket());
+            assert!(peer.is_some());
+            assert_eq!(peer, table.peers().at(place));
+        }
     });
 }
 

@@ -60,6 +60,25 @@ impl<'s> Free<'s> {
         Some(at)
     }
 
+    /// The lowest free place from one on.
+    pub(super) fn lowest_from(&self, place: usize) -> Option<usize> {
+        let mut at = place;
+        for level in 0..self.count {
+            let words = self.words.get(self.levels[level]..self.levels[level + 1])?;
+            let rest = words.get(at / 64)? & u64::MAX << (at % 64);
+            if rest != 0 {
+                at = at / 64 * 64 + rest.trailing_zeros() as usize;
+                // What is set above stands for a word that is not zero.
+                return (0..level).rev().try_fold(at, |at, below| {
+                    let word = self.words.get(self.levels[below] + at)?;
+                    Some(at * 64 + word.trailing_zeros() as usize)
+                });
+            }
+            at = at / 64 + 1;
+        }
+        None
+    }
+
     #[inline]
     pub(super) fn set(&mut self, place: usize) {
         let mut at = place;
@@ -119,6 +138,9 @@ mod tests {
                     oracle.insert(place);
                 }
                 assert_eq!(free.lowest(), oracle.first().copied());
+                for from in [place, place + 1, places, places + 64] {
+                    assert_eq!(free.lowest_from(from), oracle.range(from..).next().copied(), "{from} of {places}");
+                }
             }
             while let Some(lowest) = free.lowest().filter(|_| places < 5000) {
                 assert_eq!(oracle.pop_first(), Some(lowest));

@@ -30,6 +30,10 @@ pub struct AddressTableAttr {
     pub places: usize,
     /// How many of the first places can have an address of their own: 16 bytes each. The others are for members of
     /// [ranges](super::SymmetricRange), which have their addresses together. With more than there are places, all of them can.
+    ///
+    /// What a member has left of the others is for the same address again; and for a member of another range, once all other
+    /// places are taken or if a provider has chosen it, as long as there are [records](Self::ranges) for what is left on both sides
+    /// of it.
     pub singles: usize,
     /// How many bytes there are for addresses other than IPv4 sockets, in cells of 32: an IPv6 socket takes one, any other
     /// address of `n` bytes [`bytes_for(n)`](Self::bytes_for).

@@ -10,7 +10,7 @@
 //! | `fi_av_insertsym` | [`insert_symmetric`](AddressTable::insert_symmetric) |
 //! | `fi_av_remove` | [`remove`](AddressTable::remove) |
 //! | `fi_av_lookup` | [`address`](AddressTable::address) of [`peers().peer(addr)`](super::peer_table::Peers::peer) |
-//! | `FI_AV_TABLE` | fabric addresses are places, the lowest that is free |
+//! | `FI_AV_TABLE` | fabric addresses are places, the lowest that is free; a range's member that was removed gets its own again |
 //! | `FI_AV_MAP` | they carry the generation of the place too: one that was removed is recognised |
 //! | `fi_av_set` | [`AddressSet`] |
 //!
@@ -27,7 +27,7 @@
 //!
 //! # What it costs
 //!
-//! - An IPv4 peer takes 23.9 bytes: 8 in the peer table, 14 for address and index, 1.75 for buckets, and two bits. An IPv6
+//! - An IPv4 peer takes 23.9 bytes: 8 in the peer table, 14 for address and index, 1.75 for buckets, and one bit. An IPv6
 //!   peer takes 32 more, others as many as [`AddressTableAttr::bytes_for`] says. A [symmetric range](SymmetricRange) takes one
 //!   record of 64 bytes, and with [`AddressTableAttr::singles`] below the number of places 8 bytes for each of its members.
 //! - Finding the peer of an address looks at three places on average, whatever number of peers there is. Addresses that were chosen to collide by
@@ -36,7 +36,8 @@
 //!   (the hash function is SipHash-1-3).
 //! - Each look-up of a socket that is not found otherwise looks at all ranges, of which there are not more than
 //!   [`AddressTableAttr::ranges`].
-//! - Inserting and removing cost one look-up more. Nothing is ever rebuilt.
+//! - Inserting and removing cost one look-up more. Nothing is ever rebuilt. Only a member of a range that gets the place which one of
+//!   another range has left, beyond [`singles`](AddressTableAttr::singles), cuts that in two, and goes through the shorter part.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

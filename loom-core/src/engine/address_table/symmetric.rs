@@ -130,6 +130,31 @@ impl Segment {
     fn covers(&self, place: u32) -> bool {
         place.checked_sub(self.place).is_some_and(|offset| offset < self.count)
     }
+
+    /// Whether a member in a place would be the next one.
+    fn is_before(&self, member: &Member, place: u32) -> bool {
+        self.range == member.range
+            && self.from + u64::from(self.count) == member.number
+            && self.place + self.count == place
+    }
+
+    /// What is before one of its places, and what is behind it. The shorter one is gone through, for who is there.
+    fn without(&self, place: u32, is_there: impl Fn(u32) -> bool) -> [Segment; 2] {
+        let part = |first: u32, end: u32| Segment {
+            from: self.from + u64::from(first - self.place),
+            count: end - first,
+            place: first,
+            live: 0,
+            ..*self
+        };
+        let (mut before, mut behind) = (part(self.place, place), part(place + 1, self.place + self.count));
+        let others = self.live - u32::from(is_there(place));
+        let (short, long) =
+            if before.count < behind.count { (&mut before, &mut behind) } else { (&mut behind, &mut before) };
+        short.live = (short.place..short.place + short.count).map(|place| u32::from(is_there(place))).sum();
+        long.live = others - short.live;
+        [before, behind]
+    }
 }
 
 /// The segments of a table, of which there are not many: looking through all of them is the bound.
@@ -170,29 +195,32 @@ impl<'s> Segments<'s> {
         Some(segment.range.member(segment.from + u64::from(place - segment.place))?.socket)
     }
 
-    /// Where a member in a place would go. A place is never in two segments, nor twice in one: what was removed from it would be
-    /// there again.
-    fn slot(&self, member: &Member, place: u32) -> Option<usize> {
-        if self.used().iter().any(|segment| segment.covers(place)) {
-            return None;
-        }
-        let is_before = |segment: &Segment| {
-            segment.range == member.range
-                && segment.from + u64::from(segment.count) == member.number
-                && segment.place + segment.count == place
-        };
-        let at = self.used().iter().position(is_before).unwrap_or(self.count);
-        (at < self.all.len()).then_some(at)
+    /// Whether a place is one of a segment: a member is there, or was.
+    pub(super) fn covers(&self, place: u32) -> bool {
+        self.end_over(place).is_some()
     }
 
-    /// Whether there is a record for a member in a place.
-    pub(super) fn takes(&self, member: &Member, place: u32) -> bool {
-        self.slot(member, place).is_some()
+    /// Where the segment ends that a place is one of.
+    pub(super) fn end_over(&self, place: u32) -> Option<u32> {
+        let segment = self.used().iter().find(|segment| segment.covers(place))?;
+        Some(segment.place + segment.count)
     }
 
-    /// Adds a member in a place, if there is a record for it.
-    pub(super) fn add(&mut self, member: &Member, place: u32) {
-        let Some(at) = self.slot(member, place) else { return };
+    /// Whether there are records for a member in a place, and for what is left of the segment that the place is one of.
+    /// `is_there` says of a place whether a member is there.
+    pub(super) fn takes(&self, member: &Member, place: u32, is_there: impl Fn(u32) -> bool) -> bool {
+        let cut = self.used().iter().find(|segment| segment.covers(place));
+        let parts = cut.map(|segment| segment.without(place, is_there));
+        let parts = parts.iter().flatten().filter(|part| part.live > 0).count();
+        let follows = self.used().iter().any(|segment| segment.is_before(member, place));
+        self.count - usize::from(cut.is_some()) + parts + usize::from(!follows) <= self.all.len()
+    }
+
+    /// Adds a member in a place where nobody is, if there are records for it as [`takes`](Self::takes) says. A place is never in
+    /// two segments, nor twice in one: what was removed from it would be there again.
+    pub(super) fn add(&mut self, member: &Member, place: u32, is_there: impl Fn(u32) -> bool) {
+        self.cut(place, is_there);
+        let at = self.used().iter().position(|segment| segment.is_before(member, place)).unwrap_or(self.count);
         let Some(segment) = self.all.get_mut(at) else { return };
         if at < self.count {
             segment.count += 1;
@@ -200,6 +228,28 @@ impl<'s> Segments<'s> {
         } else {
             *segment = Segment { range: member.range, from: member.number, count: 1, place, live: 1 };
             self.count += 1;
+        }
+    }
+
+    /// Takes a place where nobody is out of its segment.
+    fn cut(&mut self, place: u32, is_there: impl Fn(u32) -> bool) {
+        let Some(at) = self.used().iter().position(|segment| segment.covers(place)) else { return };
+        let Some(parts) = self.all.get(at).map(|segment| segment.without(place, is_there)) else { return };
+        self.count -= 1;
+        self.all.swap(at, self.count);
+        for part in parts.into_iter().filter(|part| part.live > 0) {
+            let Some(segment) = self.all.get_mut(self.count) else { return };
+            *segment = part;
+            self.count += 1;
+        }
+    }
+
+    /// The member that was in a place before is there again.
+    pub(super) fn come_back(&mut self, place: u32) {
+        if let Some(at) = self.used().iter().position(|segment| segment.covers(place))
+            && let Some(segment) = self.all.get_mut(at)
+        {
+            segment.live += 1;
         }
     }
 

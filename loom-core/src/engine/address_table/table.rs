@@ -103,9 +103,17 @@ impl<'s> AddressTable<'s> {
         if self.segments.count() == 0 {
             return None;
         }
-        // Its place may be free by now, or somebody else's, who has an address of his own.
-        let is_there = |place: &u32| self.index.held(*place) == Held::Nothing && self.peers.at(*place).is_some();
-        self.segments.places(key.socket()?).find(is_there)
+        self.segments.places(key.socket()?).find(|place| has_member(&self.index, &self.peers, *place))
+    }
+
+    /// The lowest free place that a member of a range has left which has this address.
+    #[inline]
+    fn left_by(&self, key: &Key<'_>) -> Option<u32> {
+        if self.segments.count() == 0 {
+            return None;
+        }
+        let is_free = |place: &u32| self.peers.at(*place).is_none() && self.peers.is_fresh(*place);
+        self.segments.places(key.socket()?).filter(is_free).min()
     }
 
     /// The address of a peer: the one that it was inserted by, in its canonical form. `None` if the peer was removed, or was
@@ -148,7 +156,8 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// Puts an address into the lowest place that is free. An address that is there already is the peer that it was.
+    /// Puts an address into the lowest place that is free, or that of a range's member which was removed into that which it had.
+    /// An address that is there already is the peer that it was.
     ///
     /// # Errors
     /// [`Full`]: nothing has changed.
@@ -156,7 +165,7 @@ impl<'s> AddressTable<'s> {
         let way = self.way(address.into());
         match self.find_on(&way) {
             Some(peer) => Ok(Inserted::Known(peer)),
-            None => self.insert_new(&way, self.next_addr()?),
+            None => self.insert_new(&way, None, self.next_addr(&way)?),
         }
     }
 
@@ -173,21 +182,45 @@ impl<'s> AddressTable<'s> {
 
     /// Puts the addresses of a range in as [`insert_all`](Self::insert_all) does. As far as they get consecutive places they take
     /// one record together; where an address is there already, that is its peer, and another record begins behind it.
+    ///
+    /// # Errors
+    /// [`Full::Places`] if there are more addresses than the table has places: none is inserted, and `each` is told of none.
     #[doc(alias = "fi_av_insertsym")]
-    pub fn insert_symmetric(&mut self, range: SymmetricRange, mut each: impl FnMut(Result<Inserted, Full>)) -> usize {
+    pub fn insert_symmetric(
+        &mut self,
+        range: SymmetricRange,
+        mut each: impl FnMut(Result<Inserted, Full>),
+    ) -> Result<usize, Full> {
+        if range.len() > self.peers.places() as u64 {
+            return Err(Full::Places);
+        }
         let results = range.members().map(|member| {
             let way = self.way(member.socket().into());
             match self.find_on(&way) {
                 Some(peer) => Ok(Inserted::Known(peer)),
-                None => self.insert_new_member(&way, &member, self.next_addr()?),
+                None => self.insert_new(&way, Some(&member), self.next_addr(&way)?),
             }
         });
-        results.inspect(|result| each(*result)).filter(Result::is_ok).count()
+        Ok(results.inspect(|result| each(*result)).filter(Result::is_ok).count())
+    }
+
+    /// The place of the next peer that has none of its own.
+    fn next_place(&self) -> Option<u32> {
+        let lowest = u32::try_from(self.free.lowest()?).ok()?;
+        let mut place = lowest;
+        // What a member has left of a range is in the way where nobody else's address has room: not before all others are taken.
+        while place as usize >= self.index.len()
+            && let Some(end) = self.segments.end_over(place)
+        {
+            let Some(next) = self.free.lowest_from(end as usize) else { return Some(lowest) };
+            place = u32::try_from(next).ok()?;
+        }
+        Some(place)
     }
 
     /// The fabric address of the next peer.
-    fn next_addr(&self) -> Result<FabricAddr, Full> {
-        let place = self.free.lowest().and_then(|place| u32::try_from(place).ok()).ok_or(Full::Places)?;
+    fn next_addr(&self, way: &Way<'_>) -> Result<FabricAddr, Full> {
+        let place = self.left_by(way.key()).or_else(|| self.next_place()).ok_or(Full::Places)?;
         let generation = if self.av_type == AvType::MAP { self.peers.next_generation(place) } else { 0 };
         Ok(FabricAddr(u64::from(generation) << 32 | u64::from(place)))
     }
@@ -202,7 +235,7 @@ impl<'s> AddressTable<'s> {
         let way = self.way(address.into());
         match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
             Some(peer) => Ok(Inserted::Known(peer)),
-            None => self.insert_new(&way, addr),
+            None => self.insert_new(&way, None, addr),
         }
     }
 
@@ -215,7 +248,7 @@ impl<'s> AddressTable<'s> {
         let way = self.way(member.socket().into());
         match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
             Some(peer) => Ok(Inserted::Known(peer)),
-            None => self.insert_new_member(&way, member, addr),
+            None => self.insert_new(&way, Some(member), addr),
         }
     }
 
@@ -243,8 +276,30 @@ impl<'s> AddressTable<'s> {
         Ok(place)
     }
 
-    /// Puts an address in that is not there.
-    fn insert_new(&mut self, way: &Way<'_>, addr: FabricAddr) -> Result<Inserted, Full> {
+    /// Puts an address in that is not there: as a member of a range, where it is one and there is a record.
+    fn insert_new(&mut self, way: &Way<'_>, member: Option<&Member>, addr: FabricAddr) -> Result<Inserted, Full> {
+        let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
+        let left_by = self.segments.socket(place);
+        if left_by.is_some() && left_by == way.key().socket() {
+            self.vacate(place);
+            self.segments.come_back(place);
+        } else if let Some(member) = member.filter(|member| self.has_record(member, place)) {
+            self.vacate(place);
+            self.segments.add(member, place, |place| has_member(&self.index, &self.peers, place));
+        } else {
+            return self.insert_single(way, addr);
+        }
+        self.take(addr)
+    }
+
+    /// Whether there are records for a member in a place. A range is not cut for one that can have an address of its own.
+    fn has_record(&self, member: &Member, place: u32) -> bool {
+        let is_single = (place as usize) < self.index.len() && self.segments.covers(place);
+        !is_single && self.segments.takes(member, place, |place| has_member(&self.index, &self.peers, place))
+    }
+
+    /// Puts an address in that is not there, as the place's own.
+    fn insert_single(&mut self, way: &Way<'_>, addr: FabricAddr) -> Result<Inserted, Full> {
         let place = self.place_for_single(addr)?;
         let held = match *way.key() {
             // Port zero says that something else is in the place.
@@ -259,17 +314,6 @@ impl<'s> AddressTable<'s> {
             }
             return Err(Full::Places);
         }
-        self.take(addr)
-    }
-
-    /// Puts a member of a range in that is not there.
-    fn insert_new_member(&mut self, way: &Way<'_>, member: &Member, addr: FabricAddr) -> Result<Inserted, Full> {
-        let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
-        if !self.segments.takes(member, place) {
-            return self.insert_new(way, addr);
-        }
-        self.vacate(place);
-        self.segments.add(member, place);
         self.take(addr)
     }
 
@@ -308,4 +352,10 @@ impl<'s> AddressTable<'s> {
         }
         self.len -= 1;
     }
+}
+
+/// Whether a member of a range is in a place: that may be free by now, or somebody else's, who has an address of his own.
+#[inline]
+fn has_member(index: &Index<'_>, peers: &Peers<'_>, place: u32) -> bool {
+    index.held(place) == Held::Nothing && peers.at(place).is_some()
 }

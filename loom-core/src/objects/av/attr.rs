@@ -18,7 +18,9 @@ pub struct AvAttr {
     /// each peer if they may be IPv6 sockets, 96 if they are something else (as 72 bytes take), and one of the longest more.
     pub bytes: Option<usize>,
     /// How many of the first places can have an address of their own, as [`AddressTableAttr::singles`] has it: fewer than all for
-    /// peers that are inserted by range.
+    /// peers that are inserted by range. The place of one of these that was removed is for the same address again, or takes a
+    /// record or two of [`ranges`](Self::ranges): where they are used up, and the provider gives the place to another address, that is
+    /// [full](super::InsertError::Full).
     pub singles: usize,
     /// How many pieces of ranges are kept as such, as [`AddressTableAttr::ranges`] has it: none where addresses are no sockets.
     pub ranges: usize,

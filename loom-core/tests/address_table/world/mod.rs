@@ -1,5 +1,7 @@
 //! The address table beside a list of who is there.
 
+mod pieces;
+
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::num::NonZeroU32;
 
@@ -9,6 +11,8 @@ use loom_core::engine::address_table::{
 };
 use loom_core::engine::peer_table::Peer;
 use loom_core::vocabulary::{AddressFormat, AvType, EndpointAddr, FabricAddr};
+
+use self::pieces::Pieces;
 
 /// An address, as numbers that are small, so that they meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,7 +190,7 @@ struct There {
     addr: FabricAddr,
     /// `None` if that was not told.
     meaning: Option<Meaning>,
-    /// Whether it may have come in with a range, and so take no bytes.
+    /// Whether its address is a piece's, and so takes no bytes.
     ranged: bool,
 }
 
@@ -198,6 +202,7 @@ pub(crate) struct World<'t> {
     table: AddressTable<'t>,
     attr: AddressTableAttr,
     there: Vec<There>,
+    pieces: Pieces,
     given: Vec<(Peer, FabricAddr)>,
     /// Opened when they are first asked for.
     sets: Option<[(AddressSet<Global>, Vec<Peer>); 2]>,
@@ -208,7 +213,8 @@ pub(crate) struct World<'t> {
 impl<'t> World<'t> {
     /// A world of up to 128 places.
     pub(crate) fn new(table: AddressTable<'t>, attr: AddressTableAttr) -> Self {
-        World { table, attr, there: Vec::with_capacity(16), given: Vec::with_capacity(16), sets: None, told: vec![] }
+        let (there, given, pieces) = (Vec::with_capacity(16), Vec::with_capacity(16), Pieces::new(attr.places));
+        World { table, attr, there, pieces, given, sets: None, told: vec![] }
     }
 
     pub(crate) fn apply(&mut self, action: &Action) {
@@ -238,22 +244,28 @@ impl<'t> World<'t> {
                     Some(socket) => self.table.insert_at(addr, socket),
                     None => self.table.insert_at(addr, &address.written()),
                 };
-                self.inserted_at(Some(address.meaning(self.attr.format)), addr, false, result);
+                self.inserted_at(Some(address.meaning(self.attr.format)), addr, None, result);
             }
             Action::InsertUnnamed { at, rest } => {
                 let addr = self.addr(*at, *rest);
                 let result = self.table.insert_unnamed_at(addr);
-                self.inserted_at(None, addr, false, result);
+                self.inserted_at(None, addr, None, result);
             }
             Action::InsertRange { first, nodes, services } => {
                 let Some(range) = range(*first, *nodes, *services) else { return };
                 let mut told = std::mem::take(&mut self.told);
                 let count = self.table.insert_symmetric(range, |result| told.push(result));
                 let wanted = usize::from(*nodes) * usize::from(*services);
-                assert_eq!((told.len(), told.iter().flatten().count()), (wanted, count));
+                if wanted > self.attr.places {
+                    assert_eq!((count, told.len()), (Err(Full::Places), 0));
+                } else {
+                    assert_eq!((told.len(), Ok(told.iter().flatten().count())), (wanted, count));
+                }
                 for (number, result) in (0..).zip(told.drain(..)) {
                     let socket = member(range.first(), *services, number);
-                    self.inserted_there(Some(Meaning::Socket(socket)), self.next(), true, result);
+                    let meaning = Meaning::Socket(socket);
+                    let addr = self.next(&meaning);
+                    self.inserted_there(Some(meaning), addr, Some((range, number)), result);
                 }
                 self.told = told;
             }
@@ -264,13 +276,13 @@ impl<'t> World<'t> {
                     assert_eq!(one.socket(), socket);
                     let addr = FabricAddr(self.addr(*at, *rest).0 + u64::from(number));
                     let result = self.table.insert_member_at(addr, &one);
-                    self.inserted_at(Some(Meaning::Socket(socket)), addr, true, result);
+                    self.inserted_at(Some(Meaning::Socket(socket)), addr, Some((range, number)), result);
                 }
             }
             Action::Remove { nth } => {
                 let Some((peer, _)) = self.nth(*nth) else { return };
                 let at = self.there.iter().position(|there| there.peer == peer);
-                let addr = at.map(|at| self.there.remove(at).addr);
+                let addr = at.map(|at| self.left(at).addr);
                 assert_eq!(self.table.remove(peer), addr, "removing {peer}");
             }
             Action::Find(address) => self.look_for(*address),
@@ -389,10 +401,52 @@ impl<'t> World<'t> {
         FabricAddr(u64::from(rest) << 32 | place)
     }
 
-    /// The lowest free place, or one that there is not.
-    fn next(&self) -> FabricAddr {
+    /// The place where an address goes that is not there, or one that there is not: that which it has left in a piece; else the lowest
+    /// free one, beyond those for single addresses one of no piece, as long as there are any.
+    fn next(&self, meaning: &Meaning) -> FabricAddr {
         let taken = self.there.iter().fold(0u128, |taken, there| taken | 1 << there.peer.index());
-        FabricAddr(taken.trailing_ones().into())
+        let free = || (0..self.attr.places).filter(|place| taken >> place & 1 == 0);
+        let left = free().find(|place| self.is_of_piece(*place, meaning));
+        let open = free().find(|place| *place < self.attr.singles || !self.pieces.covers(*place));
+        let place = left.or(open).or_else(|| free().next()).unwrap_or(self.attr.places);
+        FabricAddr(u64::try_from(place).expect("few"))
+    }
+
+    /// Whether a place has, or had, an address in its piece.
+    fn is_of_piece(&self, place: usize, meaning: &Meaning) -> bool {
+        self.pieces.socket(place).is_some_and(|socket| *meaning == Meaning::Socket(socket))
+    }
+
+    /// Takes somebody off the list.
+    fn left(&mut self, at: usize) -> There {
+        let there = self.there.remove(at);
+        if there.ranged {
+            self.pieces.leave(there.peer.index());
+        }
+        there
+    }
+
+    /// The pieces with an address in a place, if they have a record for it.
+    fn with(&self, meaning: Option<&Meaning>, member: Option<(SymmetricRange, u32)>, place: usize) -> Option<Pieces> {
+        let meaning = meaning.filter(|_| place < self.attr.places)?;
+        if self.is_of_piece(place, meaning) {
+            let mut pieces = self.pieces.clone();
+            pieces.come_back(place);
+            return Some(pieces);
+        }
+        let ((range, number), Meaning::Socket(socket)) = (member?, meaning) else { return None };
+        if place < self.attr.singles && self.pieces.covers(place) {
+            return None;
+        }
+        let mut pieces = self.pieces.clone();
+        pieces.put(range, number, *socket, place);
+        (pieces.count() <= self.attr.ranges).then_some(pieces)
+    }
+
+    /// How many bytes are taken.
+    fn bytes(&self) -> usize {
+        let singles = self.there.iter().filter(|there| !there.ranged);
+        singles.filter_map(|there| there.meaning.as_ref()).map(Meaning::stored).sum()
     }
 
     fn known(&self, meaning: &Meaning) -> Option<&There> {
@@ -400,8 +454,9 @@ impl<'t> World<'t> {
     }
 
     fn inserted(&mut self, address: Address, result: Result<Inserted, Full>) {
-        let addr = self.next();
-        self.inserted_there(Some(address.meaning(self.attr.format)), addr, false, result);
+        let meaning = address.meaning(self.attr.format);
+        let addr = self.next(&meaning);
+        self.inserted_there(Some(meaning), addr, None, result);
     }
 
     /// As `inserted_there`, of a fabric address that somebody else has chosen, and which may be there.
@@ -409,7 +464,7 @@ impl<'t> World<'t> {
         &mut self,
         meaning: Option<Meaning>,
         addr: FabricAddr,
-        in_range: bool,
+        member: Option<(SymmetricRange, u32)>,
         result: Result<Inserted, Full>,
     ) {
         let named = meaning.as_ref().and_then(|meaning| self.known(meaning));
@@ -418,7 +473,7 @@ impl<'t> World<'t> {
             assert_eq!(result, Ok(Inserted::Known(there.peer)), "it is there");
             return;
         }
-        self.inserted_there(meaning, addr, in_range, result);
+        self.inserted_there(meaning, addr, member, result);
     }
 
     /// What comes of inserting an address, in a place that may be another peer's.
@@ -426,7 +481,7 @@ impl<'t> World<'t> {
         &mut self,
         meaning: Option<Meaning>,
         addr: FabricAddr,
-        in_range: bool,
+        member: Option<(SymmetricRange, u32)>,
         result: Result<Inserted, Full>,
     ) {
         if let Some(there) = meaning.as_ref().and_then(|meaning| self.known(meaning)) {
@@ -435,27 +490,26 @@ impl<'t> World<'t> {
         }
         let place = usize::try_from(addr.0 & u64::from(u32::MAX)).expect("32 bits");
         let in_place = self.there.iter().position(|there| there.peer.index() == place);
-        let may_be_ranged = in_range && self.attr.ranges > 0;
+        let pieces = self.with(meaning.as_ref(), member, place);
         let bytes = meaning.as_ref().map_or(0, Meaning::stored);
+        let wanted = match pieces {
+            Some(_) => Ok(()),
+            None if place >= self.attr.singles.min(self.attr.places) => Err(Full::Places),
+            None if self.bytes() + bytes > self.attr.bytes / 32 * 32 => Err(Full::Bytes),
+            None => Ok(()),
+        };
+        assert_eq!(result.map(|_| ()), wanted, "{meaning:?} in place {place}");
         match result {
-            Err(Full::Places) => {
-                let no_single = place >= self.attr.singles.min(self.attr.places);
-                assert!(place >= self.attr.places || no_single, "place {place} was free");
-                // A range may have run out of records, or the place may be one of another range.
-                assert!(place >= self.attr.places || !may_be_ranged || self.table.ranges() > 0, "there was a record");
-            }
-            Err(Full::Bytes) => {
-                let taken: usize = self.there.iter().map(There::most_bytes).sum();
-                assert!(taken + bytes > self.attr.bytes / 32 * 32, "there was room for {bytes} bytes");
-            }
+            Err(_) => {}
             Ok(Inserted::Known(peer)) => panic!("{meaning:?} is new, and not {peer}"),
             Ok(Inserted::New(peer)) => {
                 assert_eq!(peer.index(), place, "the place");
-                assert!(in_range || place < self.attr.singles, "{place} is for members of ranges");
                 assert!(!self.given.iter().any(|(given, _)| *given == peer), "{peer} was given out before");
                 if let Some(at) = in_place {
-                    self.there.remove(at);
+                    self.left(at);
                 }
+                let ranged = pieces.is_some();
+                self.pieces = pieces.unwrap_or_else(|| self.pieces.clone());
                 let found = self.table.peers().addr(peer).expect("it is there");
                 if self.attr.av_type == AvType::MAP && addr.0 >> 32 == 0 && found != addr {
                     // Chosen by the table.
@@ -465,7 +519,7 @@ impl<'t> World<'t> {
                     assert_eq!(found, addr);
                 }
                 self.given.push((peer, found));
-                self.there.push(There { peer, addr: found, meaning, ranged: may_be_ranged });
+                self.there.push(There { peer, addr: found, meaning, ranged });
             }
         }
     }
@@ -498,11 +552,8 @@ impl<'t> World<'t> {
     /// Everybody who is there, and some who are not any more.
     pub(crate) fn check(&self) {
         assert_eq!(self.table.len(), self.there.len());
-        assert!(self.table.ranges() <= self.attr.ranges);
-        let least: usize = self.there.iter().map(There::least_bytes).sum();
-        let most: usize = self.there.iter().map(There::most_bytes).sum();
-        let taken = self.attr.bytes / 32 * 32 - self.table.free_bytes();
-        assert!((least..=most).contains(&taken), "{taken} bytes are taken, and not {least} to {most}");
+        assert_eq!(self.table.ranges(), self.pieces.count());
+        assert_eq!(self.attr.bytes / 32 * 32 - self.table.free_bytes(), self.bytes());
         for there in &self.there {
             self.check_one(there);
         }
@@ -525,16 +576,6 @@ impl<'t> World<'t> {
         }
         assert!(self.table.is_empty());
         assert_eq!((self.table.ranges(), self.table.free_bytes()), (0, self.attr.bytes / 32 * 32));
-    }
-}
-
-impl There {
-    fn most_bytes(&self) -> usize {
-        self.meaning.as_ref().map_or(0, Meaning::stored)
-    }
-
-    fn least_bytes(&self) -> usize {
-        if self.ranged { 0 } else { self.most_bytes() }
     }
 }
 
