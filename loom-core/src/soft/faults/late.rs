@@ -17,6 +17,7 @@ use super::super::cell::{MessageCell, State};
 use super::super::network::Net;
 use super::super::port::{Own, Port, Sending};
 use super::super::send::Report;
+use super::plan::MOST_LOOKS;
 use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Event, Refusal, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
@@ -100,8 +101,8 @@ impl Net {
         let looks = faults.looks.get().wrapping_add(1);
         faults.looks.set(looks);
         for head in self.held_back(own) {
-            // As many looks as a plan can say lie between two of them.
-            if looks.wrapping_sub(head.looks.get()) <= u32::MAX / 2
+            // `hold` is told of no more looks than that.
+            if looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
                 && let Some(sending) = self.end_offer(own, head)
             {
                 faults.late.set(faults.late.get() - 1);

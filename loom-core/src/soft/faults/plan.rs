@@ -8,7 +8,8 @@ use crate::vocabulary::{Attributes, Caps, MsgOrder};
 pub enum Every {
     /// Each time after so many; never, if that is zero.
     Nth(u32),
-    /// On average after so many: after one at least and twice as many less one at most, as the seed has it. Never, if it is zero.
+    /// On average after so many: after one at least and twice as many less one at most, as the seed has it, but no more than
+    /// 2^32 - 1. Never, if it is zero.
     About(u32),
 }
 
@@ -93,6 +94,10 @@ pub struct Plan {
     asks: Asks,
 }
 
+/// The most looks for which an operation is held back: between numbers of looks that lie no further apart, which wrap around,
+/// it is told which one comes first.
+pub(super) const MOST_LOOKS: u32 = u32::MAX / 2;
+
 /// The order of RMA operations among each other, and of messages behind them.
 const RMA_ORDER: MsgOrder = MsgOrder::SAS.complement();
 
@@ -131,14 +136,14 @@ impl Plan {
     }
 
     /// Writes and reads of one range are done later than the post returns, and in another order: by some further polls of the
-    /// endpoint which found nothing else, so many at most, and before they are reported. Until then the buffer is lent. What was
+    /// endpoint which found nothing else, so many at most (and 2^31 - 1), and before they are reported. Until then the buffer is lent. What was
     /// injected lies with the endpoint, and is lost if that is closed before.
     ///
     /// The endpoint's info grants no order but that of messages ([`MsgOrder::SAS`]), and such operations go on while later
     /// messages arrive. An operation that finds the peer or its region gone ends as it would have when it was posted; nobody is
     /// told of one that was injected.
     pub const fn reorder(mut self, polls: u32) -> Self {
-        self.reorder = polls;
+        self.reorder = if polls < MOST_LOOKS { polls } else { MOST_LOOKS };
         self.unordered()
     }
 
@@ -281,7 +286,25 @@ impl Every {
         match self {
             Every::Nth(count) => count,
             Every::About(0) => 0,
-            Every::About(count) => 1 + random.up_to((count - 1).saturating_mul(2)),
+            Every::About(count) => 1 + random.up_to((count - 1).saturating_mul(2).min(u32::MAX - 1)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn largest_numbers_are_drawn_within_their_bounds() {
+        let mut random = Random::new(7);
+        let halves = [1 << 31, u32::MAX].map(|count| {
+            let drawn = [(); 1000].map(|()| Every::About(count).draw(&mut random));
+            assert!(!drawn.contains(&0), "it strikes");
+            drawn.iter().filter(|drawn| **drawn > 1 << 31).count()
+        });
+        assert!(halves.iter().all(|half| (400..600).contains(half)), "{halves:?}");
+        assert_eq!(Plan::new(0).reorder(u32::MAX).reorder, MOST_LOOKS);
+        assert_eq!(Plan::new(0).reorder(9).reorder, 9);
     }
 }
