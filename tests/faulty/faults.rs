@@ -1,7 +1,9 @@
 //! The faults, and what may be observed under each.
 
 use loom_core::soft::{Asks, Every, Injected, Plan};
-use loom_core::vocabulary::Caps;
+use loom_core::vocabulary::{Caps, Errno};
+
+use crate::posting::Cut;
 
 /// A kind of fault.
 pub(crate) struct Fault {
@@ -9,9 +11,9 @@ pub(crate) struct Fault {
     pub(crate) plan: fn(u64) -> Plan,
     /// How often it was injected, with what the info granted less.
     pub(crate) count: fn(Injected, Less) -> u64,
-    /// What cuts a behaviour short: one of these is in the words in which it fails. Under a fault that leaves an application
-    /// nothing but to try again, nothing does: every behaviour shows itself.
-    pub(crate) cut_short_by: &'static [&'static str],
+    /// What cuts a behaviour short, and nothing else does. Under a fault that leaves an application nothing but to try again,
+    /// nothing does: every behaviour shows itself.
+    pub(crate) cut_short_by: &'static [Cut],
 }
 
 /// How much less than a network grants was granted.
@@ -28,9 +30,6 @@ pub(crate) struct With {
 /// Not where operations have pointers for contexts, as `tests/transports` says.
 const NOT_WITH_POINTERS: [&str; 2] =
     ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
-
-/// A wait that was in vain.
-const IN_VAIN: &[&str] = &["in time", "within", "the bytes arrive", "never", "instead of", "complete"];
 
 pub(crate) const FAULTS: [Fault; 11] = [
     // A control, which is run when it is asked for: it is never injected.
@@ -60,26 +59,30 @@ pub(crate) const FAULTS: [Fault; 11] = [
         name: "fail",
         plan: |seed| Plan::new(seed).fail(Every::About(1 + u32::try_from(seed % 9).unwrap_or(0))),
         count: |injected, _| injected.failed,
-        cut_short_by: &["EIO"],
+        cut_short_by: &[Cut::Error(Errno::EIO), Cut::InVain],
     },
     Fault {
         name: "lose",
         plan: |seed| Plan::new(seed).lose(Every::About(1 + u32::try_from(seed % 9).unwrap_or(0))),
         count: |injected, _| injected.lost,
-        // The next message comes in place of the one that was lost, and a behaviour may see that first.
-        cut_short_by: &[""],
+        cut_short_by: &[Cut::Error(Errno::ECONNABORTED), Cut::InVain],
     },
     Fault {
         name: "overrun",
         plan: |seed| Plan::new(seed).overrun(Every::About(1 + u32::try_from(seed % 15).unwrap_or(0))),
         count: |injected, _| injected.overrun,
-        cut_short_by: &["EOVERRUN"],
+        cut_short_by: &[Cut::Error(Errno::EOVERRUN), Cut::InVain],
     },
     Fault {
         name: "kill",
         plan: |seed| Plan::new(seed).kill(Every::About(1 + u32::try_from(seed % 15).unwrap_or(0))),
         count: |injected, _| injected.killed,
-        cut_short_by: &["ESHUTDOWN", "EHOSTUNREACH", "ECONNRESET"],
+        cut_short_by: &[
+            Cut::Error(Errno::ESHUTDOWN),
+            Cut::Error(Errno::EHOSTUNREACH),
+            Cut::Error(Errno::ECONNRESET),
+            Cut::InVain,
+        ],
     },
     // Nothing is drawn: a few sets of what is not granted.
     Fault { name: "grant-less", plan: granting_less, count: |_, less| less.0, cut_short_by: &[] },
@@ -131,16 +134,15 @@ impl Fault {
             return None;
         }
         // Cut short, it would panic in the middle of a panic.
-        if behaviour.starts_with("destructors_that_panic") && !self.cut_short_by.is_empty() {
+        if behaviour.starts_with("destructors_that_panic") && self.cuts() {
             return None;
         }
         // What cuts the behaviour of one of several threads short leaves the others waiting.
-        (!threads || self.cut_short_by.is_empty()).then_some(With { threads })
+        (!threads || !self.cuts()).then_some(With { threads })
     }
 
-    /// Whether it may end a behaviour with these words.
-    pub(crate) fn explains(&self, words: &str) -> bool {
-        let waits = if self.cut_short_by.is_empty() { &[] } else { IN_VAIN };
-        self.cut_short_by.iter().chain(waits).any(|part| words.contains(part))
+    /// Whether behaviours may be cut short by it.
+    pub(crate) fn cuts(&self) -> bool {
+        !self.cut_short_by.is_empty()
     }
 }

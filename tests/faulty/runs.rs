@@ -9,11 +9,16 @@ use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use libtest_mimic::Failed;
+use loom_core::objects::cq::CqError;
+use loom_core::objects::deadline::Deadline;
+use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
+use loom_core::vocabulary::Errno;
 
 use crate::faults::{FAULTS, Fault, Less, With};
-use crate::posting;
+use crate::pair::{on_pair, pattern, room};
+use crate::posting::{self, Cut, Limit, OrCut};
 use crate::tally;
 
 /// How many seeds all runs together have.
@@ -97,29 +102,49 @@ fn words_of(payload: &(dyn Any + Send)) -> &str {
 /// How often each fault was injected, and how often it cut a behaviour short.
 static INJECTED: Mutex<BTreeMap<&str, (u64, u64)>> = Mutex::new(BTreeMap::new());
 
-/// One run: in which words it was cut short, and how many allocations it has left.
-fn once(
-    plan: Plan,
-    with: With,
-    fault: Option<&'static Fault>,
-    case: &dyn Fn(&Info<Soft<'_>>),
-) -> (Option<String>, isize) {
+/// How a run ended.
+enum End {
+    Shown,
+    CutShort(Cut),
+    /// It panicked, in these words.
+    Failed(String),
+}
+
+/// One run: how it ended, how often the fault was injected, and how many allocations are left.
+struct Run {
+    end: End,
+    injected: u64,
+    left: isize,
+}
+
+fn once(plan: Plan, with: With, fault: &Fault, case: &dyn Fn(&Info<Soft<'_>>)) -> Run {
     posting::look_at_most(if with.threads { u64::MAX } else { LOOKS });
+    posting::may_be_cut_short(fault.cuts());
     let before = tally::live();
     let network = Network::new(ATTR).expect("the sizes are small");
-    let cut_short = panic::catch_unwind(AssertUnwindSafe(|| case(&network.info_with_faults(plan)))).is_err();
-    let injected = network.injected();
+    let ended = panic::catch_unwind(AssertUnwindSafe(|| case(&network.info_with_faults(plan))));
+    let ended = ended.map_err(|payload| payload.downcast_ref::<Cut>().copied());
     let less = network.info().attributes() != network.info_with_faults(plan).attributes();
+    let injected = (fault.count)(network.injected(), Less(less.into()));
     drop(network);
     let words = WORDS.take();
     let left = tally::live() - before - isize::from(words.is_some());
-    if let Some(fault) = fault {
-        let mut sums = INJECTED.lock().expect("nobody panics with it");
-        let (count, cuts) = sums.entry(fault.name).or_default();
-        *count += (fault.count)(injected, Less(less.into()));
-        *cuts += u64::from(cut_short);
+    let end = match ended {
+        Ok(()) => End::Shown,
+        Err(Some(cut)) => End::CutShort(cut),
+        Err(None) => End::Failed(words.unwrap_or_else(|| "without words".to_owned())),
+    };
+    Run { end, injected, left }
+}
+
+/// What is wrong with the end of a run: a fault that was injected cuts it short as the fault says, or it shows its behaviour.
+fn is_wrong(fault: &Fault, run: &Run) -> Option<String> {
+    match &run.end {
+        End::Shown => None,
+        End::CutShort(cut) if fault.cut_short_by.contains(cut) && run.injected > 0 => None,
+        End::CutShort(cut) => Some(format!("cut short by {cut:?}, with the fault injected {} times", run.injected)),
+        End::Failed(words) => Some(words.clone()),
     }
-    (cut_short.then(|| words.unwrap_or_else(|| "without words".to_owned())), left)
 }
 
 /// How many allocations a behaviour leaves behind on purpose where nothing goes wrong.
@@ -127,7 +152,7 @@ fn leaves_behind(name: &str, with: With, case: &dyn Fn(&Info<Soft<'_>>)) -> isiz
     static LEAVES: Mutex<BTreeMap<String, isize>> = Mutex::new(BTreeMap::new());
     let known = LEAVES.lock().expect("nobody panics with it").get(name).copied();
     known.unwrap_or_else(|| {
-        let leaves = once(Plan::new(0), with, None, case).1;
+        let leaves = once(Plan::new(0), with, &NONE, case).left;
         LEAVES.lock().expect("nobody panics with it").insert(name.to_owned(), leaves);
         leaves
     })
@@ -142,15 +167,21 @@ pub(crate) fn run(
     case: impl Fn(&Info<Soft<'_>>),
 ) -> Result<(), Failed> {
     for &seed in &seeds.seeds {
-        let (words, mut left) = once((fault.plan)(seed), with, Some(fault), &case);
+        let run = once((fault.plan)(seed), with, fault, &case);
+        let mut sums = INJECTED.lock().expect("nobody panics with it");
+        let (count, cuts) = sums.entry(fault.name).or_default();
+        *count += run.injected;
+        *cuts += u64::from(matches!(run.end, End::CutShort(_)));
+        drop(sums);
+        let mut left = run.left;
         if left > 0 && !with.threads {
             // The same once more, now that there is what is made once, and less what is left on purpose.
-            left = once((fault.plan)(seed), with, None, &case).1 - leaves_behind(name, with, &case);
+            left = once((fault.plan)(seed), with, fault, &case).left - leaves_behind(name, with, &case);
         }
-        let wrong = match words {
-            Some(words) if !fault.explains(&words) => words,
-            _ if left > 0 && !with.threads => format!("{left} allocations were not freed"),
-            _ => continue,
+        let wrong = match is_wrong(fault, &run) {
+            Some(wrong) => wrong,
+            None if left > 0 && !with.threads => format!("{left} allocations were not freed"),
+            None => continue,
         };
         let again = format!("LOOM_FAULT={} LOOM_SEED={seed} cargo test --test faulty -- {name}", fault.name);
         return Err(format!("under the fault '{}' with seed {seed}: {wrong}\nagain: {again}", fault.name).into());
@@ -165,7 +196,7 @@ pub(crate) fn every_fault_was_injected() -> bool {
     for fault in FAULTS.iter().filter(|fault| is_asked_for(fault.name)) {
         let (count, cuts) = injected.get(fault.name).copied().unwrap_or_default();
         println!("fault {}: injected {count} times, cut {cuts} runs short", fault.name);
-        all &= count > 0 && (cuts > 0) != fault.cut_short_by.is_empty();
+        all &= count > 0 && (cuts > 0) == fault.cuts();
     }
     if !all {
         println!("a fault was not injected, or has cut nothing short though it can");
@@ -173,23 +204,35 @@ pub(crate) fn every_fault_was_injected() -> bool {
     all
 }
 
-/// What the control runs under.
-static CONTROLS: [Fault; 2] = [
-    Fault { name: "control, of none", plan: Plan::new, count: |_, _| 0, cut_short_by: &[] },
-    Fault { name: "control, of errors", plan: Plan::new, count: |_, _| 0, cut_short_by: &["EIO"] },
-];
+/// Nothing goes wrong.
+static NONE: Fault = Fault { name: "control, of none", plan: Plan::new, count: |_, _| 0, cut_short_by: &[] };
+
+/// A fault that a control pretends was injected.
+static ERRORS: Fault = Fault {
+    name: "control, of errors",
+    plan: Plan::new,
+    count: |_, _| 1,
+    cut_short_by: &[Cut::Error(Errno::EIO), Cut::InVain],
+};
+
+/// One that was not.
+static NEVER: Fault = Fault { name: "control, of errors that were not injected", count: |_, _| 0, ..ERRORS };
 
 /// A behaviour that fails otherwise than its fault explains fails its run, and so does one that loses a buffer.
 pub(crate) fn control() {
     let seeds = Seeds { seeds: vec![1], why: String::new() };
     let with = With { threads: false };
-    for fault in &CONTROLS {
-        let says = |result: Result<(), Failed>, wanted: &str| {
-            assert!(result.is_err_and(|failed| failed.message().is_some_and(|words| words.contains(wanted))));
-        };
+    let says = |result: Result<(), Failed>, wanted: &str| {
+        let said = result.err().and_then(|failed| failed.message().map(str::to_owned));
+        assert!(said.as_ref().is_some_and(|words| words.contains(wanted)), "'{wanted}' is not in {said:?}");
+    };
+    for fault in [&NONE, &ERRORS, &NEVER] {
         let run =
             |name: &str, case: &dyn Fn()| run(fault, with, &seeds, &format!("{name}, {}", fault.name), |_| case());
         says(run("wrong bytes", &|| panic!("other bytes than were sent")), "LOOM_SEED=1");
+        // Words do not explain anything.
+        says(run("words", &|| panic!("EIO: it never completes in time")), "EIO");
+        says(run("another error", &|| Err(CqError::Queue(Errno::ENOMEM)).or_cut("the queue works")), "ENOMEM");
         let runs = Cell::new(0);
         let loses_a_buffer = || {
             runs.set(runs.get() + 1);
@@ -198,6 +241,38 @@ pub(crate) fn control() {
             }
         };
         says(run("a leak", &loses_a_buffer), "not freed");
-        assert_eq!(run("an error", &|| panic!("the operation fails: EIO")).is_ok(), fault.explains("EIO"));
+        let error = run("an error", &|| Err(CqError::Queue(Errno::EIO)).or_cut("the queue works"));
+        let in_vain = run("a wait in vain", &|| {
+            let mut limit = Limit::new();
+            while !limit.passed() {}
+            panic!("nothing came")
+        });
+        for result in [error, in_vain] {
+            match fault.name == ERRORS.name {
+                true => result.expect("explained"),
+                false => says(result, "LOOM_SEED=1"),
+            }
+        }
+    }
+}
+
+/// Other bytes than were sent fail a run under each fault, unless it cuts that short before they arrive; whatever the words.
+pub(crate) fn control_of_wrong_bytes() {
+    let wrong_bytes = |info: &Info<Soft<'_>>| {
+        on_pair(info, |pair| {
+            let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+            let sent = pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf));
+            assert_eq!(pair.finish(received).0, pattern(8, 2), "the bytes never arrive complete within time");
+            pair.finish(sent);
+        });
+    };
+    for fault in &FAULTS {
+        let (mut wrong, mut cut) = (0, 0);
+        for seed in 0..20 {
+            let run = once((fault.plan)(seed), With { threads: false }, fault, &wrong_bytes);
+            wrong += u64::from(is_wrong(fault, &run).is_some());
+            cut += u64::from(matches!(run.end, End::CutShort(_)));
+        }
+        assert!(wrong > 0 && wrong + cut == 20, "{}: {wrong} fail, {cut} are cut short", fault.name);
     }
 }

@@ -1,15 +1,18 @@
 //! Posting in tests, and how long they wait.
 
 use std::cell::Cell;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use loom_core::buffer::Buffer;
+use loom_core::completion::OpError;
 use loom_core::engine::op_table::OpKey;
-use loom_core::error::Rejected;
+use loom_core::error::{PostError, Rejected};
 use loom_core::objects::cq::{Cq, CqError};
 use loom_core::objects::deadline::Deadline;
 use loom_core::transport::Transport;
+use loom_core::vocabulary::Errno;
 
 /// Every wait ends here at the latest.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -23,6 +26,94 @@ thread_local! {
 #[allow(dead_code, reason = "not every program that shares this has faults")]
 pub(crate) fn look_at_most(looks: u64) {
     LOOKS.set(looks);
+}
+
+/// What ends a behaviour that a fault has cut short: it unwinds with this, and not with words, which may be a failure's as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// An operation, a post or the queue failed.
+    Error(Errno),
+    /// A wait was in vain.
+    InVain,
+}
+
+thread_local! {
+    /// Whether behaviours of this thread may be cut short.
+    static CUTS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What a fault does to behaviours of this thread unwinds with a [`Cut`] from now on, or does not any more.
+#[allow(dead_code, reason = "not every program that shares this has faults")]
+pub(crate) fn may_be_cut_short(may: bool) {
+    CUTS.set(may);
+}
+
+/// Ends a behaviour that may be cut short.
+fn cut(by: Cut) {
+    if CUTS.get() {
+        // Nothing is printed: the run judges it.
+        std::panic::resume_unwind(Box::new(by));
+    }
+}
+
+/// The errors that a fault makes have a number.
+pub(crate) trait HasErrno: fmt::Display {
+    /// The number, where it is not loom itself that refuses.
+    fn errno(&self) -> Option<Errno>;
+}
+
+impl HasErrno for CqError {
+    fn errno(&self) -> Option<Errno> {
+        match self {
+            CqError::Queue(errno) => Some(*errno),
+            _ => None,
+        }
+    }
+}
+
+impl HasErrno for PostError {
+    fn errno(&self) -> Option<Errno> {
+        match self {
+            PostError::Errno(errno) => Some(*errno),
+            _ => None,
+        }
+    }
+}
+
+impl HasErrno for OpError {
+    fn errno(&self) -> Option<Errno> {
+        Some(self.errno)
+    }
+}
+
+/// What succeeds unless a fault cuts the behaviour short.
+pub(crate) trait OrCut<V> {
+    /// The value; an error ends the behaviour.
+    fn or_cut(self, words: &str) -> V;
+}
+
+impl<V, E: HasErrno> OrCut<V> for Result<V, E> {
+    #[track_caller]
+    fn or_cut(self, words: &str) -> V {
+        self.unwrap_or_else(|error| {
+            if let Some(errno) = error.errno() {
+                cut(Cut::Error(errno));
+            }
+            panic!("{words}: {error}")
+        })
+    }
+}
+
+/// What fails, and with this number, unless a fault cuts the behaviour short.
+#[allow(dead_code, reason = "not every program that shares this looks at it")]
+#[track_caller]
+pub(crate) fn fails_with<V, E: HasErrno>(result: Result<V, E>, errno: Errno) -> E {
+    let Err(error) = result else { panic!("it succeeds, and was to fail with {errno}") };
+    if error.errno() != Some(errno) {
+        error.errno().into_iter().for_each(|other| cut(Cut::Error(other)));
+        panic!("not {errno}: {error}");
+    }
+    error
 }
 
 /// Whether behaviours run so often that each has to be short.
@@ -56,6 +147,9 @@ impl Limit {
 impl Deadline for Limit {
     fn passed(&mut self) -> bool {
         self.looks = self.looks.saturating_sub(1);
+        if self.looks == 0 {
+            cut(Cut::InVain);
+        }
         self.looks == 0 || self.until.passed()
     }
 }
@@ -75,10 +169,10 @@ pub(crate) fn post<T: Transport, B: Buffer>(
                 match cq.progress() {
                     // There is no room to keep more, but there may be some for the post.
                     Ok(_) | Err(CqError::PeerEvents) => {}
-                    Err(error) => panic!("the queue works: {error}"),
+                    Err(error) => Err(error).or_cut("the queue works"),
                 }
             }
-            Err(rejected) => panic!("not posted: {}", rejected.error),
+            Err(rejected) => return Err(rejected.error).or_cut("not posted"),
         }
     }
 }

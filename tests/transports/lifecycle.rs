@@ -19,7 +19,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 
 use crate::needs::{Behaviour, MSG, RMA, tags};
-use crate::pair::{Bytes, Pair, limit, most, on_pair, pattern, post_on, room};
+use crate::pair::{Bytes, OrCut, Pair, limit, most, on_pair, pattern, post_on, room};
 use crate::posting::or_less;
 use crate::waiting::cancels_receives;
 
@@ -60,8 +60,7 @@ fn closed_endpoint_gives_its_buffers_back<T: Transport>(info: &Info<T>) {
         let other = pair.post(room(16), |buf| pair.b.recv(Source::Any, buf));
         drop(c);
         for (seed, key) in receives {
-            let (buf, error) = pair.fail(key);
-            assert_eq!(error.errno, Errno::ECANCELED);
+            let (buf, _) = pair.fail(key, Errno::ECANCELED);
             assert_eq!(buf, pattern(16, seed));
         }
         assert_eq!(pair.cq.in_flight(), 1, "the other endpoint's receive is still there");
@@ -83,7 +82,7 @@ fn completed_operations_survive_the_close<T: Transport>(info: &Info<T>) {
         let mut deadline = limit();
         while pair.cq.in_flight() > 0 {
             assert!(!deadline.passed(), "the message arrives");
-            pair.cq.progress().expect("the queue works");
+            pair.cq.progress().or_cut("the queue works");
         }
         drop(c);
         assert_eq!(pair.finish(received).0, pattern(16, 4));
@@ -98,8 +97,7 @@ fn slots_of_a_closed_endpoint_can_be_used_again<T: Transport>(info: &Info<T>) {
             let keys: Vec<_> = (0..60).map(|_| pair.post(room(8), |buf| c.recv(Source::Any, buf))).collect();
             drop(c);
             for key in keys {
-                let (buf, error) = pair.fail(key);
-                assert_eq!((buf.len(), error.errno), (8, Errno::ECANCELED), "round {round}");
+                assert_eq!(pair.fail(key, Errno::ECANCELED).0.len(), 8, "round {round}");
             }
         }
         pair.warm_up();
@@ -130,7 +128,7 @@ fn closing_in_the_middle_of_a_long_message<T: Transport>(info: &Info<T>) {
                     false => c.send(to_d, buf),
                 });
                 for _ in 0..progress {
-                    pair.cq.progress().expect("the queue works");
+                    pair.cq.progress().or_cut("the queue works");
                 }
                 if closes_sender {
                     drop(c);
@@ -184,11 +182,11 @@ fn every_buffer_is_dropped_once<T: Transport>(info: &Info<T>) {
         for _ in 0..5 {
             post_on(cq, counted(1 << 20), |buf| b.recv(Source::Any, buf));
         }
-        cq.progress().expect("the queue works");
+        cq.progress().or_cut("the queue works");
         let waited = post_on(cq, counted(16), |buf| a.recv(Source::Any, buf));
         if cancels {
             a.cancel(waited).expect("in flight");
-            let taken = cq.wait(waited, limit()).expect("the queue works").expect("cancelled");
+            let taken = cq.wait(waited, limit()).or_cut("the queue works").expect("cancelled");
             assert_eq!(drops.get(), 0);
             drop(taken);
             assert_eq!(drops.get(), 1);
@@ -214,21 +212,11 @@ fn borrowed_buffers_come_back_from_a_scope<T: Transport>(info: &Info<T>) {
         let (mut source, mut target) = (source, target);
         for _ in 0..50 {
             let received = post_on(cq, target, |buf| b.recv(Source::Any, buf));
-            let mut deadline = limit();
-            let sent = loop {
-                match a.send(to_b, source) {
-                    Ok(key) => break key,
-                    Err(rejected) => {
-                        assert!(rejected.error.is_transient() && !deadline.passed(), "{}", rejected.error);
-                        source = rejected.buf;
-                        cq.progress().expect("the queue works");
-                    }
-                }
-            };
-            let done = cq.wait(received, limit()).expect("the queue works").expect("in time");
-            assert_eq!(done.result().expect("received").len(), 64);
+            let sent = post_on(cq, source, |buf| a.send(to_b, buf));
+            let done = cq.wait(received, limit()).or_cut("the queue works").expect("in time");
+            assert_eq!(done.result().or_cut("received").len(), 64);
             target = done.into_buf();
-            source = cq.wait(sent, limit()).expect("the queue works").expect("in time").into_buf();
+            source = cq.wait(sent, limit()).or_cut("the queue works").expect("in time").into_buf();
         }
         // This one is still in flight when the scope ends.
         post_on(cq, target, |buf| b.recv(Source::Any, buf));
@@ -282,7 +270,7 @@ fn forgotten_queue_leaks_and_nothing_else<T: Transport>(info: &Info<T>) {
     let endpoint = cq.endpoint(&av).enable().expect("endpoint");
     let key = post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
     std::mem::forget(endpoint);
-    assert!(cq.wait(key, loom_core::objects::deadline::Spins(3)).expect("the queue works").is_none());
+    assert!(cq.wait(key, loom_core::objects::deadline::Spins(3)).or_cut("the queue works").is_none());
     std::mem::forget(cq);
     // Vector and domain have a child that is still open underneath: they leave their raw handles open too.
     drop(av);

@@ -15,7 +15,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, EndpointOption, Errno, ImmediateData};
 
 use crate::needs::{Behaviour, MSG};
-use crate::pair::{Bytes, LIMIT, Pair, carries_data, is_old, limit, pattern, room};
+use crate::pair::{Bytes, LIMIT, OrCut, Pair, carries_data, is_old, limit, pattern, room};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
@@ -68,7 +68,7 @@ fn is_safe<T: Transport>(pair: &Pair<'_, '_, T>) -> bool {
 fn next<'q, T: Transport>(pair: &Pair<'q, '_, T>) -> Completion<'q, Bytes> {
     let mut deadline = limit();
     while !deadline.passed() {
-        if let Some(completion) = pair.cq.poll_rx().expect("the queue works") {
+        if let Some(completion) = pair.cq.poll_rx().or_cut("the queue works") {
             return completion;
         }
     }
@@ -92,7 +92,7 @@ fn end<T: Transport>(pair: &Pair<'_, '_, T>) -> Done<Bytes> {
 /// Nothing more is received for now.
 fn nothing<T: Transport>(pair: &Pair<'_, '_, T>) {
     for _ in 0..1000 {
-        let completion = pair.cq.poll_rx().expect("the queue works");
+        let completion = pair.cq.poll_rx().or_cut("the queue works");
         assert!(completion.is_none(), "{completion:?}");
     }
 }
@@ -137,7 +137,7 @@ fn messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
                 });
                 let piece = piece(pair);
                 assert_eq!(piece.key(), key);
-                let transfer = piece.result().expect("it arrives");
+                let transfer = piece.result().or_cut("it arrives");
                 assert_eq!((transfer.len(), transfer.data()), (len, data));
                 assert!(transfer.flags().contains(CompletionFlags::RECV), "{}", transfer.flags());
                 assert!(told(&piece) == &pattern(len, seed)[..], "message {seed} of {len} bytes");
@@ -151,7 +151,7 @@ fn messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
             let done = end(pair);
             assert_eq!(done.key(), key);
             let (buf, result) = done.into_parts();
-            assert_eq!(result.expect("the operation succeeds").len(), 0, "its pieces told the lengths");
+            assert_eq!(result.or_cut("the operation succeeds").len(), 0, "its pieces told the lengths");
             assert_eq!(buf.len(), 1000);
             for (seed, len) in lens.into_iter().enumerate() {
                 assert!(has(&buf, &pattern(len, seed)), "message {seed} is in the buffer");
@@ -179,7 +179,7 @@ fn a_buffer_waits_for_its_pieces<T: Transport>(info: &Info<T>) {
                 assert!(told(piece) == &pattern(96, (place + 3) % 10)[..], "piece {place}");
             }
             if !pieces.is_empty() {
-                assert!(pair.cq.poll().expect("the queue works").is_none());
+                assert!(pair.cq.poll().or_cut("the queue works").is_none());
             }
         }
         let done = end(pair);
@@ -190,7 +190,7 @@ fn a_buffer_waits_for_its_pieces<T: Transport>(info: &Info<T>) {
 
 /// The message of a piece, which has arrived.
 fn told<'p>(piece: &'p Piece<'_, Bytes>) -> &'p [u8] {
-    piece.result().expect("the message arrives");
+    piece.result().or_cut("the message arrives");
     piece.bytes()
 }
 
@@ -198,11 +198,11 @@ fn messages_that_wait_fill_a_buffer<T: Transport>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         let sends: Vec<_> = (0..5).map(|seed| send(pair, 50 + seed, seed)).collect();
         for _ in 0..1000 {
-            pair.cq.progress().expect("the queue works");
+            pair.cq.progress().or_cut("the queue works");
         }
         let key = post(pair, 10_000);
-        for seed in 0..5 {
-            let piece = piece(pair);
+        let pieces: Vec<_> = (0..5).map(|_| piece(pair)).collect();
+        for (seed, piece) in pieces.into_iter().enumerate() {
             assert_eq!(piece.key(), key);
             assert!(told(&piece) == &pattern(50 + seed, seed)[..], "message {seed}");
         }
@@ -212,8 +212,7 @@ fn messages_that_wait_fill_a_buffer<T: Transport>(info: &Info<T>) {
             pair.finish(send);
         }
         pair.b.cancel(key).expect("cancel");
-        let (_, error) = pair.fail(key);
-        assert_eq!(error.errno, Errno::ECANCELED);
+        pair.fail(key, Errno::ECANCELED);
     });
 }
 
@@ -269,7 +268,7 @@ fn long_messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
         for (seed, len) in lens.into_iter().enumerate() {
             let sent = send(pair, len, seed);
             let piece = piece(pair);
-            assert_eq!(piece.result().expect("it arrives").len(), len);
+            assert_eq!(piece.result().or_cut("it arrives").len(), len);
             assert!(told(&piece) == &pattern(len, seed)[..], "message {seed} of {len} bytes");
             pair.finish(sent);
         }
@@ -303,8 +302,7 @@ fn a_cancelled_buffer_comes_back<T: Transport>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         let key = post(pair, 1000);
         pair.b.cancel(key).expect("cancel");
-        let (buf, error) = pair.fail(key);
-        assert_eq!((error.errno, buf), (Errno::ECANCELED, room(1000)));
+        assert_eq!(pair.fail(key, Errno::ECANCELED).0, room(1000));
 
         let key = post(pair, 1000);
         let sent = send(pair, 100, 1);
@@ -314,8 +312,7 @@ fn a_cancelled_buffer_comes_back<T: Transport>(info: &Info<T>) {
         nothing(pair);
         assert!(told(&held) == &pattern(100, 1)[..], "it stays readable");
         drop(held);
-        let (buf, error) = pair.fail(key);
-        assert_eq!(error.errno, Errno::ECANCELED);
+        let (buf, _) = pair.fail(key, Errno::ECANCELED);
         assert!(has(&buf, &pattern(100, 1)));
 
         let received = pair.post(room(10), |buf| pair.b.recv(Source::Any, buf));
@@ -362,8 +359,9 @@ fn waiting_keeps_pieces_until_there_are_many<T: Transport>(info: &Info<T>) {
         let full = loop {
             let one = pair.post(pattern(8, sent), |buf| pair.a.send(pair.to_b, buf));
             match pair.cq.wait(one, limit()) {
-                Ok(done) => drop(done.expect("in time")),
-                Err(error) => break (one, error),
+                Ok(done) => drop(done.expect("in time").result().or_cut("sent")),
+                Err(CqError::PeerEvents) => break one,
+                Err(error) => Err(error).or_cut("the queue works"),
             }
             sent += 1;
             assert!(sent < 10_000, "they are nowhere");
@@ -373,16 +371,15 @@ fn waiting_keeps_pieces_until_there_are_many<T: Transport>(info: &Info<T>) {
                 }
             }
         };
-        assert_eq!(full.1, CqError::PeerEvents);
         assert!(sent >= PEER_EVENTS - 1, "{sent} messages before {PEER_EVENTS} are kept");
         for seed in 0..=sent {
             let piece = piece(pair);
             assert_eq!(piece.key(), key);
             assert!(told(&piece) == &pattern(8, seed)[..], "message {seed}");
         }
-        pair.finish(full.0);
+        pair.finish(full);
         pair.b.cancel(key).expect("cancel");
-        let _ = pair.fail(key);
+        pair.fail(key, Errno::ECANCELED);
     });
 }
 
@@ -392,7 +389,7 @@ fn a_buffer_that_is_not_kept_to_is_refused<T: Transport>(info: &Info<T>) {
         if is_safe(pair) {
             let key = pair.post(room(100), |buf| pair.b.multi_recv(Source::Any, buf));
             pair.b.cancel(key).expect("cancel");
-            let _ = pair.fail(key);
+            pair.fail(key, Errno::ECANCELED);
         } else {
             let rejected = pair.b.multi_recv(Source::Any, room(100)).expect_err("its provider does not keep to it");
             assert_eq!((rejected.error, rejected.buf), (PostError::NotSafe, room(100)));

@@ -14,10 +14,10 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::Tag;
+use loom_core::vocabulary::{Errno, Tag};
 
 use crate::needs::tags;
-pub(crate) use crate::posting::{LIMIT, Limit, post as post_on};
+pub(crate) use crate::posting::{LIMIT, Limit, OrCut, fails_with, post as post_on};
 
 /// The buffers of most tests own their bytes.
 pub(crate) type Bytes = Box<[u8]>;
@@ -105,18 +105,18 @@ impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
     /// Waits for an operation that must succeed.
     pub(crate) fn finish(&self, key: OpKey) -> (Bytes, Transfer) {
         let (buf, result) = self.end(key);
-        (buf, result.expect("the operation succeeds"))
+        (buf, result.or_cut("the operation succeeds"))
     }
 
-    /// Waits for an operation that must fail.
-    pub(crate) fn fail(&self, key: OpKey) -> (Bytes, OpError) {
+    /// Waits for an operation that must fail with this number.
+    pub(crate) fn fail(&self, key: OpKey, errno: Errno) -> (Bytes, OpError) {
         let (buf, result) = self.end(key);
-        (buf, result.expect_err("the operation fails"))
+        (buf, fails_with(result, errno))
     }
 
     /// Waits for an operation.
     pub(crate) fn end(&self, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
-        let done = self.cq.wait(key, limit()).expect("the queue works").expect("the operation ends in time");
+        let done = self.cq.wait(key, limit()).or_cut("the queue works").expect("the operation ends in time");
         assert_eq!(done.key(), key);
         done.into_parts()
     }
@@ -128,14 +128,14 @@ impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
             return Some(self.end(key));
         }
         let soon = Instant::now() + Duration::from_millis(300);
-        Some(self.cq.wait(key, soon).expect("the queue works")?.into_parts())
+        Some(self.cq.wait(key, soon).or_cut("the queue works")?.into_parts())
     }
 
     /// Waits for a peer's event.
     pub(crate) fn remote_event(&self) -> RemoteEvent {
         let mut deadline = limit();
         while !deadline.passed() {
-            match self.cq.poll_rx().expect("the queue works") {
+            match self.cq.poll_rx().or_cut("the queue works") {
                 Some(Completion::Remote(event)) => return event,
                 Some(other) => panic!("a peer's event, not {other:?}"),
                 None => {}
@@ -160,9 +160,9 @@ pub(crate) fn insist<T: Transport>(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Res
         match post() {
             Ok(()) => return,
             Err(error) if error.is_transient() && !deadline.passed() => {
-                cq.progress().expect("the queue works");
+                cq.progress().or_cut("the queue works");
             }
-            Err(error) => panic!("not posted: {error}"),
+            Err(error) => return Err(error).or_cut("not posted"),
         }
     }
 }

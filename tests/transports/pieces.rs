@@ -18,7 +18,7 @@ use loom_core::objects::options::{CompletionLevel, ReadOptions, RecvOptions, Sen
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Tag};
 
-use super::pair::{Bytes, carries_data, is_old, limit, most, pattern, room};
+use super::pair::{Bytes, OrCut, carries_data, is_old, limit, most, pattern, post_on, room};
 use crate::needs::{Behaviour, MSG, RMA, tags};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
@@ -42,24 +42,14 @@ struct Two<'q, 'd, T: Transport, B: Buffer> {
 }
 
 impl<T: Transport, B: Buffer + 'static> Two<'_, '_, T, B> {
-    fn post(&self, mut buf: B, post: impl Fn(B) -> Result<OpKey, Rejected<B>>) -> OpKey {
-        let mut deadline = limit();
-        loop {
-            match post(buf) {
-                Ok(key) => return key,
-                Err(rejected) if rejected.error.is_transient() && !deadline.passed() => {
-                    buf = rejected.buf;
-                    self.cq.progress().expect("the queue works");
-                }
-                Err(rejected) => panic!("not posted: {}", rejected.error),
-            }
-        }
+    fn post(&self, buf: B, post: impl Fn(B) -> Result<OpKey, Rejected<B>>) -> OpKey {
+        post_on(self.cq, buf, post)
     }
 
     fn finish(&self, key: OpKey) -> (B, Transfer) {
-        let done = self.cq.wait(key, limit()).expect("the queue works").expect("the operation ends in time");
+        let done = self.cq.wait(key, limit()).or_cut("the queue works").expect("the operation ends in time");
         let (buf, result) = done.into_parts();
-        (buf, result.expect("the operation succeeds"))
+        (buf, result.or_cut("the operation succeeds"))
     }
 }
 
@@ -254,8 +244,11 @@ fn delivery_is_awaited<T: Transport>(info: &Info<T>) {
         let soon = Instant::now() + Duration::from_millis(20);
         let mut early = None;
         while early.is_none() && Instant::now() < soon {
-            early = two.cq.poll().expect("works").map(|completion| match completion {
-                Completion::Op(done) => assert_eq!(done.key(), sent),
+            early = two.cq.poll().or_cut("works").map(|completion| match completion {
+                Completion::Op(done) => {
+                    assert_eq!(done.key(), sent);
+                    done.result().or_cut("sent");
+                }
                 other => panic!("not expected: {other:?}"),
             });
         }
@@ -280,9 +273,7 @@ fn more_operations_may_follow<T: Transport>(info: &Info<T>) {
         let options = SendOptions::new();
         let sent = [(1, options.more()), (2, options.more()), (3, options)]
             .map(|(seed, options)| two.post(pattern(8, seed), |buf| two.a.sendmsg(two.to_b, options, buf)));
-        for (seed, received) in (1..).zip(received) {
-            assert_eq!(two.finish(received).0, pattern(8, seed));
-        }
+        assert_eq!(received.map(|key| two.finish(key).0), [1, 2, 3].map(|seed| pattern(8, seed)));
         for sent in sent {
             two.finish(sent);
         }

@@ -16,7 +16,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 
 use crate::needs::{Behaviour, MSG, TAGGED_AND_RMA};
-use crate::pair::{Bytes, limit, pattern, room};
+use crate::pair::{Bytes, OrCut, limit, pattern, room};
 use crate::posting::post;
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
@@ -34,9 +34,9 @@ fn register<T: Transport>(domain: &Domain<T>, bytes: Bytes) -> Buf<'_, T> {
 }
 
 fn finish<'d, T: Transport>(cq: &Cq<'d, T, Buf<'d, T>>, key: OpKey) -> (Buf<'d, T>, Transfer) {
-    let done = cq.wait(key, limit()).expect("the queue works").expect("the operation ends in time");
+    let done = cq.wait(key, limit()).or_cut("the queue works").expect("the operation ends in time");
     let (buf, result) = done.into_parts();
-    (buf, result.expect("the operation succeeds"))
+    (buf, result.or_cut("the operation succeeds"))
 }
 
 fn registered_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {

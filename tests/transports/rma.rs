@@ -18,7 +18,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr};
 
 use crate::needs::{Behaviour, RMA};
-use crate::pair::{Bytes, Pair, SIZES, insist, is_old, on_pair, pattern, room};
+use crate::pair::{Bytes, OrCut, Pair, SIZES, fails_with, insist, is_old, on_pair, pattern, room};
 use crate::posting::or_less;
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
@@ -67,7 +67,7 @@ fn settle<T: Transport>(pair: &Pair<'_, '_, T>, mr: &Mr<'_, T>, expected: &[u8])
     let mut deadline = crate::pair::limit();
     while contents(mr)[..] != *expected {
         assert!(!deadline.passed(), "the bytes arrive");
-        pair.cq.progress().expect("the queue works");
+        pair.cq.progress().or_cut("the queue works");
     }
 }
 
@@ -269,13 +269,13 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
             Some(read())
         };
         for _ in 0..polls {
-            pair.cq.progress().expect("the queue works");
+            pair.cq.progress().or_cut("the queue works");
         }
         unfinished += cq.in_flight();
         drop(regions);
         assert_eq!(dropped.load(Ordering::Relaxed), if T::MR_CLOSE_FENCES { 2 } else { 0 });
         for _ in 0..2000 {
-            pair.cq.progress().expect("the queue works");
+            pair.cq.progress().or_cut("the queue works");
         }
         // Whatever became of them, the closed endpoints give the buffers back, or the closed queue drops them.
         drop(pair);
@@ -333,19 +333,18 @@ fn unknown_key_loses_no_buffer<T: Transport>(info: &Info<T>) {
         let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
         let key = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &forged, 0, buf));
         if info.provider() == "soft" {
-            let (buf, error) = pair.fail(key);
-            assert_eq!(error.errno, Errno::ENOKEY);
-            assert_eq!(buf, pattern(16, 1));
+            assert_eq!(pair.fail(key, Errno::ENOKEY).0, pattern(16, 1));
             let beyond = RemoteRegion::new(RemoteAddr(0), u64::MAX, real.key());
             for offset in [49, 64, 1 << 40] {
                 let written = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &beyond, offset, buf));
-                assert_eq!(pair.fail(written).1.errno, Errno::EFAULT, "the peer checks the bounds too");
+                // The peer checks the bounds, too.
+                pair.fail(written, Errno::EFAULT);
             }
             assert_eq!(contents(&mr), room(64), "nothing was written");
             return;
         }
         for _ in 0..1000 {
-            pair.cq.progress().expect("the queue works");
+            pair.cq.progress().or_cut("the queue works");
         }
         assert_eq!(contents(&mr), room(64), "nothing was written");
         drop(c);
@@ -368,7 +367,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
             settle(pair, &open, &pattern(16, 2));
             let written = pair.post(pattern(16, 2), |buf| c.write(pair.to_b, &mr.remote(), 0, buf));
             for _ in 0..1000 {
-                pair.cq.progress().expect("the queue works");
+                pair.cq.progress().or_cut("the queue works");
             }
             assert_eq!(contents(&mr), pattern(64, 1));
             drop(c);
@@ -379,7 +378,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
         let (buf, result) = pair.end(written);
         assert_eq!(buf, pattern(16, 2), "the buffer comes back");
         for _ in 0..1000 {
-            pair.cq.progress().expect("the queue works");
+            pair.cq.progress().or_cut("the queue works");
         }
         assert_eq!(contents(&mr), pattern(64, 1));
         if info.provider() != "soft" {
@@ -388,21 +387,18 @@ fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
             }
             return;
         }
-        assert_eq!(result.expect_err("refused").errno, Errno::EACCES);
+        fails_with(result, Errno::EACCES);
         let refused = iter::repeat_with(|| pair.a.inject_write(pair.to_b, &mr.remote(), 0, &[1, 2, 3]))
             .take(100)
             .find(|injected| *injected != Err(PostError::Again));
-        assert_eq!(
-            refused,
-            Some(Err(PostError::Errno(Errno::EACCES))),
-            "nothing reports the end of an injected write, so it is refused"
-        );
+        // Nothing reports the end of an injected write, so it is refused.
+        fails_with(refused.expect("an answer"), Errno::EACCES);
         assert_eq!(contents(&mr), pattern(64, 1));
         let read = pair.post(room(64), |buf| pair.a.read(pair.to_b, &mr.remote(), 0, buf));
         assert_eq!(pair.finish(read).0, pattern(64, 1));
         let write_only = Mr::open(pair.domain, pattern(64, 1), Access::REMOTE_WRITE).expect("region");
         let read = pair.post(room(8), |buf| pair.a.read(pair.to_b, &write_only.remote(), 0, buf));
-        assert_eq!(pair.fail(read).1.errno, Errno::EACCES);
+        pair.fail(read, Errno::EACCES);
     });
 }
 

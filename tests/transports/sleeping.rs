@@ -16,7 +16,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, WaitObj};
 
 use crate::needs::{Behaviour, Case, MSG};
-use crate::pair::{Bytes, LIMIT, Pair, limit, on_pair, on_pair_with, pattern, post_on, room};
+use crate::pair::{Bytes, LIMIT, OrCut, Pair, limit, on_pair, on_pair_with, pattern, post_on, room};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
@@ -86,10 +86,10 @@ fn sleeping_ends_when_the_time_is_over<T: Transport>(info: &Info<T>) {
         let (begin, time) = (Instant::now(), Duration::from_millis(30));
         // It may wake up for nothing.
         while begin.elapsed() < time {
-            assert!(pair.cq.poll_for(time).expect("the queue works").is_none());
+            assert!(pair.cq.poll_for(time).or_cut("the queue works").is_none());
         }
         assert!(begin.elapsed() < LIMIT);
-        assert!(pair.cq.poll_for(Duration::ZERO).expect("the queue works").is_none());
+        assert!(pair.cq.poll_for(Duration::ZERO).or_cut("the queue works").is_none());
     });
 }
 
@@ -101,11 +101,11 @@ fn sleeping_ends_with_a_completion<T: Transport>(info: &Info<T>) {
             let (mut deadline, mut left) = (limit(), vec![received, sent]);
             while !left.is_empty() {
                 assert!(!deadline.passed(), "{left:?} never came");
-                let Some(completion) = pair.cq.poll_for(LIMIT).expect("the queue works") else { continue };
+                let Some(completion) = pair.cq.poll_for(LIMIT).or_cut("the queue works") else { continue };
                 let Completion::Op(done) = completion else { panic!("{completion:?}") };
                 let at = left.iter().position(|key| *key == done.key()).expect("each once");
                 if left.swap_remove(at) == received {
-                    assert_eq!(done.result().expect("it succeeds").len(), 300);
+                    assert_eq!(done.result().or_cut("it succeeds").len(), 300);
                     assert_eq!(done.into_buf(), pattern(300, round));
                 }
             }
@@ -121,9 +121,9 @@ fn a_program_may_sleep_on_an_idle_queue<T: Transport>(info: &Info<T>) {
         pair.warm_up();
         let mut deadline = limit();
         // What connections still have to say to each other is read on the way.
-        while !(pair.cq.may_sleep().expect("the queue works") && sleeps_on(pair.cq, Duration::from_millis(20))) {
+        while !(pair.cq.may_sleep().or_cut("the queue works") && sleeps_on(pair.cq, Duration::from_millis(20))) {
             assert!(!deadline.passed(), "never idle");
-            assert!(pair.cq.poll().expect("the queue works").is_none());
+            assert!(pair.cq.poll().or_cut("the queue works").is_none());
         }
         // What waiting for another operation has kept is there to be polled, and nobody would wake the program up for it.
         let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
@@ -131,9 +131,9 @@ fn a_program_may_sleep_on_an_idle_queue<T: Transport>(info: &Info<T>) {
         pair.finish(received);
         while pair.cq.in_flight() > 0 {
             assert!(!deadline.passed(), "the send never ends");
-            pair.cq.progress().expect("the queue works");
+            pair.cq.progress().or_cut("the queue works");
         }
-        assert!(!pair.cq.may_sleep().expect("the queue works"), "the end of the send is kept");
+        assert!(!pair.cq.may_sleep().or_cut("the queue works"), "the end of the send is kept");
         pair.finish(sent);
     });
 }
@@ -190,7 +190,7 @@ fn on_two_sleepers<T: Transport>(
             loop {
                 assert!(!deadline.passed(), "it never ends");
                 let Some(Completion::Op(done)) = sleep(&cq) else { continue };
-                done.result().expect("the operation succeeds");
+                done.result().or_cut("the operation succeeds");
                 if done.key() == key {
                     break done.into_buf();
                 }
@@ -213,7 +213,7 @@ fn on_two_sleepers<T: Transport>(
         let mut deadline = limit();
         while hear.try_recv().is_err() {
             assert!(!deadline.passed(), "the other side finishes");
-            cq.progress().expect("the queue works");
+            cq.progress().or_cut("the queue works");
         }
     };
     std::thread::scope(|scope| {
@@ -228,7 +228,7 @@ fn a_sleeper_is_woken_by_another_thread<T: Transport>(info: &Info<T>)
 where
     Domain<T>: Sync,
 {
-    on_two_sleepers(info, |cq| cq.poll_for(LIMIT).expect("the queue works"));
+    on_two_sleepers(info, |cq| cq.poll_for(LIMIT).or_cut("the queue works"));
 }
 
 fn a_descriptor_tells_of_another_threads_message<T: Transport>(info: &Info<T>)
@@ -244,9 +244,9 @@ where
         return;
     }
     on_two_sleepers(info, |cq| {
-        if cq.may_sleep().expect("the queue works") {
+        if cq.may_sleep().or_cut("the queue works") {
             sleeps_on(cq, LIMIT);
         }
-        cq.poll().expect("the queue works")
+        cq.poll().or_cut("the queue works")
     });
 }

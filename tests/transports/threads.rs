@@ -12,7 +12,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, Tag};
 
 use crate::needs::{Behaviour, Case, MSG, tags};
-use crate::pair::{limit, most, pattern, post_on, room};
+use crate::pair::{OrCut, limit, most, pattern, post_on, room};
 use crate::posting::or_less;
 use crate::waiting::{LONG, cancels_sends, more_than_there_are};
 
@@ -43,8 +43,8 @@ where
         tell.send(endpoint.address().expect("address")).expect("the other side is there");
         let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
         let finish = |key| {
-            let done = cq.wait(key, limit()).expect("the queue works").expect("in time");
-            done.result().expect("the operation succeeds");
+            let done = cq.wait(key, limit()).or_cut("the queue works").expect("in time");
+            done.result().or_cut("the operation succeeds");
             done.into_buf()
         };
         for round in 0..rounds {
@@ -59,7 +59,7 @@ where
         let mut deadline = limit();
         while hear.try_recv().is_err() {
             assert!(!deadline.passed(), "the other side finishes");
-            cq.progress().expect("the queue works");
+            cq.progress().or_cut("the queue works");
         }
     };
     std::thread::scope(|scope| {
@@ -186,18 +186,18 @@ where
                 } else {
                     endpoint.cancel(sent).expect("in flight");
                 }
-                let done = cq.wait(sent, limit()).expect("the queue works").expect("in time");
+                let done = cq.wait(sent, limit()).or_cut("the queue works").expect("in time");
                 assert_eq!(done.result().expect_err("taken back").errno, Errno::ECANCELED);
                 assert!(done.into_buf() == pattern(LONG, round), "the buffer comes back");
             }
             assert!(closed > 0);
             let last = post_on(&cq, pattern(8, 1), |buf| endpoint.tagged_send(peer, Tag(2), buf));
-            cq.wait(last, limit()).expect("the queue works").expect("in time").result().expect("sent");
+            cq.wait(last, limit()).or_cut("the queue works").expect("in time").result().or_cut("sent");
         };
         let senders = [(); SENDERS].map(|()| scope.spawn(take_back.clone()));
         for wanted in wanted {
-            let done = cq.wait(wanted, limit()).expect("the queue works").expect("in time");
-            done.result().expect("received");
+            let done = cq.wait(wanted, limit()).or_cut("the queue works").expect("in time");
+            done.result().or_cut("received");
             assert_eq!(done.into_buf(), pattern(8, 1));
         }
         for sender in senders {

@@ -20,7 +20,7 @@ use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Mode, Tag};
 use crate::counters::{counts, reaches};
 use crate::matrix::{not_granted, not_run};
 use crate::needs::{Behaviour, MSG, RMA, TAGGED_AND_RMA, tags};
-use crate::pair::{Pair, carries_data, insist, most, on_pair, pattern, room};
+use crate::pair::{OrCut, Pair, carries_data, insist, most, on_pair, pattern, room};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
@@ -75,7 +75,7 @@ fn source(bytes: &[u8]) -> Lent {
 fn is_silent<T: Transport>(cq: &Cq<'_, T, Box<[u8]>>) {
     assert_eq!(cq.in_flight(), 0);
     for _ in 0..100 {
-        assert!(cq.poll().expect("the queue works").is_none());
+        assert!(cq.poll().or_cut("the queue works").is_none());
     }
     assert_eq!(cq.strays(), 0, "an operation without a completion has reported something");
 }
