@@ -80,6 +80,11 @@ pub(crate) fn is_asked_for(fault: &str) -> bool {
     }
 }
 
+/// Whether several seeds of one fault are asked for.
+pub(crate) fn is_about_one_fault() -> bool {
+    std::env::var_os("LOOM_FAULT").is_some() && std::env::var_os("LOOM_SEED").is_none()
+}
+
 thread_local! {
     /// In which words this thread has panicked, and where.
     static WORDS: RefCell<Option<String>> = const { RefCell::new(None) };
