@@ -135,7 +135,7 @@ impl Tags {
                 let mixed = (nth ^ nth << 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
                 Tag((mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb) >> 1)
             }
-            Tags::Colliding(tags) => tags[nth as usize],
+            Tags::Colliding(tags) => tags[usize::try_from(nth).expect("there are as many")],
         }
     }
 }
