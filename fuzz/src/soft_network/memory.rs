@@ -11,6 +11,7 @@ use loom_core::soft::Soft;
 use loom_core::transport::RemotePart;
 use loom_core::vocabulary::{self, Errno, ImmediateData};
 
+use super::late::Late;
 use super::record::What;
 use super::step::Access;
 use super::world::World;
@@ -18,6 +19,8 @@ use super::{EAGER, ENDPOINTS, REGION, REGIONS};
 use crate::memory::Memory;
 
 struct Region<'d, 'n> {
+    /// The how manieth it is of all.
+    number: usize,
     mr: MrOwner<'d, Soft<'n>, Box<[u8]>, Global>,
     /// What its memory has to be.
     copy: Vec<u8>,
@@ -28,6 +31,8 @@ pub struct Regions<'d, 'n> {
     open: [Option<Region<'d, 'n>>; REGIONS],
     /// All that were ever open.
     told: Vec<RemoteRegion>,
+    /// Whether writes and reads are done when they are posted.
+    at_once: bool,
 }
 
 /// News of a write that were sent: data, length, from which life to which.
@@ -36,39 +41,49 @@ pub struct News {
     len: usize,
     from: usize,
     to: usize,
+    /// The write, if it is not done at once.
+    access: Option<usize>,
+    told: bool,
 }
 
 impl<'d, 'n> Regions<'d, 'n> {
-    pub fn new(domain: &'d Domain<Soft<'n>>) -> Self {
-        let mut regions = Regions { domain, open: [const { None }; REGIONS], told: Vec::new() };
-        regions.open(0);
-        regions
+    pub fn new(domain: &'d Domain<Soft<'n>>, at_once: bool) -> Self {
+        Regions { domain, open: [const { None }; REGIONS], told: Vec::new(), at_once }
     }
 
-    pub fn open(&mut self, place: u8) {
+    pub fn open(&mut self, place: u8, late: &mut Late) {
         let place = &mut self.open[usize::from(place) % REGIONS];
         if place.is_none() {
             let copy: Vec<u8> = (0..REGION).map(|at| (at + self.told.len()) as u8).collect();
             let access = vocabulary::Access::REMOTE_READ | vocabulary::Access::REMOTE_WRITE;
             let mr = Mr::open(self.domain, copy.clone().into_boxed_slice(), access).expect("there is a place for each");
             assert!(self.told.iter().all(|told| told.key() != mr.key()), "keys are not given out twice");
+            let number = self.told.len();
             self.told.push(mr.remote());
-            *place = Some(Region { mr, copy });
+            late.opened(&copy);
+            *place = Some(Region { number, mr, copy });
         }
     }
 
-    pub fn close(&mut self, place: u8) {
-        if let Some(Region { mr, copy }) = self.open[usize::from(place) % REGIONS].take() {
+    pub fn close(&mut self, place: u8, late: &mut Late) {
+        if let Some(Region { number, mr, copy }) = self.open[usize::from(place) % REGIONS].take() {
             let memory = mr.close().expect("it closes at any time");
+            if !self.at_once {
+                return late.closed(number, &memory);
+            }
             assert_eq!(*memory, copy);
         }
     }
 
-    pub fn check(&self) {
-        for Region { mr, copy } in self.open.iter().flatten() {
+    pub fn check(&self, late: &mut Late) {
+        for Region { number, mr, copy } in self.open.iter().flatten() {
             let mut memory = [0; REGION];
             mr.window().copy_to(0, &mut memory).expect("it is as large");
-            assert_eq!(memory[..], copy[..]);
+            if self.at_once {
+                assert_eq!(memory[..], copy[..]);
+            } else {
+                late.check(*number, &memory);
+            }
         }
     }
 
@@ -85,8 +100,8 @@ impl World<'_, '_, '_> {
         let (peer, known) = self.peer(to);
         let Some((from, endpoint)) = &self.places[usize::from(from) % ENDPOINTS] else { return };
         let from = *from;
-        let told =
-            self.regions.told[self.regions.told.len() - 1 - usize::from(region) % self.regions.told.len().min(4)];
+        let number = self.regions.told.len() - 1 - usize::from(region) % self.regions.told.len().min(4);
+        let told = self.regions.told[number];
         // Now and then too much.
         let (offset, len) = (usize::from(offset) % (REGION + 2), usize::from(len) % (REGION + 2));
         let bytes: Vec<u8> = (0..len).map(|at| (self.record.ops.len() * 37 + at) as u8).collect();
@@ -103,7 +118,7 @@ impl World<'_, '_, '_> {
             [part(offset + cut, len - cut), part(offset, cut)]
         };
         let reads = matches!(what, Access::Read | Access::ReadParts(_));
-        let open = self.record.lives[to].open;
+        let open = self.record.lives[to].is_there();
         // What the whole of it is there, in the order in which it is moved.
         let ranges = match what {
             Access::ReadParts(at) | Access::WriteParts(at) => {
@@ -147,6 +162,7 @@ impl World<'_, '_, '_> {
             }),
             (what, None) => unreachable!("{what:?} has a buffer"),
         };
+        let at_once = self.regions.at_once;
         let copy = self.regions.copy_of(told);
         let ended = match (open, &copy) {
             (false, _) => Err(Errno::EHOSTUNREACH),
@@ -158,11 +174,18 @@ impl World<'_, '_, '_> {
             Err(PostError::UnknownPeer) => return assert!(!known),
             Err(PostError::OutOfBounds) => return assert!(!fits),
             Err(PostError::TooLong { limit }) => return assert!(id.is_none() && limit == EAGER && len > EAGER),
-            Err(PostError::Errno(errno)) => return assert!(id.is_none() && ended == Err(errno)),
-            Err(error) => return self.record.assert_transient(error, from, Direction::Transmit, 0),
+            Err(PostError::Errno(errno @ (Errno::EHOSTUNREACH | Errno::ENOKEY))) => {
+                return assert!(id.is_none() && ended == Err(errno));
+            }
+            Err(error) => return self.record.assert_refused(error, from, Direction::Transmit, 0),
         };
         assert!(known && fits);
-        let what = if reads {
+        let what = if !at_once {
+            let places = ranges.into_iter().flatten();
+            let bytes = places.zip(&bytes).map(|(at, byte)| (at, *byte)).collect();
+            let access = self.record.late.posted(number, reads, bytes, id.is_none());
+            What::Late { access, to }
+        } else if reads {
             What::Read(ended.map(|()| {
                 let copy = copy.expect("it is open");
                 ranges.into_iter().flat_map(|range| copy[range].to_vec()).collect()
@@ -176,12 +199,13 @@ impl World<'_, '_, '_> {
                     rest = more;
                 }
             }
-            if let (Ok(()), Some(data)) = (ended, data) {
-                self.record.untold.push((from, to));
-                self.news.push(News { data, len, from, to });
-            }
             What::Write(ended)
         };
+        if let (Ok(()), Some(data)) = (ended, data) {
+            self.record.untold.push((from, to));
+            let access = if let What::Late { access, .. } = what { Some(access) } else { None };
+            self.news.push(News { data, len, from, to, access, told: false });
+        }
         match (key, id) {
             (Some(key), id) => self.posted(from, key, id, what),
             (None, _) => {
@@ -189,21 +213,48 @@ impl World<'_, '_, '_> {
                 self.record.count(from, 3);
             }
         }
-        self.regions.check();
+        self.regions.check(&mut self.record.late);
     }
 
     /// A peer's write is told once, after those that were before it between the two.
     pub fn written(&mut self, queue: usize, event: RemoteEvent) {
         let is_it = |news: &News| {
-            self.record.lives[news.to].queue == queue
+            let told = (!self.record.hides_sources(news.to)).then_some(self.record.lives[news.from].addr);
+            !news.told
+                && self.record.lives[news.to].queue == queue
                 && (Some(news.data), news.len) == (event.data().map(|data| data.0), event.len())
-                && event.source() == Some(self.record.lives[news.from].addr)
+                && event.source() == told
         };
         // What was written alike to one that is closed may be lost.
         let of_open = |news: &News| is_it(news) && self.record.lives[news.to].open;
         let at = self.news.iter().position(of_open).or_else(|| self.news.iter().position(is_it));
         let at = at.expect("somebody has written");
-        let News { from, to, .. } = self.news.remove(at);
+        self.news[at].told = true;
+        self.is_told(at);
+    }
+
+    /// Nobody is told of a write that was not done.
+    pub fn not_written(&mut self, access: usize) {
+        let Some(at) = self.news.iter().position(|news| news.access == Some(access)) else { return };
+        if !self.news[at].told {
+            self.is_told(at);
+        } else {
+            // It was taken for another one that was alike.
+            let News { data, len, from, to, .. } = self.news[at];
+            let queue = |life: usize| self.record.lives[life].queue;
+            let is_alike = |news: &News| {
+                let from_alike = news.from == from || self.record.hides_sources(to);
+                !news.told && (news.data, news.len) == (data, len) && queue(news.to) == queue(to) && from_alike
+            };
+            let other = self.news.iter().position(is_alike).expect("somebody was told, and it was not done");
+            self.news[other].told = true;
+            self.is_told(other);
+        }
+        self.news.remove(at);
+    }
+
+    fn is_told(&mut self, at: usize) {
+        let News { from, to, .. } = self.news[at];
         let at = self.record.untold.iter().position(|pair| *pair == (from, to));
         self.record.untold.remove(at.expect("it was not told yet"));
     }

@@ -1,13 +1,21 @@
 //! The software network: who gets which message, what memory holds, and that every buffer comes back once.
 //!
-//! An input is a setting and a list of steps ([`step`]). They are played on endpoints of one network ([`world`], [`memory`],
-//! [`looks`]) with buffers that count their drops; what was posted and reported is written down and checked as far as it can be
-//! at once ([`record`]), and in the end compared with what matching means ([`oracle`]).
+//! An input is a setting, with what goes wrong ([`faults`]), and a list of steps ([`step`]). They are played on endpoints of one
+//! network ([`world`], [`memory`], [`looks`]) with buffers that count their drops; what was posted and reported is written down
+//! and checked as far as it can be at once ([`record`]), and in the end compared with what matching means ([`oracle`]).
+//!
+//! Where faults leave open who gets which message, what has to hold all the same is checked ([`stable`]); and so is memory where
+//! they leave open when it is read and written ([`late`]). Afterwards the network has to be as it was ([`afterwards`]).
 
+mod afterwards;
+mod faults;
+mod got;
+mod late;
 mod looks;
 mod memory;
 mod oracle;
 mod record;
+mod stable;
 mod step;
 mod world;
 
@@ -20,7 +28,8 @@ use loom_core::objects::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use crate::memory::Memory;
-use step::{Setting, Step};
+use faults::Faults;
+use step::{Asked, Setting, Step};
 use world::World;
 
 const ENDPOINTS: usize = 3;
@@ -45,7 +54,8 @@ type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Memory, Global, DEPTH>;
 pub fn soft_network(data: &[u8]) -> usize {
     const MOST: usize = 100;
     let mut bytes = Unstructured::new(data);
-    let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };
+    let Ok(Setting { asked, faults }) = bytes.arbitrary::<Setting>() else { return 0 };
+    let faults = faults.unwrap_or(Faults::NONE);
     crate::memory::begin();
     let attr = NetworkAttr {
         endpoints: ENDPOINTS as u16,
@@ -56,7 +66,9 @@ pub fn soft_network(data: &[u8]) -> usize {
         ..NetworkAttr::DEFAULT
     };
     let network = Network::new(attr).expect("the sizes are small");
-    let domain = Domain::open(&network.info_that_asks(setting.asks())).expect("a network opens");
+    let domain = Domain::open(&network.info_that_asks(asked.asks())).expect("a network opens");
+    let infos: [_; ENDPOINTS] =
+        core::array::from_fn(|place| network.info_with_faults(faults.plan(place, asked.asks())));
     let av = Av::open(&domain, ENDPOINTS).expect("the sizes are small");
     let counters =
         [[(); 4]; ENDPOINTS].map(|of| of.map(|()| Counter::open(&domain, CounterAttr::default()).expect("it counts")));
@@ -64,13 +76,16 @@ pub fn soft_network(data: &[u8]) -> usize {
     {
         let one: Owner<'_, '_> = Cq::open(&domain, CqAttr::new()).expect("the sizes are small");
         let two: Owner<'_, '_> = Cq::open(&domain, CqAttr::new().separate()).expect("the sizes are small");
-        let mut world = World::new([&one, &two], &av, &counters, matches!(setting, Setting::Prefixes));
+        let mut world = World::new([&one, &two], &av, (&infos, &counters), faults, matches!(asked, Asked::Prefixes));
         while played < MOST && !bytes.is_empty() {
             let Ok(step) = bytes.arbitrary::<Step>() else { break };
             world.play(step);
             played += 1;
         }
         world.finish();
+    }
+    if network.injected().total() > 0 {
+        afterwards::assert_as_new(&domain, &av);
     }
     crate::memory::assert_dropped_once();
     played

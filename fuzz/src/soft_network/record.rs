@@ -1,13 +1,18 @@
 //! What was posted and what was reported, written down as it comes, with what can be said of each report by itself.
 //! Who should have got which message is the oracle's question, at the end.
 
+use core::cell::Cell;
+
 use loom_core::completion::{Done, OpError, Piece, Transfer};
 use loom_core::engine::op_table::{Direction, OpKey};
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, Tag, TagMatch};
 
-use super::{DEPTH, EAGER, ENDPOINTS, RX_DEPTH, TX_DEPTH};
+use super::faults::Faults;
+use super::got::Got;
+use super::late::Late;
+use super::{DEPTH, EAGER, ENDPOINTS, QUEUES, RX_DEPTH, TX_DEPTH};
 use crate::memory::Memory;
 
 /// An endpoint that was ever open.
@@ -17,6 +22,15 @@ pub struct Life {
     pub place: usize,
     pub queue: usize,
     pub open: bool,
+    /// It was killed: a post has said so.
+    pub dead: Cell<bool>,
+}
+
+impl Life {
+    /// Whether peers reach it.
+    pub fn is_there(&self) -> bool {
+        self.open && !self.dead.get()
+    }
 }
 
 /// A message that was handed to an inbox.
@@ -43,6 +57,10 @@ pub enum Fate {
     Revoked,
     /// The receiver closed first.
     Refused,
+    /// Its sender was told that it was lost.
+    Lost,
+    /// Nobody says what has become of it: its sender was closed.
+    Unsure,
 }
 
 /// A receive that was posted.
@@ -79,41 +97,6 @@ impl Receive {
                 (Some(wanted), Some(tag)) => wanted.accepts(Tag(tag)),
                 _ => false,
             }
-    }
-}
-
-/// What a receive says that it got.
-#[derive(Debug, PartialEq)]
-pub struct Got {
-    pub tag: Option<u64>,
-    pub data: Option<u64>,
-    pub bytes: Vec<u8>,
-    pub overflow: usize,
-    /// Not told of a message that was cut short.
-    pub source: Option<FabricAddr>,
-}
-
-impl Got {
-    fn whole(transfer: Transfer, bytes: &[u8]) -> Self {
-        assert_eq!(transfer.len(), bytes.len());
-        Got {
-            tag: transfer.tag().map(|tag| tag.0),
-            data: transfer.data().map(|data| data.0),
-            bytes: bytes.to_vec(),
-            overflow: 0,
-            source: transfer.source(),
-        }
-    }
-
-    fn cut(error: OpError, bytes: &[u8]) -> Self {
-        assert_eq!(error.errno, Errno::ETRUNC);
-        Got {
-            tag: error.flags.contains(CompletionFlags::TAGGED).then_some(error.tag.0),
-            data: error.flags.contains(CompletionFlags::REMOTE_CQ_DATA).then_some(error.data.0),
-            bytes: bytes.to_vec(),
-            overflow: error.overflow,
-            source: None,
-        }
     }
 }
 
@@ -163,6 +146,11 @@ pub enum What {
     Write(Result<(), Errno>),
     /// Of these bytes.
     Read(Result<Vec<u8>, Errno>),
+    /// A write or a read that may be done at any time, of a life's region.
+    Late {
+        access: usize,
+        to: usize,
+    },
 }
 
 impl What {
@@ -175,7 +163,6 @@ impl What {
 pub type Tally = [[u64; 4]; ENDPOINTS];
 
 /// Everything that has happened. Numbers in it are places in its lists.
-#[derive(Default)]
 pub struct Record {
     pub lives: Vec<Life>,
     pub messages: Vec<Message>,
@@ -188,9 +175,31 @@ pub struct Record {
     /// Who has written to whom with immediate data that is not told yet, or never will be.
     pub untold: Vec<(usize, usize)>,
     pub tally: Tally,
+    pub faults: Faults,
+    /// The queues that have failed.
+    pub overrun: [bool; QUEUES],
+    /// The memory of regions, if it is written at any time.
+    pub late: Late,
 }
 
 impl Record {
+    pub fn new(faults: Faults) -> Self {
+        Record {
+            lives: Vec::new(),
+            messages: Vec::new(),
+            receives: Vec::new(),
+            looks: Vec::new(),
+            moments: Vec::new(),
+            ops: Vec::new(),
+            claims: Vec::new(),
+            untold: Vec::new(),
+            tally: Tally::default(),
+            faults,
+            overrun: [false; QUEUES],
+            late: Late::default(),
+        }
+    }
+
     /// One of the endpoints that were ever open; mostly one of the last.
     pub fn some_life(&self, number: u8) -> usize {
         self.lives.len() - 1 - usize::from(number) % self.lives.len().min(2 * ENDPOINTS)
@@ -205,8 +214,8 @@ impl Record {
         !(life + 1..self.lives.len()).any(|later| self.place(later) == self.place(life))
     }
 
-    /// A post was refused for lack of room: there must be a reason. A receive needs so many places.
-    pub fn assert_transient(&self, error: PostError, life: usize, direction: Direction, places: usize) {
+    /// A post was refused: there must be a reason, of which lack of room is the usual one. A receive needs so many places.
+    pub fn assert_refused(&self, error: PostError, life: usize, direction: Direction, places: usize) {
         let queue = self.lives[life].queue;
         match error {
             PostError::Full => {
@@ -215,6 +224,10 @@ impl Record {
                 let closed = self.lives.iter().any(|life| life.queue == queue && !life.open);
                 assert!(in_flight >= DEPTH || closed, "{in_flight} operations are too many");
             }
+            PostError::Again if self.faults.any() => {}
+            PostError::Errno(Errno::ESHUTDOWN) if self.faults.kills() => self.lives[life].dead.set(true),
+            PostError::NotGranted(_) | PostError::DataWidth { .. } | PostError::TooManyPieces { .. }
+                if self.faults.grants_less() => {}
             PostError::Again if direction == Direction::Transmit => {
                 // Cells stay with the place, so those of earlier endpoints in it count. A cell is home for certain when
                 // somebody has told of its message, or its receiver has let go of it.
@@ -257,7 +270,8 @@ impl Record {
         match &op.what {
             What::Unreachable => {
                 let errno = result.expect_err("nobody is there").errno;
-                assert!(errno == Errno::EHOSTUNREACH || errno == Errno::ECANCELED && closed);
+                let lost = errno == Errno::ECONNABORTED && self.faults.loses();
+                assert!(errno == Errno::EHOSTUNREACH || lost || errno == Errno::ECANCELED && closed);
             }
             What::Message(message) => self.sent(*message, &op, buf.bytes(), result),
             What::Receive(receive, _) => self.received(*receive, &op, buf.bytes(), result),
@@ -266,13 +280,16 @@ impl Record {
                     Ok(transfer) => Some(Some(Got::whole(transfer, &buf.bytes()[..transfer.len()]))),
                     Err(error) if error.errno == Errno::ENOMSG => Some(None),
                     Err(error) if error.errno == Errno::ECANCELED && closed => None,
-                    Err(error) => Some(Some(Got::cut(error, buf.bytes()))),
+                    Err(error) => Some(Some(Got::not_whole(error, buf.bytes()))),
                 };
                 if matches!(&fetched, Some(Some(got)) if got.overflow == 0) {
                     self.count(op.life, 1);
                 }
                 self.looks[*look].fetched = fetched.map(|got| (buf.bytes().len(), got));
             }
+            // Its event may have been lost.
+            What::Write(_) | What::Read(_) if self.faults.overruns() && closed && is(&result, Errno::ECANCELED) => {}
+            What::Write(wanted) if wanted.is_ok() && is(&result, Errno::EIO) => assert!(self.faults.fails()),
             What::Write(wanted) => {
                 let len = buf.bytes().len();
                 assert_eq!(result.map(|transfer| transfer.len()).map_err(|error| error.errno), wanted.map(|()| len));
@@ -285,12 +302,33 @@ impl Record {
                     assert_eq!((transfer.len(), buf.bytes()), (bytes.len(), &bytes[..]));
                     self.count(op.life, 2);
                 }
+                (Err(error), Ok(bytes)) if error.errno == Errno::EIO => {
+                    assert!(self.faults.fails());
+                    assert_eq!((error.len, buf.bytes()), (bytes.len(), &bytes[..]));
+                }
                 (Err(error), Err(errno)) => {
                     assert_eq!(error.errno, *errno);
                     assert!(buf.bytes().iter().all(|byte| *byte == 0xee), "read although it was refused");
                 }
                 (result, wanted) => panic!("{result:?} for {wanted:?}"),
             },
+            What::Late { access, to } => {
+                let errno = result.map_err(|error| error.errno).err();
+                let explained = match errno {
+                    None => true,
+                    Some(Errno::EIO) => self.faults.fails(),
+                    Some(Errno::ECONNABORTED) => self.faults.loses(),
+                    Some(Errno::ECANCELED) => closed,
+                    Some(Errno::EHOSTUNREACH) => !self.lives[*to].is_there(),
+                    Some(Errno::ENOKEY) => !self.late.is_open(*access),
+                    Some(_) => false,
+                };
+                assert!(explained, "a write or read ended with {errno:?}");
+                let reads = self.late.ended(*access, errno, buf.bytes());
+                if errno.is_none() {
+                    self.count(op.life, if reads { 2 } else { 3 });
+                }
+            }
             What::Look(_) | What::DiscardClaim(_) => panic!("an answer has no buffer"),
         }
         op.what
@@ -298,7 +336,7 @@ impl Record {
 
     fn sent(&mut self, message: usize, op: &Op, bytes: &[u8], result: Result<Transfer, OpError>) {
         let closed = !self.lives[op.life].open;
-        let gone = !self.lives[self.messages[message].to].open;
+        let gone = !self.lives[self.messages[message].to].is_there();
         if result.is_ok() {
             self.count(op.life, 0);
         }
@@ -312,9 +350,21 @@ impl Record {
                     message.fate = Fate::Copied;
                 }
             }
+            Err(Errno::EIO) => {
+                assert!(self.faults.fails());
+                if offered {
+                    message.fate = Fate::Copied;
+                }
+            }
+            Err(Errno::ECONNABORTED) => {
+                assert!(self.faults.loses());
+                message.fate = Fate::Lost;
+            }
             Err(Errno::ECANCELED) => {
                 assert!(offered && op.cancelled || closed);
-                if offered {
+                if closed && !self.faults.leave_matching_alone() {
+                    message.fate = Fate::Unsure;
+                } else if offered {
                     assert!(message.gone_at.is_some());
                     message.fate = Fate::Revoked;
                 }
@@ -333,7 +383,8 @@ impl Record {
         let receive = &mut self.receives[receive];
         assert_eq!(receive.end, End::Waiting);
         receive.end = match cut_off {
-            true if op.cancelled => End::Cancelled,
+            // Its event may have been lost before.
+            true if op.cancelled && !(closed && self.faults.overruns()) => End::Cancelled,
             true => {
                 assert!(closed);
                 End::Closed
@@ -345,10 +396,14 @@ impl Record {
                 assert_eq!((transfer.len(), transfer.flags()), (0, CompletionFlags::MULTI_RECV));
             }
             // One message after the other, and nothing behind the last.
-            let kept: Vec<u8> = receive.got.iter().flat_map(|got| got.bytes.iter().copied()).collect();
-            assert_eq!(bytes[..kept.len()], kept);
+            let mut rest = bytes;
+            for got in &receive.got {
+                assert!(rest.starts_with(&got.bytes));
+                rest = &rest[got.used()..];
+            }
             let cut = receive.got.last().is_some_and(|got| got.overflow > 0);
-            assert!(cut || bytes[kept.len()..].iter().all(|byte| *byte == 0xee), "written beyond the messages");
+            let untouched = rest.iter().all(|byte| *byte == 0xee);
+            assert!(cut || untouched || receive.end == End::Closed && self.faults.overruns(), "beyond the messages");
             return;
         }
         match result {
@@ -358,12 +413,14 @@ impl Record {
                 receive.got.push(Got::whole(transfer, message));
                 self.count(op.life, 1);
             }
+            Err(_) if receive.end == End::Closed && self.faults.overruns() => {}
             Err(_) if cut_off => {
                 assert!(bytes.iter().all(|byte| *byte == 0xee), "written although it was cancelled");
             }
             Err(error) => {
-                assert_eq!(error.len, receive.len);
-                receive.got.push(Got::cut(error, bytes));
+                assert!(error.errno == Errno::EIO && self.faults.fails() || error.len == receive.len);
+                assert!(bytes[error.len..].iter().all(|byte| *byte == 0xee), "written beyond its length");
+                receive.got.push(Got::not_whole(error, bytes));
             }
         }
     }
@@ -381,7 +438,7 @@ impl Record {
                 receive.got.push(Got::whole(transfer, piece.bytes()));
                 self.count(life, 1);
             }
-            Err(error) => receive.got.push(Got::cut(error, piece.bytes())),
+            Err(error) => receive.got.push(Got::not_whole(error, piece.bytes())),
         }
     }
 
@@ -395,20 +452,31 @@ impl Record {
 
     /// Nothing is in flight but what nobody can end yet.
     pub fn assert_settled(&self) {
-        for op in &self.ops {
+        for op in self.ops.iter().filter(|op| self.is_driven(op.life)) {
             let open = self.lives[op.life].open;
             match &op.what {
                 // Nobody wants it yet.
                 What::Message(message) => {
                     let message = &self.messages[*message];
-                    assert!(message.bytes.len() > EAGER && self.lives[message.to].open && open);
+                    assert!(message.bytes.len() > EAGER && self.lives[message.to].is_there() && open);
                 }
                 What::Receive(..) => assert!(open),
                 what => panic!("{what:?} has ended"),
             }
         }
+        // What is not done yet when its writer is gone, or is lost, is told to nobody.
+        let may_not_come = self.faults.kills() || !self.faults.leave_rma_alone();
         for (from, to) in &self.untold {
-            assert!(!self.lives[*to].open, "{from} has written to {to}");
+            assert!(may_not_come || !self.is_driven(*to) || !self.lives[*to].open, "{from} has written to {to}");
         }
     }
+
+    /// Whether what an endpoint has posted goes on: it was not killed, and its queue works.
+    pub fn is_driven(&self, life: usize) -> bool {
+        !self.lives[life].dead.get() && !self.overrun[self.lives[life].queue]
+    }
+}
+
+fn is(result: &Result<Transfer, OpError>, errno: Errno) -> bool {
+    result.is_err_and(|error| error.errno == errno)
 }

@@ -4,21 +4,29 @@
 use arbitrary::Arbitrary;
 use loom_core::soft::Asks;
 
-/// How the network is: what its domains ask for. (And, once there are such, the plan of its faults.)
+use super::faults::Faults;
+
+/// How the network is: what its domains ask for, and what goes wrong.
 #[derive(Arbitrary, Clone, Copy, Debug)]
-pub enum Setting {
-    Plain,
+pub struct Setting {
+    pub asked: Asked,
+    pub faults: Option<Faults>,
+}
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub enum Asked {
+    Nothing,
     /// Room in front of messages, and in contexts; both are used.
     Prefixes,
     Contexts,
 }
 
-impl Setting {
+impl Asked {
     pub fn asks(self) -> Asks {
         match self {
-            Setting::Plain => Asks::nothing(),
-            Setting::Prefixes => Asks::nothing().for_prefixes().for_larger_contexts(),
-            Setting::Contexts => Asks::nothing().for_contexts(),
+            Asked::Nothing => Asks::nothing(),
+            Asked::Prefixes => Asks::nothing().for_prefixes().for_larger_contexts(),
+            Asked::Contexts => Asks::nothing().for_contexts(),
         }
     }
 }

@@ -1,17 +1,21 @@
 //! The driver: plays steps on the endpoints that are open, and has everything written down.
 
-use loom_core::completion::{Completion, Piece};
+use core::cell::Cell;
+
+use loom_core::completion::{Completion, Done, Piece};
 use loom_core::engine::op_table::{Direction, OpKey};
-use loom_core::error::{PostError, Rejected};
+use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::Counter;
 use loom_core::objects::cq::{Cq, CqError};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::info::Info;
 use loom_core::objects::options::{RecvOptions, SendOptions};
 use loom_core::soft::Soft;
 use loom_core::vocabulary::{Counted, Errno, ImmediateData, Tag, TagMatch};
 
+use super::faults::Faults;
 use super::memory::{News, Regions};
 use super::record::{End, Fate, Life, Message, Moment, Op, Receive, Record, What};
 use super::step::{Side, Step, Wanted};
@@ -23,11 +27,15 @@ type Ep<'q, 'd, 'n> = Endpoint<'q, 'd, Soft<'n>, Memory>;
 /// The counters of a place.
 type Counters<'d, 'n> = [Counter<'d, Soft<'n>>; 4];
 
+/// Messages begin with their number times this, and no two of a story with the same byte.
+pub const NUMBERED: usize = 31;
+
 pub const COUNTED: [Counted; 4] = [Counted::SEND, Counted::RECV, Counted::READ, Counted::WRITE];
 
 pub struct World<'q, 'd, 'n> {
     pub queues: [&'q Cq<'d, Soft<'n>, Memory>; QUEUES],
     av: &'d Av<'d, Soft<'n>>,
+    infos: &'q [Info<Soft<'n>>; ENDPOINTS],
     counters: &'d [Counters<'d, 'n>; ENDPOINTS],
     /// Multi-receives and peeks are not granted.
     pub prefixes: bool,
@@ -45,20 +53,23 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
     pub fn new(
         queues: [&'q Cq<'d, Soft<'n>, Memory>; QUEUES],
         av: &'d Av<'d, Soft<'n>>,
-        counters: &'d [Counters<'d, 'n>; ENDPOINTS],
+        (infos, counters): (&'q [Info<Soft<'n>>; ENDPOINTS], &'d [Counters<'d, 'n>; ENDPOINTS]),
+        faults: Faults,
         prefixes: bool,
     ) -> Self {
         let mut world = World {
             queues,
             av,
+            infos,
             counters,
             prefixes,
             places: [const { None }; ENDPOINTS],
-            record: Record::default(),
-            regions: Regions::new(queues[0].domain()),
+            record: Record::new(faults),
+            regions: Regions::new(queues[0].domain(), faults.leave_rma_alone()),
             news: Vec::new(),
             pieces: Vec::new(),
         };
+        world.regions.open(0, &mut world.record.late);
         for place in 0..ENDPOINTS {
             world.open(place);
         }
@@ -87,8 +98,8 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
                     self.drop_piece(nth);
                 }
             }
-            Step::OpenRegion { place } => self.regions.open(place),
-            Step::CloseRegion { place } => self.regions.close(place),
+            Step::OpenRegion { place } => self.regions.open(place, &mut self.record.late),
+            Step::CloseRegion { place } => self.regions.close(place, &mut self.record.late),
             Step::Rma { from, to, region, offset, len, what } => self.rma(from, to, (region, offset, len), what),
         }
     }
@@ -98,15 +109,18 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
             return;
         }
         let queue = place % QUEUES;
-        let with = self.queues[queue].endpoint(self.av);
+        let with = self.queues[queue].endpoint(self.av).info(&self.infos[place]);
         let with =
             COUNTED.iter().zip(&self.counters[place]).fold(with, |with, (of, counter)| with.counter(*of, counter));
-        let endpoint = with.enable().expect("there is a place for each");
+        let endpoint = match with.enable() {
+            Err(OpenError::Errno(Errno::EOVERRUN)) if self.record.faults.overruns() => return,
+            opened => opened.expect("there is a place for each"),
+        };
         let address = endpoint.address().expect("it is open");
         let peer = self.av.insert(&address).expect("an address of this network");
         let addr = self.av.fabric_addr(peer).expect("just inserted");
         assert!(self.record.lives.iter().all(|life| life.addr != addr), "no two endpoints have one address");
-        self.record.lives.push(Life { peer, addr, place, queue, open: true });
+        self.record.lives.push(Life { peer, addr, place, queue, open: true, dead: Cell::new(false) });
         self.places[place] = Some((self.record.lives.len() - 1, endpoint));
     }
 
@@ -138,7 +152,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
     pub fn not_received(&self, error: PostError, at: usize, from: Option<usize>, places: usize) {
         match error {
             PostError::UnknownPeer => assert!(from.is_some_and(|from| !self.peer(from).1)),
-            error => self.record.assert_transient(error, at, Direction::Receive, places),
+            error => self.record.assert_refused(error, at, Direction::Receive, places),
         }
     }
 
@@ -147,17 +161,23 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
         self.record.ops.push(Op { queue, key, buffer, life, what, cancelled: false });
     }
 
+    /// A length. Where matching is not left alone, messages are told apart by what they begin with.
+    fn len(&self, len: u8) -> usize {
+        let least = usize::from(!self.record.faults.leave_matching_alone());
+        (usize::from(len) % (3 * EAGER)).max(least)
+    }
+
     fn send(&mut self, from: u8, to: u8, len: u8, (tag, data): (Option<u8>, Option<u64>), way: Way) {
         let to = self.record.some_life(to);
         let (peer, known) = self.peer(to);
         let Some((from, endpoint)) = &self.places[usize::from(from) % ENDPOINTS] else { return };
         let from = *from;
-        let len = usize::from(len) % (3 * EAGER);
-        let bytes: Vec<u8> = (0..len).map(|at| (self.record.messages.len() * 31 + at) as u8).collect();
+        let len = self.len(len);
+        let bytes: Vec<u8> = (0..len).map(|at| (self.record.messages.len() * NUMBERED + at) as u8).collect();
         let tag = tag.map(u64::from);
         let (fate, gone_at) = (Fate::Sent, None);
         let message = Message { from, to, tag, data, bytes: bytes.clone(), fate, gone_at, let_go: false };
-        let open = self.record.lives[to].open;
+        let open = self.record.lives[to].is_there();
         let immediate = data.map(ImmediateData);
 
         let Way::Lent(cut) = way else {
@@ -175,8 +195,8 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
                 }
                 Err(PostError::TooLong { limit }) => assert!(limit == EAGER && len > EAGER),
                 Err(PostError::UnknownPeer) => assert!(!known),
-                Err(PostError::Errno(errno)) => assert!(errno == Errno::EHOSTUNREACH && known && !open),
-                Err(error) => self.record.assert_transient(error, from, Direction::Transmit, 0),
+                Err(PostError::Errno(Errno::EHOSTUNREACH)) => assert!(known && !open),
+                Err(error) => self.record.assert_refused(error, from, Direction::Transmit, 0),
             }
             return;
         };
@@ -202,7 +222,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
                 assert_eq!(buf.id, buffer);
                 match error {
                     PostError::UnknownPeer => assert!(!known),
-                    error => self.record.assert_transient(error, from, Direction::Transmit, 0),
+                    error => self.record.assert_refused(error, from, Direction::Transmit, 0),
                 }
             }
         }
@@ -220,7 +240,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
         let Some((at, endpoint)) = &self.places[usize::from(at) % ENDPOINTS] else { return };
         let at = *at;
         let tag = tag.map(TagMatch::from);
-        let len = usize::from(len) % (3 * EAGER);
+        let len = self.len(len);
         let room = vec![0xee; len];
         let buf = cut.map_or_else(|| Memory::new(&room), |cut| Memory::in_two(&room, usize::from(cut) % (len + 1)));
         let source = self.source(from);
@@ -308,9 +328,13 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
             Side::Transmit => cq.poll_tx(),
             Side::Receive => cq.poll_rx(),
         };
+        if let (Err(CqError::Queue(Errno::EOVERRUN)), true) = (&polled, self.record.faults.overruns()) {
+            self.record.overrun[queue] = true;
+            return false;
+        }
         match polled.expect("the queue works") {
             Some(Completion::Op(done)) => {
-                let op = self.record.taken(queue, done);
+                let op = self.taken(queue, done);
                 match side {
                     Side::Both => {}
                     Side::Transmit => assert!(!op.is_receive()),
@@ -348,21 +372,33 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
         if let What::Look(_) | What::DiscardClaim(_) = what {
             match self.queues[queue].wait_peek(key, spins) {
                 Ok(Some(peek)) => return self.answered(queue, peek),
+                Err(CqError::Queue(Errno::EOVERRUN)) if self.record.faults.overruns() => return,
                 other => panic!("a look is answered at once: {other:?}"),
             }
         }
         match self.queues[queue].wait(key, spins) {
             Ok(Some(done)) => {
                 assert_eq!(done.key(), key);
-                self.record.taken(queue, done);
+                self.taken(queue, done);
                 assert!(matches!(self.queues[queue].wait(key, Spins(0)), Err(CqError::UnknownKey)));
             }
             Ok(None) => {}
+            Err(CqError::Queue(Errno::EOVERRUN)) if self.record.faults.overruns() => {}
             Err(CqError::PiecesOut) => {
                 assert!(matches!(what, What::Receive(receive, _) if self.record.receives[*receive].multi));
             }
             Err(error) => panic!("{error}"),
         }
+    }
+
+    fn taken(&mut self, queue: usize, done: Done<Memory>) -> What {
+        let what = self.record.taken(queue, done);
+        if let What::Late { access, .. } = what
+            && self.record.late.is_not_done(access)
+        {
+            self.not_written(access);
+        }
+        what
     }
 
     fn drop_piece(&mut self, nth: usize) {
@@ -372,8 +408,15 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
 
     /// Moves everything that can be moved.
     fn settle(&mut self) {
+        const MOST_TURNS: u32 = 10_000;
+        // Nothing is on its way for longer, one after the other of a sender.
+        let enough = if self.record.faults.any() { 4 + 2 * self.record.faults.polls() } else { 2 };
         let mut quiet = 0;
-        while quiet < 2 {
+        for turn in 0.. {
+            assert!(turn < MOST_TURNS, "it does not end");
+            if quiet == enough {
+                break;
+            }
             quiet += 1;
             for queue in 0..QUEUES {
                 while self.poll(queue, Side::Both) {
@@ -390,9 +433,14 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
     /// Ends the story: all that can be over is, then all endpoints are closed.
     pub fn finish(mut self) {
         self.settle();
+        self.record.late.settled();
         self.record.check();
         self.record.assert_settled();
         for (place, counters) in self.counters.iter().enumerate() {
+            // An injected write may fail later, and what is lost on the way to a queue is counted.
+            if self.record.faults.reorders() || self.record.faults.overruns() {
+                break;
+            }
             assert_eq!(counters.each_ref().map(Counter::read), self.record.tally[place], "what is counted at {place}");
         }
         for place in 0..ENDPOINTS {
@@ -402,7 +450,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
         assert!(self.record.ops.is_empty(), "a closed endpoint has nothing in flight");
         assert!(self.queues.iter().all(|cq| cq.in_flight() == 0));
         self.record.check();
-        self.regions.check();
+        self.regions.check(&mut self.record.late);
     }
 }
 

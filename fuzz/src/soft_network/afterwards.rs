@@ -1,0 +1,41 @@
+//! After a story: whatever went wrong, all that the network lends to endpoints is there again.
+
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::completion::Completion;
+use loom_core::error::PostError;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::soft::Soft;
+
+use super::{ENDPOINTS, RX_DEPTH, TX_DEPTH};
+use crate::memory::Memory;
+
+type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Memory, Global, { 2 * ENDPOINTS * RX_DEPTH }>;
+
+/// Every place takes as many receives and messages as in the beginning, and they arrive.
+pub fn assert_as_new<'n>(domain: &Domain<Soft<'n>>, av: &Av<'_, Soft<'n>>) {
+    let cq: Owner<'_, 'n> = Cq::open(domain, CqAttr::new()).expect("the sizes are small");
+    let endpoints: [_; ENDPOINTS] =
+        core::array::from_fn(|_| cq.endpoint(av).enable().expect("there is a place for each"));
+    let post = |at: usize| endpoints[at].recv(Source::Any, Memory::new(&[0xee])).map_err(PostError::from);
+    for (at, endpoint) in endpoints.iter().enumerate() {
+        for _ in 0..RX_DEPTH {
+            post(at).expect("nobody has posted before");
+        }
+        assert_eq!(post(at), Err(PostError::Again));
+        let peer = av.insert(&endpoint.address().expect("it is open")).expect("an address of this network");
+        let send = |number| endpoints[(at + 1) % ENDPOINTS].inject(peer, &[number]);
+        (0..TX_DEPTH).for_each(|number| send(number as u8).expect("nobody has sent before"));
+        assert_eq!(send(0), Err(PostError::Again));
+    }
+    let mut arrived = [0; TX_DEPTH];
+    while let Some(completion) = cq.poll().expect("the queue works") {
+        let Completion::Op(done) = completion else { panic!("of receives only, not {completion:?}") };
+        let (buf, result) = done.into_parts();
+        assert_eq!(result.map(|transfer| transfer.len()), Ok(1));
+        arrived[usize::from(buf.bytes()[0])] += 1;
+    }
+    assert_eq!(arrived, [ENDPOINTS; TX_DEPTH]);
+}

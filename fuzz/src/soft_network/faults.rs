@@ -1,0 +1,137 @@
+//! What goes wrong in a story: the plan of the endpoints, and which kinds of faults a check has to reckon with.
+
+use arbitrary::Arbitrary;
+use loom_core::soft::{Asks, Every, Plan};
+use loom_core::vocabulary::Caps;
+
+/// What may not be granted, by the bits of `less`; behind these come order, wide immediate data and several ranges.
+const CAPS: [Caps; 5] = [Caps::TAGGED, Caps::RMA, Caps::MULTI_RECV, Caps::DIRECTED_RECV, Caps::SOURCE];
+const SOURCE: usize = 4;
+
+/// A set of faults.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+pub struct Faults {
+    /// One bit for each kind.
+    kinds: u8,
+    /// One bit for each thing that is not granted, if that is among the kinds.
+    less: u8,
+    /// One bit for each place whose endpoints nothing happens to.
+    spared: u8,
+    seed: u16,
+    often: u8,
+    polls: u8,
+}
+
+impl Faults {
+    pub const NONE: Faults = Faults { kinds: 0, less: 0, spared: 0, seed: 0, often: 0, polls: 0 };
+
+    /// The plan of the endpoints of a place.
+    pub fn plan(&self, place: usize, asks: Asks) -> Plan {
+        let mut plan = Plan::new(self.seed.into()).ask(asks);
+        if self.spared >> place & 1 == 1 {
+            return plan;
+        }
+        let often = u32::from(self.often % 24);
+        let every = |least: u32| if self.often < 128 { Every::Nth(least + often) } else { Every::About(least + often) };
+        if self.refuses() {
+            plan = plan.refuse(every(2));
+        }
+        if self.delays() {
+            plan = plan.delay(self.polls());
+        }
+        if self.reorders() {
+            plan = plan.reorder(self.polls());
+        }
+        if self.fails() {
+            plan = plan.fail(every(1));
+        }
+        if self.loses() {
+            plan = plan.lose(every(1));
+        }
+        if self.overruns() {
+            plan = plan.overrun(every(1));
+        }
+        if self.kills() {
+            plan = plan.kill(every(1));
+        }
+        for (_, caps) in CAPS.into_iter().enumerate().filter(|(bit, _)| self.lacks(*bit)) {
+            plan = plan.without(caps);
+        }
+        if self.lacks(5) {
+            plan = plan.unordered();
+        }
+        if self.lacks(6) {
+            plan = plan.narrow_data();
+        }
+        if self.lacks(7) {
+            plan = plan.one_range();
+        }
+        plan
+    }
+
+    fn has(&self, kind: u8) -> bool {
+        self.kinds >> kind & 1 == 1
+    }
+
+    fn lacks(&self, what: usize) -> bool {
+        self.grants_less() && self.less >> what & 1 == 1
+    }
+
+    pub fn refuses(&self) -> bool {
+        self.has(0)
+    }
+
+    pub fn delays(&self) -> bool {
+        self.has(1)
+    }
+
+    pub fn reorders(&self) -> bool {
+        self.has(2)
+    }
+
+    pub fn fails(&self) -> bool {
+        self.has(3)
+    }
+
+    pub fn loses(&self) -> bool {
+        self.has(4)
+    }
+
+    pub fn overruns(&self) -> bool {
+        self.has(5)
+    }
+
+    pub fn kills(&self) -> bool {
+        self.has(6)
+    }
+
+    pub fn grants_less(&self) -> bool {
+        self.has(7)
+    }
+
+    /// Whether anything happens at all.
+    pub fn any(&self) -> bool {
+        self.kinds != 0
+    }
+
+    /// Whether a place's endpoints are not told where messages come from.
+    pub fn hides_sources(&self, place: usize) -> bool {
+        self.lacks(SOURCE) && self.spared >> place & 1 == 0
+    }
+
+    /// For how many polls something is on its way at most.
+    pub fn polls(&self) -> u32 {
+        u32::from(self.polls % 8) + 1
+    }
+
+    /// Whether who gets which message follows from the posts alone: not if messages of several senders come in another order than
+    /// they were sent in, or do not come, or nobody is told that they came.
+    pub fn leave_matching_alone(&self) -> bool {
+        !(self.delays() || self.loses() || self.overruns() || self.kills())
+    }
+
+    /// Whether writes and reads are done when they are posted.
+    pub fn leave_rma_alone(&self) -> bool {
+        !(self.reorders() || self.loses())
+    }
+}

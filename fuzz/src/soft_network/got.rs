@@ -1,0 +1,51 @@
+//! What completions say of messages that have arrived.
+
+use loom_core::completion::{OpError, Transfer};
+use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr};
+
+/// What a receive says that it got.
+#[derive(Debug, PartialEq)]
+pub struct Got {
+    pub tag: Option<u64>,
+    pub data: Option<u64>,
+    pub bytes: Vec<u8>,
+    pub overflow: usize,
+    /// Not told of a message that was cut short.
+    pub source: Option<FabricAddr>,
+    /// Reported as failed, although it was received: so many bytes.
+    pub failed: Option<usize>,
+}
+
+impl Got {
+    pub fn whole(transfer: Transfer, bytes: &[u8]) -> Self {
+        assert_eq!(transfer.len(), bytes.len());
+        Got {
+            tag: transfer.tag().map(|tag| tag.0),
+            data: transfer.data().map(|data| data.0),
+            bytes: bytes.to_vec(),
+            overflow: 0,
+            source: transfer.source(),
+            failed: None,
+        }
+    }
+
+    /// It was cut short; or it was received and reported as failed.
+    pub fn not_whole(error: OpError, bytes: &[u8]) -> Self {
+        let failed = (error.errno == Errno::EIO).then_some(error.len);
+        assert!(failed.is_some() || error.errno == Errno::ETRUNC, "received, with {error}");
+        let bytes = failed.map_or(bytes, |len| &bytes[..len.min(bytes.len())]);
+        Got {
+            tag: error.flags.contains(CompletionFlags::TAGGED).then_some(error.tag.0),
+            data: error.flags.contains(CompletionFlags::REMOTE_CQ_DATA).then_some(error.data.0),
+            bytes: bytes.to_vec(),
+            overflow: error.overflow,
+            source: None,
+            failed,
+        }
+    }
+
+    /// How many bytes of the buffer it has used, as far as anybody says.
+    pub fn used(&self) -> usize {
+        self.failed.unwrap_or(self.bytes.len())
+    }
+}
