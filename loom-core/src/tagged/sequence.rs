@@ -71,7 +71,7 @@ impl<V, A: Allocator> Sequence<V, A> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 #[allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 mod tests {
     use std::vec::Vec;

@@ -215,7 +215,7 @@ impl<V, A: Allocator> Ring<V, A> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 #[allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 mod tests {
     use allocator_api2::alloc::Global;
