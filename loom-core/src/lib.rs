@@ -10,9 +10,10 @@
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's own names and values.
 //!   Plain data; unknown numbers are kept. With it [`buffer`], [`completion`] and [`error`]: what operations take and give
 //!   back.
-//! - [`engine`]: the [op table](engine::op_table), where buffers are while somebody else uses them, and the
-//!   [address table](engine::address_table), over the [peer table](engine::peer_table). Data structures that know neither transports nor objects, so that they are tested,
-//!   fuzzed and model-checked alone.
+//! - [`engine`]: the [op table](engine::op_table), where buffers are while somebody else uses them, the
+//!   [tag matcher](engine::tag_matcher), and the [address table](engine::address_table) over the
+//!   [peer table](engine::peer_table). Data structures that know neither transports nor objects, so that they are tested and
+//!   fuzzed alone.
 //! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place.
 //! - [`objects`]: the safe API, written once: [`Info`](objects::info::Info), [`Domain`](objects::domain::Domain),
 //!   [`Av`](objects::av::Av), [`Mr`](objects::mr::Mr), [`Cq`](objects::cq::Cq),
@@ -85,6 +86,7 @@ pub mod engine;
 pub mod error;
 pub mod exposed;
 pub mod objects;
+mod random;
 pub mod soft;
 mod storage;
 pub mod tagged;

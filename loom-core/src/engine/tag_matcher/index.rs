@@ -13,6 +13,7 @@
 use core::cell::Cell;
 
 use super::table::Table;
+use crate::random::Random;
 
 /// No node. A node's number is smaller.
 pub(crate) const NONE: u32 = u32::MAX >> 1;
@@ -189,14 +190,9 @@ impl Index {
     /// An index over a power of two of lines of empty buckets, two at least.
     pub(crate) fn new(lines: Table<Line>, seed: u64) -> Self {
         debug_assert!(lines.len().is_power_of_two() && lines.len() > 1, "{} lines", lines.len());
-        let mut state = seed;
-        // splitmix64, so that any two seeds have nothing in common.
-        let multipliers = [(); 4].map(|()| {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            (mixed ^ mixed >> 31) | 1
-        });
+        // Any two seeds have nothing in common.
+        let mut random = Random::new(seed);
+        let multipliers = [(); 4].map(|()| random.next() | 1);
         Index { lines, shift: u64::BITS - lines.len().trailing_zeros(), multipliers }
     }
 

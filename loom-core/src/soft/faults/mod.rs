@@ -19,10 +19,10 @@ use core::cell::Cell;
 
 pub use self::injected::Injected;
 use self::injected::Tally;
-use self::plan::Random;
 pub use self::plan::{Every, Plan};
 use super::list::NIL;
 use super::queue::Queue;
+use crate::random::Random;
 use crate::transport::Event;
 use crate::vocabulary::{Errno, FabricAddr};
 

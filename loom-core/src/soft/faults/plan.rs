@@ -1,6 +1,7 @@
 //! [`Plan`]: what goes wrong at the endpoints that are opened with it.
 
 use super::super::asks::Asks;
+use crate::random::Random;
 use crate::vocabulary::{Attributes, Caps, MsgOrder};
 
 /// How often something goes wrong.
@@ -252,31 +253,6 @@ impl Plan {
         if self.one_range {
             (tx.iov_limit, tx.rma_iov_limit, rx.iov_limit) = (1, 1, 1);
         }
-    }
-}
-
-/// Numbers that look drawn: `splitmix64`, by Sebastiano Vigna.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) const fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    pub(super) const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// One of `0..=most`.
-    pub(super) fn up_to(&mut self, most: u32) -> u32 {
-        // The high half of a product of two numbers of 32 bits.
-        let product = (self.next() >> 32) * (u64::from(most) + 1);
-        u32::try_from(product >> 32).unwrap_or(most)
     }
 }
 
