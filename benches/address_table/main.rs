@@ -121,10 +121,12 @@ fn measure_shm(rounds: usize) -> Result<(), String> {
     let shm = raw::Raw::new(raw::functions()?, c"shm", None, names.into_iter());
     let work = Work::new(PEERS);
     let mut figures = Figures::new(".shm", f64::NAN);
-    for _ in 0..rounds {
+    for round in 0..=rounds {
         let (times, bytes) = shm.round(&work)?;
         figures.bytes = bytes;
-        figures.rounds.push(times);
+        if round > 0 {
+            figures.rounds.push(times);
+        }
     }
     figures.print(PEERS);
     Ok(())

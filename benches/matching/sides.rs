@@ -21,8 +21,6 @@ pub(crate) trait Side {
     fn keep(&mut self, envelope: Envelope);
     /// A receive is posted and takes its message.
     fn take_message(&mut self, want: &Want);
-    /// Bytes of memory.
-    fn footprint(&self) -> usize;
 }
 
 pub(crate) struct Engine(TagMatcher<Global>);
@@ -51,10 +49,6 @@ impl Side for Engine {
     fn take_message(&mut self, want: &Want) {
         let message = self.0.message_for(want).expect("it waits");
         self.0.remove_message(message);
-    }
-
-    fn footprint(&self) -> usize {
-        self.0.attr().layout().expect("it was made").size()
     }
 }
 
@@ -143,10 +137,5 @@ impl Side for List {
 
     fn take_message(&mut self, want: &Want) {
         self.unexpected.take(|envelope| want.accepts(envelope));
-    }
-
-    fn footprint(&self) -> usize {
-        self.posted.entries.capacity() * size_of::<Entry<Want>>()
-            + self.unexpected.entries.capacity() * size_of::<Entry<Envelope>>()
     }
 }
