@@ -19,6 +19,11 @@ mod memory;
 mod op_table;
 mod soft_network;
 mod tag_matching;
+mod tagged;
+/// The story of tagged messages and its oracle are those of loom-core's own tests.
+#[allow(dead_code, reason = "some of it is for those tests alone")]
+#[path = "../../loom-core/tests/tagged/world/mod.rs"]
+mod tagged_world;
 /// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
 #[path = "../../loom-core/tests/op_table/world/mod.rs"]
@@ -31,12 +36,13 @@ pub use example_protocol::example_protocol;
 pub use op_table::op_table;
 pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
+pub use tagged::tagged;
 
 /// The body of a target.
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 7] = [
+pub const TARGETS: [(&str, Body); 8] = [
     ("address_vector", address_vector),
     ("bootstrap_wire", bootstrap_wire),
     ("completion_decode", completion_decode),
@@ -44,4 +50,5 @@ pub const TARGETS: [(&str, Body); 7] = [
     ("op_table", op_table),
     ("soft_network", soft_network),
     ("tag_matching", tag_matching),
+    ("tagged", tagged),
 ];

@@ -1,5 +1,5 @@
 //! Bytes and text from outside: addresses in all their forms, what peers tell of regions, ranges, what comes with
-//! connections, and what the examples' processes tell each other. Whatever they are, they are read as [naive] readers and the
+//! connections, packets of tagged messages, and what the examples' processes tell each other. Whatever they are, they are read as [naive] readers and the
 //! standard library do, or refused; and what is written is read back.
 //!
 //! (What libfabric writes into entries of its queues is read where libfabric is: `src/ofi` has tests of its own for that.)
@@ -10,6 +10,7 @@ mod frame;
 #[path = "../../../examples/fi_pingpong/items.rs"]
 mod items;
 mod naive;
+mod packets;
 mod processes;
 mod soft;
 mod vector;
@@ -69,6 +70,12 @@ enum Step<'a> {
         received: u64,
     },
     Version(u32),
+    /// A packet of tagged messages, which may be changed somewhere.
+    Packet {
+        packet: packets::Packet<'a>,
+        garbled: Option<(u8, u8)>,
+    },
+    PacketBytes(&'a [u8]),
 }
 
 #[derive(Arbitrary, Debug)]
@@ -189,6 +196,8 @@ fn play(step: Step<'_>) {
                 (number, number >> 16, number & 0xffff)
             );
         }
+        Step::Packet { packet, garbled } => packets::written(packet, garbled),
+        Step::PacketBytes(bytes) => packets::read(bytes),
     }
 }
 

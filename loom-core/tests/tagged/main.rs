@@ -5,6 +5,8 @@
 
 mod asking;
 mod model;
-mod nodes;
 mod rules;
 mod strangers;
+mod world;
+
+use world::nodes;
