@@ -39,13 +39,16 @@ unsafe impl<V: Send, A: Allocator + Send> Send for Kept<V, A> {}
 unsafe impl<V: Send, A: Allocator + Send> Sync for Kept<V, A> {}
 
 impl<V, A: Allocator> Kept<V, A> {
+    /// The block.
+    pub(crate) const LAYOUT: Layout = Layout::new::<Place<V, A>>();
+
     pub(crate) fn new(value: V, alloc: A) -> Result<Self, OpenError> {
         /// # Safety
         /// `link` begins a `Place<V, A>` that nobody else owns.
         unsafe fn drop_place<V, A: Allocator>(link: NonNull<Link>) {
             drop(Kept::<V, A>(link.cast()));
         }
-        let block = Block::new(Layout::new::<Place<V, A>>(), alloc)?;
+        let block = Block::new(Self::LAYOUT, alloc)?;
         let place = block.ptr().cast();
         let link = Link { next: None, drop: drop_place::<V, A> };
         // SAFETY: the block has room for it.

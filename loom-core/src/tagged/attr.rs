@@ -59,6 +59,16 @@ impl TaggedAttr {
         self.messages.checked_mul(self.links.into()).ok_or(OpenError::Size)
     }
 
+    /// The matcher of a layer.
+    pub(super) fn matcher(&self) -> Result<TagMatcherAttr, OpenError> {
+        Ok(TagMatcherAttr {
+            receives: self.operations,
+            messages: self.all_messages()?,
+            masks: self.masks,
+            seed: self.seed,
+        })
+    }
+
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let good = self.links > 0
             && self.operations > 0

@@ -1,5 +1,6 @@
 //! [`TaggedEndpoint`]: opening it, adding links, waiting, and closing.
 
+use core::alloc::Layout;
 use core::fmt;
 use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +16,11 @@ use super::slab::{Key, List, Ring, Slab};
 use super::wire::Body;
 use crate::buffer::Buffer;
 use crate::completion::{OpError, Transfer};
-use crate::engine::tag_matcher::{TagMatcher, TagMatcherAttr};
+use crate::engine::tag_matcher::TagMatcher;
 use crate::error::OpenError;
 use crate::objects::cq::CqError;
 use crate::objects::deadline::Deadline;
-use crate::storage::Array;
+use crate::storage::{Array, array};
 use crate::vocabulary::Errno;
 
 /// How many packets are taken out of the queue before anything else is done.
@@ -81,6 +82,30 @@ impl fmt::Display for AddLinkError {
 impl core::error::Error for AddLinkError {}
 
 impl<'q, C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<'q, C, B, A> {
+    /// How many bytes an endpoint takes from its allocator, in several blocks. What lies between those to align them, as in an
+    /// arena, is not among them.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`], as [`open_in`](Self::open_in).
+    pub fn footprint(attr: &TaggedAttr) -> Result<usize, OpenError> {
+        attr.check()?;
+        let messages = attr.all_messages()?;
+        let links = usize::from(attr.links);
+        let blocks = [
+            array::<Link<C, A>>(links)?,
+            attr.matcher()?.layout()?,
+            array::<Key>(attr.operations as usize)?,
+            Slab::<Message<C::Buf>, A>::layout(messages)?,
+            array::<Key>(messages as usize)?,
+            Slab::<Op<B>, A>::layout(attr.operations)?,
+            Ring::<LinkId, A>::layout(links)?,
+            Ring::<LinkId, A>::layout(links)?,
+        ];
+        let sum = |blocks: &[Layout]| blocks.iter().try_fold(0, |sum: usize, block| sum.checked_add(block.size()));
+        let of_links = sum(&Link::<C, A>::layouts(attr)?).and_then(|each| each.checked_mul(links));
+        sum(&blocks).zip(of_links).and_then(|(own, links)| own.checked_add(links)).ok_or(OpenError::Size)
+    }
+
     /// Opens an endpoint without links, with memory of `alloc`. All packets come out of the queue, and nothing else is
     /// posted there.
     ///
@@ -90,7 +115,7 @@ impl<'q, C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<'q, C, B, A
     pub fn open_in(queue: &'q C::Queue, attr: TaggedAttr, alloc: A) -> Result<Self, OpenError> {
         attr.check()?;
         let (receives, messages) = (attr.operations, attr.all_messages()?);
-        let matcher = TagMatcherAttr { receives, messages, masks: attr.masks, seed: attr.seed };
+        let matcher = attr.matcher()?;
         Ok(TaggedEndpoint {
             queue,
             attr,

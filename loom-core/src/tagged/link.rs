@@ -1,5 +1,6 @@
 //! [`Link`]: one peer, and what is under way to it and from it.
 
+use core::alloc::Layout;
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;
@@ -142,6 +143,17 @@ pub(super) struct Link<C: Carrier, A: Allocator> {
 }
 
 impl<C: Carrier, A: Allocator + Clone> Link<C, A> {
+    /// The blocks of a link.
+    pub(super) fn layouts(attr: &TaggedAttr) -> Result<[Layout; 4], OpenError> {
+        let (messages, control) = (attr.messages as usize, attr.control as usize);
+        Ok([
+            Sequence::<Arrival<C::Buf>, A>::layout(messages + control)?,
+            Ring::<Packet<C::Buf>, A>::layout(messages + control)?,
+            Ring::<Packet<C::Buf>, A>::layout(attr.sends as usize)?,
+            Ring::<Body, A>::layout(messages)?,
+        ])
+    }
+
     /// Without a carrier.
     pub(super) fn new_in(attr: &TaggedAttr, alloc: &A) -> Result<Self, OpenError> {
         let (messages, control) = (attr.messages as usize, attr.control as usize);

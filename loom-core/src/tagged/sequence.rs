@@ -1,11 +1,12 @@
 //! [`Sequence`]: packets in the order of their numbers, whatever the order in which they come.
 
+use core::alloc::Layout;
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;
 
 use crate::error::OpenError;
-use crate::storage::Array;
+use crate::storage::{Array, array};
 
 /// Gives on what comes in the order of its numbers, which go from zero and begin again after 2^32. What comes early is kept.
 #[derive(Debug)]
@@ -36,6 +37,11 @@ impl fmt::Display for SequenceError {
 }
 
 impl<V, A: Allocator> Sequence<V, A> {
+    /// The block for so many.
+    pub(crate) fn layout(window: usize) -> Result<Layout, OpenError> {
+        array::<Option<V>>(window)
+    }
+
     /// Nothing has come; of the numbers from the next one on, so many can come.
     pub(crate) fn new_in(window: usize, alloc: A) -> Result<Self, OpenError> {
         Ok(Sequence { next: 0, head: 0, early: Array::new_in(window, alloc, |_| None)? })

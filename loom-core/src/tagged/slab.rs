@@ -1,9 +1,11 @@
 //! [`Slab`]: values by keys that name nothing any more once the value is gone; [`List`], in which they can be; [`Ring`].
 
+use core::alloc::Layout;
+
 use allocator_api2::alloc::Allocator;
 
 use crate::error::OpenError;
-use crate::storage::Array;
+use crate::storage::{Array, array};
 
 /// Of no place.
 const NONE: u32 = u32::MAX;
@@ -57,6 +59,11 @@ pub(crate) struct Slab<V, A: Allocator> {
 }
 
 impl<V, A: Allocator> Slab<V, A> {
+    /// The block of so many places.
+    pub(crate) fn layout(places: u32) -> Result<Layout, OpenError> {
+        array::<Place<V>>(places as usize)
+    }
+
     pub(crate) fn new_in(places: u32, alloc: A) -> Result<Self, OpenError> {
         if places == 0 || places == NONE {
             return Err(OpenError::Size);
@@ -182,6 +189,11 @@ pub(crate) struct Ring<V, A: Allocator> {
 }
 
 impl<V, A: Allocator> Ring<V, A> {
+    /// The block of so many places.
+    pub(crate) fn layout(places: usize) -> Result<Layout, OpenError> {
+        array::<Option<V>>(places)
+    }
+
     pub(crate) fn new_in(places: usize, alloc: A) -> Result<Self, OpenError> {
         Ok(Ring { places: Array::new_in(places, alloc, |_| None)?, head: 0, len: 0 })
     }

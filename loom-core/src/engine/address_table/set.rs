@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "lays arrays out in memory of the allocator")]
 
+use core::alloc::Layout;
 use core::fmt;
 use core::num::NonZeroU32;
 use core::ops::RangeInclusive;
@@ -61,9 +62,7 @@ impl<A: Allocator> AddressSet<A> {
     /// - [`OpenError::Size`] if a number is 2^32 - 1 or more, or does not fit into memory
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn new_in(places: usize, count: usize, alloc: A) -> Result<Self, OpenError> {
-        // Members are of different places.
-        let capacity = u32::try_from(count.min(places)).ok().filter(|count| *count < NIL).ok_or(OpenError::Size)?;
-        let (layout, ranks_at) = extend(array::<Peer>(capacity as usize)?, array::<u32>(places)?)?;
+        let (capacity, layout, ranks_at) = Self::plan(places, count)?;
         let block = Block::new(layout, alloc)?;
         let members = block.ptr().cast::<Peer>();
         // SAFETY: an offset of the block's layout.
@@ -75,6 +74,23 @@ impl<A: Allocator> AddressSet<A> {
             unsafe { rank.write(NIL) };
         }
         Ok(AddressSet { members, capacity, len: 0, ranks, places, block })
+    }
+
+    /// The memory that a set of up to `count` peers of a vector with so many places takes from its allocator, in one block: eight
+    /// bytes for each member, and four for each place of the vector.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`], as [`new_in`](Self::new_in).
+    pub fn layout(places: usize, count: usize) -> Result<Layout, OpenError> {
+        Self::plan(places, count).map(|(_, layout, _)| layout)
+    }
+
+    /// How many members there can be, the block, and where the ranks lie in it.
+    fn plan(places: usize, count: usize) -> Result<(u32, Layout, usize), OpenError> {
+        // Members are of different places.
+        let capacity = u32::try_from(count.min(places)).ok().filter(|count| *count < NIL).ok_or(OpenError::Size)?;
+        let (layout, ranks_at) = extend(array::<Peer>(capacity as usize)?, array::<u32>(places)?)?;
+        Ok((capacity, layout, ranks_at))
     }
 
     /// The members, in the order of their ranks.

@@ -1,7 +1,13 @@
 //! [`AvAttr`]: how large an address vector is.
 
+#![allow(unsafe_code, reason = "asks the transport of an open domain")]
+
+use core::alloc::Layout;
+
 use crate::engine::address_table::AddressTableAttr;
 use crate::error::OpenError;
+use crate::objects::domain::Domain;
+use crate::transport::Transport;
 use crate::vocabulary::{AddressFormat, EndpointAddr};
 
 /// How large an [`Av`](super::Av) is. All of its memory is taken when it is opened.
@@ -37,9 +43,29 @@ impl AvAttr {
         AvAttr { capacity, bytes: None, singles, ranges, seed }
     }
 
+    /// The memory that a vector of this domain takes from its allocator, in one block. It depends on the domain: on the format of
+    /// its addresses, and on how many places its transport needs for so many peers.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if the capacity is zero or more than an address has room for, or all of it more than an address space
+    /// holds.
+    pub fn layout<T: Transport>(&self, domain: &Domain<T>) -> Result<Layout, OpenError> {
+        self.table(domain)?.layout()
+    }
+
+    /// The attributes of the table of a vector of this domain.
+    pub(super) fn table<T: Transport>(&self, domain: &Domain<T>) -> Result<AddressTableAttr, OpenError> {
+        if self.capacity == 0 || u32::try_from(self.capacity).is_err() {
+            return Err(OpenError::Size);
+        }
+        // SAFETY: the domain is open.
+        let places = unsafe { T::av_places(domain.raw(), self.capacity) };
+        self.of_places(places, domain.attributes().addr_format)
+    }
+
     /// The attributes of the table, of which the transport has said how many places it needs.
-    pub(super) fn of_places(self, places: usize, format: AddressFormat) -> Result<AddressTableAttr, OpenError> {
-        let AvAttr { bytes, singles, ranges, seed, .. } = self;
+    fn of_places(&self, places: usize, format: AddressFormat) -> Result<AddressTableAttr, OpenError> {
+        let AvAttr { bytes, singles, ranges, seed, .. } = *self;
         let (sockets, cells) = match format {
             AddressFormat::SOCKADDR_IN => (true, 0),
             AddressFormat::SOCKADDR_IN6 | AddressFormat::SOCKADDR_IP | AddressFormat::SOCKADDR => (true, 1),

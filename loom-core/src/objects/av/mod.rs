@@ -87,12 +87,7 @@ impl<'d, T: Transport> Av<'d, T> {
         rx_ctx_bits: u8,
         open: impl FnOnce(&T::Domain) -> Result<T::Av, Errno>,
     ) -> Result<AvOwner<'d, T, A>, OpenError> {
-        if attr.capacity == 0 || u32::try_from(attr.capacity).is_err() {
-            return Err(OpenError::Size);
-        }
-        // SAFETY: the domain is open and stays so: the vector is its child.
-        let places = unsafe { T::av_places(domain.raw(), attr.capacity) };
-        let plan = attr.of_places(places, domain.attributes().addr_format)?.plan()?;
+        let plan = attr.table(domain)?.plan()?;
         let block = Block::new(plan.layout, alloc)?;
         // SAFETY: the block has the layout of the plan. It is freed after the vector, in `AvOwner::drop`, and the vector is only
         // ever reached by borrowing its owner: the lifetime never leaves this file.

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "keeps memory until nobody reaches it")]
 
+use core::alloc::Layout;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -33,6 +34,10 @@ pub struct MrOwner<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + 
 }
 
 impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H> MrOwner<'d, T, M, A, H> {
+    /// The memory that a region takes from its allocator, in one block: the value that owns the registered memory, and how to
+    /// drop it.
+    pub const LAYOUT: Layout = Kept::<Reached<T, M>, A>::LAYOUT;
+
     pub(super) const fn new(mr: Mr<'d, T>, memory: Kept<Reached<T, M>, A>, hold: H) -> Self {
         MrOwner { mr, memory: ManuallyDrop::new(memory), hold: ManuallyDrop::new(hold) }
     }
