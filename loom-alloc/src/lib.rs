@@ -6,6 +6,7 @@
 //! - [`Arena`] hands out memory of the caller, from its begin to its end. One thread uses it.
 //! - [`StaticArena`] is an arena in a `static`, for programs without an operating system and for objects which are
 //!   never closed.
+//! - `os::Mapping` (feature `os`, Linux) is pages of the operating system: huge ones, locked, on a NUMA node, guarded.
 //! - `V02` (feature `allocator-api2-02`) admits allocators that were written for allocator-api2 0.2, as bumpalo's.
 //!
 //! # Example
@@ -56,6 +57,8 @@ extern crate std;
 pub use allocator_api2;
 
 mod arena;
+#[cfg(all(feature = "os", target_os = "linux"))]
+pub mod os;
 mod static_arena;
 #[cfg(feature = "allocator-api2-02")]
 mod v02;

@@ -1,0 +1,37 @@
+//! [`MapError`]: what the operating system refuses.
+
+use core::ffi::{CStr, c_int};
+use core::fmt;
+
+/// A system call that failed while memory was mapped. Nothing is left mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapError {
+    call: &'static CStr,
+    errno: c_int,
+}
+
+impl MapError {
+    pub(super) const fn new(call: &'static CStr, errno: c_int) -> Self {
+        MapError { call, errno }
+    }
+
+    /// The name of the system call.
+    #[must_use]
+    pub fn call(&self) -> &'static str {
+        self.call.to_str().unwrap_or("")
+    }
+
+    /// Its error number (`man 3 errno`).
+    #[must_use]
+    pub const fn errno(&self) -> c_int {
+        self.errno
+    }
+}
+
+impl fmt::Display for MapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed with error number {}", self.call(), self.errno)
+    }
+}
+
+impl core::error::Error for MapError {}
