@@ -28,6 +28,8 @@ mod matrix {
     )]
     pub(crate) use crate::page::{not_granted, not_run, partly};
 }
+#[path = "../memory/mod.rs"]
+mod memory;
 #[path = "../transports/messages.rs"]
 mod messages;
 #[path = "../transports/multi.rs"]

@@ -11,6 +11,7 @@ use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, Pair, on_pair, pattern, room};
 
@@ -107,8 +108,8 @@ fn refused_addresses_keep_no_others_out<T: Transport>(info: &Info<T>) {
 /// Opens a pair with a vector of so many places.
 fn with_places<T: Transport>(info: &Info<T>, places: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, places).expect("address vector");
-    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let av = Av::open_in(&domain, places, allocator()).expect("address vector");
+    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
     test(&Pair::open(&cq, &av));
 }
 

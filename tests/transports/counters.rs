@@ -14,6 +14,7 @@ use loom_core::vocabulary::{Access, Caps, Counted, Errno};
 
 use super::matrix::partly;
 use super::pair::{Bytes, LIMIT, OrCut, Pair, insist, limit, most, pattern, room};
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
@@ -48,12 +49,12 @@ fn with_counters<T: Transport>(
         return;
     }
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let open = |counted: &[Counted]| -> Vec<_> {
         counted.iter().map(|_| Counter::open(&domain, CounterAttr::default()).expect("counter")).collect()
     };
     let (counters_of_a, counters_of_b) = (open(of_a), open(of_b));
-    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
     let a = endpoint(&cq, &av, of_a, &counters_of_a);
     let b = endpoint(&cq, &av, of_b, &counters_of_b);
     let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
@@ -113,7 +114,7 @@ fn reads_and_writes_are_counted<T: Transport>(info: &Info<T>) {
     with_counters(info, &[Counted::READ, Counted::WRITE], &[], |pair, of_a, _| {
         pair.warm_up();
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let region = Mr::open(pair.domain, room(4096), access).expect("a region");
+        let region = Mr::open_in(pair.domain, room(4096), access, allocator()).expect("a region");
         let remote = region.remote();
         for round in 0..3 {
             let written = pair.post(pattern(100, round), |buf| pair.a.write(pair.to_b, &remote, 8, buf));
@@ -135,9 +136,9 @@ fn one_counter_counts_for_several_endpoints<T: Transport>(info: &Info<T>) {
         return;
     }
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let all = [Counter::open(&domain, CounterAttr::default()).expect("counter")];
-    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
     let everything = [Counted::SEND | Counted::RECV | Counted::READ | Counted::WRITE];
     let (a, b) = (endpoint(&cq, &av, &everything, &all), endpoint(&cq, &av, &everything, &all));
     let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
@@ -206,9 +207,9 @@ fn a_counter_outlives_its_endpoints<T: Transport>(info: &Info<T>) {
     for len in [8, 100_000].map(|len| most(info, len)) {
         let domain = Domain::open(info).expect("domain");
         let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
-        let av = Av::open(&domain, 8).expect("address vector");
+        let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
         {
-            let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+            let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
             let received = Counted::RECV | Counted::READ | Counted::WRITE;
             let a = cq.endpoint(&av).counter(received, &counter).enable().expect("an endpoint with a counter");
             let b = cq.endpoint(&av).enable().expect("an endpoint");
@@ -245,10 +246,10 @@ fn what_cannot_be_counted_is_refused<T: Transport>(info: &Info<T>) {
     }
     let domain = Domain::open(info).expect("domain");
     let other = Domain::open(info).expect("another domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let counter = || Counter::open(&domain, CounterAttr::default()).expect("counter");
     let (one, two, foreign) = (counter(), counter(), Counter::open(&other, CounterAttr::default()).expect("counter"));
-    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<4>::new()).expect("queue");
+    let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::<4>::new(), allocator()).expect("queue");
     let twice = cq.endpoint(&av).counter(Counted::SEND | Counted::RECV, &one).counter(Counted::RECV, &two);
     assert_eq!(twice.enable().unwrap_err(), OpenError::Counters);
     let nothing = cq.endpoint(&av).counter(Counted::empty(), &one);

@@ -18,6 +18,7 @@ use loom_core::objects::mr::{self, Mr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, tags};
 use crate::pair::{Bytes, OrCut, Pair, limit, most, on_pair, pattern, post_on, room};
 use crate::posting::or_less;
@@ -168,8 +169,8 @@ fn every_buffer_is_dropped_once<T: Transport>(info: &Info<T>) {
     let drops = Cell::new(0);
     let counted = |len| Counted { bytes: room(len), drops: &drops };
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
-    cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+    let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq| {
         let a = cq.endpoint(&av).enable().expect("endpoint a");
         let b = cq.endpoint(&av).enable().expect("endpoint b");
         let to_b = av.insert(&b.address().expect("address")).expect("in the vector");
@@ -202,10 +203,10 @@ fn every_buffer_is_dropped_once<T: Transport>(info: &Info<T>) {
 
 fn borrowed_buffers_come_back_from_a_scope<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
+    let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     let (mut from, mut into) = (pattern(64, 1), room(64));
     let (source, target) = (&mut from[..], &mut into[..]);
-    cq::scope(&domain, CqAttr::<8>::new(), |cq| {
+    cq::scope_in(&domain, CqAttr::<8>::new(), allocator(), |cq| {
         let a = cq.endpoint(&av).enable().expect("endpoint a");
         let b = cq.endpoint(&av).enable().expect("endpoint b");
         let to_b = av.insert(&b.address().expect("address")).expect("in the vector");
@@ -227,11 +228,11 @@ fn borrowed_buffers_come_back_from_a_scope<T: Transport>(info: &Info<T>) {
 
 fn panic_in_a_scope_closes_first<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
+    let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     let mut memory = room(1 << 16);
     let buffer = &mut memory[..];
     let unwound = catch_unwind(AssertUnwindSafe(|| {
-        cq::scope(&domain, CqAttr::<8>::new(), |cq| {
+        cq::scope_in(&domain, CqAttr::<8>::new(), allocator(), |cq| {
             let a = cq.endpoint(&av).enable().expect("endpoint a");
             post_on(cq, buffer, |buf| a.recv(Source::Any, buf));
             std::panic::resume_unwind(Box::new("on purpose"));
@@ -241,7 +242,7 @@ fn panic_in_a_scope_closes_first<T: Transport>(info: &Info<T>) {
     memory.fill(1);
     drop(memory);
     // Everything can be opened again.
-    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
     Pair::open(&cq, &av).warm_up();
 }
 
@@ -249,21 +250,21 @@ fn forgotten_endpoint_is_closed_with_its_queue<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     for _ in 0..20 {
         // If endpoints stayed open, the software network would have no place left after a few rounds.
-        let av = Av::open(&domain, 4).expect("address vector");
-        let cq = Cq::open(&domain, CqAttr::<8>::new()).expect("queue");
+        let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
+        let cq = Cq::open_in(&domain, CqAttr::<8>::new(), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("a place for an endpoint");
         post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
         std::mem::forget(endpoint);
     }
-    let av = Av::open(&domain, 4).expect("address vector");
-    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
+    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
     Pair::open(&cq, &av).warm_up();
 }
 
 fn forgotten_queue_leaks_and_nothing_else<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
-    let cq = Cq::open(&domain, CqAttr::<8>::new()).expect("queue");
+    let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
+    let cq = Cq::open_in(&domain, CqAttr::<8>::new(), allocator()).expect("queue");
     let endpoint = cq.endpoint(&av).enable().expect("endpoint");
     post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
     drop(endpoint);
@@ -281,7 +282,7 @@ fn forgotten_queue_leaks_and_nothing_else<T: Transport>(info: &Info<T>) {
 
 fn forgotten_region_leaks_and_nothing_else<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    std::mem::forget(Mr::open(&domain, room(64), Access::REMOTE_WRITE).expect("region"));
+    std::mem::forget(Mr::open_in(&domain, room(64), Access::REMOTE_WRITE, allocator()).expect("region"));
     drop(domain);
     on_pair(info, |pair| pair.warm_up());
 }
@@ -337,8 +338,8 @@ fn removed_peer_is_refused<T: Transport>(info: &Info<T>) {
 fn wrong_kind_of_buffer_is_refused<T: Transport>(info: &Info<T>) {
     static CONSTANT: [u8; 4] = *b"text";
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
-    let cq = Cq::open(&domain, CqAttr::<8>::new()).expect("queue");
+    let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
+    let cq = Cq::open_in(&domain, CqAttr::<8>::new(), allocator()).expect("queue");
     let a = cq.endpoint(&av).enable().expect("endpoint a");
     let to_a = av.insert(&a.address().expect("address")).expect("in the vector");
     let rejected = a.recv(Source::Any, AnyBuffer::Read(&CONSTANT)).expect_err("it may not be written");
@@ -358,12 +359,12 @@ fn wrong_kind_of_buffer_is_refused<T: Transport>(info: &Info<T>) {
 
 fn address_vector_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {
     let (one, other) = (Domain::open(info).expect("domain"), Domain::open(info).expect("domain"));
-    let av = Av::open(&other, 4).expect("address vector");
-    let cq = Cq::<T, Bytes>::open(&one, CqAttr::<8>::new()).expect("queue");
+    let av = Av::open_in(&other, 4, allocator()).expect("address vector");
+    let cq = Cq::<T, Bytes>::open_in(&one, CqAttr::<8>::new(), allocator()).expect("queue");
     assert_eq!(cq.endpoint(&av).enable().err(), Some(OpenError::OtherDomain));
-    let av = Av::open(&one, 4).expect("address vector");
+    let av = Av::open_in(&one, 4, allocator()).expect("address vector");
     let attr = CqAttr::<8>::new().endpoints(1);
-    let cq = Cq::<T, Bytes>::open(&one, attr).expect("queue");
+    let cq = Cq::<T, Bytes>::open_in(&one, attr, allocator()).expect("queue");
     let _first = cq.endpoint(&av).info(info).enable().expect("endpoint");
     assert_eq!(cq.endpoint(&av).enable().err(), Some(OpenError::TooManyEndpoints));
 }
@@ -391,8 +392,8 @@ fn fabric_can_be_opened_by_itself<T: Transport>(info: &Info<T>) {
 fn endpoints_come_and_go<T: Transport>(info: &Info<T>) {
     // As many as there are: where endpoints of one process cannot be closed alone, they keep their places.
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 64).expect("address vector");
-    let cq = Cq::open(&domain, CqAttr::<64>::new().endpoints(40)).expect("queue");
+    let av = Av::open_in(&domain, 64, allocator()).expect("address vector");
+    let cq = Cq::open_in(&domain, CqAttr::<64>::new().endpoints(40), allocator()).expect("queue");
     {
         let pair = &Pair::open(&cq, &av);
         for seed in 0..30 {
@@ -431,8 +432,8 @@ impl Drop for Hostile<'_> {
 fn buffer_that_panics_when_lent_is_dropped_once<T: Transport>(info: &Info<T>) {
     let drops = Cell::new(0);
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
-    cq::scope(&domain, CqAttr::<2>::new(), |cq| {
+    let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
+    cq::scope_in(&domain, CqAttr::<2>::new(), allocator(), |cq| {
         let a = cq.endpoint(&av).enable().expect("endpoint");
         let unwound = catch_unwind(AssertUnwindSafe(|| a.recv(Source::Any, Hostile(&drops)).is_ok()));
         assert!(unwound.is_err());
@@ -472,18 +473,18 @@ fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport>(
     let dropped = Arc::new(AtomicUsize::new(0));
     let angry = || Angry(room(64), dropped.clone());
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
+    let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     for round in 1..=3 {
-        let cq = Cq::open(&domain, CqAttr::<4>::new()).expect("queue");
+        let cq = Cq::open_in(&domain, CqAttr::<4>::new(), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         post_on(&cq, angry(), |buf| endpoint.recv(Source::Any, buf));
-        let region = Mr::open(&domain, angry(), Access::REMOTE_WRITE).expect("region");
+        let region = Mr::open_in(&domain, angry(), Access::REMOTE_WRITE, allocator()).expect("region");
         let unwound = unwinds(|| drop(region));
         assert_eq!(unwound, T::MR_CLOSE_FENCES, "where closing is no fence, the memory waits for the endpoint");
         std::mem::forget(endpoint);
         assert!(unwinds(|| drop(cq)));
         // What the destructor that unwound has left over is dropped with the next queue.
-        let other = Cq::<T, Bytes>::open(&domain, CqAttr::<4>::new()).expect("queue");
+        let other = Cq::<T, Bytes>::open_in(&domain, CqAttr::<4>::new(), allocator()).expect("queue");
         assert_eq!(unwinds(|| drop(other)), !T::MR_CLOSE_FENCES);
         assert_eq!(dropped.load(Ordering::Relaxed), 2 * round);
     }

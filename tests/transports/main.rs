@@ -9,6 +9,8 @@ mod addresses;
 mod counters;
 mod lifecycle;
 mod matrix;
+#[path = "../memory/mod.rs"]
+mod memory;
 mod messages;
 mod multi;
 mod needs;

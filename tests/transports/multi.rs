@@ -14,6 +14,7 @@ use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, EndpointOption, Errno, ImmediateData};
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, LIMIT, OrCut, Pair, carries_data, is_old, limit, pattern, room};
 
@@ -44,8 +45,8 @@ fn on_pair_with_min<T: Transport>(info: &Info<T>, min: usize, test: impl FnOnce(
         return;
     }
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
-    let cq = Cq::open(&domain, CqAttr::<128>::new()).expect("queue");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    let cq = Cq::open_in(&domain, CqAttr::<128>::new(), allocator()).expect("queue");
     let a = cq.endpoint(&av).enable().expect("endpoint a");
     let b = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).enable().expect("endpoint b");
     let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");

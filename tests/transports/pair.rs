@@ -16,6 +16,7 @@ use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, Tag};
 
+use crate::memory::allocator;
 use crate::needs::tags;
 pub(crate) use crate::posting::{LIMIT, Limit, OrCut, fails_with, post as post_on};
 
@@ -179,7 +180,7 @@ pub(crate) fn on_pair_with<T: Transport, const N: usize>(
     test: impl FnOnce(&Pair<'_, '_, T>),
 ) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
-    let cq = Cq::open(&domain, attr).expect("queue");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    let cq = Cq::open_in(&domain, attr, allocator()).expect("queue");
     test(&Pair::open(&cq, &av));
 }

@@ -19,6 +19,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Tag};
 
 use super::pair::{Bytes, OrCut, carries_data, is_old, limit, most, pattern, post_on, room};
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, tags};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
@@ -55,8 +56,8 @@ impl<T: Transport, B: Buffer + 'static> Two<'_, '_, T, B> {
 
 fn with_two<T: Transport, B: Buffer + 'static>(info: &Info<T>, test: impl FnOnce(&Two<'_, '_, T, B>, &Domain<T>)) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
-    let cq = Cq::<T, B>::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    let cq = Cq::<T, B>::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
     let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
     let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
     test(&Two { cq: &cq, a, b, to_b }, &domain);
@@ -131,7 +132,7 @@ fn reads_and_writes_of_several_buffers_and_parts<T: Transport>(info: &Info<T>) {
         }
         with_two::<T, [Bytes; N]>(info, |two, domain| {
             let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-            let regions = [(); N].map(|()| Mr::open(domain, room(4096), access).expect("a region"));
+            let regions = [(); N].map(|()| Mr::open_in(domain, room(4096), access, allocator()).expect("a region"));
             for len in [1, 100, 4000] {
                 let bytes = pattern(len, N);
                 let out = cut(&bytes, lengths(len, true));
@@ -214,8 +215,10 @@ where
 fn operations_end_at_every_level<T: Transport>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, domain| {
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let region =
-            info.caps().contains(Caps::RMA).then(|| Mr::open(domain, room(1 << 20), access).expect("a region"));
+        let region = info
+            .caps()
+            .contains(Caps::RMA)
+            .then(|| Mr::open_in(domain, room(1 << 20), access, allocator()).expect("a region"));
         for level in [CompletionLevel::Inject, CompletionLevel::Transmit, CompletionLevel::Delivery] {
             let options = SendOptions::new().level(level);
             for len in [0, 8, 1 << 20].map(|len| most(info, len)) {
@@ -293,7 +296,8 @@ fn a_fence_holds_or_is_refused<T: Transport>(info: &Info<T>) {
         if !info.caps().contains(Caps::RMA) {
             return;
         }
-        let region = Mr::open(domain, room(8), Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
+        let region =
+            Mr::open_in(domain, room(8), Access::REMOTE_READ | Access::REMOTE_WRITE, allocator()).expect("a region");
         let part = region.remote().part(0, 8).expect("within");
         let mut deadline = limit();
         for seed in 0..10 {

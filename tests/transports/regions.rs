@@ -14,6 +14,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrMode};
 
 use super::pair::{Bytes, OrCut, Pair, limit, on_pair, pattern, room};
+use crate::memory::allocator;
 use crate::needs::{Behaviour, RMA};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
@@ -85,10 +86,10 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport>(info: &Info<T>) {
         let region = open().expect("the key is free again");
         write_and_see(pair, &region, &region.remote(), 3);
         // Keys that nobody asks for go round those that are taken.
-        let next = Mr::open(pair.domain, room(8), PEER_ACCESS).expect("region").key();
+        let next = Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region").key();
         let taken = MemoryKey(next.0 + 1);
         let _taken = Mr::builder(pair.domain, PEER_ACCESS).key(taken).open(room(8)).expect("region");
-        let others = [(); 3].map(|()| Mr::open(pair.domain, room(8), PEER_ACCESS).expect("region"));
+        let others = [(); 3].map(|()| Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region"));
         assert!(others.iter().all(|other| other.key() != taken));
     });
 }
@@ -110,7 +111,7 @@ fn what_a_region_cannot_be_is_refused<T: Transport>(info: &Info<T>) {
     let other = Domain::open(info).expect("another domain");
     let counters = [&domain, &other].map(|domain| Counter::open(domain, CounterAttr::default()).expect("counter"));
     let [counter, foreign] = &counters;
-    let region = Mr::open(&domain, room(8), PEER_ACCESS).expect("region");
+    let region = Mr::open_in(&domain, room(8), PEER_ACCESS, allocator()).expect("region");
     assert_eq!(region.refresh(0, 8), Ok(()));
     assert_eq!(region.refresh(8, 0), Ok(()));
     assert_eq!(region.refresh(1, 8), Err(Errno::EINVAL));
@@ -125,7 +126,7 @@ fn what_a_region_cannot_be_is_refused<T: Transport>(info: &Info<T>) {
         assert_eq!(uncounted.unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
     }
     assert!(!info.caps().contains(Caps::HMEM), "nobody asked for it");
-    let device = Mr::open(&domain, OnDevice(room(8)), PEER_ACCESS);
+    let device = Mr::open_in(&domain, OnDevice(room(8)), PEER_ACCESS, allocator());
     assert_eq!(device.unwrap_err(), OpenError::DeviceMemory);
     let device = Registered::new(&domain, OnDevice(room(8)));
     assert_eq!(device.unwrap_err().error, OpenError::DeviceMemory);
@@ -133,8 +134,8 @@ fn what_a_region_cannot_be_is_refused<T: Transport>(info: &Info<T>) {
     #[allow(unsafe_code, reason = "the caller says what the descriptor names")]
     let exported = unsafe { Mr::builder(&domain, PEER_ACCESS).dmabuf(0, 0) };
     assert_eq!(exported.open(room(8)).unwrap_err(), OpenError::DeviceMemory);
-    let av = Av::open(&other, 8).expect("address vector");
-    let cq = Cq::<T, Bytes>::open(&other, CqAttr::<4>::new()).expect("queue");
+    let av = Av::open_in(&other, 8, allocator()).expect("address vector");
+    let cq = Cq::<T, Bytes>::open_in(&other, CqAttr::<4>::new(), allocator()).expect("queue");
     let endpoint = cq.endpoint(&av).enable().expect("endpoint");
     let elsewhere = Mr::builder(&domain, PEER_ACCESS).open_for(&endpoint, room(8));
     assert_eq!(elsewhere.unwrap_err(), OpenError::OtherDomain);

@@ -15,6 +15,7 @@ use loom_core::objects::registered::Registered;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, TAGGED_AND_RMA};
 use crate::pair::{Bytes, OrCut, limit, pattern, room};
 use crate::posting::post;
@@ -41,11 +42,11 @@ fn finish<'d, T: Transport>(cq: &Cq<'d, T, Buf<'d, T>>, key: OpKey) -> (Buf<'d, 
 
 fn registered_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
     let mut memory = room(1 << 20);
     mr::scope(&domain, &mut memory[..], access, |region| {
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+        cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, T>>| {
             let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
             let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
             for (seed, len) in [1, 64, 5000, 1 << 20].into_iter().enumerate() {
@@ -94,8 +95,8 @@ fn registered_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
 
 fn a_registration_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {
     let (domain, other) = (Domain::open(info).expect("domain"), Domain::open(info).expect("another domain"));
-    let av = Av::open(&domain, 8).expect("address vector");
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, T>>| {
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         let rejected = endpoint.recv(Source::Any, register(&other, room(8))).expect_err("it is another domain's");
         assert_eq!(rejected.error, PostError::ForeignDescriptor);
@@ -106,8 +107,8 @@ fn a_registration_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {
 
 fn registered_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, T>>| {
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         for _ in 0..4 {
             let buf = register(&domain, room(100));
@@ -116,5 +117,5 @@ fn registered_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>)
     })
     .expect("queue");
     // The domain closes: nothing of it is open.
-    drop(Mr::open(&domain, room(8), Access::REMOTE_READ).expect("a region"));
+    drop(Mr::open_in(&domain, room(8), Access::REMOTE_READ, allocator()).expect("a region"));
 }

@@ -17,6 +17,7 @@ use loom_core::objects::mr::{self, Mr, RemoteRegion};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr};
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, RMA};
 use crate::pair::{Bytes, OrCut, Pair, SIZES, fails_with, insist, is_old, on_pair, pattern, room};
 use crate::posting::or_less;
@@ -75,7 +76,7 @@ fn write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         for (seed, len) in SIZES.into_iter().enumerate() {
-            let mr = Mr::open(pair.domain, room(len.max(1)), PEER_ACCESS).expect("region");
+            let mr = Mr::open_in(pair.domain, room(len.max(1)), PEER_ACCESS, allocator()).expect("region");
             let written = pair.post(pattern(len, seed), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
             let (buf, transfer) = pair.finish(written);
             assert_eq!(transfer.len(), len);
@@ -90,7 +91,7 @@ fn write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
 fn write_at_an_offset_leaves_the_rest_alone<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
-        let mr = Mr::open(pair.domain, room(100), PEER_ACCESS).expect("region");
+        let mr = Mr::open_in(pair.domain, room(100), PEER_ACCESS, allocator()).expect("region");
         let written = pair.post(pattern(10, 1), |buf| pair.a.write(pair.to_b, &mr.remote(), 33, buf));
         pair.finish(written);
         let mut expected = room(100);
@@ -103,7 +104,7 @@ fn read_fetches_from_the_peers_region<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         for (seed, len) in SIZES.into_iter().enumerate() {
-            let mr = Mr::open(pair.domain, pattern(len + 5, seed), PEER_ACCESS).expect("region");
+            let mr = Mr::open_in(pair.domain, pattern(len + 5, seed), PEER_ACCESS, allocator()).expect("region");
             let read = pair.post(room(len), |buf| pair.a.read(pair.to_b, &mr.remote(), 5, buf));
             let (buf, transfer) = pair.finish(read);
             assert_eq!(transfer.len(), len);
@@ -115,7 +116,7 @@ fn read_fetches_from_the_peers_region<T: Transport>(info: &Info<T>) {
 fn write_with_immediate_data_is_an_event_at_the_peer<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
-        let mr = Mr::open(pair.domain, room(4096), PEER_ACCESS).expect("region");
+        let mr = Mr::open_in(pair.domain, room(4096), PEER_ACCESS, allocator()).expect("region");
         for round in 0..10 {
             let data = ImmediateData(round + 1000);
             let bytes = pattern(4096, usize::try_from(round).unwrap());
@@ -131,7 +132,7 @@ fn write_with_immediate_data_is_an_event_at_the_peer<T: Transport>(info: &Info<T
 fn injected_write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
-        let mr = Mr::open(pair.domain, room(64), PEER_ACCESS).expect("region");
+        let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
         insist(pair.cq, || pair.a.inject_write(pair.to_b, &mr.remote(), 8, &pattern(16, 1)));
         let mut expected = room(64);
         expected[8..24].copy_from_slice(&pattern(16, 1));
@@ -146,7 +147,7 @@ fn injected_write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
 
 fn range_beyond_the_region_is_refused<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
-        let mr = Mr::open(pair.domain, room(64), PEER_ACCESS).expect("region");
+        let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
         let remote = mr.remote();
         for (offset, len) in [(0, 65), (1, 64), (64, 1), (u64::MAX, 1), (u64::MAX - 3, 64)] {
             let rejected = pair.a.write(pair.to_b, &remote, offset, pattern(len, 1)).expect_err("out of bounds");
@@ -166,10 +167,10 @@ fn range_beyond_the_region_is_refused<T: Transport>(info: &Info<T>) {
 
 fn region_of_borrowed_memory_ends_with_its_scope<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let mut memory = [0u8; 256];
     mr::scope(&domain, &mut memory[..], PEER_ACCESS, |mr| {
-        let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+        let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
         let pair = Pair::open(&cq, &av);
         pair.warm_up();
         let written = pair.post(pattern(256, 7), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
@@ -185,7 +186,7 @@ fn scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence<T: Tr
     let domain = Domain::open(info).expect("domain");
     let scope = || mr::scope(&domain, &mut [0u8; 256][..], PEER_ACCESS, |_| "ran");
     assert_eq!(scope(), Ok("ran"));
-    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::<16>::new(), allocator()).expect("queue");
     if T::MR_CLOSE_FENCES {
         assert_eq!(scope(), Ok("ran"));
     } else {
@@ -197,9 +198,9 @@ fn scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence<T: Tr
 
 fn closed_region_gives_its_memory_back<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let region = || {
-        let mr = Mr::open(&domain, pattern(100, 3), PEER_ACCESS).expect("region");
+        let mr = Mr::open_in(&domain, pattern(100, 3), PEER_ACCESS, allocator()).expect("region");
         mr.window().copy_from(10, &pattern(5, 9)).expect("within the window");
         mr
     };
@@ -207,7 +208,7 @@ fn closed_region_gives_its_memory_back<T: Transport>(info: &Info<T>) {
 
     let (early, finished, mut late) = (region(), region(), region());
     assert!(early.close().expect("no endpoint is open")[..] == expected);
-    let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
     let pair = Pair::open(&cq, &av);
     pair.warm_up();
     // SAFETY: nobody was told about the region.
@@ -250,13 +251,13 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
     let mut unfinished = 0;
     for polls in [0, 1, 2, 5, 10, 20, 50, 200] {
         let (dropped, domain) = (Arc::new(AtomicUsize::new(0)), Domain::open(info).expect("domain"));
-        let av = Av::open(&domain, 8).expect("address vector");
-        let cq = Cq::open(&domain, CqAttr::<64>::new()).expect("queue");
+        let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+        let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
         let pair = Pair::open(&cq, &av);
         pair.warm_up();
         let regions = [0, 1].map(|_| {
             let memory = Watched { bytes: room(len), dropped: dropped.clone() };
-            Mr::open(&domain, memory, PEER_ACCESS).expect("region")
+            Mr::open_in(&domain, memory, PEER_ACCESS, allocator()).expect("region")
         });
         let written = pair.post(room(len), |buf| pair.a.write(pair.to_b, &regions[0].remote(), 0, buf));
         // libfabric 1's shm never answers a read of a region that was closed. As long as it is not answered, the peer may
@@ -291,12 +292,12 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
 
 fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport>(info: &Info<T>) {
     let (dropped, domain) = (Arc::new(AtomicUsize::new(0)), Domain::open(info).expect("domain"));
-    let av = Av::open(&domain, 8).expect("address vector");
-    let open = || Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    let open = || Cq::<T, Bytes>::open_in(&domain, CqAttr::<16>::new(), allocator()).expect("queue");
     let (one, two) = (open(), open());
     let (a, b) = (one.endpoint(&av).enable().expect("endpoint a"), two.endpoint(&av).enable().expect("endpoint b"));
     let memory = Watched { bytes: room(64), dropped: dropped.clone() };
-    drop(Mr::open(&domain, memory, PEER_ACCESS).expect("region"));
+    drop(Mr::open_in(&domain, memory, PEER_ACCESS, allocator()).expect("region"));
     let later = usize::from(T::MR_CLOSE_FENCES);
     drop(a);
     drop(one);
@@ -311,7 +312,8 @@ fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport
 fn regions_of_one_domain_have_keys_of_their_own<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
-        let regions: Vec<_> = (0..5).map(|_| Mr::open(pair.domain, room(32), PEER_ACCESS).expect("region")).collect();
+        let regions: Vec<_> =
+            (0..5).map(|_| Mr::open_in(pair.domain, room(32), PEER_ACCESS, allocator()).expect("region")).collect();
         for (seed, mr) in regions.iter().enumerate() {
             let written = pair.post(pattern(32, seed), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
             pair.finish(written);
@@ -327,7 +329,7 @@ fn regions_of_one_domain_have_keys_of_their_own<T: Transport>(info: &Info<T>) {
 fn unknown_key_loses_no_buffer<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
-        let mr = Mr::open(pair.domain, room(64), PEER_ACCESS).expect("region");
+        let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
         let real = mr.remote();
         let forged = RemoteRegion::new(real.base(), real.len(), MemoryKey(real.key().0 ^ 0x5555));
         let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
@@ -357,11 +359,11 @@ fn unknown_key_loses_no_buffer<T: Transport>(info: &Info<T>) {
 fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
-        let mr = Mr::open(pair.domain, pattern(64, 1), Access::REMOTE_READ).expect("region");
+        let mr = Mr::open_in(pair.domain, pattern(64, 1), Access::REMOTE_READ, allocator()).expect("region");
         if info.provider().starts_with("tcp") {
             crate::matrix::partly("the connection breaks, and nobody is told of the write that is not allowed");
             let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
-            let open = Mr::open(pair.domain, room(16), PEER_ACCESS).expect("region");
+            let open = Mr::open_in(pair.domain, room(16), PEER_ACCESS, allocator()).expect("region");
             let written = pair.post(pattern(16, 2), |buf| c.write(pair.to_b, &open.remote(), 0, buf));
             pair.finish(written);
             settle(pair, &open, &pattern(16, 2));
@@ -396,7 +398,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
         assert_eq!(contents(&mr), pattern(64, 1));
         let read = pair.post(room(64), |buf| pair.a.read(pair.to_b, &mr.remote(), 0, buf));
         assert_eq!(pair.finish(read).0, pattern(64, 1));
-        let write_only = Mr::open(pair.domain, pattern(64, 1), Access::REMOTE_WRITE).expect("region");
+        let write_only = Mr::open_in(pair.domain, pattern(64, 1), Access::REMOTE_WRITE, allocator()).expect("region");
         let read = pair.post(room(8), |buf| pair.a.read(pair.to_b, &write_only.remote(), 0, buf));
         pair.fail(read, Errno::EACCES);
     });
@@ -405,12 +407,13 @@ fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
 fn read_only_memory_cannot_be_exposed_for_writing<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         static CONSTANT: [u8; 16] = [7; 16];
-        let refused = Mr::open(pair.domain, &CONSTANT[..], PEER_ACCESS).expect_err("it cannot be written");
+        let refused =
+            Mr::open_in(pair.domain, &CONSTANT[..], PEER_ACCESS, allocator()).expect_err("it cannot be written");
         assert_eq!(refused, OpenError::Access);
         let uninit: &'static mut [std::mem::MaybeUninit<u8>] = Vec::leak(vec![std::mem::MaybeUninit::uninit(); 16]);
-        let refused = Mr::open(pair.domain, uninit, PEER_ACCESS).expect_err("its window would read it");
+        let refused = Mr::open_in(pair.domain, uninit, PEER_ACCESS, allocator()).expect_err("its window would read it");
         assert_eq!(refused, OpenError::Access);
-        let mr = Mr::open(pair.domain, &CONSTANT[..], Access::REMOTE_READ).expect("it can be read");
+        let mr = Mr::open_in(pair.domain, &CONSTANT[..], Access::REMOTE_READ, allocator()).expect("it can be read");
         assert!(mr.window().copy_from(0, &[1]).is_err(), "a window on it does not write either");
         pair.warm_up();
         let read = pair.post(room(16), |buf| pair.a.read(pair.to_b, &mr.remote(), 0, buf));
@@ -423,7 +426,7 @@ fn read_only_memory_cannot_be_exposed_for_writing<T: Transport>(info: &Info<T>) 
 
 fn windows_check_their_bounds<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
-        let mr = Mr::open(pair.domain, pattern(32, 1), PEER_ACCESS).expect("region");
+        let mr = Mr::open_in(pair.domain, pattern(32, 1), PEER_ACCESS, allocator()).expect("region");
         let window = mr.window();
         let mut out = [0; 8];
         assert!(window.copy_to(25, &mut out).is_err());

@@ -11,6 +11,7 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::transport::Signals;
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, LIMIT, Pair, pattern, room};
 use crate::sleeping::{has_descriptor, on_sleepy_pair, sleeps_on};
@@ -173,7 +174,7 @@ fn exchange<T: Signals>(pair: &Pair<'_, '_, T>, round: usize) {
 fn what_cannot_be_slept_on_cannot_be_signalled<T: Signals>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     for attr in [CqAttr::<8>::new(), CqAttr::new().separate()] {
-        let cq = Cq::<T, Bytes>::open(&domain, attr).expect("queue");
+        let cq = Cq::<T, Bytes>::open_in(&domain, attr, allocator()).expect("queue");
         assert_eq!(cq.signaller().map(drop), Err(CqError::NotOpenedFor));
     }
 }

@@ -15,6 +15,7 @@ use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, WaitObj};
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, Case, MSG};
 use crate::pair::{Bytes, LIMIT, OrCut, Pair, limit, on_pair, on_pair_with, pattern, post_on, room};
 
@@ -41,7 +42,9 @@ where
 
 /// Whether there is something to sleep on; where there is not, opening a queue with it says so.
 pub(crate) fn sleeps<T: Transport>(domain: &Domain<T>) -> bool {
-    let Err(error) = Cq::<T, Bytes>::open(domain, CqAttr::<64>::new().with_fd()).map(drop) else { return true };
+    let Err(error) = Cq::<T, Bytes>::open_in(domain, CqAttr::<64>::new().with_fd(), allocator()).map(drop) else {
+        return true;
+    };
     crate::matrix::not_granted();
     assert!(matches!(error, OpenError::Errno(Errno::ENOSYS)), "{error:?}");
     assert_ne!(domain.info().provider(), "tcp;ofi_rxm");
@@ -150,7 +153,7 @@ fn objects_that_cannot_be_slept_on_are_refused<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let open = |wait| {
         let attr = CqAttr::<8> { wait, ..CqAttr::new() };
-        Cq::<T, Bytes>::open(&domain, attr).map(drop)
+        Cq::<T, Bytes>::open_in(&domain, attr, allocator()).map(drop)
     };
     for wait in [WaitObj::SET, WaitObj::POLLFD, WaitObj::from_raw(99)] {
         assert!(matches!(open(wait), Err(OpenError::Errno(_))), "{wait}");
@@ -180,8 +183,8 @@ fn on_two_sleepers<T: Transport>(
     let (to_left, from_right) = std::sync::mpsc::channel();
     let (to_right, from_left) = std::sync::mpsc::channel();
     let side = |first: bool, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
-        let av = Av::open(domain, 4).expect("address vector");
-        let cq = Cq::open(domain, CqAttr::<16>::new().with_fd()).expect("queue");
+        let av = Av::open_in(domain, 4, allocator()).expect("address vector");
+        let cq = Cq::open_in(domain, CqAttr::<16>::new().with_fd(), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         tell.send(endpoint.address().expect("address")).expect("the other side is there");
         let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
@@ -239,7 +242,7 @@ where
     if !sleeps(&domain) {
         return;
     }
-    let cq = Cq::open(&domain, CqAttr::<16>::new().with_fd()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr::<16>::new().with_fd(), allocator()).expect("queue");
     if !has_descriptor(&cq) {
         return;
     }

@@ -16,6 +16,7 @@ use loom_core::tagged::{
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, EndpointType, ImmediateData, Tag, TagMatch};
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, limit, pattern, room};
 
@@ -53,8 +54,9 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport>(info: &Info<T>) {
         return crate::matrix::not_run("packets must not be lost");
     }
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
-    let queues = [(); 3].map(|()| Cq::<T, Packet<Bytes>>::open(&domain, CqAttr::<128>::new()).expect("queue"));
+    let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
+    let queues =
+        [(); 3].map(|()| Cq::<T, Packet<Bytes>>::open_in(&domain, CqAttr::<128>::new(), allocator()).expect("queue"));
     let ends = [0, 1, 2].map(|at: usize| queues[at].endpoint(&av).enable().expect("endpoint"));
     let peers = [0, 1, 2].map(|at: usize| av.insert(&ends[at].address().expect("address")).expect("a peer"));
     let mut layers = [0, 1, 2].map(|at: usize| Layer::<T>::open(&*queues[at], ATTR).expect("an endpoint"));

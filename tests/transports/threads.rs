@@ -11,6 +11,7 @@ use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, Tag};
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, Case, MSG, tags};
 use crate::pair::{OrCut, limit, most, pattern, post_on, room};
 use crate::posting::or_less;
@@ -37,8 +38,8 @@ where
     let (to_left, from_right) = std::sync::mpsc::channel();
     let (to_right, from_left) = std::sync::mpsc::channel();
     let side = |seed: usize, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
-        let av = Av::open(domain, 4).expect("address vector");
-        let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+        let av = Av::open_in(domain, 4, allocator()).expect("address vector");
+        let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         tell.send(endpoint.address().expect("address")).expect("the other side is there");
         let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
@@ -92,9 +93,9 @@ where
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut deadline = limit();
-            let av = Av::open(domain, 64).expect("address vector");
+            let av = Av::open_in(domain, 64, allocator()).expect("address vector");
             while let Ok((address, region)) = hear.recv() {
-                let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+                let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
                 let endpoint = cq.endpoint(&av).enable().expect("endpoint");
                 let peer = av.insert(&address).expect("in the vector");
                 let mut seed = 0;
@@ -116,10 +117,10 @@ where
             }
         });
         for life in 0..lives {
-            let av = Av::open(domain, 4).expect("address vector");
-            let open = || Mr::open(domain, room(longest), Access::REMOTE_WRITE).expect("region");
+            let av = Av::open_in(domain, 4, allocator()).expect("address vector");
+            let open = || Mr::open_in(domain, room(longest), Access::REMOTE_WRITE, allocator()).expect("region");
             let region = info.caps().contains(Caps::RMA).then(open);
-            let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+            let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
             let endpoint = cq.endpoint(&av).enable().expect("endpoint");
             let mut expected = 1 + life % 5;
             for _ in 0..8 {
@@ -165,16 +166,16 @@ where
     }
     let domain = &Domain::open(info).expect("domain");
     std::thread::scope(|scope| {
-        let av = Av::open(domain, 4).expect("address vector");
-        let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+        let av = Av::open_in(domain, 4, allocator()).expect("address vector");
+        let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         let wanted: Vec<_> =
             (0..SENDERS).map(|_| post_on(&cq, room(8), |buf| endpoint.tagged_recv(Source::Any, Tag(2), buf))).collect();
         let address = endpoint.address().expect("address");
         let take_back = move || {
-            let av = Av::open(domain, 4).expect("address vector");
+            let av = Av::open_in(domain, 4, allocator()).expect("address vector");
             let peer = av.insert(&address).expect("in the vector");
-            let cq = Cq::open(domain, CqAttr::<16>::new()).expect("queue");
+            let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
             let mut endpoint = cq.endpoint(&av).enable().expect("endpoint");
             let mut closed = 0;
             for round in 0..more_than_there_are() {

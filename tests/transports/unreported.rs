@@ -19,6 +19,7 @@ use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Mode, Tag};
 
 use crate::counters::{counts, reaches};
 use crate::matrix::{not_granted, not_run};
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, TAGGED_AND_RMA, tags};
 use crate::pair::{OrCut, Pair, carries_data, insist, most, on_pair, pattern, room};
 
@@ -42,9 +43,9 @@ fn on_selective_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '
         return;
     }
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
-    cq::scope(&domain, CqAttr::<64>::new(), |cq| {
+    cq::scope_in(&domain, CqAttr::<64>::new(), allocator(), |cq| {
         let counted = Counted::SEND | Counted::READ | Counted::WRITE;
         let a = match cq.endpoint(&av).counter(counted, &counter).selective().enable() {
             Ok(a) => a,
@@ -118,7 +119,7 @@ fn unreported_reads_and_writes_are_counted<T: Transport>(info: &Info<T>) {
     on_selective_pair(info, |pair, counter| {
         pair.warm_up();
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let region = Mr::open(pair.domain, room(1 << 16), access).expect("a region");
+        let region = Mr::open_in(pair.domain, room(1 << 16), access, allocator()).expect("a region");
         let remote = region.remote();
         let mut ended = 1;
         for (round, len) in [8, 1000, 1 << 15].into_iter().enumerate() {
@@ -153,7 +154,7 @@ fn all_others_report_on_a_selective_endpoint<T: Transport>(info: &Info<T>) {
     on_selective_pair(info, |pair, _| {
         pair.warm_up();
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let region = Mr::open(pair.domain, room(4096), access).expect("a region");
+        let region = Mr::open_in(pair.domain, room(4096), access, allocator()).expect("a region");
         let remote = region.remote();
         static BYTES: [u8; 64] = [7; 64];
         let lent = source(&BYTES);

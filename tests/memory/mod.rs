@@ -1,0 +1,17 @@
+//! The allocator that the behaviours open their objects with: the global one, or another that a run of them has placed.
+
+use std::cell::Cell;
+
+use loom_core::allocator_api2::alloc::{Allocator, Global};
+
+/// An allocator of any type, for any thread.
+pub(crate) type Memory = &'static (dyn Allocator + Send + Sync);
+
+thread_local! {
+    static PLACED: Cell<Memory> = const { Cell::new(&Global) };
+}
+
+/// The allocator of this thread's objects.
+pub(crate) fn allocator() -> Memory {
+    PLACED.get()
+}
