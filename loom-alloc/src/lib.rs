@@ -59,6 +59,8 @@ pub use allocator_api2;
 mod arena;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub mod os;
+#[allow(dead_code, unused_imports, reason = "what is built on it follows")]
+mod free_list;
 mod static_arena;
 #[cfg(feature = "allocator-api2-02")]
 mod v02;
