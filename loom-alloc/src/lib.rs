@@ -57,15 +57,31 @@ extern crate std;
 pub use allocator_api2;
 
 mod arena;
+mod block;
+mod budget;
+mod fallback;
+mod free_list;
+mod ledger;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub mod os;
-#[allow(dead_code, unused_imports, reason = "what is built on it follows")]
-mod free_list;
+mod owns;
+#[cfg(not(loom_model))]
+mod pool;
 mod static_arena;
+mod tally;
+pub mod testing;
 #[cfg(feature = "allocator-api2-02")]
 mod v02;
 
-pub use arena::Arena;
+pub use arena::{Arena, OwnedArena};
+pub use budget::Budget;
+pub use fallback::Fallback;
+pub use ledger::{Account, Entry, Ledger, LedgerFull};
+pub use owns::Owns;
+#[cfg(not(loom_model))]
+pub use pool::{
+    BlockPool, Owner, Pool, PoolAttr, PoolError, Shared, SharedPool, Sharing, SizeClasses, Spill, StaticPool,
+};
 pub use static_arena::StaticArena;
 #[cfg(feature = "allocator-api2-02")]
-pub use v02::V02;
+pub use v02::{V02, V04};

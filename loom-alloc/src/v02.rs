@@ -1,4 +1,4 @@
-//! [`V02`]: allocators written for allocator-api2 0.2.
+//! [`V02`] and [`V04`]: allocators of allocator-api2 0.2 as those of 0.4, and the other way round.
 
 #![allow(unsafe_code, reason = "forwards from one version of an unsafe trait to another")]
 
@@ -6,7 +6,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
-use allocator_api2_02::alloc::Allocator as Allocator02;
+use allocator_api2_02::alloc::{AllocError as AllocError02, Allocator as Allocator02};
 
 /// An allocator that was written for allocator-api2 0.2, as one for the version that loom uses.
 ///
@@ -61,6 +61,63 @@ unsafe impl<A: Allocator02> Allocator for V02<A> {
     }
 }
 
+/// An allocator of the version that loom uses, 0.4, for what was written for allocator-api2 0.2, as the collections of `hashbrown` and
+/// `bumpalo`.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+///
+/// use hashbrown::{DefaultHashBuilder, HashMap};
+/// use loom_alloc::{Arena, V04};
+///
+/// let mut memory = [MaybeUninit::uninit(); 4096];
+/// let arena = Arena::new(&mut memory);
+/// let mut peers = HashMap::with_hasher_in(DefaultHashBuilder::default(), V04(&arena));
+/// peers.insert("192.0.2.1", 7);
+/// assert_eq!(peers["192.0.2.1"], 7);
+/// assert!(arena.used() > 0);
+/// ```
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct V04<A>(pub A);
+
+// SAFETY: both versions of the trait ask the same of an implementation and of its callers.
+unsafe impl<A: Allocator> Allocator02 for V04<A> {
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError02> {
+        self.0.allocate(layout).map_err(|_| AllocError02)
+    }
+
+    #[inline]
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError02> {
+        self.0.allocate_zeroed(layout).map_err(|_| AllocError02)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.deallocate(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError02> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.grow(block, old, new) }.map_err(|_| AllocError02)
+    }
+
+    #[inline]
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError02> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.grow_zeroed(block, old, new) }.map_err(|_| AllocError02)
+    }
+
+    #[inline]
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError02> {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.shrink(block, old, new) }.map_err(|_| AllocError02)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 mod tests {
@@ -91,9 +148,31 @@ mod tests {
     }
 
     #[test]
+    fn there_and_back_every_method_reaches_the_allocator() {
+        let bump = Bump::new();
+        let allocator = V04(V02(&bump));
+        let layout = |size| Layout::from_size_align(size, 8).unwrap();
+        let block = allocator.allocate_zeroed(layout(8)).unwrap();
+        // SAFETY: handed out above with this layout.
+        let grown = unsafe { allocator.grow_zeroed(block.cast(), layout(8), layout(64)) }.unwrap();
+        // SAFETY: all of it is zeroed.
+        assert_eq!(unsafe { grown.as_ref() }, [0; 64]);
+        // SAFETY: handed out above with this layout.
+        let grown = unsafe { allocator.grow(grown.cast(), layout(64), layout(128)) }.unwrap();
+        // SAFETY: handed out above with this layout.
+        let shrunk = unsafe { allocator.shrink(grown.cast(), layout(128), layout(16)) }.unwrap();
+        // SAFETY: the first 16 bytes are copied, and zero.
+        assert_eq!(unsafe { &shrunk.as_ref()[..16] }, [0; 16]);
+        // SAFETY: handed out above with this layout.
+        unsafe { allocator.deallocate(shrunk.cast(), layout(16)) };
+        assert!(bump.allocated_bytes() > 0);
+    }
+
+    #[test]
     fn exhaustion_is_an_error() {
         let bump = Bump::with_capacity(0);
         bump.set_allocation_limit(Some(0));
         assert!(V02(&bump).allocate(Layout::new::<[u8; 1 << 20]>()).is_err());
+        assert!(V04(V02(&bump)).allocate(Layout::new::<[u8; 1 << 20]>()).is_err());
     }
 }

@@ -1,0 +1,195 @@
+//! [`Ledger`]: who has how much of the memory.
+
+#![allow(unsafe_code, reason = "forwards an unsafe trait, and writes names once")]
+
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::hint;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use crate::tally::Tally;
+
+/// Who has how much of the memory: accounts by name, of which there are `N` at most.
+///
+/// Each object gets an allocator of its own, which books under the object's name what it takes and gives back. Bytes are
+/// counted as they are asked for. Accounts may be opened and used by any number of threads.
+///
+/// ```
+/// use loom_alloc::{Arena, Ledger};
+/// use loom_core::objects::{av::Av, domain::Domain};
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// let mut memory = vec![core::mem::MaybeUninit::uninit(); 8 << 20];
+/// let arena = Arena::new(&mut memory);
+/// let ledger = Ledger::<8>::new();
+///
+/// let network = Network::new_in(NetworkAttr::default(), ledger.account("network", &arena)?)?;
+/// let domain = Domain::open(&network.info())?;
+/// let av = Av::open_in(&domain, 1024, ledger.account("address vector", &arena)?)?;
+/// for entry in ledger.entries() {
+///     println!("{:>10} bytes in {} blocks: {}", entry.bytes, entry.blocks, entry.name);
+/// }
+/// assert_eq!(ledger.entries().map(|entry| entry.name).collect::<Vec<_>>(), ["network", "address vector"]);
+/// # assert!(ledger.entries().all(|entry| entry.bytes > 0 && entry.blocks > 0));
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
+pub struct Ledger<const N: usize> {
+    accounts: [Booked; N],
+}
+
+/// A name, once there is one, and what is booked under it.
+struct Booked {
+    /// [`FREE`], [`NAMING`], and then [`NAMED`] for good.
+    state: AtomicU8,
+    /// Written by the one who has set `NAMING`, and never after `NAMED`.
+    name: UnsafeCell<&'static str>,
+    tally: Tally,
+}
+
+const FREE: u8 = 0;
+const NAMING: u8 = 1;
+const NAMED: u8 = 2;
+
+// SAFETY: the name is written by one thread, before it is `NAMED`, and read only after that.
+unsafe impl Sync for Booked {}
+
+impl Booked {
+    const fn new() -> Self {
+        Booked { state: AtomicU8::new(FREE), name: UnsafeCell::new(""), tally: Tally::new() }
+    }
+
+    /// Its name, if it has one.
+    fn name(&self) -> Option<&'static str> {
+        // Acquire: the name, which was written before.
+        if self.state.load(Ordering::Acquire) != NAMED {
+            return None;
+        }
+        // SAFETY: nobody writes it any more.
+        Some(unsafe { *self.name.get() })
+    }
+
+    /// Whether it has this name, which it gets if it has none.
+    fn is_called(&self, name: &'static str) -> bool {
+        // Relaxed: whoever gets it reads nothing; the others read the name with an order of their own.
+        if self.state.compare_exchange(FREE, NAMING, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            // SAFETY: the state was `FREE` and is never that again, so nobody else writes; nobody reads yet.
+            unsafe { *self.name.get() = name };
+            // Release: the name goes before.
+            self.state.store(NAMED, Ordering::Release);
+            return true;
+        }
+        loop {
+            match self.name() {
+                Some(own) => return own == name,
+                // Another thread is writing it: two instructions.
+                None => hint::spin_loop(),
+            }
+        }
+    }
+}
+
+/// All accounts of a [`Ledger`] have other names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LedgerFull;
+
+impl fmt::Display for LedgerFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("all accounts of the ledger have other names")
+    }
+}
+
+impl core::error::Error for LedgerFull {}
+
+/// What is booked under one name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Whose it is.
+    pub name: &'static str,
+    /// How many bytes it has.
+    pub bytes: usize,
+    /// How many blocks these are.
+    pub blocks: usize,
+    /// The most bytes that it ever had.
+    pub high_water: usize,
+}
+
+impl<const N: usize> Ledger<N> {
+    /// A ledger without accounts.
+    #[must_use]
+    pub const fn new() -> Self {
+        Ledger { accounts: [const { Booked::new() }; N] }
+    }
+
+    /// An allocator that takes its memory from `alloc` and books it under a name. What has the same name goes to the same
+    /// account.
+    ///
+    /// # Errors
+    /// [`LedgerFull`] if `N` accounts have other names.
+    pub fn account<A: Allocator>(&self, name: &'static str, alloc: A) -> Result<Account<'_, A>, LedgerFull> {
+        let booked = self.accounts.iter().find(|booked| booked.is_called(name)).ok_or(LedgerFull)?;
+        Ok(Account { tally: &booked.tally, alloc })
+    }
+
+    /// What is booked under each name, in the order in which they were opened.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.accounts.iter().filter_map(|booked| {
+            let tally = &booked.tally;
+            let (bytes, blocks, high_water) = (tally.bytes(), tally.blocks(), tally.high_water());
+            Some(Entry { name: booked.name()?, bytes, blocks, high_water })
+        })
+    }
+}
+
+impl<const N: usize> Default for Ledger<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const N: usize> fmt::Debug for Ledger<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.entries()).finish()
+    }
+}
+
+/// An allocator whose blocks are booked under a name of a [`Ledger`].
+#[derive(Clone, Copy, Debug)]
+pub struct Account<'l, A> {
+    tally: &'l Tally,
+    alloc: A,
+}
+
+// SAFETY: blocks are those of the other allocator, which the account has, and which is as good when it is moved or cloned.
+unsafe impl<A: Allocator> Allocator for Account<'_, A> {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        Ok(self.tally.allocate(usize::MAX, layout, || self.alloc.allocate(layout))?)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        Ok(self.tally.allocate(usize::MAX, layout, || self.alloc.allocate_zeroed(layout))?)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.tally.deallocate(&self.alloc, block, layout) }
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        Ok(self.tally.grow(usize::MAX, old, new, || unsafe { self.alloc.grow(block, old, new) })?)
+    }
+
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        Ok(self.tally.grow(usize::MAX, old, new, || unsafe { self.alloc.grow_zeroed(block, old, new) })?)
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.tally.shrink(&self.alloc, block, old, new) }
+    }
+}

@@ -1,0 +1,20 @@
+//! [`Owns`]: allocators that know their blocks.
+
+#![allow(unsafe_code, reason = "an unsafe trait, on which freeing depends")]
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+/// Allocators that know whether a block is theirs: what [`Fallback`](crate::Fallback) asks of its first one.
+///
+/// It is a trait of the arena or pool itself, while `&Self` is the allocator.
+///
+/// # Safety
+/// - For every block of at least one byte that is currently allocated through `&self`, [`owns`](Self::owns) is true. For one that is
+///   currently allocated anywhere else, it is false, unless that other place took its memory through `&self`.
+/// - Blocks are taken through references to the value alone, so that they are gone when it can be moved. (A handle that
+///   can be copied must not implement this: there could be others who take blocks with a copy, and make allocators of them.)
+pub unsafe trait Owns {
+    /// Whether a block, of at least one byte, was taken from this allocator.
+    fn owns(&self, block: NonNull<u8>, layout: Layout) -> bool;
+}

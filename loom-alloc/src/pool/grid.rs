@@ -1,0 +1,170 @@
+//! [`Grid`]: where the blocks of a pool lie, and what is done with one.
+//!
+//! # Invariants
+//!
+//! 1. `count * size` bytes from `base` on belong to the pool that has the grid, and are reached through it alone. `size` is a multiple
+//!    of `align`, and so is the address of `base`.
+//! 2. The list that comes with each call is the pool's, of `count` numbers. A block that is handed out is one whose number is
+//!    taken from it.
+
+#![allow(unsafe_code, reason = "hands out parts of memory")]
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::AllocError;
+
+use crate::block::{empty, zero_from};
+use crate::free_list::FreeList;
+
+/// Blocks of one size, one after the other.
+pub(super) struct Grid {
+    base: NonNull<u8>,
+    size: usize,
+    align: usize,
+    /// `size` is an odd number times two to the power of this.
+    shift: u32,
+    /// What the odd number has to be multiplied with for one, modulo 2^64.
+    inverse: usize,
+}
+
+impl Grid {
+    /// A grid of which invariant 1 has to hold.
+    pub(super) const fn new(base: NonNull<u8>, size: usize, align: usize) -> Self {
+        let shift = size.trailing_zeros();
+        Grid { base, size, align, shift, inverse: inverse(size >> shift) }
+    }
+
+    pub(super) const fn block_size(&self) -> usize {
+        self.size
+    }
+
+    pub(super) const fn align(&self) -> usize {
+        self.align
+    }
+
+    #[inline]
+    pub(super) const fn fits(&self, layout: Layout) -> bool {
+        layout.size() <= self.size && layout.align() <= self.align
+    }
+
+    /// Whether it lies in the first `count` blocks.
+    #[inline]
+    pub(super) fn contains(&self, block: NonNull<u8>, count: usize) -> bool {
+        block.addr().get().wrapping_sub(self.base.addr().get()) < self.size * count
+    }
+
+    /// The number of a block of this grid. A division takes several times as long as all the rest: the distance from the first
+    /// block is a multiple of the size, so a multiplication does.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "blocks have numbers of 32 bits")]
+    fn number(&self, block: NonNull<u8>) -> u32 {
+        let distance = block.addr().get().wrapping_sub(self.base.addr().get());
+        (distance >> self.shift).wrapping_mul(self.inverse) as u32
+    }
+
+    #[inline]
+    pub(super) fn allocate(&self, list: &impl FreeList, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        if layout.size() == 0 {
+            return empty(layout);
+        }
+        if !self.fits(layout) {
+            return Err(AllocError);
+        }
+        let number = list.take().ok_or(AllocError)?;
+        // SAFETY: the list has no numbers but those of blocks (invariants 1 and 2).
+        let block = unsafe { self.base.add(number as usize * self.size) };
+        Ok(NonNull::slice_from_raw_parts(block, self.size))
+    }
+
+    /// # Safety
+    /// The block was handed out with a layout of this size, and is not used afterwards.
+    #[inline]
+    pub(super) unsafe fn deallocate(&self, list: &impl FreeList, block: NonNull<u8>, layout: Layout) {
+        // A block of no bytes is none of the grid's.
+        if layout.size() != 0 {
+            list.put(self.number(block));
+        }
+    }
+
+    /// # Safety
+    /// As for [`Allocator::grow`](allocator_api2::alloc::Allocator::grow).
+    #[inline]
+    pub(super) unsafe fn grow(
+        &self,
+        list: &impl FreeList,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        if old.size() == 0 {
+            return self.allocate(list, new);
+        }
+        // In place, or not at all: all blocks are alike.
+        if self.fits(new) { Ok(NonNull::slice_from_raw_parts(block, self.size)) } else { Err(AllocError) }
+    }
+
+    /// # Safety
+    /// As for [`Allocator::grow_zeroed`](allocator_api2::alloc::Allocator::grow_zeroed).
+    pub(super) unsafe fn grow_zeroed(
+        &self,
+        list: &impl FreeList,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        let grown = unsafe { self.grow(list, block, old, new) }?;
+        // SAFETY: it had `old.size()` bytes, and is handed out anew.
+        Ok(unsafe { zero_from(grown, old.size()) })
+    }
+
+    /// # Safety
+    /// As for [`Allocator::shrink`](allocator_api2::alloc::Allocator::shrink).
+    #[inline]
+    pub(super) unsafe fn shrink(
+        &self,
+        list: &impl FreeList,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        if new.size() == 0 {
+            let none = empty(new)?;
+            // SAFETY: the caller's promise.
+            unsafe { self.deallocate(list, block, old) };
+            return Ok(none);
+        }
+        if self.fits(new) { Ok(NonNull::slice_from_raw_parts(block, self.size)) } else { Err(AllocError) }
+    }
+}
+
+/// The inverse of an odd number modulo 2^64, by Newton's method: each step doubles the bits that are right, of which a number that
+/// is its own inverse modulo 8 has three.
+const fn inverse(odd: usize) -> usize {
+    let mut inverse = odd;
+    let mut right = 3;
+    while right < usize::BITS {
+        inverse = inverse.wrapping_mul(2_usize.wrapping_sub(odd.wrapping_mul(inverse)));
+        right *= 2;
+    }
+    inverse
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_any_size_have_the_numbers_that_a_division_finds() {
+        let base = NonNull::without_provenance(core::num::NonZero::new(4096).expect("it is not"));
+        for size in (1..1000).chain([4096, 12_288, 1 << 20, (1 << 20) + 64, usize::MAX >> 33]) {
+            let grid = Grid::new(base, size, 1);
+            for number in [0, 1, 2, 3, 1000, 65_537, u32::MAX - 1] {
+                let at = base.addr().get().wrapping_add(size.wrapping_mul(number as usize));
+                let block = NonNull::without_provenance(core::num::NonZero::new(at).expect("it is not"));
+                assert_eq!(grid.number(block), number, "of size {size}");
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! [`StaticPool`]: a pool in a `static`.
+
+use core::alloc::Layout;
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU32;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use super::grid::Grid;
+use crate::free_list::SharedList;
+use crate::owns::Owns;
+
+/// A lock-free pool of `N` blocks of `BLOCK` bytes, in a `static`, for any number of threads.
+///
+/// `&StaticPool` is the allocator, as with a [`SharedPool`](super::SharedPool). The first block begins at a multiple of 64; a
+/// block is aligned for the largest power of two that divides its size, up to 64. The pool takes no room in the program's
+/// file: all of it is zero at first.
+///
+/// ```
+/// use loom_alloc::StaticPool;
+/// use loom_alloc::allocator_api2::boxed::Box;
+///
+/// static MESSAGES: StaticPool<1536, 64> = StaticPool::new();
+///
+/// let message: Box<[u8; 1500], &'static StaticPool<1536, 64>> = Box::try_new_in([7; 1500], &MESSAGES)?;
+/// let sum = std::thread::spawn(move || message.iter().map(|byte| u32::from(*byte)).sum::<u32>());
+/// assert_eq!(sum.join().expect("no panic"), 7 * 1500);
+/// # Ok::<_, loom_alloc::allocator_api2::alloc::AllocError>(())
+/// ```
+#[repr(C, align(64))]
+pub struct StaticPool<const BLOCK: usize, const N: usize> {
+    /// First, so that they begin at a multiple of 64.
+    blocks: UnsafeCell<[[MaybeUninit<u8>; BLOCK]; N]>,
+    list: SharedList<[AtomicU32; N]>,
+}
+
+// SAFETY: the list decides who has which block, and nobody else reaches it.
+unsafe impl<const BLOCK: usize, const N: usize> Sync for StaticPool<BLOCK, N> {}
+
+impl<const BLOCK: usize, const N: usize> StaticPool<BLOCK, N> {
+    const ALIGN: usize = {
+        assert!(BLOCK > 0, "blocks of no bytes");
+        assert!(N < u32::MAX as usize, "too many blocks");
+        let divides = 1 << BLOCK.trailing_zeros();
+        if divides < 64 { divides } else { 64 }
+    };
+
+    /// A pool whose blocks are all free. (A pool of blocks without bytes does not compile.)
+    #[must_use]
+    pub const fn new() -> Self {
+        const { assert!(Self::ALIGN > 0) };
+        StaticPool {
+            blocks: UnsafeCell::new([[MaybeUninit::uninit(); BLOCK]; N]),
+            list: SharedList::new([const { AtomicU32::new(0) }; N]),
+        }
+    }
+
+    /// How many blocks there are in all.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        N
+    }
+
+    /// What a block has room for, in bytes.
+    #[must_use]
+    pub const fn block_size(&self) -> usize {
+        BLOCK
+    }
+
+    /// How a block is aligned.
+    #[must_use]
+    pub const fn block_align(&self) -> usize {
+        Self::ALIGN
+    }
+
+    /// The blocks are the pool's, and begin at a multiple of 64 (the grid's invariants). All of it but the address is known when it is
+    /// compiled.
+    #[inline]
+    const fn grid(&self) -> Grid {
+        // A pointer to a field is not null.
+        let base = NonNull::from_ref(&self.blocks).cast();
+        Grid::new(base, BLOCK, Self::ALIGN)
+    }
+}
+
+// SAFETY: blocks lie in the pool, which a reference to it outlives nowhere, and each is handed out once (the grid's
+// invariants).
+unsafe impl<const BLOCK: usize, const N: usize> Allocator for &StaticPool<BLOCK, N> {
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.grid().allocate(&self.list, layout)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.grid().deallocate(&self.list, block, layout) }
+    }
+
+    #[inline]
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.grid().grow(&self.list, block, old, new) }
+    }
+
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.grid().grow_zeroed(&self.list, block, old, new) }
+    }
+
+    #[inline]
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.grid().shrink(&self.list, block, old, new) }
+    }
+}
+
+// SAFETY: blocks lie in the pool, and are taken through references.
+unsafe impl<const BLOCK: usize, const N: usize> Owns for StaticPool<BLOCK, N> {
+    #[inline]
+    fn owns(&self, block: NonNull<u8>, _: Layout) -> bool {
+        self.grid().contains(block, N)
+    }
+}
+
+impl<const BLOCK: usize, const N: usize> Default for StaticPool<BLOCK, N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const BLOCK: usize, const N: usize> fmt::Debug for StaticPool<BLOCK, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaticPool").field("block_size", &BLOCK).field("capacity", &N).finish_non_exhaustive()
+    }
+}

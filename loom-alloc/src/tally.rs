@@ -1,0 +1,120 @@
+//! [`Tally`]: counts what an allocator hands out.
+
+#![allow(unsafe_code, reason = "allocation through `Allocator`")]
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+/// How many bytes and blocks are handed out, and how many bytes there were at most.
+///
+/// Blocks are handed out with the size that was asked for, whatever the allocator gives: so they come back with that size,
+/// and what is taken off is what was added.
+///
+/// All orders are `Relaxed`: these are numbers, by which nobody learns of anything else.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    bytes: AtomicUsize,
+    blocks: AtomicUsize,
+    high_water: AtomicUsize,
+}
+
+/// Beyond the limit, or without the allocator's consent.
+pub(crate) enum Refused {
+    Limit,
+    Allocator,
+}
+
+impl From<Refused> for AllocError {
+    fn from(_: Refused) -> Self {
+        AllocError
+    }
+}
+
+impl Tally {
+    pub(crate) const fn new() -> Self {
+        Tally { bytes: AtomicUsize::new(0), blocks: AtomicUsize::new(0), high_water: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn blocks(&self) -> usize {
+        self.blocks.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn high_water(&self) -> usize {
+        self.high_water.load(Ordering::Relaxed)
+    }
+
+    /// Adds bytes, if they are then no more than the limit, for as long as `take` has them: a block of the layout's size.
+    fn add(
+        &self,
+        bytes: usize,
+        limit: usize,
+        layout: Layout,
+        take: impl FnOnce() -> Result<NonNull<[u8]>, AllocError>,
+    ) -> Result<NonNull<[u8]>, Refused> {
+        let within = |now: usize| now.checked_add(bytes).filter(|then| *then <= limit);
+        let before = self.bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, within).map_err(|_| Refused::Limit)?;
+        let Ok(block) = take() else {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(Refused::Allocator);
+        };
+        self.high_water.fetch_max(before + bytes, Ordering::Relaxed);
+        Ok(exactly(block, layout))
+    }
+
+    pub(crate) fn allocate(
+        &self,
+        limit: usize,
+        layout: Layout,
+        take: impl FnOnce() -> Result<NonNull<[u8]>, AllocError>,
+    ) -> Result<NonNull<[u8]>, Refused> {
+        let block = self.add(layout.size(), limit, layout, take)?;
+        self.blocks.fetch_add(1, Ordering::Relaxed);
+        Ok(block)
+    }
+
+    pub(crate) fn grow(
+        &self,
+        limit: usize,
+        old: Layout,
+        new: Layout,
+        take: impl FnOnce() -> Result<NonNull<[u8]>, AllocError>,
+    ) -> Result<NonNull<[u8]>, Refused> {
+        self.add(new.size().saturating_sub(old.size()), limit, new, take)
+    }
+
+    /// # Safety
+    /// As for [`Allocator::shrink`], of a block that was counted.
+    pub(crate) unsafe fn shrink(
+        &self,
+        alloc: &impl Allocator,
+        block: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        let shrunk = unsafe { alloc.shrink(block, old, new) }?;
+        self.bytes.fetch_sub(old.size().saturating_sub(new.size()), Ordering::Relaxed);
+        Ok(exactly(shrunk, new))
+    }
+
+    /// # Safety
+    /// As for [`Allocator::deallocate`], of a block that was counted.
+    pub(crate) unsafe fn deallocate(&self, alloc: &impl Allocator, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { alloc.deallocate(block, layout) };
+        self.bytes.fetch_sub(layout.size(), Ordering::Relaxed);
+        self.blocks.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What was asked for, of a block that may be larger.
+fn exactly(block: NonNull<[u8]>, layout: Layout) -> NonNull<[u8]> {
+    NonNull::slice_from_raw_parts(block.cast(), layout.size())
+}

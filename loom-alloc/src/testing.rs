@@ -1,0 +1,278 @@
+//! For tests: allocators that fail at one allocation, or panic after a moment, and a proof that nothing is lost when one fails.
+//!
+//! What they count is told by a [`Budget`].
+
+#![allow(unsafe_code, reason = "forwards an unsafe trait")]
+
+use core::alloc::Layout;
+use core::fmt;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use crate::budget::Budget;
+
+/// Another allocator, of which one allocation fails: one block that is asked for, or one that is to grow or shrink.
+///
+/// `&FailAt` is the allocator.
+#[derive(Debug)]
+pub struct FailAt<A> {
+    alloc: A,
+    fails: usize,
+    asked: AtomicUsize,
+}
+
+impl<A> FailAt<A> {
+    /// `nth` allocations go through, the one after them fails, and those after that go through again.
+    #[must_use]
+    pub const fn new(alloc: A, nth: usize) -> Self {
+        FailAt { alloc, fails: nth, asked: AtomicUsize::new(0) }
+    }
+
+    /// How many allocations were asked for.
+    #[must_use]
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Whether the one that fails has been asked for.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.asked() > self.fails
+    }
+
+    fn ask(&self) -> Result<(), AllocError> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) == self.fails { Err(AllocError) } else { Ok(()) }
+    }
+}
+
+// SAFETY: blocks are those of the other allocator, which is there as long as this one is.
+unsafe impl<A: Allocator> Allocator for &FailAt<A> {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.ask()?;
+        self.alloc.allocate(layout)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.ask()?;
+        self.alloc.allocate_zeroed(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.alloc.deallocate(block, layout) }
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.ask()?;
+        // SAFETY: the caller's promise.
+        unsafe { self.alloc.grow(block, old, new) }
+    }
+
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.ask()?;
+        // SAFETY: the caller's promise.
+        unsafe { self.alloc.grow_zeroed(block, old, new) }
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.ask()?;
+        // SAFETY: the caller's promise.
+        unsafe { self.alloc.shrink(block, old, new) }
+    }
+}
+
+/// Runs `open` with an allocator that fails at the first allocation, then at the second, and so on.
+///
+/// It ends when `open` asks for no more allocations than go through, and returns how many these are.
+///
+/// ```
+/// use loom_alloc::allocator_api2::alloc::System;
+/// use loom_alloc::testing::fail_at_each;
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// let allocations = fail_at_each(System, |alloc| Network::new_in(NetworkAttr::default(), alloc).map(drop));
+/// assert!(allocations > 0);
+/// ```
+///
+/// # Panics
+/// If an allocation fails and `open` succeeds all the same, if none fails and it does not succeed, or if it leaves a block that is not
+/// given back.
+pub fn fail_at_each<A: Allocator, E: fmt::Debug>(
+    alloc: A,
+    mut open: impl FnMut(&FailAt<&Budget<A>>) -> Result<(), E>,
+) -> usize {
+    let budget = Budget::new(alloc, usize::MAX);
+    let mut nth = 0;
+    loop {
+        let failing = FailAt::new(&budget, nth);
+        let opened = open(&failing);
+        let (blocks, bytes) = (budget.blocks(), budget.used());
+        assert!(
+            blocks == 0,
+            "{blocks} blocks of {bytes} bytes are lost with allocation {nth}, which ended in {opened:?}"
+        );
+        if !failing.failed() {
+            assert!(opened.is_ok(), "{opened:?}, without any allocation that fails");
+            return nth;
+        }
+        assert!(opened.is_err(), "allocation {nth} failed, and nobody was told");
+        nth += 1;
+    }
+}
+
+/// Another allocator, which panics at every allocation once it is sealed: what is open must not allocate.
+///
+/// `&Sealed` is the allocator. Blocks that are given back while it is sealed are counted, and go back: a panic there would hide the
+/// one that a test has failed with.
+///
+/// ```should_panic
+/// use loom_alloc::allocator_api2::alloc::System;
+/// use loom_alloc::allocator_api2::vec::Vec;
+/// use loom_alloc::testing::Sealed;
+///
+/// let sealed = Sealed::new(System);
+/// let mut queue = Vec::with_capacity_in(2, &sealed);
+/// sealed.seal();
+/// queue.push(1);
+/// queue.push(2);
+/// queue.push(3);
+/// ```
+#[derive(Debug)]
+pub struct Sealed<A> {
+    alloc: A,
+    sealed: AtomicBool,
+    given_back: AtomicUsize,
+}
+
+impl<A> Sealed<A> {
+    /// Not sealed yet.
+    #[must_use]
+    pub const fn new(alloc: A) -> Self {
+        Sealed { alloc, sealed: AtomicBool::new(false), given_back: AtomicUsize::new(0) }
+    }
+
+    /// From now on, allocations panic.
+    pub fn seal(&self) {
+        self.sealed.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on, all is as before. Returns how many blocks were given back while it was sealed.
+    pub fn unseal(&self) -> usize {
+        self.sealed.store(false, Ordering::Relaxed);
+        self.given_back.swap(0, Ordering::Relaxed)
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.sealed.load(Ordering::Relaxed)
+    }
+
+    fn check(&self, layout: Layout) {
+        assert!(!self.is_sealed(), "an allocation of {} bytes after everything was open", layout.size());
+    }
+}
+
+// SAFETY: blocks are those of the other allocator, which is there as long as this one is.
+unsafe impl<A: Allocator> Allocator for &Sealed<A> {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.check(layout);
+        self.alloc.allocate(layout)
+    }
+
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.check(layout);
+        self.alloc.allocate_zeroed(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        if self.is_sealed() {
+            self.given_back.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.alloc.deallocate(block, layout) }
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.check(new);
+        // SAFETY: the caller's promise.
+        unsafe { self.alloc.grow(block, old, new) }
+    }
+
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.check(new);
+        // SAFETY: the caller's promise.
+        unsafe { self.alloc.grow_zeroed(block, old, new) }
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.check(new);
+        // SAFETY: the caller's promise.
+        unsafe { self.alloc.shrink(block, old, new) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use allocator_api2::alloc::System;
+    use allocator_api2::boxed::Box;
+
+    use super::*;
+
+    #[test]
+    fn each_allocation_fails_once() {
+        let open = |alloc: &FailAt<&Budget<System>>| {
+            let _one = Box::try_new_in(1_u64, alloc)?;
+            let _two = Box::try_new_in(2_u64, alloc)?;
+            Box::try_new_in(3_u64, alloc).map(drop)
+        };
+        assert_eq!(fail_at_each(System, open), 3);
+        assert_eq!(fail_at_each(System, |_| Ok::<_, ()>(())), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "1 blocks of 8 bytes are lost with allocation 1")]
+    fn a_leak_on_the_way_is_found() {
+        fail_at_each(System, |alloc| {
+            let one = core::mem::ManuallyDrop::new(Box::try_new_in(1_u64, alloc)?);
+            Box::try_new_in(2_u64, alloc).map(drop)?;
+            drop(core::mem::ManuallyDrop::into_inner(one));
+            Ok::<_, AllocError>(())
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "allocation 0 failed, and nobody was told")]
+    fn an_error_that_is_passed_over_is_found() {
+        fail_at_each(System, |alloc| {
+            let _ = Box::try_new_in(1_u64, alloc);
+            Ok::<_, AllocError>(())
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "without any allocation that fails")]
+    fn an_error_of_its_own_is_told() {
+        fail_at_each(System, |_| Err("something else"));
+    }
+
+    #[test]
+    fn what_is_given_back_under_a_seal_is_counted() {
+        let budget = Budget::new(System, usize::MAX);
+        let sealed = Sealed::new(&budget);
+        let block = Box::try_new_in(1_u64, &sealed);
+        assert_eq!((budget.blocks(), sealed.unseal()), (1, 0));
+        sealed.seal();
+        drop(block);
+        assert_eq!((budget.blocks(), sealed.unseal()), (0, 1));
+        assert!(Box::try_new_in(1_u64, &sealed).is_ok());
+    }
+
+    #[test]
+    #[should_panic(expected = "an allocation of 8 bytes after everything was open")]
+    fn an_allocation_under_a_seal_panics() {
+        let sealed = Sealed::new(System);
+        sealed.seal();
+        let _ = Box::try_new_in(1_u64, &sealed);
+    }
+}
