@@ -62,6 +62,7 @@ mod budget;
 mod fallback;
 mod free_list;
 mod ledger;
+mod locked;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub mod os;
 mod owns;
@@ -77,6 +78,7 @@ pub use arena::{Arena, OwnedArena};
 pub use budget::Budget;
 pub use fallback::Fallback;
 pub use ledger::{Account, Entry, Ledger, LedgerFull};
+pub use locked::Locked;
 pub use owns::Owns;
 #[cfg(not(loom_model))]
 pub use pool::{

@@ -12,6 +12,8 @@ use core::ptr::NonNull;
 /// # Safety
 /// - For every block of at least one byte that is currently allocated through `&self`, [`owns`](Self::owns) is true. For one that is
 ///   currently allocated anywhere else, it is false, unless that other place took its memory through `&self`.
+/// - A block that was taken through one reference can be given back through any other, and stays where it is until then, or until
+///   the value is gone.
 /// - Blocks are taken through references to the value alone, so that they are gone when it can be moved. (A handle that
 ///   can be copied must not implement this: there could be others who take blocks with a copy, and make allocators of them.)
 pub unsafe trait Owns {

@@ -8,6 +8,7 @@ use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arena::Arena;
+use crate::locked::Locked;
 
 /// An [`Arena`] of `N` bytes in a `static`: `&'static Arena<'static>`, which long-lived objects ask for.
 ///
@@ -20,16 +21,18 @@ use crate::arena::Arena;
 /// assert_eq!((arena.capacity(), arena.used()), (4096, 0));
 /// assert!(MEMORY.take().is_none());
 /// ```
+///
+/// Several threads share it with a lock around it ([`take_shared`](Self::take_shared)).
 #[repr(C, align(64))]
 pub struct StaticArena<const N: usize> {
     /// First, so that it begins at a multiple of 64.
     bytes: UnsafeCell<[MaybeUninit<u8>; N]>,
-    arena: UnsafeCell<MaybeUninit<Arena<'static>>>,
+    arena: UnsafeCell<MaybeUninit<Locked<Arena<'static>>>>,
     taken: AtomicBool,
 }
 
-// SAFETY: the cells are reached by the one thread that has set `taken`; what it gets is not `Sync`, so nobody else gets
-// there through it.
+// SAFETY: the cells are reached by the one thread that has set `taken`. What it gets is not `Sync`, so nobody else gets there
+// through it, or has a lock around it.
 unsafe impl<const N: usize> Sync for StaticArena<N> {}
 
 impl<const N: usize> StaticArena<N> {
@@ -45,6 +48,28 @@ impl<const N: usize> StaticArena<N> {
 
     /// The arena, for whoever asks first; `None` for everybody else.
     pub fn take(&'static self) -> Option<&'static Arena<'static>> {
+        Some(self.take_once()?.get_mut())
+    }
+
+    /// The arena for several threads, for whoever asks first; `None` for everybody else.
+    ///
+    /// ```
+    /// use loom_alloc::{Locked, StaticArena};
+    /// use loom_alloc::allocator_api2::boxed::Box;
+    ///
+    /// static MEMORY: StaticArena<4096> = StaticArena::new();
+    ///
+    /// let arena = MEMORY.take_shared().expect("nobody has taken it");
+    /// let thread = std::thread::spawn(move || Box::try_new_in(7, arena));
+    /// assert_eq!(*thread.join().expect("no panic")?, 7);
+    /// assert!(MEMORY.take().is_none());
+    /// # Ok::<_, loom_alloc::allocator_api2::alloc::AllocError>(())
+    /// ```
+    pub fn take_shared(&'static self) -> Option<&'static Locked<Arena<'static>>> {
+        self.take_once().map(|arena| &*arena)
+    }
+
+    fn take_once(&'static self) -> Option<&'static mut Locked<Arena<'static>>> {
         // Relaxed: nothing was written before that the winner has to see.
         if self.taken.swap(true, Ordering::Relaxed) {
             return None;
@@ -53,7 +78,7 @@ impl<const N: usize> StaticArena<N> {
         let bytes = unsafe { &mut *self.bytes.get() };
         // SAFETY: as above.
         let arena = unsafe { &mut *self.arena.get() };
-        Some(arena.write(Arena::new(bytes)))
+        Some(arena.write(Locked::new(Arena::new(bytes))))
     }
 }
 

@@ -1,0 +1,134 @@
+//! [`Locked`]: an allocator of one thread, for several.
+
+#![allow(unsafe_code, reason = "forwards an unsafe trait")]
+
+use core::alloc::Layout;
+use core::fmt;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+
+use crate::owns::Owns;
+
+/// An [`Arena`](crate::Arena) or a [`Pool`](crate::Pool) for several threads: a spin lock around it.
+///
+/// `&Locked` is the allocator. It is for what is opened and closed now and then: memory regions, for one, ask for an allocator
+/// that any thread can give memory back to. Whoever takes blocks all the time is better served by a
+/// [`SharedPool`](crate::SharedPool), where nobody waits.
+///
+/// ```
+/// use core::mem::MaybeUninit;
+///
+/// use loom_alloc::{Arena, Locked};
+/// use loom_alloc::allocator_api2::boxed::Box;
+///
+/// let mut memory = [MaybeUninit::uninit(); 64];
+/// let mut arena = Locked::new(Arena::new(&mut memory));
+/// std::thread::scope(|scope| {
+///     let threads = [1_u64, 2, 3].map(|number| {
+///         let arena = &arena;
+///         scope.spawn(move || Box::try_new_in(number, arena).map(|number| *number))
+///     });
+///     let sum: Result<u64, _> = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
+///     assert_eq!(sum.expect("there is room"), 6);
+/// });
+/// arena.get_mut().reset();
+/// ```
+pub struct Locked<A>(spin::Mutex<A>);
+
+impl<A> Locked<A> {
+    /// Around this allocator.
+    #[must_use]
+    pub const fn new(alloc: A) -> Self {
+        Locked(spin::Mutex::new(alloc))
+    }
+
+    /// The allocator, of which nobody has a block any more.
+    pub fn get_mut(&mut self) -> &mut A {
+        self.0.get_mut()
+    }
+
+    /// Asks the allocator, as for how much is used. It is locked meanwhile: `f` takes nothing from it.
+    pub fn with<R>(&self, f: impl FnOnce(&A) -> R) -> R {
+        f(&self.0.lock())
+    }
+}
+
+// SAFETY: a block belongs to the allocator inside (`Owns`), which is there as long as the lock is, and comes back to it through
+// whichever reference. One thread at a time uses it.
+unsafe impl<A: Owns> Allocator for &Locked<A>
+where
+    for<'a> &'a A: Allocator,
+{
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        (&*self.0.lock()).allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        let alloc = self.0.lock();
+        // SAFETY: the caller's promise.
+        unsafe { (&*alloc).deallocate(block, layout) }
+    }
+
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let alloc = self.0.lock();
+        // SAFETY: the caller's promise.
+        unsafe { (&*alloc).grow(block, old, new) }
+    }
+
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let alloc = self.0.lock();
+        // SAFETY: the caller's promise.
+        unsafe { (&*alloc).grow_zeroed(block, old, new) }
+    }
+
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        let alloc = self.0.lock();
+        // SAFETY: the caller's promise.
+        unsafe { (&*alloc).shrink(block, old, new) }
+    }
+}
+
+// SAFETY: as the allocator inside owns them.
+unsafe impl<A: Owns> Owns for Locked<A> {
+    fn owns(&self, block: NonNull<u8>, layout: Layout) -> bool {
+        self.with(|alloc| alloc.owns(block, layout))
+    }
+}
+
+impl<A: fmt::Debug> fmt::Debug for Locked<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.with(|alloc| f.debug_tuple("Locked").field(alloc).finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::mem::MaybeUninit;
+    use std::thread;
+    use std::vec::Vec;
+
+    use allocator_api2::boxed::Box;
+
+    use super::*;
+    use crate::Arena;
+
+    #[test]
+    fn threads_get_blocks_of_their_own() {
+        const EACH: u64 = 100;
+        let mut memory = [MaybeUninit::uninit(); 8 * 4 * EACH as usize + 8];
+        let arena = Locked::new(Arena::new(&mut memory));
+        let numbers: Vec<_> = thread::scope(|scope| {
+            let threads = [0, 1, 2, 3].map(|own| {
+                let arena = &arena;
+                let make = move |number| Box::try_new_in(own * EACH + number, arena).expect("there is room");
+                scope.spawn(move || (0..EACH).map(make).collect::<Vec<_>>())
+            });
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+        });
+        assert!(numbers.iter().zip(0..).all(|(number, expected)| **number == expected));
+        assert!(numbers.iter().all(|number| arena.owns(NonNull::from(&**number).cast(), Layout::new::<u64>())));
+        assert!(Box::try_new_in([0_u64; 2], &arena).is_err(), "and there is no more");
+        assert_eq!(arena.with(Arena::used), arena.with(Arena::high_water));
+    }
+}
