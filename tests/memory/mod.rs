@@ -15,3 +15,16 @@ thread_local! {
 pub(crate) fn allocator() -> Memory {
     PLACED.get()
 }
+
+/// Runs `f` with another allocator for this thread's objects.
+pub(crate) fn place(memory: Memory, f: impl FnOnce()) {
+    /// Puts it back, also when `f` panics.
+    struct Back(Memory);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            PLACED.set(self.0);
+        }
+    }
+    let _back = Back(PLACED.replace(memory));
+    f();
+}

@@ -19,6 +19,7 @@ mod page;
 mod pair;
 mod peek;
 mod pieces;
+mod placed;
 #[path = "../posting/mod.rs"]
 mod posting;
 mod regions;
@@ -126,6 +127,8 @@ fn soft_trials(trials: &mut Vec<Trial>) {
         });
         trials.push(asking.with_ignored_flag(NOT_WITH_POINTERS.contains(&name)));
     }
+    let names: Vec<_> = all().into_iter().map(|(name, ..)| name).collect();
+    trials.extend(placed::trials(&names, |number, info| needs::run(all()[number], info)));
 }
 
 /// A provider, and the kind of its endpoints.
