@@ -69,6 +69,7 @@ impl<const N: usize> StaticArena<N> {
         self.take_once().map(|arena| &*arena)
     }
 
+    #[allow(clippy::mut_from_ref, reason = "it is given to one, once")]
     fn take_once(&'static self) -> Option<&'static mut Locked<Arena<'static>>> {
         // Relaxed: nothing was written before that the winner has to see.
         if self.taken.swap(true, Ordering::Relaxed) {

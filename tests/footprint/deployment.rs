@@ -1,0 +1,122 @@
+//! One of each object that takes memory, opened one after the other.
+
+use std::alloc::Layout;
+
+use loom_core::allocator_api2::alloc::Allocator;
+use loom_core::completion::Completion;
+use loom_core::engine::address_table::AddressSet;
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::av::{Av, AvAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::{Mr, MrOwner};
+use loom_core::tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Access, Tag};
+
+/// Peers of the vector, and of a set of some. (`shm` takes no more than 256.)
+const PEERS: usize = 200;
+const MEMBERS: usize = 100;
+const DEPTH: usize = 64;
+const TAGGED: TaggedAttr = TaggedAttr { links: 2, ..TaggedAttr::DEFAULT };
+const ENDPOINTS: u16 = 2;
+
+type Bytes = Box<[u8]>;
+type Layer<'e, 'q, 'd, T, A> = TaggedEndpoint<'q, WithPeer<'e, 'q, 'd, T, Bytes>, Bytes, A>;
+
+/// What an object says that it takes.
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: usize,
+    pub(crate) blocks: usize,
+}
+
+impl Part {
+    fn of(name: &'static str, layout: Result<Layout, OpenError>) -> Self {
+        Part { name, bytes: layout.expect("the sizes are small").size(), blocks: 1 }
+    }
+}
+
+fn attr() -> CqAttr<DEPTH> {
+    CqAttr::new().endpoints(ENDPOINTS)
+}
+
+/// What each object says, in the order in which they are opened.
+pub(crate) fn parts<T: Transport, A: Allocator + Clone + Send + 'static>(
+    domain: &Domain<T>,
+    av: &Av<'_, T>,
+) -> Vec<Part> {
+    let vector = AvAttr::new(PEERS);
+    let tagged = Layer::<'_, '_, '_, T, A>::footprint(&TAGGED).expect("the sizes are small");
+    // Its links have four blocks each.
+    let blocks = 8 + 4 * usize::from(TAGGED.links);
+    vec![
+        Part::of("address vector", vector.layout(domain)),
+        Part::of("address set", AddressSet::<A>::layout(av.peer_table().places(), MEMBERS)),
+        Part::of("queue", attr().layout::<T, Bytes>()),
+        Part::of("queue of packets", attr().layout::<T, Packet<Bytes>>()),
+        Part { name: "tags over plain messages", bytes: tagged, blocks },
+        Part::of("region", Ok(MrOwner::<T, Bytes, A>::LAYOUT)),
+    ]
+}
+
+/// One that was opened.
+pub(crate) struct Step<'s, T: Transport> {
+    pub(crate) domain: &'s Domain<T>,
+    pub(crate) av: &'s Av<'s, T>,
+    /// What was counted before.
+    pub(crate) before: (usize, usize),
+}
+
+/// Opens one of each, and says so after each; then moves data.
+pub(crate) fn deploy<T: Transport, A: Allocator + Clone + Send + 'static>(
+    info: &Info<T>,
+    alloc: &A,
+    mut opened: impl FnMut(Step<'_, T>),
+    count: impl Fn() -> (usize, usize),
+) -> Result<(), OpenError> {
+    let alloc = || alloc.clone();
+    let domain = Domain::open(info)?;
+    let mut before = count();
+    let av = Av::open_with_in(&domain, AvAttr::new(PEERS), alloc())?;
+    let mut step = || {
+        opened(Step { domain: &domain, av: &av, before });
+        before = count();
+    };
+    step();
+    let _set = av.set_in(MEMBERS, alloc())?;
+    step();
+    let cq = Cq::<T, Bytes>::open_in(&domain, attr(), alloc())?;
+    step();
+    let packets = Cq::<T, Packet<Bytes>>::open_in(&domain, attr(), alloc())?;
+    step();
+    let _layer = Layer::<'_, '_, '_, T, A>::open_in(&packets, TAGGED, alloc())?;
+    step();
+    let memory = vec![7; 4096].into_boxed_slice();
+    let _region = Mr::open_in(&domain, memory, Access::REMOTE_READ | Access::REMOTE_WRITE, alloc())?;
+    step();
+    let [a, b] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+    let to_b = av.insert(&b.address().expect("it is enabled")).expect("there is room");
+    for tag in 0..100 {
+        let bytes: Bytes = [tag; 32].into();
+        let received = b.tagged_recv(Source::Any, Tag(tag.into()), vec![0; 32].into()).expect("there is room");
+        let mut sent = a.tagged_send(to_b, Tag(tag.into()), bytes.clone());
+        while let Err(rejected) = sent {
+            assert!(rejected.error.is_transient(), "{}", PostError::from(rejected));
+            cq.progress().expect("the queue works");
+            sent = a.tagged_send(to_b, Tag(tag.into()), bytes.clone());
+        }
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let done = cq.wait(received, deadline).expect("the queue works").expect("it arrives in time");
+        assert_eq!(done.into_buf(), bytes);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let sent = cq.wait(sent.expect("posted"), deadline).expect("the queue works").expect("it ends in time");
+        assert!(sent.result().is_ok());
+        assert!(matches!(cq.poll(), Ok(None::<Completion<'_, Bytes>>)));
+    }
+    // Closed in the reverse order.
+    drop((a, b));
+    Ok(())
+}

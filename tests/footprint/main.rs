@@ -1,0 +1,165 @@
+//! What objects take from their allocator: as much as they say beforehand, in as many blocks; an error where one is refused, which
+//! leaves nothing open; and nothing once they are open.
+
+#![allow(missing_docs, reason = "a test")]
+
+mod deployment;
+mod sum;
+
+use std::sync::Mutex;
+
+use loom_alloc::Budget;
+use loom_alloc::testing::{FailAt, Sealed};
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::error::OpenError;
+use loom_core::objects::info::Info;
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::transport::Transport;
+
+use deployment::{deploy, parts};
+
+/// Held while files are counted.
+static FILES: Mutex<()> = Mutex::new(());
+
+/// How many files this process has open: what libfabric leaves half open has some.
+fn files() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+/// Lives as long as the program, as long-lived objects ask of their allocator.
+fn forever<V>(value: V) -> &'static V {
+    Box::leak(Box::new(value))
+}
+
+/// A budget that only counts.
+fn counting() -> &'static Budget<Global> {
+    forever(Budget::new(Global, usize::MAX))
+}
+
+fn takes_what_it_says<T: Transport>(name: &str, info: &Info<T>) {
+    let budget = counting();
+    let mut opened = 0;
+    deploy(
+        info,
+        &budget,
+        |step| {
+            let part = parts::<T, &'static Budget<Global>>(step.domain, step.av).swap_remove(opened);
+            let taken = (budget.used() - step.before.0, budget.blocks() - step.before.1);
+            println!("{name:<12} {:<28} {:>9} bytes in {} blocks", part.name, taken.0, taken.1);
+            assert_eq!(taken, (part.bytes, part.blocks), "{name}: {}", part.name);
+            opened += 1;
+        },
+        || (budget.used(), budget.blocks()),
+    )
+    .expect("it opens");
+    assert_eq!(opened, 6);
+    assert_eq!((budget.used(), budget.blocks()), (0, 0), "{name}: all is given back");
+}
+
+/// Every allocation fails once: always an error, no block and no file is left, and the next deployment works.
+fn survives_every_failure<T: Transport>(name: &str, info: &Info<T>) {
+    let budget = counting();
+    let open = |nth| {
+        let alloc = forever(FailAt::new(budget, nth));
+        (deploy(info, &alloc, |_| (), || (0, 0)), alloc.failed())
+    };
+    // What libfabric opens once for all.
+    open(usize::MAX).0.expect("it opens");
+    let before = files();
+    let mut nth = 0;
+    loop {
+        let (opened, failed) = open(nth);
+        assert_eq!((budget.used(), budget.blocks()), (0, 0), "{name}: allocation {nth}");
+        assert_eq!(files(), before, "{name}: files after allocation {nth}");
+        if !failed {
+            break assert_eq!(opened, Ok(()), "{name}");
+        }
+        assert_eq!(opened, Err(OpenError::OutOfMemory), "{name}: allocation {nth}");
+        nth += 1;
+    }
+    println!("{name}: {nth} allocations, each of which has failed once");
+    assert!(nth >= 6);
+}
+
+/// The allocator panics when it is asked for anything after everything is open.
+fn works_under_a_seal<T: Transport>(name: &str, info: &Info<T>) {
+    let budget = counting();
+    let sealed = forever(Sealed::new(budget));
+    let mut steps = 0;
+    deploy(
+        info,
+        &sealed,
+        |_| {
+            steps += 1;
+            // The last one moves data.
+            if steps == 6 {
+                sealed.seal();
+            }
+        },
+        || (0, 0),
+    )
+    .expect("it opens");
+    assert!(budget.blocks() == 0, "{name}");
+}
+
+/// One test over each transport.
+macro_rules! over_each {
+    ($($test:ident = $case:ident),*) => { $(
+        #[test]
+        fn $test() {
+            let _files = FILES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let network = Network::new(NetworkAttr::DEFAULT).expect("the sizes are small");
+            $case("soft", &network.info());
+            #[cfg(feature = "libfabric")]
+            for provider in ["shm", "tcp;ofi_rxm", "sockets"] {
+                $case(provider, &libfabric(provider));
+            }
+        }
+    )* };
+}
+
+over_each! {
+    every_object_takes_what_it_says = takes_what_it_says,
+    every_allocation_that_fails_is_an_error_and_leaves_nothing = survives_every_failure,
+    what_is_open_takes_no_more = works_under_a_seal
+}
+
+#[cfg(feature = "libfabric")]
+fn libfabric(provider: &str) -> Info<loom_fabric::ofi::Ofi<loom_fabric::ofi::Local>> {
+    use loom_core::objects::info::Hints;
+    use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+    let node = (provider != "shm").then_some("127.0.0.1");
+    let hints = Hints {
+        provider: Some(provider),
+        node,
+        listen: node.is_some(),
+        caps: Caps::MSG | Caps::TAGGED | Caps::RMA,
+        endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+        ..Hints::default()
+    };
+    loom_fabric::ofi::Ofi::query(&hints).ok().and_then(|mut infos| infos.next()).expect("every libfabric has it")
+}
+
+/// The network itself, of as many endpoints as there are peers to know.
+#[test]
+fn the_sum_is_what_the_documentation_says() {
+    let network =
+        Network::new(NetworkAttr { endpoints: 1024, tx_depth: 1, rx_depth: 1, eager_size: 0, ..NetworkAttr::DEFAULT });
+    sum::is_what_the_documentation_says("soft", &network.expect("there is memory").info());
+    #[cfg(feature = "libfabric")]
+    sum::is_what_the_documentation_says("tcp;ofi_rxm", &libfabric("tcp;ofi_rxm"));
+}
+
+/// The network itself.
+#[test]
+fn a_network_takes_what_it_says_or_is_refused() {
+    let attr = NetworkAttr::DEFAULT;
+    let budget = Budget::new(Global, usize::MAX);
+    let network = Network::new_in(attr, &budget).expect("there is memory");
+    let layout = attr.layout().expect("the sizes are small");
+    assert_eq!((budget.used(), budget.blocks()), (layout.size(), 1));
+    drop(network);
+    let scarce = Budget::new(Global, layout.size() - 1);
+    assert_eq!(Network::new_in(attr, &scarce).map(drop), Err(OpenError::OutOfMemory));
+    assert_eq!((scarce.used(), scarce.refusals()), (0, 1));
+}

@@ -1,0 +1,58 @@
+//! What one of each takes, as `docs/memory.md` has it.
+
+use std::mem::size_of;
+
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::objects::av::{AvAttr, AvOwner};
+use loom_core::objects::cq::{CqAttr, CqOwner};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::info::Info;
+use loom_core::transport::Transport;
+
+const DEPTH: usize = 1024;
+const PEERS: usize = 1024;
+/// The buffers that the queue carries.
+type Buf = Box<[u8]>;
+
+/// Rows of the documentation's table: what, where it is, and how many bytes.
+fn rows<T: Transport>(info: &Info<T>) -> Vec<(String, &'static str, usize)> {
+    let domain = Domain::open(info).expect("it opens");
+    let queue = CqAttr::<DEPTH>::new().endpoints(1).layout::<T, Buf>().expect("the sizes are small").size();
+    let vector = AvAttr::new(PEERS).layout(&domain).expect("the sizes are small").size();
+    vec![
+        ("domain".into(), "by value", size_of::<Domain<T>>()),
+        ("address vector of 1,024 peers".into(), "allocator", vector),
+        ("its owner".into(), "by value", size_of::<AvOwner<'_, T, Global>>()),
+        ("queue of 1,024 operations, with its endpoint".into(), "allocator", queue),
+        ("its owner".into(), "by value", size_of::<CqOwner<'_, T, Buf, Global, DEPTH>>()),
+        ("endpoint".into(), "by value", size_of::<Endpoint<'_, '_, T, Buf>>()),
+    ]
+}
+
+/// A number with commas.
+fn number(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).expect("digits")).collect();
+    groups.join(",")
+}
+
+fn table<T: Transport>(info: &Info<T>) -> String {
+    let rows = rows(info);
+    let sum: usize = rows.iter().map(|(.., bytes)| bytes).sum();
+    let mut table = String::from("| | from | bytes |\n|---|---|---:|\n");
+    for (what, place, bytes) in rows {
+        table += &format!("| {what} | {place} | {} |\n", number(bytes));
+    }
+    table + &format!("| **sum** | | **{}** |\n", number(sum))
+}
+
+/// Prints the table, and sees that the documentation has it.
+pub(crate) fn is_what_the_documentation_says<T: Transport>(name: &str, info: &Info<T>) {
+    let table = table(info);
+    println!("{name}\n{table}");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/memory.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    assert!(page.contains(&table), "docs/memory.md does not have the table of {name}:\n{table}");
+}
