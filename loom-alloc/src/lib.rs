@@ -68,6 +68,9 @@ pub mod os;
 mod owns;
 #[cfg(not(loom_model))]
 mod pool;
+// The model checker's atomics are no numbers in a table.
+#[cfg(not(loom_model))]
+pub mod registered;
 mod static_arena;
 mod tally;
 pub mod testing;

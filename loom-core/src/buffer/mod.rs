@@ -8,6 +8,7 @@
 
 mod pieces;
 mod prefixed;
+mod registered;
 
 use core::mem::MaybeUninit;
 use core::num::NonZero;
@@ -15,6 +16,7 @@ use core::ptr::NonNull;
 
 pub use self::pieces::Pieces;
 pub use self::prefixed::Prefixed;
+pub use self::registered::RegisteredAllocator;
 use crate::vocabulary::HmemIface;
 
 /// A memory region's local descriptor together with the domain that made it.

@@ -1,0 +1,180 @@
+//! [`RegisteredHeap`]: an allocator whose memory is registered.
+
+#![allow(unsafe_code, reason = "hands out registered memory through an allocator")]
+
+use core::alloc::Layout;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::slice;
+
+use allocator_api2::alloc::{AllocError, Allocator};
+use loom_core::buffer::{Buffer, Descriptor, RegisteredAllocator};
+use loom_core::error::OpenError;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::registered::Registered;
+use loom_core::transport::Transport;
+
+use super::zeroed::Zeroed;
+
+/// Registered memory for a [`RegisteredHeap`], from an allocator.
+///
+/// It shows nobody its bytes: a heap leaves behind whatever was last in them, initialised or not.
+pub struct HeapMemory<'d, T: Transport, A: Allocator>(Registered<'d, T, Zeroed<A>>);
+
+impl<'d, T: Transport, A: Allocator> HeapMemory<'d, T, A> {
+    /// Takes memory of this layout from an allocator, and registers it for local use.
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Errno`] if the provider refuses
+    #[doc(alias = "fi_mr_reg")]
+    pub fn open_in(domain: &'d Domain<T>, layout: Layout, alloc: A) -> Result<Self, OpenError> {
+        let memory = Registered::new(domain, Zeroed::new_in(layout, alloc)?).map_err(|refused| refused.error)?;
+        Ok(HeapMemory(memory))
+    }
+}
+
+impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+/// An allocator over registered memory: `Box<[u8], &RegisteredHeap>` and `Vec<u8, &RegisteredHeap>` are posted without
+/// registration, and bring their descriptor along.
+///
+/// How the memory is handed out, another allocator decides, which is made over all of it: an [`Arena`](crate::Arena), or any
+/// that hands out memory of its caller. What it takes from elsewhere has no descriptor, and is posted as unregistered memory is.
+///
+/// ```
+/// use core::alloc::Layout;
+///
+/// use loom_alloc::Arena;
+/// use loom_alloc::allocator_api2::{alloc::Global, vec::Vec};
+/// use loom_alloc::registered::{HeapMemory, RegisteredHeap};
+/// use loom_core::error::PostError;
+/// use loom_core::objects::{av::Av, cq::{self, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+/// use loom_core::soft::{Asks, Network, NetworkAttr};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// // As over hardware: only registered buffers are taken.
+/// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration()))?;
+/// let mut memory = HeapMemory::open_in(&domain, Layout::new::<[u64; 512]>(), Global)?;
+/// let heap = RegisteredHeap::new(&mut memory, Arena::new);
+/// let av = Av::open(&domain, 1)?;
+/// cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+///     let endpoint = cq.endpoint(&av).enable()?;
+///     let me = av.insert(&endpoint.address()?)?;
+///     let mut room = Vec::new_in(&heap);
+///     room.resize(5, 0);
+///     let mut message = Vec::new_in(&heap);
+///     message.extend_from_slice(b"hello");
+///     let received = endpoint.recv(Source::Any, room).map_err(PostError::from)?;
+///     endpoint.send(me, message).map_err(PostError::from)?;
+///     let done = cq.wait(received, Forever)?.ok_or("there is no deadline")?;
+///     assert_eq!(done.into_buf(), b"hello");
+///     Ok::<_, std::boxed::Box<dyn std::error::Error>>(())
+/// })??;
+/// # Ok::<_, std::boxed::Box<dyn std::error::Error>>(())
+/// ```
+pub struct RegisteredHeap<'h, I> {
+    inner: I,
+    begin: usize,
+    len: usize,
+    descriptor: Descriptor,
+    /// Whatever `I` borrows: the descriptor is good for as long as the memory is registered.
+    memory: PhantomData<&'h mut [MaybeUninit<u8>]>,
+}
+
+impl<'h, I> RegisteredHeap<'h, I> {
+    /// An allocator over registered memory, which `inner` makes over its bytes.
+    pub fn new<T: Transport, A: Allocator>(
+        memory: &'h mut HeapMemory<'_, T, A>,
+        inner: impl FnOnce(&'h mut [MaybeUninit<u8>]) -> I,
+    ) -> Self {
+        let descriptor = memory.0.descriptor();
+        let lent = memory.0.lend();
+        // SAFETY: a block that belongs to the memory, which is borrowed for `'h`. That it may be left uninitialised does no harm: nobody
+        // reads it but through what the allocator hands out, and the memory is never shown.
+        let bytes = unsafe { slice::from_raw_parts_mut(lent.ptr().as_ptr().cast(), lent.len()) };
+        RegisteredHeap {
+            inner: inner(bytes),
+            begin: lent.ptr().addr().get(),
+            len: lent.len(),
+            descriptor,
+            memory: PhantomData,
+        }
+    }
+
+    /// The allocator that hands the memory out.
+    pub const fn inner(&self) -> &I {
+        &self.inner
+    }
+
+    /// The local descriptor of the region.
+    #[doc(alias = "fi_mr_desc")]
+    #[must_use]
+    pub const fn descriptor(&self) -> Descriptor {
+        self.descriptor
+    }
+}
+
+// SAFETY: forwards to an allocator that is borrowed for as long, and stays where it is.
+unsafe impl<'a, I> Allocator for &'a RegisteredHeap<'_, I>
+where
+    &'a I: Allocator,
+{
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        (&self.inner).allocate(layout)
+    }
+
+    #[inline]
+    fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        (&self.inner).allocate_zeroed(layout)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { (&self.inner).deallocate(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { (&self.inner).grow(block, old, new) }
+    }
+
+    #[inline]
+    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { (&self.inner).grow_zeroed(block, old, new) }
+    }
+
+    #[inline]
+    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe { (&self.inner).shrink(block, old, new) }
+    }
+}
+
+// SAFETY: the region covers the memory, and is open for as long as that is borrowed, which the heap borrows.
+unsafe impl<'a, I> RegisteredAllocator for &'a RegisteredHeap<'_, I>
+where
+    &'a I: Allocator,
+{
+    #[inline]
+    fn descriptor_of(&self, block: NonNull<[u8]>) -> Option<Descriptor> {
+        let offset = block.cast::<u8>().addr().get().checked_sub(self.begin)?;
+        (offset.checked_add(block.len())? <= self.len).then_some(self.descriptor)
+    }
+}
+
+impl<I: fmt::Debug> fmt::Debug for RegisteredHeap<'_, I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RegisteredHeap").field("inner", &self.inner).field("len", &self.len).finish_non_exhaustive()
+    }
+}

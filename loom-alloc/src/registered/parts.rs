@@ -1,0 +1,80 @@
+//! Splitting leases, and joining what was split.
+
+#![allow(unsafe_code, reason = "takes leases apart without dropping them")]
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr;
+
+use super::lease::Lease;
+use super::sharing::Sharing;
+
+/// Two leases that could not become one: both are as they were.
+pub struct NotJoined<B> {
+    /// The lease that was to be extended.
+    pub lease: B,
+    /// The one that was to become a part of it.
+    pub other: B,
+}
+
+impl<'s, L: Sharing> Lease<'s, L> {
+    /// Makes two leases of one, in constant time: one of the bytes before this one, counted from the lease's begin, and one of the rest. Data
+    /// goes where it lies. The buffer goes back to the slab when all of its parts have been dropped.
+    ///
+    /// # Errors
+    /// The lease comes back if one of the two would have no bytes.
+    pub fn split(self, at: usize) -> Result<(Self, Self), Self> {
+        let Ok(at) = u32::try_from(at) else { return Err(self) };
+        if at == 0 || at >= self.end - self.start {
+            return Err(self);
+        }
+        self.buffers.books.split(self.number);
+        let whole = ManuallyDrop::new(self);
+        let at = whole.start + at;
+        let part = |start: u32, end: u32| {
+            let [data, room] = [whole.data, whole.room].map(|place| place.clamp(start, end));
+            let mut part = Lease { buffers: whole.buffers, number: whole.number, start, data, room, end };
+            part.settle();
+            part
+        };
+        Ok((part(whole.start, at), part(at, whole.end)))
+    }
+
+    /// Makes one lease of two neighbours in a buffer, whichever comes first, in constant time: what [`split`](Self::split) undoes.
+    ///
+    /// # Errors
+    /// Both come back if they do not lie side by side in one buffer, or if both have data and something else lies between.
+    pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
+        let same = ptr::eq(self.buffers, other.buffers) && self.number == other.number;
+        let (first, second) = if self.start < other.start { (&self, &other) } else { (&other, &self) };
+        let (data, room) = match (first.is_empty(), second.is_empty()) {
+            (false, false) => (first.data, second.room),
+            (false, true) => (first.data, first.room),
+            (true, false) => (second.data, second.room),
+            (true, true) => (first.start, first.start),
+        };
+        let gap = !first.is_empty() && !second.is_empty() && first.room != second.data;
+        if !same || first.end != second.start || gap {
+            return Err(NotJoined { lease: self, other });
+        }
+        let (start, end) = (first.start, second.end);
+        let other = ManuallyDrop::new(other);
+        let joined = Lease { start, data, room, end, ..*ManuallyDrop::new(self) };
+        joined.buffers.books.joined(other.number);
+        Ok(joined)
+    }
+}
+
+impl<B> fmt::Debug for NotJoined<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotJoined").finish_non_exhaustive()
+    }
+}
+
+impl<B> fmt::Display for NotJoined<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the two leases are not neighbours in one buffer")
+    }
+}
+
+impl<B> core::error::Error for NotJoined<B> {}

@@ -1,0 +1,25 @@
+//! Registered memory over the software transport: leases, their parts, what is posted of them, and heaps.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
+#![cfg(not(loom_model))]
+
+mod exposed;
+mod heap;
+mod model;
+mod rules;
+mod threads;
+mod transfers;
+
+use loom_alloc::allocator_api2::alloc::Global;
+use loom_core::objects::domain::Domain;
+use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+
+fn network() -> Network<Global> {
+    Network::new(NetworkAttr::default()).unwrap()
+}
+
+/// A domain that takes any buffer, and one that takes registered ones only.
+fn domains(network: &Network<Global>) -> [Domain<Soft<'_>>; 2] {
+    let local = network.info_that_asks(Asks::nothing().for_local_registration());
+    [network.info(), local].map(|info| Domain::open(&info).unwrap())
+}

@@ -1,0 +1,61 @@
+//! [`RegisteredAllocator`]: boxes and vectors in registered memory as buffers.
+
+#![allow(unsafe_code, reason = "an unsafe trait, and implementations of `Buffer`")]
+
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+
+use super::Descriptor;
+
+/// An allocator of registered memory: `Box<[u8], A>` and `Vec<u8, A>` of allocator-api2 (feature `std`) are posted without
+/// registration.
+///
+/// # Safety
+/// If [`descriptor_of`](Self::descriptor_of) gives one for a block that this allocator has handed out, or for a part of it, then the region is open
+/// and covers the range for as long as the block is allocated; also where the box or vector with the block is forgotten, for as
+/// long as the allocator's lifetime.
+pub unsafe trait RegisteredAllocator: Allocator {
+    /// The descriptor of the region that these bytes lie in; `None` if they lie in none.
+    #[doc(alias = "fi_mr_desc")]
+    fn descriptor_of(&self, block: NonNull<[u8]>) -> Option<Descriptor>;
+}
+
+#[cfg(feature = "std")]
+mod owned {
+    use allocator_api2::boxed::Box;
+    use allocator_api2::vec::Vec;
+
+    use super::{NonNull, RegisteredAllocator};
+    use crate::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
+
+    fn lent<A: RegisteredAllocator>(bytes: NonNull<[u8]>, alloc: &A) -> Lent {
+        let lent = Lent::both(bytes.cast(), bytes.len());
+        match alloc.descriptor_of(bytes) {
+            Some(descriptor) => lent.with_descriptor(descriptor),
+            None => lent,
+        }
+    }
+
+    // SAFETY: the box owns its bytes, and their address does not depend on where the box is; the region is open by the allocator's
+    // contract.
+    unsafe impl<A: RegisteredAllocator> Buffer for Box<[u8], A> {
+        #[inline]
+        fn lend(&mut self) -> Lent {
+            lent(NonNull::from_mut(&mut **self), Box::allocator(self))
+        }
+    }
+    impl<A: RegisteredAllocator> SourceBuffer for Box<[u8], A> {}
+    impl<A: RegisteredAllocator> TargetBuffer for Box<[u8], A> {}
+
+    /// The initialised part is lent; spare capacity is not.
+    // SAFETY: as above; nothing can make the vector grow while it is in flight.
+    unsafe impl<A: RegisteredAllocator> Buffer for Vec<u8, A> {
+        #[inline]
+        fn lend(&mut self) -> Lent {
+            lent(NonNull::from_mut(self.as_mut_slice()), self.allocator())
+        }
+    }
+    impl<A: RegisteredAllocator> SourceBuffer for Vec<u8, A> {}
+    impl<A: RegisteredAllocator> TargetBuffer for Vec<u8, A> {}
+}
