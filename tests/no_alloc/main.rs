@@ -40,6 +40,7 @@ mod cases;
 mod connected;
 mod failure;
 mod gate;
+mod leases;
 mod payload;
 mod rig;
 mod round;
@@ -54,6 +55,7 @@ mod verbs;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use loom_alloc::registered::{Local, Shared};
 use loom_core::objects::info::Info;
 use loom_core::soft::{Asks, Network, NetworkAttr};
 use loom_core::transport::Transport;
@@ -117,6 +119,35 @@ impl Tally {
         }
     }
 
+    /// Leases of slabs, of one thread and shared, over one transport.
+    fn leases<T: Transport>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
+        let seal = &Seal::new();
+        let plants = [Plant::Box, Plant::Late].map(|plant| (plant, 100));
+        for (plant, rounds) in [(Plant::Nothing, rounds)].into_iter().chain(plants) {
+            let owner = leases::run::<T, Local>(info, seal, rounds, plant);
+            let shared = leases::run::<T, Shared>(info, seal, rounds, plant);
+            for (what, outcome) in [("leases of one thread", owner), ("shared leases", shared)] {
+                let control = match plant {
+                    Plant::Nothing => "",
+                    Plant::Box => ", control: a planted `Box`",
+                    Plant::Late => ", control: a late call",
+                };
+                let what = format!("{what}{control}");
+                let passed = match outcome {
+                    Ok(counts) => {
+                        println!("{name:<18} {what:<43} {counts}");
+                        if plant == Plant::Nothing { counts.are_clean() } else { counts.has_caught(plant) }
+                    }
+                    Err(failure) => {
+                        println!("{name:<18} {what}: FAILED: {failure}");
+                        false
+                    }
+                };
+                self.judge(passed, &format!("{name}, {what}"));
+            }
+        }
+    }
+
     fn judge(&mut self, passed: bool, what: &str) {
         if passed {
             self.passed += 1;
@@ -143,6 +174,8 @@ fn soft(tally: &mut Tally) {
             let rounds = scaled(10_000);
             let facts = Facts { name: "soft, asking", rounds, long_rounds: scaled(100), ..facts };
             tally.transport(&facts, &network.info_that_asks(Asks::nothing().for_larger_contexts()), &seal, run);
+            let local = network.info_that_asks(Asks::nothing().for_local_registration());
+            tally.leases("soft, registered", &local, scaled(100_000));
         }
         Err(error) => tally.judge(false, &format!("soft: {error}")),
     }
@@ -176,7 +209,7 @@ fn tags(tally: &mut Tally) {
 mod libfabric {
     use loom_core::objects::info::Hints;
     use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
-    use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
+    use loom_fabric::ofi::{self, Ofi, QueryError, library_version};
 
     use super::{Facts, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, run, scaled, shared_memory};
 
@@ -283,7 +316,7 @@ mod libfabric {
                 ..Hints::default()
             };
             let calls = c_heap::calls();
-            let found = Ofi::<Local>::query(&hints).map(|mut infos| infos.next());
+            let found = Ofi::<ofi::Local>::query(&hints).map(|mut infos| infos.next());
             if let Some((before, after)) = calls.zip(c_heap::calls()) {
                 println!("{name:<18} control: C allocations seen in fi_getinfo: {}", after - before);
                 tally.judge(after > before, "calls of C's allocation functions are counted");
@@ -293,6 +326,9 @@ mod libfabric {
                     let facts = Facts { name, rounds, long_rounds, cancels_sends: false, fault: fault_of(name) };
                     let run: Run<_> = if kind == EndpointType::MSG { connected::run } else { run };
                     tally.transport(&facts, &info, &Seal::new(), run);
+                    if kind == EndpointType::RDM {
+                        tally.leases(name, &info, rounds);
+                    }
                     // Messages, injected ones and the empty poll are for everybody; the rest are controls.
                     tally.judge(tally.passed > before + 6, &format!("{name}: more than controls has been run"));
                 }

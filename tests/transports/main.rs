@@ -7,6 +7,7 @@
 
 mod addresses;
 mod counters;
+mod leases;
 mod lifecycle;
 mod matrix;
 #[path = "../memory/mod.rs"]
@@ -63,6 +64,7 @@ fn cases<T: Transport>() -> Vec<Behaviour<T>> {
         rma::cases(),
         regions::cases(),
         registered::cases(),
+        leases::cases(),
         pieces::cases(),
         multi::cases(),
         peek::cases(),

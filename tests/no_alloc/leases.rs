@@ -1,0 +1,115 @@
+//! Leases of registered slabs: taken, filled, split, rejoined, posted and given back in each round.
+
+use std::alloc::Layout;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use loom_alloc::registered::{Lease, RegisteredSlab, Sharing, SlabAttr};
+use loom_core::allocator_api2::alloc::Allocator;
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::Rejected;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr, scope_in};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::transport::Transport;
+
+use crate::c_heap;
+use crate::failure::Failure;
+use crate::gate;
+use crate::seal::Seal;
+use crate::steady::{Counts, Plant};
+
+const SIZE: usize = 256;
+const LIMIT: Duration = Duration::from_secs(60);
+
+type Queue<'d, 's, T, L> = Cq<'d, T, Lease<'s, L>>;
+
+fn posted<'s, T: Transport, L: Sharing>(
+    cq: &Queue<'_, 's, T, L>,
+    mut lease: Lease<'s, L>,
+    post: impl Fn(Lease<'s, L>) -> Result<OpKey, Rejected<Lease<'s, L>>>,
+) -> Result<OpKey, Failure> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match post(lease) {
+            Ok(key) => return Ok(key),
+            Err(Rejected { buf, error }) if error.is_transient() && Instant::now() < deadline => lease = buf,
+            Err(Rejected { error, .. }) => return Err(error.into()),
+        }
+        cq.progress()?;
+    }
+}
+
+fn finished<'s, T: Transport, L: Sharing>(
+    cq: &Queue<'_, 's, T, L>,
+    key: OpKey,
+) -> Result<(Lease<'s, L>, usize), Failure> {
+    let done = cq.wait(key, Instant::now() + LIMIT)?.ok_or(Failure::Late("a lease"))?;
+    let (lease, result) = done.into_parts();
+    Ok((lease, result?.len()))
+}
+
+/// Opens everything, warms up, and counts.
+pub fn run<T: Transport, L: Sharing>(
+    info: &Info<T>,
+    seal: &Seal,
+    rounds: u64,
+    plant: Plant,
+) -> Result<Counts, Failure> {
+    let wrong = |_| Failure::Wrong("a lease has fewer bytes than it says");
+    let domain = Domain::open(info)?;
+    let taken = seal.taken();
+    let slab = RegisteredSlab::<'_, _, _, _, L>::open_in(&domain, SlabAttr::new(2, SIZE), seal)?;
+    if seal.taken() != taken + 2 {
+        return Err(Failure::Wrong("a slab takes its buffers and its table from the allocator that it was given"));
+    }
+    let av = Av::open_in(&domain, 2, seal)?;
+    scope_in(&domain, CqAttr::<16>::new().endpoints(2), seal, |cq: &Queue<'_, '_, T, L>| {
+        let [a, b] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+        let to_b = av.insert(&b.address()?)?;
+        let round = |number: u64| {
+            let none = Failure::Wrong("a lease of the last round is missing");
+            let [into, mut out] = [slab.lease().ok_or(none)?, slab.lease().ok_or(none)?];
+            if slab.lease().is_some() {
+                return Err(Failure::Wrong("there are more leases than buffers"));
+            }
+            out.append(&number.to_le_bytes()).map_err(wrong)?;
+            out.prepare(SIZE - 8).map_err(wrong)?.fill(number.to_le_bytes()[0]);
+            out.commit(SIZE - 8).map_err(wrong)?;
+            let (head, body) = out.split(100).map_err(|_| Failure::Wrong("a lease is not split"))?;
+            let out = body.rejoin(head).map_err(|_| Failure::Wrong("a lease is not rejoined"))?;
+            let received = posted(cq, into, |into| b.recv(Source::Any, into))?;
+            let sent = posted(cq, out, |out| a.send(to_b, out))?;
+            let (mut into, len) = finished(cq, received)?;
+            into.set_len(len).map_err(wrong)?;
+            drop(finished(cq, sent)?);
+            let (begin, rest) = into.split_at(8.min(len));
+            if *begin != number.to_le_bytes() || rest.len() != SIZE - 8 || rest.iter().any(|byte| *byte != begin[0]) {
+                return Err(Failure::Wrong("the message is another one"));
+            }
+            Ok(())
+        };
+        let begin = (rounds / 50).max(1);
+        (0..begin).try_for_each(round)?;
+        let c = c_heap::calls();
+        let ((result, rust), objects) = seal.closed(|| {
+            gate::watch(|| {
+                for number in begin..begin + rounds {
+                    round(number)?;
+                    if plant == Plant::Box {
+                        black_box(Box::new(black_box(number)));
+                    }
+                }
+                if plant == Plant::Late && seal.allocate(Layout::new::<u64>()).is_ok() {
+                    return Err(Failure::Wrong("the allocator is not sealed"));
+                }
+                Ok(())
+            })
+        });
+        let c = c.zip(c_heap::calls()).map(|(before, after)| after - before);
+        result?;
+        Ok(Counts { rounds, rust, objects, c })
+    })?
+}
