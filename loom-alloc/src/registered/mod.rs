@@ -7,12 +7,14 @@
 //!   filled and read piece by piece, [split](Lease::split) and [rejoined](Lease::rejoin).
 //! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach: an [`ExposedLease`] has a window, and what a peer is to be
 //!   told.
+//! - A [`DeviceSlab`] has buffers in the memory of a device, whose bytes the host does not see.
 //! - [`RegisteredHeap`] is an allocator: a `Box<[u8], _>` or `Vec<u8, _>` of it can be posted.
 
 mod attr;
 mod buffers;
 #[cfg(feature = "bytes")]
 mod bytes;
+mod device;
 mod exposed;
 mod heap;
 mod lease;
@@ -24,6 +26,7 @@ mod views;
 mod zeroed;
 
 pub use attr::SlabAttr;
+pub use device::{DeviceLease, DeviceSlab};
 pub use exposed::{ExposedLease, ExposedSlab, RegionSlab, SharedExposedSlab};
 pub use heap::{HeapMemory, RegisteredHeap};
 pub use lease::{Lease, OutOfLease, SharedLease};

@@ -23,6 +23,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
     ///
     /// # Errors
     /// The lease comes back if one of the two would have no bytes.
+    #[inline]
     pub fn split(self, at: usize) -> Result<(Self, Self), Self> {
         let Ok(at) = u32::try_from(at) else { return Err(self) };
         if at == 0 || at >= self.end - self.start {
@@ -44,6 +45,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
     ///
     /// # Errors
     /// Both come back if they do not lie side by side in one buffer, or if both have data and something else lies between.
+    #[inline]
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
         let same = ptr::eq(self.buffers, other.buffers) && self.number == other.number;
         let (first, second) = if self.start < other.start { (&self, &other) } else { (&other, &self) };

@@ -113,18 +113,21 @@ impl sealed::Books for Local {
 
     // Parts have at least one byte each and do not overlap, so that there are fewer than 2^32 of a buffer.
 
+    #[inline]
     fn split(&self, number: u32) {
         if let Some(others) = self.others.of(number) {
             others.set(others.get().wrapping_add(1));
         }
     }
 
+    #[inline]
     fn joined(&self, number: u32) {
         if let Some(others) = self.others.of(number) {
             others.set(others.get().wrapping_sub(1));
         }
     }
 
+    #[inline]
     fn ended(&self, number: u32) -> bool {
         let Some(others) = self.others.of(number) else { return false };
         match others.get().checked_sub(1) {
@@ -157,18 +160,21 @@ impl sealed::Books for Shared {
     // Relaxed: whoever splits a part, or joins two, has them, and does nothing that somebody else has to see. Their bytes go
     // from thread to thread with the leases.
 
+    #[inline]
     fn split(&self, number: u32) {
         if let Some(others) = self.others.of(number) {
             others.fetch_add(1, Ordering::Relaxed);
         }
     }
 
+    #[inline]
     fn joined(&self, number: u32) {
         if let Some(others) = self.others.of(number) {
             others.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
+    #[inline]
     fn ended(&self, number: u32) -> bool {
         let Some(others) = self.others.of(number) else { return false };
         // Release: what was done with the part comes before the buffer is taken again. Acquire: the same of the other parts, for

@@ -112,7 +112,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
     ///
     /// # Errors
     /// The memory comes back.
-    /// - [`OpenError::Access`] if it is not initialised, may not be written, or is a device's (`DeviceSlab`)
+    /// - [`OpenError::Access`] if it is not initialised, may not be written, or is a device's ([`DeviceSlab`](super::DeviceSlab))
     /// - [`OpenError::Size`] if the attributes are out of range, or it is too short for them
     /// - [`OpenError::OutOfMemory`] if the allocator has no room for the slab's [table](SlabAttr::table)
     pub fn over(

@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 #![cfg(not(loom_model))]
 
+mod device;
 mod exposed;
 mod heap;
 mod model;

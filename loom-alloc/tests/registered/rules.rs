@@ -203,3 +203,51 @@ fn all_memory_is_the_allocators() {
     drop(first);
     assert!(arena.used() < 64);
 }
+
+#[cfg(feature = "bytemuck")]
+#[test]
+fn views_are_aligned_and_whole_or_errors() {
+    use loom_alloc::registered::ViewError;
+
+    let network = network();
+    let domain = Domain::open(&network.info()).unwrap();
+    let slab = Slab::open_in(&domain, SlabAttr::new(1, 18), Global).unwrap();
+    let mut lease = slab.lease().unwrap();
+    assert_eq!(lease.prepare_as::<u64>(3).unwrap_err(), ViewError::OutOfLease);
+    assert_eq!(lease.prepare_as::<u64>(usize::MAX).unwrap_err(), ViewError::OutOfLease);
+    lease.prepare_as::<u64>(2).unwrap().copy_from_slice(&[1, u64::MAX]);
+    lease.commit(16).unwrap();
+    assert_eq!(lease.data_as::<u64>().unwrap(), [1, u64::MAX]);
+    lease.data_as_mut::<u32>().unwrap()[1] = 7;
+    assert_eq!(lease.data_as::<[u64; 2]>().unwrap(), [[7 << 32 | 1, u64::MAX]]);
+    lease.consume(1).unwrap();
+    assert!(matches!(lease.data_as::<u64>(), Err(ViewError::Cast(_))), "not aligned");
+    assert_eq!(lease.data_as::<u8>().unwrap().len(), 15);
+    lease.consume(7).unwrap();
+    lease.set_len(7).unwrap();
+    assert!(matches!(lease.data_as_mut::<u64>(), Err(ViewError::Cast(_))), "a byte is missing");
+    assert!(matches!(lease.prepare_as::<u16>(1), Err(ViewError::Cast(_))), "room that is not aligned");
+}
+
+#[cfg(feature = "bytes")]
+#[test]
+fn buf_and_buf_mut_are_data_and_room() {
+    use bytes::{Buf, BufMut};
+
+    let network = network();
+    let domain = Domain::open(&network.info()).unwrap();
+    let slab = Slab::open_in(&domain, SlabAttr::new(1, 10), Global).unwrap();
+    let mut lease = slab.lease().unwrap();
+    assert_eq!((lease.remaining(), lease.remaining_mut()), (0, 10));
+    lease.put_u64(0x0102_0304_0506_0708);
+    assert_eq!((lease.remaining(), lease.remaining_mut(), &lease[..2]), (8, 2, &[1, 2][..]));
+    assert_eq!(lease.get_u16(), 0x0102);
+    assert_eq!((lease.chunk(), lease.remaining_mut()), (&[3, 4, 5, 6, 7, 8][..], 2));
+    lease.advance(6);
+    assert_eq!((lease.remaining(), lease.remaining_mut()), (0, 10));
+    lease.put_bytes(9, 10);
+    assert_eq!(&lease[..], [9; 10]);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lease.advance(11))).is_err());
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lease.put_u8(0))).is_err());
+    assert_eq!(&lease[..], [9; 10], "as it was");
+}

@@ -1,0 +1,70 @@
+//! Slabs in the memory of a device. No device is here, and the software transport takes none's memory: a buffer says that it is a
+//! device's after it was registered.
+
+use std::cell::Cell;
+
+use loom_alloc::allocator_api2::alloc::Global;
+use loom_alloc::registered::{DeviceLease, DeviceSlab, Local, OutOfLease, Slab, SlabAttr};
+use loom_core::buffer::{Buffer, Lent};
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::registered::Registered;
+use loom_core::soft::Soft;
+use loom_core::vocabulary::HmemIface;
+
+use crate::network;
+
+struct Later(Box<[u8]>, Cell<HmemIface>);
+
+// SAFETY: the bytes stay where they are.
+unsafe impl Buffer for Later {
+    fn lend(&mut self) -> Lent {
+        self.0.lend().in_memory_of(self.1.replace(HmemIface::CUDA))
+    }
+}
+
+#[test]
+fn leases_of_a_devices_memory_are_posted_as_such() {
+    let network = network();
+    let domain = Domain::open(&network.info()).unwrap();
+    let memory = || Registered::new(&domain, Later(vec![0; 300].into(), Cell::new(HmemIface::SYSTEM))).unwrap();
+    let attr = SlabAttr::new(3, 100).align(1);
+    let refused = Slab::over(memory(), attr, Global).unwrap_err();
+    assert_eq!(refused.error, OpenError::Access, "the host does not see it");
+    let slab = DeviceSlab::<_, _, _, Local>::over(refused.memory, attr, Global).unwrap();
+    assert_eq!((slab.count(), slab.size()), (3, 100));
+    let mut lease = slab.lease().unwrap();
+    let begin = lease.as_ptr();
+    let room = lease.lend();
+    assert_eq!((room.kind(), room.len(), room.is_readable()), (HmemIface::CUDA, 100, false));
+    assert_eq!(lease.set_len(101), Err(OutOfLease));
+    lease.set_len(60).unwrap();
+    let data = lease.lend();
+    assert_eq!((data.kind(), data.len(), data.is_readable()), (HmemIface::CUDA, 60, true));
+    assert_eq!((data.ptr().as_ptr(), data.descriptor()), (begin, Some(lease.descriptor())));
+    let (mut first, mut second) = lease.split(50).unwrap();
+    assert_eq!((first.len(), second.len(), second.is_empty(), second.capacity()), (50, 10, false, 50));
+    assert_eq!((first.as_ptr(), second.as_ptr()), (begin, begin.wrapping_add(50)));
+    let whole = first.rejoin(second).unwrap();
+    assert_eq!((whole.len(), whole.capacity()), (60, 100));
+    let av = Av::open(&domain, 2).unwrap();
+    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, DeviceLease<'_>>| {
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let rejected = endpoint.recv(Source::Any, whole).unwrap_err();
+        assert_eq!((rejected.error, rejected.buf.len()), (PostError::DeviceMemory, 60));
+    })
+    .unwrap();
+    assert_eq!(slab.into_memory().0.len(), 300);
+}
+
+#[test]
+fn the_hosts_memory_is_no_devices() {
+    let network = network();
+    let domain = Domain::open(&network.info()).unwrap();
+    let memory = Registered::new(&domain, vec![0_u8; 300]).unwrap();
+    let refused = DeviceSlab::<_, _, _, Local>::over(memory, SlabAttr::new(1, 100), Global).unwrap_err();
+    assert_eq!((refused.error, refused.memory.len()), (OpenError::Access, 300));
+}
