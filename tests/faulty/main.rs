@@ -28,6 +28,7 @@ mod matrix {
     )]
     pub(crate) use crate::page::{not_granted, not_run, partly};
 }
+#[allow(dead_code, reason = "the allocator is the global one here")]
 #[path = "../memory/mod.rs"]
 mod memory;
 #[path = "../transports/messages.rs"]
