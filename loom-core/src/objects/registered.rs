@@ -3,15 +3,14 @@
 #![allow(unsafe_code, reason = "registers the memory of a buffer, and shows it")]
 
 use core::fmt;
-use core::mem::ManuallyDrop;
 use core::ops::Deref;
 
 use crate::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use crate::error::OpenError;
 use crate::objects::domain::Domain;
-use crate::objects::mr::{Registration, register};
+use crate::objects::mr::LocalMr;
 use crate::transport::Transport;
-use crate::vocabulary::{Access, HmemIface, MrMode};
+use crate::vocabulary::HmemIface;
 
 /// A buffer and the registration of its memory, which is posted like any other buffer and brings its descriptor along.
 ///
@@ -52,10 +51,9 @@ use crate::vocabulary::{Access, HmemIface, MrMode};
 /// - `man fi_mr`, `FI_MR_LOCAL`
 #[doc(alias = "fi_mr_reg")]
 pub struct Registered<'d, T: Transport, B: Buffer> {
-    buf: ManuallyDrop<B>,
-    raw: T::Mr,
-    domain: &'d Domain<T>,
-    descriptor: Descriptor,
+    /// First: it is closed before the buffer is dropped.
+    region: LocalMr<'d, T>,
+    buf: B,
 }
 
 /// A buffer that was not registered, and why.
@@ -93,29 +91,10 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
     }
 
     fn register(domain: &'d Domain<T>, device: i32, mut buf: B) -> Result<Self, NotRegistered<B>> {
-        let lent = buf.lend();
-        let mut access = Access::empty();
-        if lent.is_readable() {
-            access |= Access::SEND | Access::WRITE;
-        }
-        if lent.is_writable() {
-            access |= Access::RECV | Access::READ;
-        }
-        if access.is_empty() {
-            return Err(NotRegistered { buf, error: OpenError::Access });
-        }
-        if domain.attributes().domain.mr_mode.contains(MrMode::COLLECTIVE) {
-            access |= Access::COLLECTIVE;
-        }
-        let registration = Registration { device, ..Registration::new(access) };
         // SAFETY: by the contract of buffers the memory stays where it is until the buffer is dropped, which ends the
-        // registration before. If that is forgotten, nobody uses it: peers have no access, and no post names it.
-        match unsafe { register(domain, &lent.whole(), registration) } {
-            Ok(raw) => {
-                domain.child_opened();
-                let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };
-                Ok(Registered { buf: ManuallyDrop::new(buf), raw, domain, descriptor })
-            }
+        // registration before. If that is forgotten, no post names it.
+        match unsafe { LocalMr::open(domain, &buf.lend(), device) } {
+            Ok(region) => Ok(Registered { region, buf }),
             Err(error) => Err(NotRegistered { buf, error }),
         }
     }
@@ -135,33 +114,15 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub const fn descriptor(&self) -> Descriptor {
-        self.descriptor
+        self.region.descriptor()
     }
 
     /// Ends the registration, and gives the buffer back.
     #[must_use]
     pub fn into_inner(self) -> B {
-        let mut this = ManuallyDrop::new(self);
-        this.deregister();
-        // SAFETY: taken once: this value ends here.
-        unsafe { ManuallyDrop::take(&mut this.buf) }
-    }
-
-    /// Called once.
-    fn deregister(&self) {
-        // SAFETY: open, and closed once. If it fails, the provider keeps a registration that nobody names, and the domain a
-        // child.
-        if unsafe { T::mr_close(&self.raw) }.is_ok() {
-            self.domain.child_closed();
-        }
-    }
-}
-
-impl<T: Transport, B: Buffer> Drop for Registered<'_, T, B> {
-    fn drop(&mut self) {
-        self.deregister();
-        // SAFETY: dropped once, here.
-        unsafe { ManuallyDrop::drop(&mut self.buf) };
+        let Registered { region, buf } = self;
+        drop(region);
+        buf
     }
 }
 
@@ -178,7 +139,7 @@ impl<T: Transport, B: Buffer> Deref for Registered<'_, T, B> {
 unsafe impl<T: Transport, B: Buffer> Buffer for Registered<'_, T, B> {
     #[inline]
     fn lend(&mut self) -> Lent {
-        self.buf.lend().with_descriptor(self.descriptor)
+        self.buf.lend().with_descriptor(self.region.descriptor())
     }
 }
 impl<T: Transport, B: SourceBuffer> SourceBuffer for Registered<'_, T, B> {}
@@ -186,7 +147,7 @@ impl<T: Transport, B: TargetBuffer> TargetBuffer for Registered<'_, T, B> {}
 
 impl<T: Transport, B: Buffer> fmt::Debug for Registered<'_, T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registered").field("descriptor", &self.descriptor).finish_non_exhaustive()
+        f.debug_struct("Registered").field("descriptor", &self.region.descriptor()).finish_non_exhaustive()
     }
 }
 

@@ -147,6 +147,14 @@ impl Guard<'_> {
     /// The address of a range, if the region and its access allow it.
     #[inline]
     fn range(exposed: &Exposed, offset: u64, len: usize, access: Access) -> Result<NonNull<u8>, Errno> {
+        let offset = Self::offset(exposed, offset, len, access)?;
+        // SAFETY: within the region.
+        Ok(unsafe { exposed.ptr.add(offset) })
+    }
+
+    /// Where a range begins, if the region and its access allow it.
+    #[inline]
+    fn offset(exposed: &Exposed, offset: u64, len: usize, access: Access) -> Result<usize, Errno> {
         if !exposed.access.contains(access) {
             return Err(Errno::EACCES);
         }
@@ -154,18 +162,18 @@ impl Guard<'_> {
         if offset.checked_add(len).is_none_or(|end| end > exposed.len) {
             return Err(Errno::EFAULT);
         }
-        // SAFETY: within the region.
-        Ok(unsafe { exposed.ptr.add(offset) })
+        Ok(offset)
     }
 
-    /// Whether a range of memory lies in the region, and may be used so.
+    /// Whether a range of memory lies in the region, and may be used so. Of a region for local use this is all that is asked: its
+    /// memory is reached through what is posted, and may be gone meanwhile.
     pub(super) fn covers(&self, ptr: NonNull<u8>, len: usize, access: Access, domain: u32) -> Result<(), Errno> {
         let exposed = self.exposed()?;
         if exposed.domain != domain {
             return Err(Errno::ENOKEY);
         }
         let offset = ptr.addr().get().checked_sub(exposed.ptr.addr().get()).ok_or(Errno::EFAULT)?;
-        Self::range(exposed, offset as u64, len, access).map(|_| ())
+        Self::offset(exposed, offset as u64, len, access).map(|_| ())
     }
 }
 

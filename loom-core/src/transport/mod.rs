@@ -65,7 +65,9 @@ use crate::vocabulary::{
 ///   or is `UNSPEC` where a receive means any source, or is the address of a group ([`Multicast`]);
 /// - memory given to `cq_open` has the layout that `cq_layout` returned and stays until the last call that names the
 ///   queue;
-/// - memory registered with `mr_open` stays until `mr_close` returned `Ok` and, unless the transport says
+/// - memory registered with `mr_open` for local use stays the same (the same pages) from then on until the last operation is over
+///   that was posted with the region's descriptor;
+/// - memory registered with access for peers stays until `mr_close` returned `Ok` and, unless the transport says
 ///   [`MR_CLOSE_FENCES`](Transport::MR_CLOSE_FENCES), every endpoint of the domain that was open then is closed or left.
 ///
 /// # Safety

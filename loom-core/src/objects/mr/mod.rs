@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "registers memory and keeps it until it is deregistered")]
 
 mod builder;
+mod local;
 mod owner;
 mod register;
 mod remote;
@@ -15,8 +16,8 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 pub use self::builder::MrBuilder;
+pub use self::local::LocalMr;
 pub use self::owner::{CloseError, MrOwner};
-pub(super) use self::register::{Registration, register};
 pub use self::remote::RemoteRegion;
 pub use self::scope::scope;
 pub use self::through::{Bound, EndpointMr, Through};

@@ -15,19 +15,19 @@ use crate::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrFlags, MrMo
 
 /// How memory is to be registered.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::objects) struct Registration {
-    pub(in crate::objects) access: Access,
+pub(super) struct Registration {
+    pub(super) access: Access,
     /// The key, if it is not to be one that nobody else has.
-    pub(in crate::objects) key: Option<MemoryKey>,
+    pub(super) key: Option<MemoryKey>,
     /// Which of the devices of a kind the memory belongs to.
-    pub(in crate::objects) device: i32,
-    pub(in crate::objects) flags: MrFlags,
+    pub(super) device: i32,
+    pub(super) flags: MrFlags,
     /// What of a device's exported buffer it is.
-    pub(in crate::objects) dmabuf: Option<DmaBuf>,
+    pub(super) dmabuf: Option<DmaBuf>,
 }
 
 impl Registration {
-    pub(in crate::objects) const fn new(access: Access) -> Self {
+    pub(super) const fn new(access: Access) -> Self {
         Registration { access, key: None, device: 0, flags: MrFlags::empty(), dmabuf: None }
     }
 }
@@ -44,8 +44,9 @@ pub(super) struct Terms<'e, 'd, T: Transport> {
 /// Registers memory.
 ///
 /// # Safety
-/// What is lent stays valid for what the access says until the region is closed.
-pub(in crate::objects) unsafe fn register<T: Transport>(
+/// What is lent stays valid for what the access says until the region is closed, or, if peers have no access, whenever a post
+/// names the region.
+pub(super) unsafe fn register<T: Transport>(
     domain: &Domain<T>,
     lent: &Lent,
     registration: Registration,

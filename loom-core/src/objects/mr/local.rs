@@ -1,0 +1,107 @@
+//! [`LocalMr`]: a region for local use, whose owner sees to the memory.
+
+#![allow(unsafe_code, reason = "registers memory, and closes the region")]
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+
+use super::register::{Registration, register};
+use crate::buffer::{Descriptor, Lent};
+use crate::error::OpenError;
+use crate::objects::domain::Domain;
+use crate::transport::Transport;
+use crate::vocabulary::{Access, Errno, MrMode};
+
+/// A region for local use alone: its descriptor goes with posts
+/// ([`Lent::with_descriptor`]), and peers do not reach the memory.
+///
+/// [`Registered`](crate::objects::registered::Registered) is the safe form, with the buffer inside. This one is for whoever
+/// keeps registrations apart from the buffers that use them, as a cache does.
+///
+/// Nobody looks at the memory through an open region that no post names. So the memory may come and go meanwhile, and the
+/// region is then *stale*: what it knows are the pages that were there when it was opened, and not those that are there now.
+///
+/// Dropping it closes the region; forgetting it leaves it open, and the domain.
+///
+/// # References
+/// - `man fi_mr`, `FI_MR_LOCAL`
+#[doc(alias = "fi_mr_reg")]
+pub struct LocalMr<'d, T: Transport> {
+    raw: T::Mr,
+    domain: &'d Domain<T>,
+    descriptor: Descriptor,
+}
+
+impl<'d, T: Transport> LocalMr<'d, T> {
+    /// Registers a range, with its headroom, for everything that can be done with it: to be sent and written from if it is
+    /// readable, to be received and read into if it is writable. It needs not be initialised. Of the devices of a kind, the memory is
+    /// that of the one with this number; the host's memory has none (zero).
+    ///
+    /// # Errors
+    /// - [`OpenError::Access`] if it is neither readable nor writable
+    /// - [`OpenError::DeviceMemory`] if it is a device's memory, and the info of the domain does not grant `FI_HMEM`
+    /// - [`OpenError::Errno`] if the provider refuses
+    ///
+    /// # Safety
+    /// - The range is memory of this program for the duration of the call, and that device's if it is a device's.
+    /// - Whenever a post names the region's descriptor, and until that operation is over: the region is open, what is posted
+    ///   lies in its range, and the same pages lie behind that as when it was opened. (They do not if it was unmapped in between,
+    ///   mapped over, moved, or its pages were given back to the system.)
+    pub unsafe fn open(domain: &'d Domain<T>, memory: &Lent, device: i32) -> Result<Self, OpenError> {
+        let mut access = Access::empty();
+        if memory.is_readable() {
+            access |= Access::SEND | Access::WRITE;
+        }
+        if memory.is_writable() {
+            access |= Access::RECV | Access::READ;
+        }
+        if access.is_empty() {
+            return Err(OpenError::Access);
+        }
+        if domain.attributes().domain.mr_mode.contains(MrMode::COLLECTIVE) {
+            access |= Access::COLLECTIVE;
+        }
+        let registration = Registration { device, ..Registration::new(access) };
+        // SAFETY: the caller's promise: peers have no access, and posts name the region as long as the memory is there.
+        let raw = unsafe { register(domain, &memory.whole(), registration) }?;
+        domain.child_opened();
+        let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };
+        Ok(LocalMr { raw, domain, descriptor })
+    }
+
+    /// The region's local descriptor.
+    #[doc(alias = "fi_mr_desc")]
+    #[must_use]
+    pub const fn descriptor(&self) -> Descriptor {
+        self.descriptor
+    }
+
+    /// Closes the region, as dropping it does, and says how that went.
+    ///
+    /// # Errors
+    /// The provider's. It then keeps a registration that nobody names, and the domain stays open.
+    pub fn close(self) -> Result<(), Errno> {
+        ManuallyDrop::new(self).deregister()
+    }
+
+    /// Called once.
+    fn deregister(&self) -> Result<(), Errno> {
+        // SAFETY: open, and closed once, here. If it fails, the domain keeps a child.
+        unsafe { T::mr_close(&self.raw) }?;
+        self.domain.child_closed();
+        Ok(())
+    }
+}
+
+impl<T: Transport> Drop for LocalMr<'_, T> {
+    fn drop(&mut self) {
+        // Nobody is there to be told of a failure, which harms nobody.
+        let _ = self.deregister();
+    }
+}
+
+impl<T: Transport> fmt::Debug for LocalMr<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalMr").field("descriptor", &self.descriptor).finish_non_exhaustive()
+    }
+}
