@@ -63,6 +63,7 @@ mod fallback;
 mod free_list;
 mod ledger;
 mod locked;
+pub mod mr_cache;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub mod os;
 mod owns;

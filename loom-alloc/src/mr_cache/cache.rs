@@ -1,0 +1,220 @@
+//! [`MrCache`]: looks buffers up, and registers what it does not find.
+
+#![allow(unsafe_code, reason = "registers memory that may come and go")]
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::num::NonZero;
+use core::ops::Range;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::buffer::{Buffer, Lent};
+use loom_core::error::OpenError;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::mr::LocalMr;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Errno, HmemIface};
+
+use super::attr::{MrCacheAttr, MrCacheStats};
+use super::cached::{CacheError, Cached, NotCached, User};
+use super::entries::{Entries, Places, READ, Rights, WRITE, count};
+use super::monitor::{MemoryMonitor, Read};
+use super::storage::Block;
+
+/// A cache of registrations for local use, of the buffers that one thread posts: see the [module](super).
+///
+/// Dropping it closes all of its regions; forgetting it leaves them open, and the domain.
+pub struct MrCache<'d, T: Transport, M: MemoryMonitor, A: Allocator> {
+    /// First: dropped before the block.
+    entries: Entries<'d, T>,
+    domain: &'d Domain<T>,
+    monitor: M,
+    /// The version of the monitor's notices.
+    seen: Cell<u64>,
+    attr: MrCacheAttr,
+    _block: Block<A>,
+}
+
+impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
+    /// A cache without regions. All memory that it needs is one block of `alloc`, of [this layout](Self::layout).
+    ///
+    /// # Errors
+    /// - [`OpenError::Size`] if the capacity is zero or more than an address space holds, or the page size is not a power of two
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    pub fn open_in(domain: &'d Domain<T>, attr: MrCacheAttr, monitor: M, alloc: A) -> Result<Self, OpenError> {
+        let places = Self::places(&attr)?;
+        let block = Block::new(places.layout, alloc).ok_or(OpenError::OutOfMemory)?;
+        // SAFETY: the block is for this, and is dropped behind the entries.
+        let entries = unsafe { Entries::new(&block, &places, &attr) };
+        let seen = Cell::new(monitor.notices().now());
+        Ok(MrCache { entries, domain, monitor, seen, attr, _block: block })
+    }
+
+    fn places(attr: &MrCacheAttr) -> Result<Places, OpenError> {
+        // The last number is no entry's.
+        if attr.capacity == 0 || attr.capacity == u32::MAX || !attr.page_size.is_power_of_two() {
+            return Err(OpenError::Size);
+        }
+        Places::of::<T>(attr).map_err(|_| OpenError::Size)
+    }
+
+    /// What a cache takes from its allocator: per region 60 bytes and the transport's handle with 32 more, and between 16 and 32 bytes of memo.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] as [`open_in`](Self::open_in).
+    pub fn layout(attr: &MrCacheAttr) -> Result<Layout, OpenError> {
+        Ok(Self::places(attr)?.layout)
+    }
+
+    /// Finds or registers the memory of a buffer.
+    ///
+    /// Empty buffers, and those that bring a descriptor along, pass as they are.
+    ///
+    /// # Errors
+    /// The buffer comes back.
+    /// - [`CacheError::InUse`] if all that the cache may have is in use
+    /// - [`CacheError::TooLong`] if it may not have that many bytes
+    /// - [`CacheError::DeviceMemory`] if it is a device's:
+    ///   [`Registered::on_device`](loom_core::objects::registered::Registered::on_device)
+    /// - [`CacheError::Open`] if the buffer lends nothing by itself, or the provider refuses
+    #[inline]
+    pub fn register<B: Buffer>(&self, mut buf: B) -> Result<Cached<'_, 'd, T, B>, NotCached<B>> {
+        let lent = buf.lend();
+        match self.entry_of(&lent) {
+            Ok(entry) => Ok(Cached::new(User::new(&self.entries, entry), buf)),
+            Err(error) => Err(NotCached { buf, error }),
+        }
+    }
+
+    /// The entry of a buffer that needs one, which has one user more.
+    #[inline]
+    fn entry_of(&self, lent: &Lent) -> Result<Option<u32>, CacheError> {
+        let rights = if lent.is_readable() { READ } else { 0 } | if lent.is_writable() { WRITE } else { 0 };
+        if rights == 0 {
+            return Err(CacheError::Open(OpenError::Access));
+        }
+        let start = lent.ptr().addr().get().wrapping_sub(lent.headroom());
+        let bytes = start..start.wrapping_add(lent.headroom()).wrapping_add(lent.len());
+        if lent.descriptor().is_some() || bytes.is_empty() {
+            return Ok(None);
+        }
+        if lent.kind() != HmemIface::SYSTEM {
+            return Err(CacheError::DeviceMemory);
+        }
+        let is_certain = self.monitor.notices().is_at(self.seen.get()) || self.read_notices();
+        if is_certain && let Some(entry) = self.entries.find(bytes.start, bytes.end, rights) {
+            if !self.entries.enter(entry) {
+                return Err(CacheError::InUse);
+            }
+            count(&self.entries.hits);
+            return Ok(Some(entry));
+        }
+        self.miss(lent, &bytes, rights, is_certain).map(Some)
+    }
+
+    /// Forgets what is not there any more. Returns whether that is known.
+    #[cold]
+    fn read_notices(&self) -> bool {
+        let read = self.monitor.notices().read(self.seen.get(), |start, end| self.entries.invalidate(&(start..end)));
+        match read {
+            Read::UpTo(version) => self.seen.set(version),
+            Read::Lost(version) => {
+                self.flush();
+                self.seen.set(version);
+            }
+            Read::Busy => return false,
+        }
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn miss(&self, lent: &Lent, bytes: &Range<usize>, rights: Rights, is_certain: bool) -> Result<u32, CacheError> {
+        count(&self.entries.misses);
+        let mask = self.attr.page_size - 1;
+        let end = bytes.end.checked_add(mask).ok_or(CacheError::TooLong { limit: self.attr.bytes })? & !mask;
+        let pages = bytes.start & !mask..end;
+        if !is_certain || !self.monitor.watch(pages.start, pages.len()) {
+            let entry = self.open(lent, &pages, rights)?;
+            count(&self.entries.uncached);
+            return Ok(entry);
+        }
+        let (union, all, overlapping) = self.entries.union(&pages, rights);
+        let (mut rights, mut opened) = (rights, None);
+        if overlapping > 0 {
+            count(&self.entries.merges);
+            self.entries.hide(&pages);
+            let range = if union.len() <= self.attr.merged { &union } else { &pages };
+            // If it is refused, some of it may be gone, or may not be written: the buffer alone then.
+            opened = self.open(lent, range, all).ok();
+            rights = if opened.is_some() { all } else { rights };
+        }
+        let entry = match opened {
+            Some(entry) => entry,
+            None => self.open(lent, &pages, rights)?,
+        };
+        self.entries.show(entry, rights);
+        Ok(entry)
+    }
+
+    /// Registers a range around a buffer, for one user; nobody finds it yet.
+    fn open(&self, lent: &Lent, range: &Range<usize>, rights: Rights) -> Result<u32, CacheError> {
+        if range.len() > self.attr.bytes {
+            return Err(CacheError::TooLong { limit: self.attr.bytes });
+        }
+        // Headroom is a part of the range. No page begins at zero that has a buffer in it.
+        let start = NonZero::new(range.start).ok_or(CacheError::Open(OpenError::Errno(Errno::EFAULT)))?;
+        let first = lent.ptr().with_addr(start);
+        let memory = match rights {
+            READ => Lent::source(first, range.len()),
+            WRITE => Lent::target(first, range.len()),
+            _ => Lent::both(first, range.len()),
+        };
+        while !self.entries.has_free() || self.attr.bytes - range.len() < self.entries.bytes() {
+            if !self.entries.evict() {
+                return Err(CacheError::InUse);
+            }
+        }
+        loop {
+            // SAFETY: the descriptor goes with buffers that lie in the range, as long as the entry has them as users, which keeps the
+            // region open. When a buffer becomes a user, the pages behind it are those that were there when the region
+            // was opened: of an entry that is found by the monitor's promise (it watches the pages, and all its notices were read), and
+            // this buffer is there already. They stay, because the buffer does.
+            match unsafe { LocalMr::open(self.domain, &memory, 0) } {
+                Ok(region) => return Ok(self.entries.open(range, region)),
+                Err(OpenError::Errno(Errno::ENOMEM | Errno::ENOSPC | Errno::ENOMR)) if self.entries.evict() => {}
+                Err(error) => return Err(CacheError::Open(error)),
+            }
+        }
+    }
+
+    /// Nothing is found any more that overlaps so many bytes from `start` on, and what has no users is closed; the rest with its
+    /// last user.
+    pub fn invalidate(&self, start: usize, len: usize) {
+        self.entries.invalidate(&(start..start.saturating_add(len)));
+    }
+
+    /// Nothing is found any more: [`invalidate`](Self::invalidate) of all memory.
+    pub fn flush(&self) {
+        self.entries.invalidate(&(0..usize::MAX));
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> MrCacheStats {
+        self.entries.stats()
+    }
+
+    /// The monitor.
+    #[must_use]
+    pub const fn monitor(&self) -> &M {
+        &self.monitor
+    }
+}
+
+impl<T: Transport, M: MemoryMonitor, A: Allocator> fmt::Debug for MrCache<'_, T, M, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MrCache").field("attr", &self.attr).field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}

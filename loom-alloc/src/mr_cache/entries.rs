@@ -1,0 +1,348 @@
+//! [`Entries`]: the regions of a cache, without the types of its monitor and allocator.
+//!
+//! # Invariants
+//!
+//! 1. An entry is *free* (no region, on the list of the free), or *found* (in the order, and it has rights), or *hidden* (not in
+//!    the order, no rights, and it has users).
+//! 2. Found entries do not overlap.
+//! 3. An entry without users is free, or found and on the list of the idle: the one that was used last is its first.
+//! 4. A region is open as long as its entry is not free. An entry with users is never freed: whoever is a user can name it by
+//!    its number alone.
+//!
+//! The memo says which entry a page was found in last. It may be wrong, so it is looked at whether the entry has the buffer and
+//! the rights.
+
+#![allow(unsafe_code, reason = "arrays in the cache's block")]
+
+use core::alloc::{Layout, LayoutError};
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::buffer::Descriptor;
+use loom_core::objects::mr::LocalMr;
+use loom_core::transport::Transport;
+
+use super::attr::{MrCacheAttr, MrCacheStats};
+use super::ordered::Ordered;
+use super::storage::{Array, Block};
+
+/// No entry.
+const NIL: u32 = u32::MAX;
+
+/// What a region may be used for; no bits: it is not to be found.
+pub(super) type Rights = u8;
+pub(super) const READ: Rights = 1;
+pub(super) const WRITE: Rights = 2;
+
+/// A line of the processor's cache.
+#[repr(align(64))]
+struct Entry {
+    start: Cell<usize>,
+    end: Cell<usize>,
+    descriptor: Cell<Option<Descriptor>>,
+    users: Cell<u32>,
+    rights: Cell<Rights>,
+    /// Of the idle, or `next` of the free.
+    next: Cell<u32>,
+    previous: Cell<u32>,
+}
+
+/// Where the arrays are in the block.
+pub(super) struct Places {
+    pub(super) layout: Layout,
+    memo: usize,
+    regions: usize,
+    starts: usize,
+    order: usize,
+    /// Places of the memo, as a power of two.
+    bits: u32,
+}
+
+impl Places {
+    pub(super) fn of<'d, T: Transport + 'd>(attr: &MrCacheAttr) -> Result<Self, LayoutError> {
+        // Four times as many places as entries: with random pages, fewer than one in five shares its place with another.
+        let bits = (u64::from(attr.capacity) * 4).next_power_of_two().trailing_zeros();
+        let capacity = attr.capacity as usize;
+        let layout = Layout::array::<Entry>(capacity)?;
+        let (layout, memo) = layout.extend(Layout::array::<Cell<u32>>(1 << bits)?)?;
+        let (layout, regions) = layout.extend(Layout::array::<Cell<Option<LocalMr<'d, T>>>>(capacity)?)?;
+        let (layout, starts) = layout.extend(Layout::array::<usize>(capacity)?)?;
+        let (layout, order) = layout.extend(Layout::array::<u32>(capacity)?)?;
+        Ok(Places { layout, memo, regions, starts, order, bits })
+    }
+}
+
+pub(super) struct Entries<'d, T: Transport> {
+    entries: Array<Entry>,
+    memo: Array<Cell<u32>>,
+    regions: Array<Cell<Option<LocalMr<'d, T>>>>,
+    order: RefCell<Ordered>,
+    free: Cell<u32>,
+    first_idle: Cell<u32>,
+    last_idle: Cell<u32>,
+    page_bits: u32,
+    memo_shift: u32,
+    in_use: Cell<u32>,
+    bytes: Cell<usize>,
+    pub(super) hits: Cell<u64>,
+    pub(super) misses: Cell<u64>,
+    pub(super) merges: Cell<u64>,
+    pub(super) uncached: Cell<u64>,
+    evictions: Cell<u64>,
+    invalidations: Cell<u64>,
+    leaked: Cell<u64>,
+}
+
+pub(super) fn count(counter: &Cell<u64>) {
+    counter.set(counter.get() + 1);
+}
+
+impl<'d, T: Transport> Entries<'d, T> {
+    /// # Safety
+    /// The block has the layout of these places, which are of this attribute, nothing else is in it, and these entries are dropped
+    /// before it.
+    pub(super) unsafe fn new<A: Allocator>(block: &Block<A>, places: &Places, attr: &MrCacheAttr) -> Self {
+        let capacity = attr.capacity as usize;
+        let entry = |at: usize| Entry {
+            start: Cell::new(0),
+            end: Cell::new(0),
+            descriptor: Cell::new(None),
+            users: Cell::new(0),
+            rights: Cell::new(0),
+            next: Cell::new(u32::try_from(at + 1).ok().filter(|next| *next < attr.capacity).unwrap_or(NIL)),
+            previous: Cell::new(NIL),
+        };
+        // SAFETY: the caller's promise, here and below.
+        let entries = unsafe { block.array(0, capacity, entry) };
+        // SAFETY: as above.
+        let memo = unsafe { block.array(places.memo, 1 << places.bits, |_| Cell::new(0)) };
+        // SAFETY: as above.
+        let regions = unsafe { block.array(places.regions, capacity, |_| Cell::new(None)) };
+        // SAFETY: as above.
+        let starts = unsafe { block.array(places.starts, capacity, |_| 0) };
+        // SAFETY: as above.
+        let order = unsafe { block.array(places.order, capacity, |_| 0) };
+        Entries {
+            entries,
+            memo,
+            regions,
+            order: RefCell::new(Ordered::new(starts, order)),
+            free: Cell::new(0),
+            first_idle: Cell::new(NIL),
+            last_idle: Cell::new(NIL),
+            page_bits: attr.page_size.trailing_zeros(),
+            memo_shift: u64::BITS - places.bits,
+            in_use: Cell::new(0),
+            bytes: Cell::new(0),
+            hits: Cell::new(0),
+            misses: Cell::new(0),
+            merges: Cell::new(0),
+            uncached: Cell::new(0),
+            evictions: Cell::new(0),
+            invalidations: Cell::new(0),
+            leaked: Cell::new(0),
+        }
+    }
+
+    #[inline]
+    fn entry(&self, index: u32) -> &Entry {
+        &self.entries[index as usize]
+    }
+
+    #[inline]
+    fn has(&self, index: u32, start: usize, end: usize, rights: Rights) -> bool {
+        let entry = self.entry(index);
+        entry.start.get() <= start && end <= entry.end.get() && entry.rights.get() & rights == rights
+    }
+
+    /// The entry that has this range, with these rights, which are some.
+    #[inline]
+    pub(super) fn find(&self, start: usize, end: usize, rights: Rights) -> Option<u32> {
+        // Twice: after one multiplication, pages in steps of some powers of two come to lie in a few places.
+        let mixed = ((start >> self.page_bits) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.memo_shift;
+        const { assert!(usize::BITS >= u64::BITS, "a place of the memo is a small number") };
+        #[expect(clippy::cast_possible_truncation, reason = "a few bits")]
+        let memo = &self.memo[hash as usize];
+        let index = memo.get();
+        if self.has(index, start, end, rights) {
+            return Some(index);
+        }
+        let index = self.order.borrow().at_or_before(start)?;
+        self.has(index, start, end, rights).then(|| {
+            memo.set(index);
+            index
+        })
+    }
+
+    /// One user more; `false` if there are too many (of whom most were forgotten).
+    #[inline]
+    pub(super) fn enter(&self, index: u32) -> bool {
+        let users = &self.entry(index).users;
+        let Some(more) = users.get().checked_add(1) else { return false };
+        if more == 1 {
+            self.take_from_idle(index);
+            self.in_use.set(self.in_use.get() + 1);
+        }
+        users.set(more);
+        true
+    }
+
+    /// One user less.
+    #[inline]
+    pub(super) fn leave(&self, index: u32) {
+        let entry = self.entry(index);
+        let fewer = entry.users.get() - 1;
+        entry.users.set(fewer);
+        if fewer == 0 {
+            self.in_use.set(self.in_use.get() - 1);
+            if entry.rights.get() == 0 {
+                self.close(index);
+            } else {
+                self.put_to_idle(index);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn descriptor(&self, index: u32) -> Option<Descriptor> {
+        self.entry(index).descriptor.get()
+    }
+
+    #[inline]
+    fn take_from_idle(&self, index: u32) {
+        let entry = self.entry(index);
+        let (previous, next) = (entry.previous.get(), entry.next.get());
+        if previous == NIL {
+            self.first_idle.set(next)
+        } else {
+            self.entry(previous).next.set(next)
+        }
+        if next == NIL { self.last_idle.set(previous) } else { self.entry(next).previous.set(previous) }
+    }
+
+    #[inline]
+    fn put_to_idle(&self, index: u32) {
+        let (entry, first) = (self.entry(index), self.first_idle.replace(index));
+        entry.previous.set(NIL);
+        entry.next.set(first);
+        if first == NIL { self.last_idle.set(index) } else { self.entry(first).previous.set(index) }
+    }
+
+    /// Whether an entry is free.
+    pub(super) fn has_free(&self) -> bool {
+        self.free.get() != NIL
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    /// Takes in a region with one user, which is not to be found yet. An entry is free.
+    pub(super) fn open(&self, range: &Range<usize>, region: LocalMr<'d, T>) -> u32 {
+        let index = self.free.get();
+        let entry = self.entry(index);
+        self.free.set(entry.next.get());
+        entry.start.set(range.start);
+        entry.end.set(range.end);
+        entry.descriptor.set(Some(region.descriptor()));
+        entry.users.set(1);
+        self.in_use.set(self.in_use.get() + 1);
+        self.bytes.set(self.bytes.get() + range.len());
+        self.regions[index as usize].set(Some(region));
+        index
+    }
+
+    /// Lets an entry be found that is hidden. None is found that overlaps it.
+    pub(super) fn show(&self, index: u32, rights: Rights) {
+        let entry = self.entry(index);
+        entry.rights.set(rights);
+        self.order.borrow_mut().insert(entry.start.get(), index);
+    }
+
+    /// An entry that has no users, is on no list and is not to be found.
+    fn close(&self, index: u32) {
+        let entry = self.entry(index);
+        entry.descriptor.set(None);
+        self.bytes.set(self.bytes.get() - (entry.end.get() - entry.start.get()));
+        if self.regions[index as usize].take().is_some_and(|region| region.close().is_err()) {
+            count(&self.leaked);
+        }
+        entry.next.set(self.free.replace(index));
+    }
+
+    /// What those have together that overlap a range: begin, end and rights, with those of the range; and how many they are.
+    pub(super) fn union(&self, range: &Range<usize>, rights: Rights) -> (Range<usize>, Rights, usize) {
+        let order = self.order.borrow();
+        let places = order.overlapping(range, |index| self.entry(index).end.get());
+        let count = places.len();
+        let (mut union, mut all) = (range.clone(), rights);
+        for entry in places.map(|place| self.entry(order.get(place))) {
+            union = union.start.min(entry.start.get())..union.end.max(entry.end.get());
+            all |= entry.rights.get();
+        }
+        (union, all, count)
+    }
+
+    /// Nothing is found any more that overlaps a range; what has no users is closed. Returns how many there were.
+    pub(super) fn hide(&self, range: &Range<usize>) -> usize {
+        if range.is_empty() {
+            return 0;
+        }
+        let places = self.order.borrow().overlapping(range, |index| self.entry(index).end.get());
+        for place in places.clone() {
+            let index = self.order.borrow().get(place);
+            let entry = self.entry(index);
+            entry.rights.set(0);
+            if entry.users.get() == 0 {
+                self.take_from_idle(index);
+                self.close(index);
+            }
+        }
+        let count = places.len();
+        self.order.borrow_mut().remove(places);
+        count
+    }
+
+    /// The same, for memory that may be gone.
+    pub(super) fn invalidate(&self, range: &Range<usize>) {
+        self.invalidations.set(self.invalidations.get() + self.hide(range) as u64);
+    }
+
+    /// Closes the region without users whose last use is longest ago; `false` if each has users.
+    pub(super) fn evict(&self) -> bool {
+        let index = self.last_idle.get();
+        if index == NIL {
+            return false;
+        }
+        let entry = self.entry(index);
+        self.hide(&(entry.start.get()..entry.end.get()));
+        count(&self.evictions);
+        true
+    }
+
+    pub(super) fn stats(&self) -> MrCacheStats {
+        MrCacheStats {
+            hits: self.hits.get(),
+            misses: self.misses.get(),
+            merges: self.merges.get(),
+            evictions: self.evictions.get(),
+            invalidations: self.invalidations.get(),
+            uncached: self.uncached.get(),
+            leaked: self.leaked.get(),
+            found: u32::try_from(self.order.borrow().len()).unwrap_or(u32::MAX),
+            in_use: self.in_use.get(),
+            registered_bytes: self.bytes.get(),
+        }
+    }
+}
+
+impl<T: Transport> Drop for Entries<'_, T> {
+    /// Closes every region. Also those with users: these were forgotten, or they would borrow the cache.
+    fn drop(&mut self) {
+        for region in self.regions.iter() {
+            drop(region.take());
+        }
+    }
+}

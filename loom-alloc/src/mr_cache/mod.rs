@@ -1,0 +1,92 @@
+//! [`MrCache`]: registrations of arbitrary buffers, kept for the next time.
+//!
+//! Some providers take only buffers that are registered (`FI_MR_LOCAL`). Registering costs a system call and pins pages, so
+//! buffers that are posted again and again are best registered once, and leased. For programs that post whatever memory they have at hand
+//! there is this: [`MrCache::register`] makes a [`Cached`] of a buffer, which is posted like any other. Its region stays in the cache when
+//! the buffer comes back, and is found when the same memory is posted again.
+//!
+//! It is for local use alone: peers get no access. What they reach is a [`Mr`](loom_core::objects::mr::Mr).
+//!
+//! # Rules
+//!
+//! 1. **Pages.** A region consists of whole pages ([`MrCacheAttr::page_size`]): of those that the buffer, with its headroom, lies
+//!    on. What the system maps and unmaps are pages, so a region of a buffer holds no memory that could go while the buffer stays.
+//! 2. **Hit.** A region is found for a buffer if it covers it and has the access that the buffer allows: to be read by the transport if
+//!    the buffer is initialised, to be written if it may be. Regions that can be found never overlap, so there is one at most.
+//! 3. **Miss.** Otherwise the pages of the buffer are registered. A buffer that needs none passes: it is empty, or brings a
+//!    descriptor along.
+//! 4. **Users.** A region has as many users as there are [`Cached`] buffers with it, of which one that was forgotten counts for ever. It is never
+//!    closed while it has users.
+//! 5. **Overlap.** A miss whose pages overlap regions replaces these: they are not found any more from then on. The new region has the
+//!    access of all of them, and covers all of them, if that is no more than [`MrCacheAttr::merged`] bytes; otherwise the buffer's pages alone.
+//!    If the provider, or a limit of the cache, refuses that (because some of the memory may not be written, for example), the buffer's pages
+//!    are registered with the buffer's access.
+//! 6. **Not found any more** (replaced, evicted, invalidated) means: no look-up from then on returns the region. It is closed at
+//!    once if it has no users, or with its last.
+//! 7. **Limits.** There are no more regions than [the capacity](MrCacheAttr::new), and no more bytes than [`MrCacheAttr::bytes`], those
+//!    counted that are not found any more and have users. Where there would be, regions without users are closed, beginning
+//!    with that whose last user left longest ago. The same if the provider says that it has no room (`ENOMEM`, `ENOSPC`, `ENOMR`). If there are
+//!    none, the buffer is refused and comes back.
+//! 8. **Unmapped memory.** Before each look-up, what the [monitor](MemoryMonitor) has given notice of is not found any more. So a region
+//!    that is found never names pages that have gone. While a notice is being given, and for memory that the monitor cannot watch, a buffer gets a
+//!    region for itself, which is closed with it.
+//! 9. **Failure to close.** A region that the provider fails to close is leaked, and counted; the domain then stays open.
+//! 10. **Memory of devices** is refused: its allocators move and free it in ways that no monitor here hears of.
+//! 11. **Memory.** All that the cache needs it takes when it is opened, as one block ([`MrCache::layout`]).
+//!
+//! # Threads
+//!
+//! One thread has a cache, as it has a queue, and its endpoints: a hit is then two or three lines of memory without an atomic
+//! instruction but one load. Threads that post the same buffers register them once each; providers pin pages once for all. A monitor
+//! is shared by any number of caches.
+//!
+//! # Example
+//!
+//! ```
+//! use loom_core::allocator_api2::alloc::Global;
+//! use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, Notified};
+//! use loom_core::error::PostError;
+//! use loom_core::objects::{av::Av, cq::{self, Cq, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+//! use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+//!
+//! static GREETING: [u8; 5] = *b"hello";
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! // As over hardware: other buffers are refused.
+//! let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration()))?;
+//! let av = Av::open(&domain, 2)?;
+//! let mut room = [0; 5];
+//! // SAFETY: a static, and this function's stack, which is mapped as long as its thread runs.
+//! let monitor = unsafe { Notified::new() };
+//! let cache = MrCache::open_in(&domain, MrCacheAttr::new(16), monitor, Global)?;
+//! cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Cached<'_, '_, Soft<'_>, &mut [u8]>>| {
+//!     let endpoint = cq.endpoint(&av).enable()?;
+//!     let me = av.insert(&endpoint.address()?)?;
+//!     let buf = cache.register(&mut room[..]).map_err(|refused| refused.error)?;
+//!     let received = endpoint.recv(Source::Any, buf).map_err(PostError::from)?;
+//!     endpoint.inject(me, &GREETING)?;
+//!     let done = cq.wait(received, Forever)?.expect("there is no deadline");
+//!     assert_eq!(done.into_buf().into_inner(), b"hello");
+//!     assert_eq!((cache.stats().misses, cache.stats().in_use, cache.stats().found), (1, 0, 1));
+//!     Ok::<_, Box<dyn core::error::Error>>(())
+//! })??;
+//! # Ok::<_, Box<dyn core::error::Error>>(())
+//! ```
+//!
+//! # References
+//! - `man fi_mr`, *Memory registration cache*: libfabric has one inside of some providers, for `FI_MR_LOCAL` not asked for
+
+mod attr;
+mod cache;
+mod cached;
+mod entries;
+mod monitor;
+mod ordered;
+mod storage;
+
+pub use self::attr::{MrCacheAttr, MrCacheStats};
+pub use self::cache::MrCache;
+pub use self::cached::{CacheError, Cached, NotCached};
+#[cfg(all(feature = "os", target_os = "linux"))]
+pub use self::monitor::Userfaultfd;
+pub use self::monitor::{MemoryMonitor, Notices, Notified};
