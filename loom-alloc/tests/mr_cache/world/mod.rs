@@ -1,0 +1,299 @@
+//! A cache beside its oracle, over a software network that insists on registered buffers: each buffer can be used, which moves its
+//! bytes and fails where its region is not open or does not cover it.
+
+pub(crate) mod memory;
+pub(crate) mod oracle;
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use loom_alloc::mr_cache::{CacheError, Cached, MemoryMonitor, MrCache, MrCacheAttr, Notices, Notified};
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::buffer::Descriptor;
+use loom_core::engine::peer_table::Peer;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::deadline::Forever;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::vocabulary::Access;
+
+use self::memory::{Memory, PAGE, Part, Use};
+use self::oracle::{Limits, Oracle, Outcome, Wanted};
+
+/// Pages of the memory that buffers are in; the last cannot be watched.
+pub(crate) const PAGES: usize = 12;
+
+/// A notice more than a cache can be behind.
+const FLOOD: usize = 65;
+
+/// What happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// Of a buffer.
+    Register {
+        at: usize,
+        len: usize,
+        headroom: usize,
+        use_: Use,
+    },
+    /// The same while a notice is being given, of these pages.
+    RegisterMeanwhile {
+        at: usize,
+        len: usize,
+        use_: Use,
+        pages: (usize, usize),
+    },
+    /// Of a buffer that is registered.
+    Use {
+        nth: usize,
+    },
+    Release {
+        nth: usize,
+    },
+    Forget {
+        nth: usize,
+    },
+    /// At once.
+    Invalidate {
+        at: usize,
+        len: usize,
+    },
+    Flush,
+    /// Through the monitor.
+    Notify {
+        at: usize,
+        len: usize,
+    },
+    /// More notices than the cache can be behind.
+    Flood,
+}
+
+/// Does not watch the memory from an address on.
+struct Monitor {
+    told: Notified,
+    until: usize,
+}
+
+// SAFETY: no memory is unmapped.
+unsafe impl MemoryMonitor for Monitor {
+    fn notices(&self) -> &Notices {
+        self.told.notices()
+    }
+
+    fn watch(&self, start: usize, len: usize) -> bool {
+        start + len <= self.until
+    }
+}
+
+type Buf<'c, 'd, 'n> = Cached<'c, 'd, Soft<'n>, Part>;
+
+/// What is open around the buffers.
+struct World<'c, 'd, 'n> {
+    memory: Memory,
+    cache: &'c MrCache<'d, Soft<'n>, &'c Monitor, Global>,
+    monitor: &'c Monitor,
+    oracle: Oracle,
+    /// Notices that the cache has not read.
+    told: Vec<Range<usize>>,
+    bufs: Vec<(Buf<'c, 'd, 'n>, Outcome)>,
+    descriptors: HashMap<usize, Descriptor>,
+}
+
+impl<'c, 'd, 'n> World<'c, 'd, 'n> {
+    /// What the next look-up reads.
+    fn read_notices(&mut self) {
+        if self.told.len() >= FLOOD {
+            self.told.clear();
+            self.told.push(0..usize::MAX);
+        }
+        for range in self.told.drain(..) {
+            self.oracle.invalidate(&range);
+        }
+    }
+
+    fn register(&mut self, part: Part, bytes: Range<usize>, use_: Use, certain: bool) {
+        let read = matches!(use_, Use::Read | Use::Both);
+        let write = matches!(use_, Use::Write | Use::Both);
+        let last = bytes.end.next_multiple_of(PAGE);
+        let wanted = Wanted { watched: last <= self.monitor.until, bytes, read, write };
+        if certain && !wanted.bytes.is_empty() {
+            self.read_notices();
+        }
+        let outcome = self.oracle.register(&wanted, certain);
+        let addr = part.addr();
+        match self.cache.register(part) {
+            Ok(buf) => {
+                match outcome {
+                    Outcome::Passes => assert_eq!(buf.descriptor(), None),
+                    Outcome::Region(id) => {
+                        let descriptor = buf.descriptor().expect("a region");
+                        assert_eq!(*self.descriptors.entry(id).or_insert(descriptor), descriptor, "its own region");
+                    }
+                    Outcome::InUse | Outcome::TooLong => panic!("registered, where there is no room: {wanted:?}"),
+                }
+                self.bufs.push((buf, outcome));
+            }
+            Err(refused) => {
+                let error = match outcome {
+                    Outcome::InUse => CacheError::InUse,
+                    Outcome::TooLong => CacheError::TooLong { limit: self.limit() },
+                    _ => panic!("refused: {}, {wanted:?}", refused.error),
+                };
+                // The provider has none, or the cache.
+                let enomr = CacheError::Open(loom_core::vocabulary::Errno::ENOMR.into());
+                assert!(refused.error == error || (outcome == Outcome::InUse && refused.error == enomr), "{refused}");
+                assert_eq!(refused.buf.addr(), addr, "the buffer comes back");
+            }
+        }
+    }
+
+    fn limit(&self) -> usize {
+        self.oracle.limits().bytes
+    }
+
+    fn apply(&mut self, action: Action, post: &Posts<'_, 'c, 'd, 'n>) {
+        let nth = |nth: usize| nth.checked_rem(self.bufs.len());
+        match action {
+            Action::Register { at, len, headroom, use_ } => {
+                let part = self.memory.part(at, len, use_).with_headroom(headroom.min(len));
+                let start = self.memory.addr(at);
+                // What cannot be written has no room in front, only fewer bytes.
+                let cut = if use_ == Use::Read { headroom.min(len) } else { 0 };
+                self.register(part, start + cut..start + len, use_, true);
+            }
+            Action::RegisterMeanwhile { at, len, use_, pages } => {
+                let part = self.memory.part(at, len, use_);
+                let (start, monitor) = (self.memory.addr(at), self.monitor);
+                let gone = self.memory.addr(pages.0)..self.memory.addr(pages.0) + pages.1;
+                monitor.notices().give_what(|| {
+                    self.register(part, start..start + len, use_, false);
+                    Some((gone.start, gone.len()))
+                });
+                self.told.push(gone);
+            }
+            Action::Use { nth: n } => {
+                let Some(n) = nth(n) else { return };
+                let (buf, outcome) = self.bufs.swap_remove(n);
+                self.bufs.push((post.use_buf(buf), outcome));
+            }
+            Action::Release { nth: n } => {
+                let Some(n) = nth(n) else { return };
+                let (buf, outcome) = self.bufs.swap_remove(n);
+                drop(buf);
+                if let Outcome::Region(id) = outcome {
+                    self.oracle.leave(id);
+                }
+            }
+            Action::Forget { nth: n } => {
+                let Some(n) = nth(n) else { return };
+                std::mem::forget(self.bufs.swap_remove(n));
+            }
+            Action::Invalidate { at, len } => {
+                let start = self.memory.addr(at);
+                self.cache.invalidate(start, len);
+                self.oracle.invalidate(&(start..start + len));
+            }
+            Action::Flush => {
+                self.cache.flush();
+                self.oracle.invalidate(&(0..usize::MAX));
+            }
+            Action::Notify { at, len } => {
+                let start = self.memory.addr(at);
+                self.monitor.notices().give(start, len);
+                self.told.push(start..start + len);
+            }
+            Action::Flood => {
+                for _ in 0..FLOOD {
+                    self.monitor.notices().give(1, 1);
+                    self.told.push(1..2);
+                }
+            }
+        }
+        assert_eq!(self.cache.stats(), self.oracle.stats(), "after {action:?}");
+    }
+}
+
+/// Posts a buffer to oneself, over the peer's region.
+struct Posts<'q, 'c, 'd, 'n> {
+    cq: &'q Cq<'d, Soft<'n>, Buf<'c, 'd, 'n>>,
+    endpoint: Endpoint<'q, 'd, Soft<'n>, Buf<'c, 'd, 'n>>,
+    me: Peer,
+    region: RemoteRegion,
+}
+
+impl<'c, 'd, 'n> Posts<'_, 'c, 'd, 'n> {
+    /// Moves the bytes, in the directions that the buffer allows.
+    fn use_buf(&self, mut buf: Buf<'c, 'd, 'n>) -> Buf<'c, 'd, 'n> {
+        use loom_core::buffer::Buffer;
+        let lent = buf.lend();
+        let wait = |key| {
+            let done = self.cq.wait(key, Forever).expect("the queue works").expect("the operation ends");
+            let (buf, result) = done.into_parts();
+            result.expect("the region is open, and covers the buffer");
+            buf
+        };
+        if lent.is_readable() {
+            buf.fill(7);
+            buf = wait(self.endpoint.write(self.me, &self.region, 0, buf).expect("posted"));
+        }
+        if lent.is_writable() {
+            buf.fill(9);
+            buf = wait(self.endpoint.read(self.me, &self.region, 0, buf).expect("posted"));
+            if lent.is_readable() {
+                assert!(buf.bytes().iter().all(|byte| *byte == 7), "what was written is read");
+            }
+        }
+        buf
+    }
+}
+
+/// Plays a story. Returns how many actions there were.
+pub(crate) fn play(limits: Limits, actions: impl IntoIterator<Item = Action>) -> usize {
+    let regions = u16::try_from(limits.regions + 1).expect("a few");
+    let attr = NetworkAttr { endpoints: 1, tx_depth: 4, rx_depth: 4, regions, ..NetworkAttr::DEFAULT };
+    let network = Network::new(attr).expect("network");
+    let asks = Asks::nothing().for_local_registration();
+    let domain = Domain::open(&network.info_that_asks(asks)).expect("domain");
+    let av = Av::open(&domain, 1).expect("address vector");
+    let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+    let exposed = Mr::open(&domain, vec![0; PAGES * PAGE], access).expect("a region for peers");
+    let memory = Memory::new(PAGES);
+    // SAFETY: the memory is mapped until the end.
+    let told = unsafe { Notified::new() };
+    let monitor = Monitor { told, until: memory.addr((PAGES - 1) * PAGE) };
+    let attr = MrCacheAttr::new(limits.capacity).bytes(limits.bytes).merged(limits.merged);
+    let cache = MrCache::open_in(&domain, attr, &monitor, Global).expect("cache");
+    let played = cq::scope(&domain, CqAttr::<4>::new().endpoints(1), |cq: &Cq<'_, Soft<'_>, Buf<'_, '_, '_>>| {
+        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        let me = av.insert(&endpoint.address().expect("address")).expect("a place in the vector");
+        let posts = Posts { cq, endpoint, me, region: exposed.remote() };
+        let mut world = World {
+            memory,
+            cache: &cache,
+            monitor: &monitor,
+            oracle: Oracle::new(limits),
+            told: vec![],
+            bufs: vec![],
+            descriptors: HashMap::new(),
+        };
+        let mut played = 0;
+        for action in actions {
+            world.apply(action, &posts);
+            played += 1;
+        }
+        // Everything that is held can be used to the end.
+        for nth in 0..world.bufs.len() {
+            world.apply(Action::Use { nth }, &posts);
+        }
+        let free = std::iter::from_fn(|| Mr::open(&domain, vec![0; 1], Access::REMOTE_READ).ok()).collect::<Vec<_>>();
+        assert_eq!(free.len() + world.oracle.open_regions(), limits.regions, "what is not open is closed");
+        played
+    });
+    drop(cache);
+    let all = std::iter::from_fn(|| Mr::open(&domain, vec![0; 1], Access::REMOTE_READ).ok()).collect::<Vec<_>>();
+    assert_eq!(all.len(), limits.regions, "a cache that is dropped has closed everything, also what was forgotten");
+    played.expect("queue")
+}
