@@ -7,6 +7,9 @@
 
 mod address_vector;
 mod bootstrap_wire;
+/// The cache of registrations and its oracle are those of loom-alloc's own tests.
+#[path = "../../loom-alloc/tests/mr_cache/world/mod.rs"]
+mod cache_world;
 /// The story of completions and its oracle are those of loom-core's own tests.
 #[path = "../../loom-core/tests/completions/world/mod.rs"]
 mod completions;
@@ -16,6 +19,7 @@ mod example_protocol;
 mod matching;
 #[path = "../../loom-core/tests/common/memory.rs"]
 mod memory;
+mod mr_cache;
 mod op_table;
 mod soft_network;
 mod tag_matching;
@@ -33,6 +37,7 @@ pub use address_vector::address_vector;
 pub use bootstrap_wire::bootstrap_wire;
 pub use completions::play as completion_decode;
 pub use example_protocol::example_protocol;
+pub use mr_cache::mr_cache;
 pub use op_table::op_table;
 pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
@@ -42,11 +47,12 @@ pub use tagged::tagged;
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 8] = [
+pub const TARGETS: [(&str, Body); 9] = [
     ("address_vector", address_vector),
     ("bootstrap_wire", bootstrap_wire),
     ("completion_decode", completion_decode),
     ("example_protocol", example_protocol),
+    ("mr_cache", mr_cache),
     ("op_table", op_table),
     ("soft_network", soft_network),
     ("tag_matching", tag_matching),
