@@ -6,6 +6,7 @@
 //! is refused.
 
 mod addresses;
+mod cached;
 mod counters;
 mod leases;
 mod lifecycle;
@@ -65,6 +66,7 @@ fn cases<T: Transport>() -> Vec<Behaviour<T>> {
         regions::cases(),
         registered::cases(),
         leases::cases(),
+        cached::cases(),
         pieces::cases(),
         multi::cases(),
         peek::cases(),
