@@ -1,0 +1,269 @@
+//! A whole deployment in one block of memory: a software network or a domain of libfabric, an address vector, a queue with its
+//! endpoints, and a slab of registered buffers. Prints where each byte went, object by object; refuses clearly when the block is
+//! too small.
+//!
+//! ```text
+//! cargo run --release --example arena
+//! cargo run --release --example arena -- --mib 32
+//! cargo run --release --features libfabric --example arena -- --provider 'tcp;ofi_rxm'
+//! ```
+
+use std::alloc::Layout;
+use std::error::Error;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use lexopt::{Arg, Parser, ValueExt};
+use loom_alloc::registered::{Lease, Slab, SlabAttr};
+use loom_alloc::{Arena, Ledger};
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::av::{Av, AvAttr};
+use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::Tag;
+
+const HELP: &str = "\
+Opens a deployment in one block of memory, and prints where each byte went.
+
+Usage: arena [OPTIONS]
+
+  --mib N          how large the block is, in MiB [64]
+  --provider NAME  over a provider of libfabric instead of the software transport: shm, 'tcp;ofi_rxm'
+  --help           this text
+";
+
+/// Operations that can be in flight.
+const DEPTH: usize = 4096;
+const PEERS: usize = 200;
+/// Buffers of 8 KiB in one registered region.
+const SLAB: SlabAttr = SlabAttr::new(4096, 8 << 10);
+const NETWORK: NetworkAttr = NetworkAttr { endpoints: 32, tx_depth: 256, rx_depth: 1024, ..NetworkAttr::DEFAULT };
+
+const fn queue() -> CqAttr<DEPTH> {
+    CqAttr::new().endpoints(2)
+}
+
+/// What an object takes.
+struct Part {
+    name: &'static str,
+    /// Its blocks, in the order in which it takes them.
+    blocks: Vec<Layout>,
+}
+
+impl Part {
+    fn new<const N: usize>(name: &'static str, blocks: [Result<Layout, OpenError>; N]) -> Result<Self, OpenError> {
+        Ok(Part { name, blocks: blocks.into_iter().collect::<Result<_, _>>()? })
+    }
+
+    fn bytes(&self) -> usize {
+        self.blocks.iter().map(Layout::size).sum()
+    }
+}
+
+/// The names of the accounts.
+const NETWORK_NAME: &str = "software network";
+const VECTOR_NAME: &str = "address vector";
+const SLAB_NAME: &str = "registered slab";
+const QUEUE_NAME: &str = "queue and endpoints";
+
+/// What is going to be opened in a domain, in this order.
+fn parts<T: Transport>(domain: &Domain<T>) -> Result<Vec<Part>, OpenError> {
+    Ok(vec![
+        Part::new(VECTOR_NAME, [AvAttr::new(PEERS).layout(domain)])?,
+        Part::new(SLAB_NAME, [SLAB.memory(), SLAB.table()])?,
+        Part::new(QUEUE_NAME, [queue().layout::<T, Lease<'_>>()])?,
+    ])
+}
+
+/// The block is too small.
+#[derive(Debug)]
+struct TooSmall {
+    /// What does not fit, and how much it takes where how much is left.
+    name: &'static str,
+    needs: usize,
+    left: usize,
+    /// How much all of it takes.
+    whole: usize,
+}
+
+impl fmt::Display for TooSmall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TooSmall { name, needs, left, whole } = self;
+        write!(f, "the block is too small: the {name} takes {needs} bytes, and {left} are left; ")?;
+        write!(f, "with what comes before it, {whole} bytes are needed at least: --mib {}", whole.div_ceil(1 << 20))
+    }
+}
+
+impl Error for TooSmall {}
+
+/// Sees that there is room for all parts, before any is opened.
+fn check(arena: &Arena<'_>, parts: &[Part]) -> Result<(), TooSmall> {
+    let mut end = arena.used();
+    let mut missing = None;
+    for part in parts {
+        let left = arena.capacity().saturating_sub(end);
+        // Wherever the block begins, it is aligned within so many bytes more.
+        end += part.blocks.iter().map(|block| block.size() + block.align() - 1).sum::<usize>();
+        if end > arena.capacity() {
+            missing = missing.or(Some((part, left)));
+        }
+    }
+    match missing {
+        None => Ok(()),
+        Some((part, left)) => Err(TooSmall { name: part.name, needs: part.bytes(), left, whole: end }),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Parser::from_env()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("arena: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(mut arguments: Parser) -> Result<(), Box<dyn Error>> {
+    let (mut mib, mut provider) = (64_usize, None);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Arg::Long("mib") => mib = arguments.value()?.parse()?,
+            Arg::Long("provider") => provider = Some(arguments.value()?.string()?),
+            Arg::Long("help") => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let bytes = mib.checked_mul(1 << 20).ok_or("no machine has so much memory")?;
+    // The one block. A program without an operating system has it in a `StaticArena`, one that wants huge pages in an
+    // `os::Mapping`.
+    let mut block: Vec<MaybeUninit<u8>> = Vec::new();
+    block.try_reserve_exact(bytes)?;
+    block.resize(bytes, MaybeUninit::uninit());
+    let mut arena = Arena::new(&mut block);
+    let ledger = Ledger::<8>::new();
+    match provider {
+        None => {
+            let part = Part::new(NETWORK_NAME, [NETWORK.layout()])?;
+            check(&arena, &[part])?;
+            let network = Network::new_in(NETWORK, ledger.account(NETWORK_NAME, &arena)?)?;
+            deploy(&network.info(), &arena, &ledger)?;
+        }
+        Some(provider) => libfabric(&provider, &arena, &ledger)?,
+    }
+    // All of it is closed: otherwise this would not compile. What was left between blocks is free again, too, for the next one.
+    arena.reset();
+    println!("closed: {} bytes are in use, {} were at most", arena.used(), arena.high_water());
+    Ok(())
+}
+
+#[cfg(feature = "libfabric")]
+fn libfabric(provider: &str, arena: &Arena<'_>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
+    use loom_core::objects::info::Hints;
+    use loom_core::vocabulary::Caps;
+    use loom_fabric::ofi::{Local, Ofi};
+    // On this machine: both sides are in one process.
+    let node = (provider != "shm").then_some("127.0.0.1");
+    let hints = Hints { provider: Some(provider), node, caps: Caps::MSG | Caps::TAGGED, ..Hints::default() };
+    let info = Ofi::<Local>::query(&hints)?.next().ok_or_else(|| format!("there is no {provider} here"))?;
+    deploy(&info, arena, ledger)
+}
+
+#[cfg(not(feature = "libfabric"))]
+fn libfabric(_: &str, _: &Arena<'_>, _: &Ledger<8>) -> Result<(), Box<dyn Error>> {
+    Err("this program was built without libfabric: cargo run --release --features libfabric --example arena".into())
+}
+
+/// Opens everything in a domain, moves data, and prints where each byte went.
+fn deploy<T: Transport>(info: &Info<T>, arena: &Arena<'_>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
+    let domain = Domain::open(info)?;
+    let parts = parts(&domain)?;
+    check(arena, &parts)?;
+    let av = Av::open_in(&domain, PEERS, ledger.account(VECTOR_NAME, arena)?)?;
+    let slab = Slab::open_in(&domain, SLAB, ledger.account(SLAB_NAME, arena)?)?;
+    cq::scope_in(&domain, queue(), ledger.account(QUEUE_NAME, arena)?, |cq: &Cq<'_, T, Lease<'_>>| {
+        let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+        let to_bob = av.insert(&bob.address()?)?;
+        let opened = arena.used();
+        for round in 0..10_000_u64 {
+            let mut message = slab.lease().ok_or("all buffers are out")?;
+            message.append(&round.to_le_bytes())?;
+            message.append(&[0x5a; 1000])?;
+            let received = bob.tagged_recv(Source::Any, Tag(7), slab.lease().ok_or("all buffers are out")?);
+            let received = received.map_err(PostError::from)?;
+            let mut sent = alice.tagged_send(to_bob, Tag(7), message);
+            while let Err(refused) = sent {
+                // A connection that is not up yet, or a queue that is full.
+                if !refused.error.is_transient() {
+                    return Err(refused.error.into());
+                }
+                cq.progress()?;
+                sent = alice.tagged_send(to_bob, Tag(7), refused.buf);
+            }
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let done = cq.wait(received, deadline)?.ok_or("nothing has arrived in time")?;
+            let (mut message, result) = done.into_parts();
+            message.commit(result?.len())?;
+            let (number, rest) = message.data().split_at(8);
+            if number != round.to_le_bytes() || rest != [0x5a; 1000] {
+                return Err("a message is not what was sent".into());
+            }
+            cq.wait(sent.map_err(PostError::from)?, deadline)?.ok_or("a send does not end")?.into_parts().1?;
+        }
+        if arena.used() != opened {
+            return Err("something has taken memory after it was opened".into());
+        }
+        print(arena, ledger, &parts)
+    })?
+}
+
+/// Where each byte went, beside what the objects said beforehand.
+fn print(arena: &Arena<'_>, ledger: &Ledger<8>, parts: &[Part]) -> Result<(), Box<dyn Error>> {
+    let mut booked = 0;
+    println!("{:>12}  {:>6}  what", "bytes", "blocks");
+    for entry in ledger.entries() {
+        println!("{:>12}  {:>6}  {}", entry.bytes, entry.blocks, entry.name);
+        booked += entry.bytes;
+        if parts.iter().any(|part| part.name == entry.name && part.bytes() != entry.bytes) {
+            return Err(format!("the {} takes something else than it has said", entry.name).into());
+        }
+    }
+    println!("{:>12}  {:>6}  between them, to align them", arena.used() - booked, "");
+    println!("{:>12}  {:>6}  left of {}", arena.remaining(), "", arena.capacity());
+    println!("10,000 messages of 1,008 bytes were sent out of the slab and received into it, and took nothing more");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+        run(Parser::from_args(arguments))
+    }
+
+    #[test]
+    fn the_block_has_room_for_everything() {
+        with(&[]).expect("64 MiB are enough");
+    }
+
+    #[test]
+    fn a_block_that_is_too_small_is_refused_before_anything_is_opened() {
+        for (mib, what) in [("0", NETWORK_NAME), ("8", NETWORK_NAME), ("20", SLAB_NAME)] {
+            let error = with(&["--mib", mib]).expect_err("it is too small");
+            let error = error.downcast::<TooSmall>().expect("it is said beforehand");
+            assert_eq!(error.name, what, "{error}");
+            let enough = error.whole.div_ceil(1 << 20).to_string();
+            assert!(error.to_string().ends_with(&format!("--mib {enough}")), "{error}");
+        }
+    }
+}
