@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use loom_alloc::registered::{Lease, RegisteredSlab, SharedSlab, Sharing, Slab, SlabAttr};
+use loom_alloc::Sharing;
+use loom_alloc::registered::{Lease, RegisteredSlab, SharedSlab, Slab, SlabAttr};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::buffer::Buffer;
 use loom_core::completion::Done;

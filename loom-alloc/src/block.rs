@@ -28,8 +28,19 @@ impl<A: Allocator> Block<A> {
         Ok(Block { ptr, layout, alloc: ManuallyDrop::new(alloc) })
     }
 
+    /// A block of zeros.
+    pub(crate) fn zeroed(layout: Layout, alloc: A) -> Result<Self, AllocError> {
+        let ptr = alloc.allocate_zeroed(layout)?.cast();
+        Ok(Block { ptr, layout, alloc: ManuallyDrop::new(alloc) })
+    }
+
     pub(crate) fn ptr(&self) -> NonNull<u8> {
         self.ptr
+    }
+
+    /// Bytes that were asked for.
+    pub(crate) fn len(&self) -> usize {
+        self.layout.size()
     }
 }
 

@@ -69,9 +69,11 @@ pub mod os;
 mod owns;
 #[cfg(not(loom_model))]
 mod pool;
-// The model checker's atomics are no numbers in a table.
 #[cfg(not(loom_model))]
 pub mod registered;
+// The model checker's atomics are no numbers in a block.
+#[cfg(not(loom_model))]
+mod sharing;
 mod static_arena;
 mod tally;
 pub mod testing;
@@ -85,9 +87,9 @@ pub use ledger::{Account, Entry, Ledger, LedgerFull};
 pub use locked::Locked;
 pub use owns::Owns;
 #[cfg(not(loom_model))]
-pub use pool::{
-    BlockPool, Owner, Pool, PoolAttr, PoolError, Shared, SharedPool, Sharing, SizeClasses, Spill, StaticPool,
-};
+pub use pool::{BlockPool, Pool, PoolAttr, PoolError, SharedPool, SizeClasses, Spill, StaticPool};
+#[cfg(not(loom_model))]
+pub use sharing::{Owner, Shared, Sharing};
 pub use static_arena::StaticArena;
 #[cfg(feature = "allocator-api2-02")]
 pub use v02::{V02, V04};

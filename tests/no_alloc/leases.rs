@@ -4,7 +4,8 @@ use std::alloc::Layout;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use loom_alloc::registered::{Lease, RegisteredSlab, Sharing, SlabAttr};
+use loom_alloc::Sharing;
+use loom_alloc::registered::{Lease, RegisteredSlab, SlabAttr};
 use loom_core::allocator_api2::alloc::Allocator;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;

@@ -55,7 +55,7 @@ mod verbs;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use loom_alloc::registered::{Local, Shared};
+use loom_alloc::{Owner, Shared};
 use loom_core::objects::info::Info;
 use loom_core::soft::{Asks, Network, NetworkAttr};
 use loom_core::transport::Transport;
@@ -124,7 +124,7 @@ impl Tally {
         let seal = &Seal::new();
         let plants = [Plant::Box, Plant::Late].map(|plant| (plant, 100));
         for (plant, rounds) in [(Plant::Nothing, rounds)].into_iter().chain(plants) {
-            let owner = leases::run::<T, Local>(info, seal, rounds, plant);
+            let owner = leases::run::<T, Owner>(info, seal, rounds, plant);
             let shared = leases::run::<T, Shared>(info, seal, rounds, plant);
             for (what, outcome) in [("leases of one thread", owner), ("shared leases", shared)] {
                 let control = match plant {

@@ -3,7 +3,6 @@
 #![allow(unsafe_code, reason = "hands out parts of the memory that it has")]
 
 mod grid;
-mod sharing;
 mod size_classes;
 mod static_pool;
 #[cfg(test)]
@@ -18,9 +17,9 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::block::Block;
 use crate::owns::Owns;
+use crate::sharing::{Owner, Shared, Sharing};
 use grid::Grid;
 
-pub use sharing::{Owner, Shared, Sharing};
 pub use size_classes::{SizeClasses, Spill};
 pub use static_pool::StaticPool;
 

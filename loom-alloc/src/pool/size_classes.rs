@@ -6,9 +6,10 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::{BlockPool, Sharing};
+use super::BlockPool;
 use crate::block::{empty, move_to, zero_from};
 use crate::owns::Owns;
+use crate::sharing::Sharing;
 
 /// What happens when the smallest class that fits has no block left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! 1. The memory of the buffers, `stride` bytes from one to the next, belongs to the slab for as long as this is there. It is registered
 //!    under the descriptor. It is initialised, and may be written. Nobody accesses it but holders of leases; and peers, if
 //!    it is exposed.
-//! 2. The books give a number to one lease at a time. Its parts, made by splitting, do not overlap, have at least one byte each, and together the
+//! 2. The list gives a number to one lease at a time. Its parts, made by splitting, do not overlap, have at least one byte each, and together the
 //!    buffer's bytes at most. The number is put back when all of them have ended; not if one was forgotten.
 
 #![allow(unsafe_code, reason = "cuts the memory of a slab up")]
@@ -19,9 +19,10 @@ use loom_core::objects::mr::RemoteRegion;
 use loom_core::vocabulary::{HmemIface, RemoteAddr};
 
 use super::attr::SlabAttr;
-use super::sharing::Sharing;
+use crate::sharing::sealed::List;
+use crate::sharing::{Numbers, Parts, Sharing};
 
-pub(super) struct Buffers<L> {
+pub(super) struct Buffers<L: Sharing> {
     /// The first buffer.
     base: NonNull<u8>,
     /// From one buffer to the next.
@@ -32,7 +33,10 @@ pub(super) struct Buffers<L> {
     pub(super) descriptor: Descriptor,
     /// Where peers reach it.
     exposed: Option<Exposed>,
-    pub(super) books: L,
+    /// The numbers that are free.
+    free: L,
+    /// Of each number that is not, how many parts are out besides the first one.
+    others: Numbers<<L as List>::Number>,
 }
 
 /// Memory that peers reach, from the first buffer on.
@@ -43,9 +47,9 @@ pub(super) struct Exposed {
 }
 
 // SAFETY: it gives leases, which have rules of their own, and numbers.
-unsafe impl<L: Send> Send for Buffers<L> {}
-// SAFETY: as above; the books decide who may take leases.
-unsafe impl<L: Sync> Sync for Buffers<L> {}
+unsafe impl<L: Sharing + Send> Send for Buffers<L> where Numbers<L::Number>: Send {}
+// SAFETY: as above; the list decides who may take leases.
+unsafe impl<L: Sharing + Sync> Sync for Buffers<L> where Numbers<L::Number>: Sync {}
 
 impl<L: Sharing> Buffers<L> {
     /// Cuts up what is lent.
@@ -73,6 +77,12 @@ impl<L: Sharing> Buffers<L> {
         // SAFETY: so many bytes are lent.
         let base = unsafe { lent.ptr().add(skipped) };
         let number = |number| u32::try_from(number).map_err(|_| OpenError::Size);
+        let [free, others] = {
+            let first = table.cast::<u32>();
+            // SAFETY: half of the table.
+            let second = unsafe { first.add(attr.count) };
+            [first, second].map(|half| NonNull::slice_from_raw_parts(half, attr.count))
+        };
         Ok(Buffers {
             base,
             stride,
@@ -81,8 +91,10 @@ impl<L: Sharing> Buffers<L> {
             kind: lent.kind(),
             descriptor,
             exposed: None,
-            // SAFETY: the caller's promise; `table` is aligned for it.
-            books: unsafe { L::over(table.cast(), attr.count) },
+            // SAFETY: the caller's promise: zeros, and aligned for numbers.
+            free: unsafe { L::over(free) },
+            // SAFETY: as above.
+            others: unsafe { Numbers::over(others) },
         })
     }
 
@@ -104,6 +116,24 @@ impl<L: Sharing> Buffers<L> {
         Ok(self)
     }
 
+    /// A buffer that nobody has.
+    #[inline]
+    pub(super) fn take(&self) -> Option<u32> {
+        self.free.take()
+    }
+
+    /// A buffer comes back of which all parts have ended.
+    #[inline]
+    pub(super) fn put(&self, number: u32) {
+        self.free.put(number);
+    }
+
+    /// The parts of a buffer that is taken. They have at least one byte each and do not overlap, so that there are fewer than 2^32.
+    #[inline]
+    pub(super) fn parts(&self, number: u32) -> Option<&impl Parts> {
+        self.others.as_ref().get(number as usize)
+    }
+
     /// Where a byte of a buffer is, counted from the first one's begin.
     #[inline]
     const fn place(&self, number: u32, offset: u32) -> usize {
@@ -113,7 +143,7 @@ impl<L: Sharing> Buffers<L> {
     /// A byte of a buffer.
     ///
     /// # Safety
-    /// The number was given by the books, and the offset is no more than the size.
+    /// The number was given by the list, and the offset is no more than the size.
     #[inline]
     pub(super) unsafe fn at(&self, number: u32, offset: u32) -> NonNull<u8> {
         // SAFETY: within the memory, by the caller's promise and invariant 1.

@@ -6,7 +6,7 @@ use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut};
 
 use super::lease::Lease;
-use super::sharing::Sharing;
+use crate::sharing::Sharing;
 
 /// Reads the data, and consumes it.
 ///

@@ -11,16 +11,18 @@ use loom_core::vocabulary::HmemIface;
 use super::attr::SlabAttr;
 use super::lease::{Lease, OutOfLease};
 use super::parts::NotJoined;
-use super::sharing::{Local, Sharing};
 use super::slab::{NotOpened, RegisteredSlab};
+use crate::sharing::{Owner, Sharing};
 
-/// Buffers of one size in one registered region of a device's memory (`FI_HMEM`). The host does not see the bytes: leases are posted, and
-/// filled and read by the device's own means, at their [address](DeviceLease::as_ptr).
+/// Buffers of one size in one registered region of a device's memory (`FI_HMEM`).
+///
+/// The host does not see the bytes: leases are posted, and filled and read by the device's own means, at their
+/// [address](DeviceLease::as_ptr).
 ///
 /// What kind of memory it is, the buffer says that was registered ([`Lent::kind`]); which device's,
 /// [`Registered::on_device`]. The slab's own table is in the host's memory.
 #[derive(Debug)]
-pub struct DeviceSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing = Local>(RegisteredSlab<'d, T, M, A, L>);
+pub struct DeviceSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing = Owner>(RegisteredSlab<'d, T, M, A, L>);
 
 impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> DeviceSlab<'d, T, M, A, L> {
     /// Cuts registered memory of a device up, as [`RegisteredSlab::over`] does with the host's.
@@ -68,7 +70,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> DeviceSlab<'d, T, M,
 /// A buffer in the memory of a device, or a part of one: to be posted as a [`Lease`] is, its data or else its room.
 #[must_use = "the buffer goes back to the slab when the lease is dropped"]
 #[derive(Debug)]
-pub struct DeviceLease<'s, L: Sharing = Local>(Lease<'s, L>);
+pub struct DeviceLease<'s, L: Sharing = Owner>(Lease<'s, L>);
 
 impl<L: Sharing> DeviceLease<'_, L> {
     /// How long it is.

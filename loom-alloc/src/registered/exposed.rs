@@ -18,9 +18,9 @@ use super::attr::SlabAttr;
 use super::buffers::{Buffers, Exposed};
 use super::lease::Lease;
 use super::parts::NotJoined;
-use super::sharing::{Local, Shared, Sharing};
 use super::slab::NotOpened;
 use super::zeroed::Zeroed;
+use crate::sharing::{Owner, Shared, Sharing};
 
 /// Buffers of one size in one region that peers reach: [`ExposedSlab`] and [`SharedExposedSlab`].
 ///
@@ -36,7 +36,7 @@ where
     A: Allocator + Send + 'static,
 {
     buffers: Buffers<L>,
-    /// Of the books; taken last, so that it is given back first.
+    /// Of what is free; taken last, so that it is given back first.
     _table: Zeroed<A>,
     region: MrOwner<'d, T, M, A, H>,
 }
@@ -69,7 +69,7 @@ where
 /// })??;
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
-pub type ExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Local, H>;
+pub type ExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Owner, H>;
 
 /// A slab that peers reach, and that threads of this side share.
 pub type SharedExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Shared, H>;
@@ -144,7 +144,7 @@ where
     /// A buffer, with whatever is in it; `None` if all are out.
     #[inline]
     pub fn lease(&self) -> Option<ExposedLease<'_, L>> {
-        let number = self.buffers.books.take()?;
+        let number = self.buffers.take()?;
         // SAFETY: given just now.
         Some(ExposedLease(unsafe { Lease::whole(&self.buffers, number) }))
     }
@@ -193,7 +193,7 @@ where
 /// }
 /// ```
 #[must_use = "the buffer goes back to the slab when the lease is dropped"]
-pub struct ExposedLease<'s, L: Sharing = Local>(Lease<'s, L>);
+pub struct ExposedLease<'s, L: Sharing = Owner>(Lease<'s, L>);
 
 impl<'s, L: Sharing> ExposedLease<'s, L> {
     fn exposed(&self) -> Exposed {

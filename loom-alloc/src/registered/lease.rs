@@ -10,7 +10,7 @@ use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use loom_core::objects::mr::RemoteRegion;
 
 use super::buffers::{Buffers, Exposed};
-use super::sharing::{Local, Shared, Sharing};
+use crate::sharing::{Owner, Parts, Shared, Sharing};
 
 /// A buffer of a slab, or a part of one, that belongs to whoever has the lease: it is posted like any other buffer, and brings its
 /// descriptor along.
@@ -70,7 +70,7 @@ use super::sharing::{Local, Shared, Sharing};
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[must_use = "the buffer goes back to the slab when the lease is dropped"]
-pub struct Lease<'s, L: Sharing = Local> {
+pub struct Lease<'s, L: Sharing = Owner> {
     pub(super) buffers: &'s Buffers<L>,
     pub(super) number: u32,
     /// The bytes of the buffer that are this lease's: `start..end`, at least one. `start <= data <= room <= end`.
@@ -103,7 +103,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// A whole buffer.
     ///
     /// # Safety
-    /// The books gave the number, for this lease.
+    /// The list gave the number, for this lease.
     #[inline]
     pub(super) const unsafe fn whole(buffers: &'s Buffers<L>, number: u32) -> Self {
         Lease { buffers, number, start: 0, data: 0, room: 0, end: buffers.size }
@@ -257,8 +257,8 @@ impl<'s, L: Sharing> Lease<'s, L> {
 impl<L: Sharing> Drop for Lease<'_, L> {
     #[inline]
     fn drop(&mut self) {
-        if self.is_whole() || self.buffers.books.ended(self.number) {
-            self.buffers.books.put(self.number);
+        if self.is_whole() || self.buffers.parts(self.number).is_some_and(Parts::ended) {
+            self.buffers.put(self.number);
         }
     }
 }

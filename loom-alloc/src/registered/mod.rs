@@ -19,7 +19,6 @@ mod exposed;
 mod heap;
 mod lease;
 mod parts;
-mod sharing;
 mod slab;
 #[cfg(feature = "bytemuck")]
 mod views;
@@ -31,7 +30,6 @@ pub use exposed::{ExposedLease, ExposedSlab, RegionSlab, SharedExposedSlab};
 pub use heap::{HeapMemory, RegisteredHeap};
 pub use lease::{Lease, OutOfLease, SharedLease};
 pub use parts::NotJoined;
-pub use sharing::{Local, Shared, Sharing};
 pub use slab::{NotOpened, RegisteredSlab, SharedSlab, Slab};
 #[cfg(feature = "bytemuck")]
 pub use views::ViewError;

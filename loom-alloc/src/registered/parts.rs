@@ -7,7 +7,7 @@ use core::mem::ManuallyDrop;
 use core::ptr;
 
 use super::lease::Lease;
-use super::sharing::Sharing;
+use crate::sharing::{Parts, Sharing};
 
 /// Two leases that could not become one: both are as they were.
 pub struct NotJoined<B> {
@@ -29,7 +29,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         if at == 0 || at >= self.end - self.start {
             return Err(self);
         }
-        self.buffers.books.split(self.number);
+        self.buffers.parts(self.number).into_iter().for_each(Parts::split);
         let whole = ManuallyDrop::new(self);
         let at = whole.start + at;
         let part = |start: u32, end: u32| {
@@ -62,7 +62,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         let (start, end) = (first.start, second.end);
         let other = ManuallyDrop::new(other);
         let joined = Lease { start, data, room, end, ..*ManuallyDrop::new(self) };
-        joined.buffers.books.joined(other.number);
+        joined.buffers.parts(other.number).into_iter().for_each(Parts::joined);
         Ok(joined)
     }
 }

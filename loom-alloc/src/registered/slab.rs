@@ -16,8 +16,8 @@ use loom_core::vocabulary::HmemIface;
 use super::attr::SlabAttr;
 use super::buffers::Buffers;
 use super::lease::Lease;
-use super::sharing::{Local, Shared, Sharing};
 use super::zeroed::Zeroed;
+use crate::sharing::{Owner, Shared, Sharing};
 
 /// Buffers of one size in one region that is registered for local use: [`Slab`] and [`SharedSlab`].
 ///
@@ -31,7 +31,7 @@ pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing>
     buffers: Buffers<L>,
     /// Not used while leases are out, but moved with the slab: what they point to is only borrowed from it then.
     memory: MaybeUninit<Registered<'d, T, M>>,
-    /// Of the books; taken last, so that it is given back first.
+    /// Of what is free; taken last, so that it is given back first.
     table: ManuallyDrop<Zeroed<A>>,
 }
 
@@ -53,7 +53,7 @@ pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing>
 /// # drop(two);
 /// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
-pub type Slab<'d, T, M, A> = RegisteredSlab<'d, T, M, A, Local>;
+pub type Slab<'d, T, M, A> = RegisteredSlab<'d, T, M, A, Owner>;
 
 /// A slab that threads share, and whose leases go from thread to thread.
 ///
@@ -88,7 +88,7 @@ unsafe impl<'d, T: Transport, M: Buffer, A: Allocator + Send, L: Sharing + Send>
     Registered<'d, T, M>: Send
 {
 }
-// SAFETY: a shared reference gives leases, which the books share out among threads, and numbers. Nothing else of the slab is used before
+// SAFETY: a shared reference gives leases, which the list shares out among threads, and numbers. Nothing else of the slab is used before
 // it is dropped. What its memory has lent, transports too use on whichever thread they like.
 unsafe impl<T: Transport, M: Buffer, A: Allocator, L: Sharing + Sync> Sync for RegisteredSlab<'_, T, M, A, L> {}
 
@@ -155,7 +155,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
     /// A buffer without data; `None` if all are out.
     #[inline]
     pub fn lease(&self) -> Option<Lease<'_, L>> {
-        let number = self.buffers.books.take()?;
+        let number = self.buffers.take()?;
         // SAFETY: given just now.
         Some(unsafe { Lease::whole(&self.buffers, number) })
     }

@@ -5,7 +5,7 @@ use core::fmt;
 use bytemuck::{AnyBitPattern, Pod, PodCastError};
 
 use super::lease::{Lease, OutOfLease};
-use super::sharing::Sharing;
+use crate::sharing::Sharing;
 
 /// Why bytes of a lease are not values of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 
 use std::cell::Cell;
 
+use loom_alloc::Owner;
 use loom_alloc::allocator_api2::alloc::Global;
-use loom_alloc::registered::{DeviceLease, DeviceSlab, Local, OutOfLease, Slab, SlabAttr};
+use loom_alloc::registered::{DeviceLease, DeviceSlab, OutOfLease, Slab, SlabAttr};
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
@@ -34,7 +35,7 @@ fn leases_of_a_devices_memory_are_posted_as_such() {
     let attr = SlabAttr::new(3, 100).align(1);
     let refused = Slab::over(memory(), attr, Global).unwrap_err();
     assert_eq!(refused.error, OpenError::Access, "the host does not see it");
-    let slab = DeviceSlab::<_, _, _, Local>::over(refused.memory, attr, Global).unwrap();
+    let slab = DeviceSlab::<_, _, _, Owner>::over(refused.memory, attr, Global).unwrap();
     assert_eq!((slab.count(), slab.size()), (3, 100));
     let mut lease = slab.lease().unwrap();
     let begin = lease.as_ptr();
@@ -65,6 +66,6 @@ fn the_hosts_memory_is_no_devices() {
     let network = network();
     let domain = Domain::open(&network.info()).unwrap();
     let memory = Registered::new(&domain, vec![0_u8; 300]).unwrap();
-    let refused = DeviceSlab::<_, _, _, Local>::over(memory, SlabAttr::new(1, 100), Global).unwrap_err();
+    let refused = DeviceSlab::<_, _, _, Owner>::over(memory, SlabAttr::new(1, 100), Global).unwrap_err();
     assert_eq!((refused.error, refused.memory.len()), (OpenError::Access, 300));
 }

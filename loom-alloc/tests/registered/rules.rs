@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::mem;
 
-use loom_alloc::Arena;
 use loom_alloc::allocator_api2::alloc::Global;
-use loom_alloc::registered::{OutOfLease, SharedSlab, Slab, SlabAttr, Zeroed};
+use loom_alloc::registered::{HeapMemory, OutOfLease, SharedSlab, Slab, SlabAttr};
+use loom_alloc::testing::fail_at_each;
+use loom_alloc::{Arena, Budget};
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::error::OpenError;
 use loom_core::objects::domain::Domain;
@@ -186,22 +187,40 @@ fn memory_without_bytes_of_the_host_is_refused() {
 }
 
 #[test]
-fn all_memory_is_the_allocators() {
+fn all_memory_is_the_allocators_and_as_much_as_is_said() {
     let network = network();
     let domain = Domain::open(&network.info()).unwrap();
     let attr = SlabAttr::new(10, 100);
-    let mut memory = vec![mem::MaybeUninit::uninit(); 4096];
-    let arena = Arena::new(&mut memory);
-    // Begins aligned, so that nothing is lost between blocks.
-    let first = Zeroed::new_in(core::alloc::Layout::new::<[u64; 0]>(), &arena).unwrap();
-    let pad = arena.used();
-    let slab = SharedSlab::open_in(&domain, attr, &arena).unwrap();
-    let taken = arena.used() - pad;
-    let needed = attr.memory().unwrap().size() + attr.table().unwrap().size();
-    assert!((needed..needed + 64).contains(&taken), "{taken} bytes taken, {needed} announced");
-    drop(slab);
-    drop(first);
-    assert!(arena.used() < 64);
+    let budget = Budget::new(Global, usize::MAX);
+    let alloc = &budget;
+    let slab = SharedSlab::open_in(&domain, attr, alloc).unwrap();
+    let footprint = attr.memory().unwrap().size() + attr.table().unwrap().size();
+    assert_eq!((budget.used(), budget.blocks()), (footprint, 2));
+    let lease = slab.lease().unwrap();
+    drop(lease.split(10).unwrap());
+    assert_eq!(budget.high_water(), footprint, "leases take nothing");
+    drop(slab.into_memory());
+    assert_eq!(budget.used(), 0);
+    let layout = core::alloc::Layout::from_size_align(1000, 64).unwrap();
+    drop(HeapMemory::open_in(&domain, layout, alloc).unwrap());
+    assert_eq!(budget.high_water(), footprint.max(1000));
+}
+
+#[test]
+fn an_allocation_that_fails_is_an_error_and_leaves_nothing_open() {
+    let network = network();
+    let domain = Domain::open(&network.info()).unwrap();
+    let attr = SlabAttr::new(10, 100);
+    let allocations = fail_at_each(Global, |alloc| Slab::open_in(&domain, attr, alloc).map(drop));
+    assert_eq!(allocations, 2);
+    // As many regions as the network has room for, and none is lost.
+    let free = |domain: &Domain<_>| {
+        let regions = std::iter::from_fn(|| Registered::new(domain, vec![0_u8; 8]).ok());
+        regions.collect::<Vec<_>>().len()
+    };
+    let before = free(&domain);
+    fail_at_each(Global, |alloc| Slab::open_in(&domain, attr, alloc).map(drop));
+    assert_eq!(free(&domain), before);
 }
 
 #[cfg(feature = "bytemuck")]
