@@ -9,6 +9,9 @@
 //! - `os::Mapping` (feature `os`, Linux) is pages of the operating system: huge ones, locked, on a NUMA node, guarded.
 //! - `V02` (feature `allocator-api2-02`) admits allocators that were written for allocator-api2 0.2, as bumpalo's.
 //!
+//! Memory that is registered once, for providers that ask for that and all others: [`registered`] has slabs of buffers, whose
+//! leases are posted, and a heap.
+//!
 //! # Example
 //!
 //! A software network with a domain, an address vector and a queue, all in an array:

@@ -5,7 +5,6 @@ use std::alloc::Layout;
 use loom_alloc::Arena;
 use loom_alloc::allocator_api2::vec::Vec as HeapVec;
 use loom_alloc::registered::{ExposedSlab, HeapMemory, Lease, RegisteredHeap, Slab, SlabAttr};
-use loom_core::allocator_api2::alloc::Global;
 use loom_core::completion::Transfer;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
@@ -19,6 +18,7 @@ use loom_core::objects::mr::RemoteRegion;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 
+use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, TAGGED_AND_RMA};
 use crate::pair::{OrCut, limit, pattern};
 use crate::posting::post;
@@ -51,11 +51,11 @@ fn filled<'s>(lease: Option<Lease<'s>>, bytes: &[u8]) -> Lease<'s> {
 fn leases_serve_every_operation<T: Transport>(info: &Info<T>) {
     const LONG: usize = 1 << 20;
     let domain = Domain::open(info).expect("domain");
-    let slab = Slab::open_in(&domain, SlabAttr::new(2, LONG).align(4096), Global).expect("slab");
-    let exposed = ExposedSlab::open_in(&domain, SlabAttr::new(1, LONG), BOTH, Global).expect("exposed slab");
+    let slab = Slab::open_in(&domain, SlabAttr::new(2, LONG).align(4096), allocator()).expect("slab");
+    let exposed = ExposedSlab::open_in(&domain, SlabAttr::new(1, LONG), BOTH, allocator()).expect("exposed slab");
     let target = exposed.lease().expect("one is left");
-    let av = Av::open(&domain, 8).expect("address vector");
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Lease<'_>>| {
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Lease<'_>>| {
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         for (seed, len) in [1, 64, 5000, LONG].into_iter().enumerate() {
@@ -94,9 +94,9 @@ fn leases_serve_every_operation<T: Transport>(info: &Info<T>) {
 
 fn parts_of_a_lease_are_messages_of_their_own<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let slab = Slab::open_in(&domain, SlabAttr::new(2, 64), Global).expect("slab");
-    let av = Av::open(&domain, 8).expect("address vector");
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Lease<'_>>| {
+    let slab = Slab::open_in(&domain, SlabAttr::new(2, 64), allocator()).expect("slab");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Lease<'_>>| {
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let bytes = pattern(64, 1);
@@ -118,9 +118,9 @@ fn parts_of_a_lease_are_messages_of_their_own<T: Transport>(info: &Info<T>) {
 
 fn leases_are_given_back_with_their_queue<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let slab = Slab::open_in(&domain, SlabAttr::new(4, 100), Global).expect("slab");
-    let av = Av::open(&domain, 8).expect("address vector");
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Lease<'_>>| {
+    let slab = Slab::open_in(&domain, SlabAttr::new(4, 100), allocator()).expect("slab");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Lease<'_>>| {
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         for lease in std::iter::from_fn(|| slab.lease()) {
             post(cq, lease, |lease| endpoint.recv(Source::Any, lease));
@@ -133,9 +133,9 @@ fn leases_are_given_back_with_their_queue<T: Transport>(info: &Info<T>) {
 fn peers_reach_each_exposed_lease_at_its_place<T: Transport>(info: &Info<T>) {
     const LEN: usize = 40;
     let domain = Domain::open(info).expect("domain");
-    let slab = ExposedSlab::open_in(&domain, SlabAttr::new(3, LEN), BOTH, Global).expect("slab");
-    let av = Av::open(&domain, 8).expect("address vector");
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Lease<'_>>| {
+    let slab = ExposedSlab::open_in(&domain, SlabAttr::new(3, LEN), BOTH, allocator()).expect("slab");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Lease<'_>>| {
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let mut targets: Vec<_> = std::iter::from_fn(|| slab.lease()).collect();
@@ -173,10 +173,10 @@ fn peers_reach_each_exposed_lease_at_its_place<T: Transport>(info: &Info<T>) {
 
 fn vectors_of_a_registered_heap_are_posted<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let mut memory = HeapMemory::open_in(&domain, Layout::new::<[u64; 512]>(), Global).expect("memory");
+    let mut memory = HeapMemory::open_in(&domain, Layout::new::<[u64; 512]>(), allocator()).expect("memory");
     let heap = RegisteredHeap::new(&mut memory, Arena::new);
-    let av = Av::open(&domain, 8).expect("address vector");
-    cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq| {
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let mut room = HeapVec::new_in(&heap);

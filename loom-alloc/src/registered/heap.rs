@@ -48,6 +48,8 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// How the memory is handed out, another allocator decides, which is made over all of it: an [`Arena`](crate::Arena), or any
 /// that hands out memory of its caller. What it takes from elsewhere has no descriptor, and is posted as unregistered memory is.
 ///
+/// Vectors that have to grow where there is no memory end the process, whatever their allocator: `try_reserve` is an error instead.
+///
 /// ```
 /// use core::alloc::Layout;
 ///
