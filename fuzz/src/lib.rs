@@ -6,6 +6,9 @@
 //! They know nothing of the fuzzer: `tests/replay.rs` runs them on stable over `seeds/` and `regressions/`.
 
 mod address_vector;
+/// The stories of arenas and pools and their oracles are those of loom-alloc's own tests.
+#[path = "../../loom-alloc/tests/world/mod.rs"]
+mod blocks;
 mod bootstrap_wire;
 /// The cache of registrations and its oracle are those of loom-alloc's own tests.
 #[path = "../../loom-alloc/tests/mr_cache/world/mod.rs"]
@@ -34,6 +37,7 @@ mod tagged_world;
 mod world;
 
 pub use address_vector::address_vector;
+pub use blocks::{arena, pool};
 pub use bootstrap_wire::bootstrap_wire;
 pub use completions::play as completion_decode;
 pub use example_protocol::example_protocol;
@@ -47,13 +51,15 @@ pub use tagged::tagged;
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 9] = [
+pub const TARGETS: [(&str, Body); 11] = [
     ("address_vector", address_vector),
+    ("arena", arena),
     ("bootstrap_wire", bootstrap_wire),
     ("completion_decode", completion_decode),
     ("example_protocol", example_protocol),
     ("mr_cache", mr_cache),
     ("op_table", op_table),
+    ("pool", pool),
     ("soft_network", soft_network),
     ("tag_matching", tag_matching),
     ("tagged", tagged),

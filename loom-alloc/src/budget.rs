@@ -133,3 +133,97 @@ impl<A> fmt::Debug for Budget<A> {
             .finish_non_exhaustive()
     }
 }
+
+/// `Sync` if the other one is:
+///
+/// ```
+/// fn shares<T: Sync>() {}
+/// shares::<loom_alloc::Budget<loom_alloc::allocator_api2::alloc::System>>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// fn shares<T: Sync>() {}
+/// shares::<loom_alloc::Budget<&'static loom_alloc::Arena<'static>>>();
+/// ```
+#[cfg(doctest)]
+struct Threads;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::std_instead_of_alloc, reason = "tests fail by panicking, and have std")]
+mod tests {
+    use std::thread;
+    use std::vec::Vec;
+
+    use allocator_api2::alloc::System;
+    use allocator_api2::boxed::Box;
+
+    use super::*;
+    use crate::testing::FailAt;
+
+    fn layout(size: usize) -> Layout {
+        Layout::from_size_align(size, 8).unwrap()
+    }
+
+    #[test]
+    fn bytes_are_counted_exactly_as_blocks_change() {
+        let budget = Budget::new(System, 100);
+        let state = || (budget.used(), budget.blocks(), budget.high_water(), budget.refusals());
+        let block = (&budget).allocate(layout(40)).unwrap();
+        assert_eq!((state(), block.len()), ((40, 1, 40, 0), 40));
+        // SAFETY: handed out above, here and below.
+        let block = unsafe { (&budget).grow(block.cast(), layout(40), layout(100)) }.unwrap();
+        assert_eq!(state(), (100, 1, 100, 0));
+        // SAFETY: as above.
+        assert!(unsafe { (&budget).grow_zeroed(block.cast(), layout(100), layout(101)) }.is_err());
+        assert_eq!(state(), (100, 1, 100, 1));
+        // SAFETY: as above.
+        let block = unsafe { (&budget).shrink(block.cast(), layout(100), layout(10)) }.unwrap();
+        assert_eq!(state(), (10, 1, 100, 1));
+        let empty = (&budget).allocate(layout(0)).unwrap();
+        assert_eq!(state(), (10, 2, 100, 1));
+        assert!(
+            (&budget).allocate(layout(91)).is_err() && (&budget).allocate(layout(isize::MAX as usize - 7)).is_err()
+        );
+        assert_eq!((state(), budget.remaining(), budget.limit()), ((10, 2, 100, 3), 90, 100));
+        for (block, size) in [(block, 10), (empty, 0)] {
+            // SAFETY: as above.
+            unsafe { (&budget).deallocate(block.cast(), layout(size)) };
+        }
+        assert_eq!(state(), (0, 0, 100, 3));
+    }
+
+    #[test]
+    fn what_the_other_allocator_refuses_counts_for_nothing() {
+        let failing = FailAt::new(System, 1);
+        let budget = Budget::new(&failing, 100);
+        let block = (&budget).allocate(layout(8)).unwrap();
+        // SAFETY: handed out above.
+        assert!(unsafe { (&budget).grow(block.cast(), layout(8), layout(64)) }.is_err());
+        assert_eq!((budget.used(), budget.blocks(), budget.high_water(), budget.refusals()), (8, 1, 8, 0));
+        // SAFETY: as above.
+        unsafe { (&budget).deallocate(block.cast(), layout(8)) };
+        let failing = FailAt::new(System, 0);
+        let budget = Budget::new(&failing, 100);
+        assert!((&budget).allocate_zeroed(layout(8)).is_err());
+        assert_eq!((budget.used(), budget.blocks(), budget.high_water(), budget.refusals()), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn threads_never_have_more_than_the_limit_together() {
+        let budget = Budget::new(System, 10 * 64);
+        thread::scope(|scope| {
+            for me in 0..4_u8 {
+                let budget = &budget;
+                scope.spawn(move || {
+                    for round in 0..5_000 {
+                        let blocks: Vec<_> = (0..round % 5).map(|_| Box::try_new_in([me; 64], budget)).collect();
+                        assert!(budget.used() <= budget.limit());
+                        assert!(blocks.iter().flatten().all(|block| **block == [me; 64]));
+                    }
+                });
+            }
+        });
+        assert_eq!((budget.used(), budget.blocks()), (0, 0));
+        assert!(budget.high_water() <= budget.limit());
+    }
+}

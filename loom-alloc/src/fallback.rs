@@ -66,10 +66,7 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
 }
 
 /// A block of no bytes is nobody's: it comes from neither, and goes back to neither.
-impl<P: Owns, S: Allocator> Fallback<P, S>
-where
-    for<'a> &'a P: Allocator,
-{
+impl<P: Owns, S: Allocator> Fallback<P, S> {
     /// The second one's block, if it is to be told from the first one's.
     ///
     /// It always is, but for an allocator that takes memory from this very pair once it is in it. For that it would have to
@@ -118,22 +115,23 @@ where
 // SAFETY: blocks are those of the two allocators, which are there as long as the pair is. Each goes back to its own: the
 // first one knows its blocks, and the second one's are not among them. Its memory is not the first one's when the pair is made:
 // it would have been taken through a reference, and what was is gone when the first one is moved (`Owns`). Later ones are looked at.
-unsafe impl<P: Owns, S: Allocator> Allocator for &Fallback<P, S>
-where
-    for<'a> &'a P: Allocator,
-{
+unsafe impl<P: Owns, S: Allocator> Allocator for &Fallback<P, S> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
             return empty(layout);
         }
-        (&self.first).allocate(layout).or_else(|_| self.taken_from_second(layout, self.second.allocate(layout)))
+        self.first
+            .allocator()
+            .allocate(layout)
+            .or_else(|_| self.taken_from_second(layout, self.second.allocate(layout)))
     }
 
     fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
             return empty(layout);
         }
-        (&self.first)
+        self.first
+            .allocator()
             .allocate_zeroed(layout)
             .or_else(|_| self.taken_from_second(layout, self.second.allocate_zeroed(layout)))
     }
@@ -144,7 +142,7 @@ where
         }
         if self.first.owns(block, layout) {
             // SAFETY: the caller's promise, and it is the first one's.
-            unsafe { (&self.first).deallocate(block, layout) }
+            unsafe { self.first.allocator().deallocate(block, layout) }
         } else {
             // SAFETY: the caller's promise, and it is the second one's.
             unsafe { self.second.deallocate(block, layout) }
@@ -157,7 +155,7 @@ where
         }
         let grown = if self.first.owns(block, old) {
             // SAFETY: the caller's promise, and it is the first one's.
-            unsafe { (&self.first).grow(block, old, new) }
+            unsafe { self.first.allocator().grow(block, old, new) }
         } else {
             // SAFETY: the caller's promise, and it is the second one's.
             self.changed_by_second(new, unsafe { self.second.grow(block, old, new) })
@@ -182,12 +180,150 @@ where
         }
         let shrunk = if self.first.owns(block, old) {
             // SAFETY: the caller's promise, and it is the first one's.
-            unsafe { (&self.first).shrink(block, old, new) }
+            unsafe { self.first.allocator().shrink(block, old, new) }
         } else {
             // SAFETY: the caller's promise, and it is the second one's.
             self.changed_by_second(new, unsafe { self.second.shrink(block, old, new) })
         };
         // SAFETY: the caller's promise; a block that could not shrink is as it was.
         shrunk.or_else(|_| unsafe { self.move_block(block, old, new) })
+    }
+}
+
+/// What the types refuse: a pool that another allocator is made in cannot be moved into a pair with it.
+///
+/// ```compile_fail,E0505
+/// use core::alloc::Layout;
+///
+/// use loom_alloc::{Fallback, Pool, PoolAttr};
+/// use loom_alloc::allocator_api2::alloc::{Allocator, System};
+///
+/// let large = Pool::new_in(PoolAttr { block: Layout::new::<[u8; 4096]>(), count: 4 }, System).unwrap();
+/// let small = Pool::new_in(PoolAttr { block: Layout::new::<[u8; 64]>(), count: 8 }, &large).unwrap();
+/// let memory = Fallback::new(large, &small);
+/// let block = (&memory).allocate(Layout::new::<u8>());
+/// ```
+#[cfg(doctest)]
+struct Apart;
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::std_instead_of_alloc, reason = "tests fail by panicking, and have std")]
+mod tests {
+    use core::cell::Cell;
+    use std::vec::Vec;
+
+    use allocator_api2::alloc::System;
+    use allocator_api2::boxed::Box;
+
+    use super::*;
+    use crate::arena::{Arena, OwnedArena};
+    use crate::budget::Budget;
+    use crate::static_arena::StaticArena;
+
+    fn layout(size: usize, align: usize) -> Layout {
+        Layout::from_size_align(size, align).unwrap()
+    }
+
+    /// 64 bytes of an arena, and 64 of the system.
+    macro_rules! pair {
+        ($beyond:ident, $memory:ident) => {
+            let mut memory = Box::new_in([0_u64; 8], System);
+            // SAFETY: numbers are bytes, of which anything may be made.
+            let bytes = unsafe { &mut *core::ptr::from_mut(&mut *memory).cast::<[core::mem::MaybeUninit<u8>; 64]>() };
+            let $beyond = Budget::new(System, 64);
+            let $memory = Fallback::new(Arena::new(bytes), &$beyond);
+        };
+    }
+
+    #[test]
+    fn blocks_go_back_to_where_they_come_from() {
+        pair!(beyond, memory);
+        let blocks: Vec<_> = [40, 32, 24, 32].map(|size| (&memory).allocate(layout(size, 8)).unwrap()).to_vec();
+        assert_eq!((memory.first().used(), beyond.used()), (64, 64));
+        assert!((&memory).allocate(layout(1, 1)).is_err());
+        for (block, size) in blocks.into_iter().zip([40, 32, 24, 32]).rev() {
+            // SAFETY: handed out above with this layout.
+            unsafe { (&memory).deallocate(block.cast(), layout(size, 8)) };
+        }
+        assert_eq!((memory.first().used(), beyond.used(), beyond.blocks()), (0, 0, 0));
+    }
+
+    #[test]
+    fn empty_blocks_come_from_neither() {
+        pair!(beyond, memory);
+        let empty = (&memory).allocate_zeroed(layout(0, 4096)).unwrap();
+        assert_eq!((empty.len(), empty.cast::<u8>().addr().get() % 4096), (0, 0));
+        // SAFETY: handed out above, here and below.
+        let block = unsafe { (&memory).grow(empty.cast(), layout(0, 4096), layout(100, 8)) };
+        assert!(block.is_err(), "too large for both");
+        // SAFETY: as above.
+        let block = unsafe { (&memory).grow_zeroed(empty.cast(), layout(0, 4096), layout(64, 8)) }.unwrap();
+        assert_eq!((memory.first().used(), beyond.blocks()), (64, 0));
+        // SAFETY: as above.
+        let empty = unsafe { (&memory).shrink(block.cast(), layout(64, 8), layout(0, 8)) }.unwrap();
+        assert_eq!((empty.len(), memory.first().used(), beyond.blocks()), (0, 0, 0));
+        // SAFETY: as above.
+        unsafe { (&memory).deallocate(empty.cast(), layout(0, 8)) };
+    }
+
+    #[test]
+    fn a_block_that_cannot_grow_where_it_is_moves() {
+        pair!(beyond, memory);
+        let first = (&memory).allocate(layout(32, 8)).unwrap();
+        // SAFETY: handed out with this length.
+        unsafe { first.cast::<u8>().write_bytes(7, 32) };
+        let in_the_way = (&memory).allocate(layout(32, 8)).unwrap();
+        // SAFETY: handed out above, here and below.
+        let moved = unsafe { (&memory).grow_zeroed(first.cast(), layout(32, 8), layout(40, 8)) }.unwrap();
+        // SAFETY: copied, and zero.
+        assert_eq!(unsafe { moved.as_ref() }[24..], [[7; 8], [0; 8]].concat());
+        assert_eq!((beyond.used(), beyond.blocks()), (40, 1));
+        // The other one is the last in the arena, gives its room back, and more comes there.
+        // SAFETY: as above.
+        unsafe { (&memory).deallocate(in_the_way.cast(), layout(32, 8)) };
+        // SAFETY: as above.
+        assert!(unsafe { (&memory).grow(moved.cast(), layout(40, 8), layout(65, 8)) }.is_err());
+        // SAFETY: as above.
+        let grown = unsafe { (&memory).grow(moved.cast(), layout(40, 8), layout(64, 8)) }.unwrap();
+        assert_eq!((memory.first().used(), beyond.used()), (32, 64));
+        // SAFETY: as above.
+        let shrunk = unsafe { (&memory).shrink(grown.cast(), layout(64, 8), layout(8, 8)) }.unwrap();
+        // SAFETY: copied.
+        assert_eq!((beyond.used(), unsafe { shrunk.as_ref() }), (8, &[7; 8][..]));
+        // SAFETY: as above.
+        unsafe { (&memory).deallocate(shrunk.cast(), layout(8, 8)) };
+        assert_eq!(beyond.blocks(), 0);
+    }
+
+    /// An allocator that takes its memory from wherever it is told to.
+    struct Turncoat(Cell<Option<&'static dyn Allocator>>);
+
+    // SAFETY: blocks are those of an allocator that is there for ever.
+    unsafe impl Allocator for Turncoat {
+        fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+            self.0.get().ok_or(AllocError)?.allocate(layout)
+        }
+
+        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+            if let Some(alloc) = self.0.get() {
+                // SAFETY: the caller's promise; it is told once.
+                unsafe { alloc.deallocate(block, layout) }
+            }
+        }
+    }
+
+    #[test]
+    fn a_second_one_that_takes_its_memory_from_the_pair_later_is_passed_over() {
+        static MEMORY: StaticArena<4096> = StaticArena::new();
+        let arena = MEMORY.take().unwrap();
+        let second = &*Box::leak(Box::try_new_in(Turncoat(Cell::new(None)), arena).unwrap());
+        let first = OwnedArena::new_in(256, arena).unwrap();
+        let memory = &*Box::leak(Box::try_new_in(Fallback::new(first, second), arena).unwrap());
+        let inner = OwnedArena::new_in(128, memory.first()).unwrap();
+        let inner = &*Box::leak(Box::try_new_in(inner, arena).unwrap());
+        second.0.set(Some(Box::leak(Box::try_new_in(inner, arena).unwrap())));
+        assert!((&memory).allocate(layout(128, 1)).is_ok(), "the first one has so much yet");
+        assert!(second.allocate(layout(1, 1)).is_ok(), "and the second one has some, too");
+        assert!((&memory).allocate(layout(1, 1)).is_err());
     }
 }

@@ -193,3 +193,62 @@ unsafe impl<A: Allocator> Allocator for Account<'_, A> {
         unsafe { self.tally.shrink(&self.alloc, block, old, new) }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::std_instead_of_alloc, reason = "tests fail by panicking, and have std")]
+mod tests {
+    use std::thread;
+    use std::vec::Vec;
+
+    use allocator_api2::alloc::System;
+    use allocator_api2::boxed::Box;
+    use allocator_api2::vec::Vec as VecIn;
+
+    use super::*;
+
+    #[test]
+    fn each_name_has_its_bytes() {
+        let ledger = Ledger::<2>::new();
+        assert_eq!(ledger.entries().count(), 0);
+        let queue = ledger.account("queue", System).unwrap();
+        let vector = ledger.account("vector", System).unwrap();
+        assert_eq!(ledger.account("third", System).unwrap_err(), LedgerFull);
+        let one = Box::try_new_in([0_u8; 100], queue).unwrap();
+        let mut numbers = VecIn::new_in(vector);
+        numbers.try_reserve_exact(10).unwrap();
+        numbers.push(1_u32);
+        // The same name is the same account.
+        let two = Box::try_new_in([0_u8; 11], ledger.account("queue", System).unwrap()).unwrap();
+        let entry = |name, bytes, blocks, high_water| Entry { name, bytes, blocks, high_water };
+        assert!(ledger.entries().eq([entry("queue", 111, 2, 111), entry("vector", 40, 1, 40)]));
+        numbers.shrink_to_fit();
+        drop(one);
+        assert!(ledger.entries().eq([entry("queue", 11, 1, 111), entry("vector", 4, 1, 40)]));
+        drop((two, numbers));
+        assert!(ledger.entries().eq([entry("queue", 0, 0, 111), entry("vector", 0, 0, 40)]));
+    }
+
+    #[test]
+    fn threads_that_open_accounts_at_once_agree_on_them() {
+        for _ in 0..200 {
+            static NAMES: [&str; 4] = ["a", "b", "c", "d"];
+            let ledger = Ledger::<4>::new();
+            thread::scope(|scope| {
+                for first in 0..4 {
+                    let ledger = &ledger;
+                    scope.spawn(move || {
+                        for name in NAMES.iter().cycle().skip(first).take(4) {
+                            let account = ledger.account(name, System).unwrap();
+                            drop(Box::try_new_in(1_u64, account).unwrap());
+                            assert!(ledger.entries().any(|entry| entry.name == *name));
+                        }
+                    });
+                }
+            });
+            let mut names: Vec<_> = ledger.entries().map(|entry| entry.name).collect();
+            names.sort_unstable();
+            assert_eq!(names, NAMES);
+            assert!(ledger.entries().all(|entry| (entry.bytes, entry.blocks) == (0, 0) && entry.high_water >= 8));
+        }
+    }
+}

@@ -56,41 +56,42 @@ impl<A> Locked<A> {
 
 // SAFETY: a block belongs to the allocator inside (`Owns`), which is there as long as the lock is, and comes back to it through
 // whichever reference. One thread at a time uses it.
-unsafe impl<A: Owns> Allocator for &Locked<A>
-where
-    for<'a> &'a A: Allocator,
-{
+unsafe impl<A: Owns> Allocator for &Locked<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        (&*self.0.lock()).allocate(layout)
+        self.0.lock().allocator().allocate(layout)
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         let alloc = self.0.lock();
         // SAFETY: the caller's promise.
-        unsafe { (&*alloc).deallocate(block, layout) }
+        unsafe { alloc.allocator().deallocate(block, layout) }
     }
 
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let alloc = self.0.lock();
         // SAFETY: the caller's promise.
-        unsafe { (&*alloc).grow(block, old, new) }
+        unsafe { alloc.allocator().grow(block, old, new) }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let alloc = self.0.lock();
         // SAFETY: the caller's promise.
-        unsafe { (&*alloc).grow_zeroed(block, old, new) }
+        unsafe { alloc.allocator().grow_zeroed(block, old, new) }
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let alloc = self.0.lock();
         // SAFETY: the caller's promise.
-        unsafe { (&*alloc).shrink(block, old, new) }
+        unsafe { alloc.allocator().shrink(block, old, new) }
     }
 }
 
 // SAFETY: as the allocator inside owns them.
 unsafe impl<A: Owns> Owns for Locked<A> {
+    fn allocator(&self) -> impl Allocator {
+        self
+    }
+
     fn owns(&self, block: NonNull<u8>, layout: Layout) -> bool {
         self.with(|alloc| alloc.owns(block, layout))
     }

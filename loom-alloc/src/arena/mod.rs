@@ -165,6 +165,11 @@ unsafe impl Allocator for &Arena<'_> {
 
 // SAFETY: blocks lie in the arena's memory, which is borrowed exclusively; they are taken through references.
 unsafe impl Owns for Arena<'_> {
+    #[inline]
+    fn allocator(&self) -> impl Allocator {
+        self
+    }
+
     fn owns(&self, block: NonNull<u8>, _: Layout) -> bool {
         self.bump.contains(block)
     }
@@ -286,6 +291,11 @@ unsafe impl<A: Allocator> Allocator for &OwnedArena<A> {
 
 // SAFETY: blocks lie in the arena's block, which it has alone; they are taken through references.
 unsafe impl<A: Allocator> Owns for OwnedArena<A> {
+    #[inline]
+    fn allocator(&self) -> impl Allocator {
+        self
+    }
+
     fn owns(&self, block: NonNull<u8>, _: Layout) -> bool {
         self.bump.contains(block)
     }

@@ -231,6 +231,11 @@ unsafe impl<A: Allocator, S: Sharing> Allocator for &BlockPool<A, S> {
 // SAFETY: blocks lie in the pool's block, which it has alone; they are taken through references.
 unsafe impl<A: Allocator, S: Sharing> Owns for BlockPool<A, S> {
     #[inline]
+    fn allocator(&self) -> impl Allocator {
+        self
+    }
+
+    #[inline]
     fn owns(&self, block: NonNull<u8>, _: Layout) -> bool {
         self.grid.contains(block, self.count)
     }

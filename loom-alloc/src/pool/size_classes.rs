@@ -139,6 +139,11 @@ unsafe impl<A: Allocator, S: Sharing, const K: usize> Allocator for &SizeClasses
 
 // SAFETY: blocks are those of the pools, which are the classes' alone; they are taken through references.
 unsafe impl<A: Allocator, S: Sharing, const K: usize> Owns for SizeClasses<A, S, K> {
+    #[inline]
+    fn allocator(&self) -> impl Allocator {
+        self
+    }
+
     fn owns(&self, block: NonNull<u8>, layout: Layout) -> bool {
         self.owner(block, layout).is_some()
     }

@@ -121,6 +121,11 @@ unsafe impl<const BLOCK: usize, const N: usize> Allocator for &StaticPool<BLOCK,
 // SAFETY: blocks lie in the pool, and are taken through references.
 unsafe impl<const BLOCK: usize, const N: usize> Owns for StaticPool<BLOCK, N> {
     #[inline]
+    fn allocator(&self) -> impl Allocator {
+        self
+    }
+
+    #[inline]
     fn owns(&self, block: NonNull<u8>, _: Layout) -> bool {
         self.grid().contains(block, N)
     }

@@ -1,0 +1,184 @@
+//! Arenas, of which each block's place is known.
+
+use std::alloc::Layout;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use arbitrary::Unstructured;
+use loom_alloc::allocator_api2::alloc::{Allocator, System};
+use loom_alloc::{Arena, Budget, OwnedArena, Owns};
+
+use super::{Model, World};
+
+/// A place is where the block begins; empty ones are nowhere.
+type Place = Option<usize>;
+
+/// Blocks one after the other, from the begin of the memory on, which need not be aligned.
+struct Bump {
+    base: usize,
+    capacity: usize,
+    used: usize,
+    high_water: usize,
+}
+
+impl Bump {
+    /// The block that ends where the rest begins.
+    fn is_last(&self, place: Place, layout: Layout) -> bool {
+        layout.size() > 0 && place.is_some_and(|begin| begin + layout.size() == self.used)
+    }
+
+    fn used(&mut self, used: usize) {
+        self.used = used;
+        self.high_water = self.high_water.max(used);
+    }
+
+    fn is_aligned(&self, place: Place, layout: Layout) -> bool {
+        // An empty block is wherever it was aligned to: it moves unless that is enough.
+        place.is_none_or(|begin| (self.base + begin).is_multiple_of(layout.align()))
+    }
+
+    fn moved(&mut self, place: Place, old: Layout, new: Layout) -> Option<Place> {
+        let to = self.allocate(new)?;
+        self.deallocate(place, old);
+        Some(to)
+    }
+}
+
+impl Model for Bump {
+    type Place = Place;
+
+    fn allocate(&mut self, layout: Layout) -> Option<Place> {
+        if layout.size() == 0 {
+            return Some(None);
+        }
+        let begin = (self.base + self.used).next_multiple_of(layout.align()) - self.base;
+        let end = begin.checked_add(layout.size()).filter(|end| *end <= self.capacity)?;
+        self.used(end);
+        Some(Some(begin))
+    }
+
+    fn deallocate(&mut self, place: Place, layout: Layout) {
+        if self.is_last(place, layout) {
+            self.used(place.unwrap());
+        }
+    }
+
+    fn grow(&mut self, place: Place, old: Layout, new: Layout) -> Option<Place> {
+        if new.size() == 0 {
+            return Some(place);
+        }
+        if old.size() > 0 && self.is_aligned(place, new) {
+            if new.size() == old.size() {
+                return Some(place);
+            }
+            if self.is_last(place, old) {
+                let end = place.unwrap().checked_add(new.size()).filter(|end| *end <= self.capacity)?;
+                self.used(end);
+                return Some(place);
+            }
+        }
+        self.moved(place, old, new)
+    }
+
+    fn shrink(&mut self, place: Place, old: Layout, new: Layout) -> Option<Place> {
+        if old.size() == 0 {
+            return Some(place);
+        }
+        if !self.is_aligned(place, new) {
+            return self.moved(place, old, new);
+        }
+        if self.is_last(place, old) {
+            self.used(place.unwrap() + new.size());
+        }
+        Some(if new.size() == 0 { None } else { place })
+    }
+}
+
+/// What both arenas have.
+trait Resets: Owns {
+    fn state(&self) -> (usize, usize);
+    fn room(&self) -> usize;
+    fn reset(&mut self);
+}
+
+impl Resets for Arena<'_> {
+    fn state(&self) -> (usize, usize) {
+        (self.used(), self.high_water())
+    }
+
+    fn room(&self) -> usize {
+        assert_eq!(self.used() + self.remaining(), self.capacity());
+        self.capacity()
+    }
+
+    fn reset(&mut self) {
+        Arena::reset(self);
+    }
+}
+
+impl<A: Allocator> Resets for OwnedArena<A> {
+    fn state(&self) -> (usize, usize) {
+        (self.used(), self.high_water())
+    }
+
+    fn room(&self) -> usize {
+        assert_eq!(self.used() + self.remaining(), self.capacity());
+        self.capacity()
+    }
+
+    fn reset(&mut self) {
+        OwnedArena::reset(self);
+    }
+}
+
+/// Two stories on an arena that begins at `base`, with a reset after each, at which blocks are there that were forgotten, or none.
+fn play<T: Resets>(arena: &mut T, base: usize, bytes: &mut Unstructured<'_>, forget: bool) -> usize {
+    let (used, high_water) = arena.state();
+    let mut model = Bump { base, capacity: arena.room(), used, high_water };
+    let mut played = 0;
+    for _ in 0..2 {
+        let place = |block: NonNull<u8>, _| Some(block.addr().get() - base);
+        let mut world = World::new(arena.allocator(), place, &mut model);
+        played += world.play(bytes, MOST, |model| {
+            assert_eq!(arena.state(), (model.used, model.high_water));
+            assert_eq!(arena.room(), model.capacity);
+        });
+        if !forget {
+            world.end();
+        }
+        drop(world);
+        arena.reset();
+        model.used = 0;
+        assert_eq!(arena.state(), (0, model.high_water));
+    }
+    played
+}
+
+/// Longer stories show nothing more.
+const MOST: usize = 48;
+
+/// Blocks of an arena over the caller's memory, or over another allocator's.
+pub fn arena(data: &[u8]) -> usize {
+    let mut bytes = Unstructured::new(data);
+    let Ok((owned, capacity, offset, forget)) = bytes.arbitrary::<(bool, u16, u8, bool)>() else { return 0 };
+    let (capacity, offset) = (usize::from(capacity % 2048), usize::from(offset % 64));
+    if !owned {
+        let mut memory = vec![MaybeUninit::uninit(); 64 + capacity];
+        let memory = &mut memory[offset..offset + capacity];
+        let base = memory.as_ptr().addr();
+        return play(&mut Arena::new(memory), base, &mut bytes, forget);
+    }
+    let budget = Budget::new(System, 1 << 20);
+    let mut arena = OwnedArena::new_in(capacity, &budget).unwrap();
+    // The first block begins where the memory does.
+    let first = (&arena).allocate(Layout::new::<u8>());
+    assert_eq!(first.is_ok(), capacity > 0);
+    let base = first.map_or(64, |block| block.cast::<u8>().addr().get());
+    assert_eq!(base % 64, 0);
+    arena.reset();
+    let played = play(&mut arena, base, &mut bytes, forget);
+    assert_eq!((budget.blocks(), budget.used()), (1, capacity), "one block for all of them");
+    drop(arena);
+    assert_eq!((budget.blocks(), budget.used()), (0, 0), "and it has gone back");
+    played
+}
