@@ -6,7 +6,9 @@
 mod leases;
 #[path = "../measure/mod.rs"]
 mod measure;
+mod pools;
 
 fn main() {
+    pools::run();
     leases::run();
 }

@@ -24,13 +24,14 @@ pub(super) struct Bump {
     base: NonNull<u8>,
     capacity: usize,
     used: Cell<usize>,
-    high_water: Cell<usize>,
+    /// The most that were used when some of it was given back. (So taking a block does not touch it.)
+    peak: Cell<usize>,
 }
 
 impl Bump {
     /// Of so many bytes from `base` on, of which invariant 1 has to hold.
     pub(super) const fn new(base: NonNull<u8>, capacity: usize) -> Self {
-        Bump { base, capacity, used: Cell::new(0), high_water: Cell::new(0) }
+        Bump { base, capacity, used: Cell::new(0), peak: Cell::new(0) }
     }
 
     pub(super) const fn capacity(&self) -> usize {
@@ -42,12 +43,13 @@ impl Bump {
     }
 
     pub(super) const fn high_water(&self) -> usize {
-        self.high_water.get()
+        let (used, peak) = (self.used.get(), self.peak.get());
+        if used > peak { used } else { peak }
     }
 
     /// Nothing is handed out any more.
     pub(super) fn reset(&mut self) {
-        self.used.set(0);
+        self.give_back_to(0);
     }
 
     pub(super) fn contains(&self, block: NonNull<u8>) -> bool {
@@ -62,10 +64,10 @@ impl Bump {
             .finish_non_exhaustive()
     }
 
-    /// `used <= self.capacity`, and every block beyond it is given back.
-    fn set_used(&self, used: usize) {
+    /// `used` is no more than it was, and every block beyond it is given back.
+    fn give_back_to(&self, used: usize) {
+        self.peak.set(self.high_water());
         self.used.set(used);
-        self.high_water.set(self.high_water.get().max(used));
     }
 
     /// Takes the next bytes that are aligned for the layout. The state is as before if there is no room.
@@ -75,7 +77,7 @@ impl Bump {
         let padding = free.wrapping_neg() & (layout.align() - 1);
         let start = used.checked_add(padding)?;
         let end = start.checked_add(layout.size()).filter(|end| *end <= self.capacity)?;
-        self.set_used(end);
+        self.used.set(end);
         // SAFETY: `start <= end <= capacity` (invariant 1).
         Some(unsafe { self.base.add(start) })
     }
@@ -100,7 +102,7 @@ unsafe impl Allocator for &Bump {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         if let Some(begin) = self.begin_of_last(block, layout.size()) {
-            self.set_used(begin);
+            self.give_back_to(begin);
         }
     }
 
@@ -112,7 +114,7 @@ unsafe impl Allocator for &Bump {
             if let Some(begin) = self.begin_of_last(block, old.size()) {
                 // Where it does not fit in place, it fits nowhere: all other room lies beyond.
                 let end = begin.checked_add(new.size()).filter(|end| *end <= self.capacity).ok_or(AllocError)?;
-                self.set_used(end);
+                self.used.set(end);
                 return Ok(NonNull::slice_from_raw_parts(block, new.size()));
             }
         }
@@ -135,7 +137,7 @@ unsafe impl Allocator for &Bump {
             return Ok(unsafe { move_to(moved, block, old, self) });
         }
         if let Some(begin) = self.begin_of_last(block, old.size()) {
-            self.set_used(begin + new.size());
+            self.give_back_to(begin + new.size());
         }
         Ok(NonNull::slice_from_raw_parts(block, new.size()))
     }

@@ -17,9 +17,9 @@ use allocator_api2::alloc::AllocError;
 use crate::block::{empty, zero_from};
 use crate::free_list::FreeList;
 
-/// Blocks of one size, one after the other.
-pub(super) struct Grid {
-    base: NonNull<u8>,
+/// The size of blocks, and what it takes to count them.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
     size: usize,
     align: usize,
     /// `size` is an odd number times two to the power of this.
@@ -28,30 +28,43 @@ pub(super) struct Grid {
     inverse: usize,
 }
 
+impl Shape {
+    /// Blocks of so many bytes, which are a multiple of `align` and more than none.
+    pub(super) const fn new(size: usize, align: usize) -> Self {
+        let shift = size.trailing_zeros();
+        Shape { size, align, shift, inverse: inverse(size >> shift) }
+    }
+}
+
+/// Blocks of one size, one after the other.
+pub(super) struct Grid {
+    base: NonNull<u8>,
+    shape: Shape,
+}
+
 impl Grid {
     /// A grid of which invariant 1 has to hold.
-    pub(super) const fn new(base: NonNull<u8>, size: usize, align: usize) -> Self {
-        let shift = size.trailing_zeros();
-        Grid { base, size, align, shift, inverse: inverse(size >> shift) }
+    pub(super) const fn new(base: NonNull<u8>, shape: Shape) -> Self {
+        Grid { base, shape }
     }
 
     pub(super) const fn block_size(&self) -> usize {
-        self.size
+        self.shape.size
     }
 
     pub(super) const fn align(&self) -> usize {
-        self.align
+        self.shape.align
     }
 
     #[inline]
     pub(super) const fn fits(&self, layout: Layout) -> bool {
-        layout.size() <= self.size && layout.align() <= self.align
+        layout.size() <= self.shape.size && layout.align() <= self.shape.align
     }
 
     /// Whether it lies in the first `count` blocks.
     #[inline]
     pub(super) fn contains(&self, block: NonNull<u8>, count: usize) -> bool {
-        block.addr().get().wrapping_sub(self.base.addr().get()) < self.size * count
+        block.addr().get().wrapping_sub(self.base.addr().get()) < self.shape.size * count
     }
 
     /// The number of a block of this grid. A division takes several times as long as all the rest: the distance from the first
@@ -60,7 +73,7 @@ impl Grid {
     #[expect(clippy::cast_possible_truncation, reason = "blocks have numbers of 32 bits")]
     fn number(&self, block: NonNull<u8>) -> u32 {
         let distance = block.addr().get().wrapping_sub(self.base.addr().get());
-        (distance >> self.shift).wrapping_mul(self.inverse) as u32
+        (distance >> self.shape.shift).wrapping_mul(self.shape.inverse) as u32
     }
 
     #[inline]
@@ -73,8 +86,8 @@ impl Grid {
         }
         let number = list.take().ok_or(AllocError)?;
         // SAFETY: the list has no numbers but those of blocks (invariants 1 and 2).
-        let block = unsafe { self.base.add(number as usize * self.size) };
-        Ok(NonNull::slice_from_raw_parts(block, self.size))
+        let block = unsafe { self.base.add(number as usize * self.shape.size) };
+        Ok(NonNull::slice_from_raw_parts(block, self.shape.size))
     }
 
     /// # Safety
@@ -101,7 +114,7 @@ impl Grid {
             return self.allocate(list, new);
         }
         // In place, or not at all: all blocks are alike.
-        if self.fits(new) { Ok(NonNull::slice_from_raw_parts(block, self.size)) } else { Err(AllocError) }
+        if self.fits(new) { Ok(NonNull::slice_from_raw_parts(block, self.shape.size)) } else { Err(AllocError) }
     }
 
     /// # Safety
@@ -135,7 +148,7 @@ impl Grid {
             unsafe { self.deallocate(list, block, old) };
             return Ok(none);
         }
-        if self.fits(new) { Ok(NonNull::slice_from_raw_parts(block, self.size)) } else { Err(AllocError) }
+        if self.fits(new) { Ok(NonNull::slice_from_raw_parts(block, self.shape.size)) } else { Err(AllocError) }
     }
 }
 
@@ -159,7 +172,7 @@ mod tests {
     fn blocks_of_any_size_have_the_numbers_that_a_division_finds() {
         let base = NonNull::without_provenance(core::num::NonZero::new(4096).expect("it is not"));
         for size in (1..1000).chain([4096, 12_288, 1 << 20, (1 << 20) + 64, usize::MAX >> 33]) {
-            let grid = Grid::new(base, size, 1);
+            let grid = Grid::new(base, Shape::new(size, 1));
             for number in [0, 1, 2, 3, 1000, 65_537, u32::MAX - 1] {
                 let at = base.addr().get().wrapping_add(size.wrapping_mul(number as usize));
                 let block = NonNull::without_provenance(core::num::NonZero::new(at).expect("it is not"));

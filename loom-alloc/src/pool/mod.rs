@@ -18,7 +18,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::block::Block;
 use crate::owns::Owns;
 use crate::sharing::{Owner, Shared, Sharing};
-use grid::Grid;
+use grid::{Grid, Shape};
 
 pub use size_classes::{SizeClasses, Spill};
 pub use static_pool::StaticPool;
@@ -172,9 +172,9 @@ impl<A: Allocator, S: Sharing> BlockPool<A, S> {
         unsafe { numbers.write_bytes(0, attr.count) };
         // SAFETY: they are there as long as the block, which the list stays beside, and nobody else reaches them.
         let list = unsafe { S::over(NonNull::slice_from_raw_parts(numbers, attr.count)) };
-        let one = attr.block.pad_to_align();
+        let shape = Shape::new(attr.block.pad_to_align().size(), attr.block.align());
         // The blocks are the first part of the pool's own block, and the list has their count (the grid's invariants).
-        Ok(BlockPool { grid: Grid::new(block.ptr(), one.size(), one.align()), count: attr.count, list, _block: block })
+        Ok(BlockPool { grid: Grid::new(block.ptr(), shape), count: attr.count, list, _block: block })
     }
 
     /// How many blocks there are in all.

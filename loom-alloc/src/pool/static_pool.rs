@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU32;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-use super::grid::Grid;
+use super::grid::{Grid, Shape};
 use crate::free_list::SharedList;
 use crate::owns::Owns;
 
@@ -48,6 +48,9 @@ impl<const BLOCK: usize, const N: usize> StaticPool<BLOCK, N> {
         if divides < 64 { divides } else { 64 }
     };
 
+    /// Worked out once, when it is compiled.
+    const SHAPE: Shape = Shape::new(BLOCK, Self::ALIGN);
+
     /// A pool whose blocks are all free. (A pool of blocks without bytes does not compile.)
     #[must_use]
     pub const fn new() -> Self {
@@ -76,13 +79,12 @@ impl<const BLOCK: usize, const N: usize> StaticPool<BLOCK, N> {
         Self::ALIGN
     }
 
-    /// The blocks are the pool's, and begin at a multiple of 64 (the grid's invariants). All of it but the address is known when it is
-    /// compiled.
+    /// The blocks are the pool's, and begin at a multiple of 64 (the grid's invariants).
     #[inline]
     const fn grid(&self) -> Grid {
         // A pointer to a field is not null.
         let base = NonNull::from_ref(&self.blocks).cast();
-        Grid::new(base, BLOCK, Self::ALIGN)
+        Grid::new(base, Self::SHAPE)
     }
 }
 
