@@ -1,13 +1,34 @@
 //! Allocators for loom: memory for its objects from where the program says, with neither `std` nor `alloc`.
 //!
 //! Every object of `loom_core` takes its memory once, when it is opened, from an
-//! [`Allocator`](allocator_api2::alloc::Allocator) that the caller passes. This crate has such allocators:
+//! [`Allocator`](allocator_api2::alloc::Allocator) that the caller passes. This crate has such allocators. Most of them are used by
+//! reference: `&Arena` is an allocator, which can be copied, and the arena tells how much is used.
 //!
-//! - [`Arena`] hands out memory of the caller, from its begin to its end. One thread uses it.
+//! Where memory comes from:
+//!
+//! - [`Arena`] hands out memory of the caller, from its begin to its end; [`OwnedArena`] a block of another allocator. What is taken
+//!   together is free again together (`reset`). One thread uses it, or several with a [`Locked`] around it.
 //! - [`StaticArena`] is an arena in a `static`, for programs without an operating system and for objects which are
 //!   never closed.
+//! - [`Pool`] and [`SharedPool`] hand out blocks of one size, in constant time: to one thread, or to any number of
+//!   threads without a lock. [`StaticPool`] is a shared one in a `static`. [`SizeClasses`] are several pools with blocks of
+//!   different sizes.
 //! - `os::Mapping` (feature `os`, Linux) is pages of the operating system: huge ones, locked, on a NUMA node, guarded.
-//! - `V02` (feature `allocator-api2-02`) admits allocators that were written for allocator-api2 0.2, as bumpalo's.
+//!
+//! What stands on them:
+//!
+//! - [`Budget`] refuses what is beyond a limit, and tells how much was taken at most.
+//! - [`Fallback`] is an arena or pool, and another allocator for what it has no room for.
+//! - [`Ledger`] books what is taken under names: where each byte of a deployment is.
+//! - [`testing`] has allocators that fail at one allocation, or panic after everything is open, and a function that fails each
+//!   allocation in turn and proves that nothing is lost.
+//! - `V02` and `V04` (feature `allocator-api2-02`) admit allocators that were written for allocator-api2 0.2, as bumpalo's, and the other way
+//!   round these allocators to what was.
+//!
+//! No operation of theirs but opening takes memory from anywhere else, and being out of memory is an error everywhere.
+//!
+//! Memory that is registered with a fabric: [`registered`] are buffers in a region, which are leased, and [`mr_cache`] keeps
+//! registrations of arbitrary buffers.
 //!
 //! Memory that is registered once, for providers that ask for that and all others: [`registered`] has slabs of buffers, whose
 //! leases are posted, and a heap.
