@@ -87,7 +87,13 @@ mod fallback;
 mod free_list;
 mod ledger;
 mod locked;
+#[cfg(not(loom_model))]
 pub mod mr_cache;
+/// The one part of the cache that is checked under the model checker.
+#[cfg(loom_model)]
+#[allow(dead_code, unreachable_pub, reason = "the models do not use all of it")]
+#[path = "mr_cache/monitor/notices.rs"]
+mod notices;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub mod os;
 mod owns;

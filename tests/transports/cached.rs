@@ -1,7 +1,6 @@
 //! Buffers whose registrations are cached.
 
 use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, NotCached, Notified};
-use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
@@ -14,6 +13,7 @@ use loom_core::objects::mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 
+use crate::memory::{Memory, allocator};
 use crate::needs::{Behaviour, MSG, TAGGED_AND_RMA};
 use crate::pair::{OrCut, limit, pattern};
 use crate::posting::post;
@@ -27,14 +27,14 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     ]
 }
 
-type Cache<'d, T> = MrCache<'d, T, Notified, Global>;
+type Cache<'d, T> = MrCache<'d, T, Notified, Memory>;
 type Buf<'c, 'd, 'm, T> = Cached<'c, 'd, T, &'m mut [u8]>;
 
 /// Of memory that stays.
 fn open<T: Transport>(domain: &Domain<T>, capacity: u32) -> Cache<'_, T> {
     // SAFETY: in each case here, the memory of all buffers stays until the cache is closed.
     let monitor = unsafe { Notified::new() };
-    MrCache::open_in(domain, MrCacheAttr::new(capacity), monitor, Global).expect("cache")
+    MrCache::open_in(domain, MrCacheAttr::new(capacity), monitor, allocator()).expect("cache")
 }
 
 fn register<'c, 'd, 'm, T: Transport>(cache: &'c Cache<'d, T>, buf: &'m mut [u8]) -> Buf<'c, 'd, 'm, T> {
@@ -57,12 +57,12 @@ fn cut(mut memory: &mut [u8], lengths: impl IntoIterator<Item = usize>) -> Vec<&
 fn cached_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
     const LENGTHS: [usize; 4] = [1, 64, 5000, 1 << 20];
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let [mut exposed, mut out, mut into] = [(); 3].map(|()| vec![0; 2 << 20]);
     let cache = open(&domain, 64);
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
     mr::scope(&domain, &mut exposed[..], access, |region| {
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
+        cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
             let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
             let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
             let (mut out, mut into) = (cut(&mut out, LENGTHS), cut(&mut into, LENGTHS));
@@ -108,10 +108,10 @@ fn cached_regions_come_and_go_between_messages<T: Transport>(info: &Info<T>) {
     const LEN: usize = 1000;
     const MOST: usize = 4;
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let [mut out, mut into] = [(); 2].map(|()| vec![0; 64 * LEN]);
-    let cache = open(&domain, 3 * MOST as u32);
-    cq::scope(&domain, CqAttr::<32>::new(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
+    let cache = open(&domain, 12);
+    cq::scope_in(&domain, CqAttr::<32>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let (mut out, mut into) = (cut(&mut out, [LEN; 64]), cut(&mut into, [LEN; 64]));
@@ -142,10 +142,10 @@ fn cached_regions_come_and_go_between_messages<T: Transport>(info: &Info<T>) {
 
 fn cached_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let mut memory = vec![0; 400];
     let cache = open(&domain, 8);
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         for room in cut(&mut memory, [100; 4]) {
             post(cq, register(&cache, room), |room| endpoint.recv(Source::Any, room));
@@ -156,15 +156,15 @@ fn cached_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
     assert_eq!(cache.stats().in_use, 0);
     drop(cache);
     // The domain closes: nothing of it is open.
-    drop(mr::Mr::open(&domain, vec![0; 8], Access::REMOTE_READ).expect("a region"));
+    drop(mr::Mr::open_in(&domain, vec![0; 8], Access::REMOTE_READ, allocator()).expect("a region"));
 }
 
 fn a_cached_region_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {
     let (domain, other) = (Domain::open(info).expect("domain"), Domain::open(info).expect("another domain"));
-    let av = Av::open(&domain, 8).expect("address vector");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let mut memory = [1; 8];
     let cache = open(&other, 8);
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         let rejected = endpoint.recv(Source::Any, register(&cache, &mut memory)).expect_err("it is another domain's");
         assert_eq!(rejected.error, PostError::ForeignDescriptor);

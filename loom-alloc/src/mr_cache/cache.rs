@@ -20,7 +20,7 @@ use super::attr::{MrCacheAttr, MrCacheStats};
 use super::cached::{CacheError, Cached, NotCached, User};
 use super::entries::{Entries, Places, READ, Rights, WRITE, count};
 use super::monitor::{MemoryMonitor, Read};
-use super::storage::Block;
+use crate::block::Block;
 
 /// A cache of registrations for local use, of the buffers that one thread posts: see the [module](super).
 ///
@@ -44,7 +44,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn open_in(domain: &'d Domain<T>, attr: MrCacheAttr, monitor: M, alloc: A) -> Result<Self, OpenError> {
         let places = Self::places(&attr)?;
-        let block = Block::new(places.layout, alloc).ok_or(OpenError::OutOfMemory)?;
+        let block = Block::new(places.layout, alloc).map_err(|_| OpenError::OutOfMemory)?;
         // SAFETY: the block is for this, and is dropped behind the entries.
         let entries = unsafe { Entries::new(&block, &places, &attr) };
         let seen = Cell::new(monitor.notices().now());

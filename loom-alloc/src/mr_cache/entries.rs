@@ -23,9 +23,10 @@ use loom_core::buffer::Descriptor;
 use loom_core::objects::mr::LocalMr;
 use loom_core::transport::Transport;
 
+use super::array::Array;
 use super::attr::{MrCacheAttr, MrCacheStats};
 use super::ordered::Ordered;
-use super::storage::{Array, Block};
+use crate::block::Block;
 
 /// No entry.
 const NIL: u32 = u32::MAX;
@@ -114,15 +115,15 @@ impl<'d, T: Transport> Entries<'d, T> {
             previous: Cell::new(NIL),
         };
         // SAFETY: the caller's promise, here and below.
-        let entries = unsafe { block.array(0, capacity, entry) };
+        let entries = unsafe { Array::new(block, 0, capacity, entry) };
         // SAFETY: as above.
-        let memo = unsafe { block.array(places.memo, 1 << places.bits, |_| Cell::new(0)) };
+        let memo = unsafe { Array::new(block, places.memo, 1 << places.bits, |_| Cell::new(0)) };
         // SAFETY: as above.
-        let regions = unsafe { block.array(places.regions, capacity, |_| Cell::new(None)) };
+        let regions = unsafe { Array::new(block, places.regions, capacity, |_| Cell::new(None)) };
         // SAFETY: as above.
-        let starts = unsafe { block.array(places.starts, capacity, |_| 0) };
+        let starts = unsafe { Array::new(block, places.starts, capacity, |_| 0) };
         // SAFETY: as above.
-        let order = unsafe { block.array(places.order, capacity, |_| 0) };
+        let order = unsafe { Array::new(block, places.order, capacity, |_| 0) };
         Entries {
             entries,
             memo,

@@ -76,13 +76,13 @@
 //! # References
 //! - `man fi_mr`, *Memory registration cache*: libfabric has one inside of some providers, for `FI_MR_LOCAL` not asked for
 
+mod array;
 mod attr;
 mod cache;
 mod cached;
 mod entries;
 mod monitor;
 mod ordered;
-mod storage;
 
 pub use self::attr::{MrCacheAttr, MrCacheStats};
 pub use self::cache::MrCache;

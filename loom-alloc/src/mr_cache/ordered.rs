@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::storage::Array;
+use super::array::Array;
 
 /// Disjoint ranges in the order of their addresses. Those that overlap a range follow each other.
 ///

@@ -14,13 +14,21 @@
 //! - A thread that gets memory anew learns of it from the thread that gave the notice, or from somebody who did; what it
 //!   looks up then comes after the notice, so that its load of the version sees that one, or a later one.
 
+#[cfg(not(loom_model))]
+use core::hint::spin_loop;
+#[cfg(not(loom_model))]
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
+#[cfg(loom_model)]
+use loom::hint::spin_loop;
+#[cfg(loom_model)]
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
 /// How many notices a cache can be behind; beyond that it forgets everything.
-const RING: usize = 64;
+const RING: usize = if cfg!(loom_model) { 2 } else { 64 };
 
 /// How often a look-up looks again while a notice is being given.
-const PATIENCE: u32 = 1000;
+const PATIENCE: u32 = if cfg!(loom_model) { 1 } else { 1000 };
 
 #[derive(Debug)]
 struct Slot {
@@ -40,7 +48,7 @@ pub struct Notices {
 
 /// How far a cache has come with reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::mr_cache) enum Read {
+pub(crate) enum Read {
     /// It has seen everything up to this version.
     UpTo(u64),
     /// It was too far behind: everything may have gone away, before this version.
@@ -51,12 +59,19 @@ pub(in crate::mr_cache) enum Read {
 
 impl Notices {
     /// No notices.
+    #[cfg(not(loom_model))]
     #[must_use]
     pub const fn new() -> Self {
         Notices {
             version: AtomicU64::new(0),
             ring: [const { Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0) } }; RING],
         }
+    }
+
+    #[cfg(loom_model)]
+    fn new() -> Self {
+        let ring = core::array::from_fn(|_| Slot { start: AtomicUsize::new(0), end: AtomicUsize::new(0) });
+        Notices { version: AtomicU64::new(0), ring }
     }
 
     /// Says that so many bytes of memory from `start` on go away.
@@ -94,23 +109,23 @@ impl Notices {
                 fence(Ordering::SeqCst);
                 return Giver { notices: self, version };
             }
-            core::hint::spin_loop();
+            spin_loop();
         }
     }
 
     /// Where a cache without regions begins to read.
-    pub(in crate::mr_cache) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.version.load(Ordering::Acquire) & !1
     }
 
     /// Whether there was nothing after this version.
     #[inline]
-    pub(in crate::mr_cache) fn is_at(&self, seen: u64) -> bool {
+    pub(crate) fn is_at(&self, seen: u64) -> bool {
         self.version.load(Ordering::Acquire) == seen
     }
 
     /// The ranges of all notices after a version. If the cache is told that it has lost some, what it was shown may be anything.
-    pub(in crate::mr_cache) fn read(&self, seen: u64, mut each: impl FnMut(usize, usize)) -> Read {
+    pub(crate) fn read(&self, seen: u64, mut each: impl FnMut(usize, usize)) -> Read {
         let mut patience = PATIENCE;
         let now = loop {
             let version = self.version.load(Ordering::Acquire);
@@ -121,7 +136,7 @@ impl Notices {
                 return Read::Busy;
             }
             patience -= 1;
-            core::hint::spin_loop();
+            spin_loop();
         };
         let (first, end) = (seen / 2, now / 2);
         if end - first > RING as u64 {
@@ -171,7 +186,11 @@ impl Drop for Giver<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom_model))]
+#[path = "model.rs"]
+mod model;
+
+#[cfg(all(test, not(loom_model)))]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use core::sync::atomic::AtomicBool;
