@@ -6,9 +6,11 @@
 mod leases;
 #[path = "../measure/mod.rs"]
 mod measure;
+mod mr_cache;
 mod pools;
 
 fn main() {
     pools::run();
     leases::run();
+    mr_cache::run();
 }
