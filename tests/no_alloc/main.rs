@@ -35,6 +35,7 @@ mod c_heap {
         None
     }
 }
+mod cached;
 mod cases;
 #[cfg(feature = "libfabric")]
 mod connected;
@@ -119,14 +120,17 @@ impl Tally {
         }
     }
 
-    /// Leases of slabs, of one thread and shared, over one transport.
+    /// Leases of slabs, of one thread and shared, and cached registrations, over one transport.
     fn leases<T: Transport>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         let seal = &Seal::new();
         let plants = [Plant::Box, Plant::Late].map(|plant| (plant, 100));
         for (plant, rounds) in [(Plant::Nothing, rounds)].into_iter().chain(plants) {
             let owner = leases::run::<T, Owner>(info, seal, rounds, plant);
             let shared = leases::run::<T, Shared>(info, seal, rounds, plant);
-            for (what, outcome) in [("leases of one thread", owner), ("shared leases", shared)] {
+            let cached = cached::run::<T>(info, seal, rounds, plant);
+            let outcomes =
+                [("leases of one thread", owner), ("shared leases", shared), ("cached registrations", cached)];
+            for (what, outcome) in outcomes {
                 let control = match plant {
                     Plant::Nothing => "",
                     Plant::Box => ", control: a planted `Box`",

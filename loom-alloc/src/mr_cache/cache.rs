@@ -59,7 +59,8 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         Places::of::<T>(attr).map_err(|_| OpenError::Size)
     }
 
-    /// What a cache takes from its allocator: per region 60 bytes and the transport's handle with 32 more, and between 16 and 32 bytes of memo.
+    /// What a cache takes from its allocator: for each region 76 bytes, the transport's handle with some 32 bytes, and between 16 and 32 bytes of
+    /// the memo of pages.
     ///
     /// # Errors
     /// [`OpenError::Size`] as [`open_in`](Self::open_in).
@@ -218,3 +219,34 @@ impl<T: Transport, M: MemoryMonitor, A: Allocator> fmt::Debug for MrCache<'_, T,
         f.debug_struct("MrCache").field("attr", &self.attr).field("stats", &self.stats()).finish_non_exhaustive()
     }
 }
+
+/// One thread has a cache, and buffers do not outlive it:
+///
+/// ```compile_fail,E0277
+/// use loom_alloc::mr_cache::{MrCache, Notified};
+/// use loom_core::{allocator_api2::alloc::Global, soft::Soft};
+///
+/// fn shares<T: Sync>() {}
+/// shares::<MrCache<'static, Soft<'static>, Notified, Global>>();
+/// ```
+///
+/// ```compile_fail,E0277
+/// use loom_alloc::mr_cache::Cached;
+/// use loom_core::soft::Soft;
+///
+/// fn sends<T: Send>() {}
+/// sends::<Cached<'static, 'static, Soft<'static>, Vec<u8>>>();
+/// ```
+///
+/// ```compile_fail,E0505
+/// use loom_alloc::mr_cache::{MemoryMonitor, MrCache};
+/// use loom_core::{allocator_api2::alloc::Allocator, transport::Transport};
+///
+/// fn closed<T: Transport, M: MemoryMonitor, A: Allocator>(cache: MrCache<'_, T, M, A>) {
+///     let buf = cache.register(vec![0; 8]);
+///     drop(cache);
+///     drop(buf);
+/// }
+/// ```
+#[cfg(doctest)]
+struct OneThread;

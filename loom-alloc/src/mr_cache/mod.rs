@@ -34,6 +34,12 @@
 //! 10. **Memory of devices** is refused: its allocators move and free it in ways that no monitor here hears of.
 //! 11. **Memory.** All that the cache needs it takes when it is opened, as one block ([`MrCache::layout`]).
 //!
+//! # Costs
+//!
+//! A hit takes the same however many regions there are, but for what reaching memory costs: a memo says which region a page was found in
+//! last. Where that is wrong the regions are searched by address. A miss costs the registration, and moves 12 bytes for each region
+//! at a higher address: some microseconds at 10,000 regions, which registering takes anyway.
+//!
 //! # Threads
 //!
 //! One thread has a cache, as it has a queue, and its endpoints: a hit is then two or three lines of memory without an atomic
@@ -74,7 +80,7 @@
 //! ```
 //!
 //! # References
-//! - `man fi_mr`, *Memory registration cache*: libfabric has one inside of some providers, for `FI_MR_LOCAL` not asked for
+//! - `man fi_mr`, *Memory registration cache*: some providers of hardware have one inside, where `FI_MR_LOCAL` is not asked for
 
 mod array;
 mod attr;

@@ -4,7 +4,7 @@ use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use loom_alloc::mr_cache::{MrCache, MrCacheAttr, MrCacheStats, Userfaultfd};
 use loom_core::allocator_api2::alloc::Global;
@@ -26,17 +26,23 @@ impl Drop for AtEnd<'_> {
     }
 }
 
-/// Runs a test with a cache on this thread, and another thread that reads what the kernel tells.
-fn watched(test: impl FnOnce(&Cache<'_, '_, '_>)) {
-    // SAFETY: this thread alone maps and unmaps memory that is given to the cache.
-    let monitor = match unsafe { Userfaultfd::open() } {
-        Ok(monitor) => monitor,
+/// `None` where the system does not allow it.
+fn open() -> Option<Userfaultfd> {
+    // SAFETY: the thread of each test alone maps and unmaps memory that is given to its cache; where that is not so, what is found
+    // stale is not used.
+    match unsafe { Userfaultfd::open() } {
+        Ok(monitor) => Some(monitor),
         Err(errno @ (Errno::EPERM | Errno::ENOSYS | Errno::EINVAL)) => {
             println!("skipped: userfaultfd: {errno}");
-            return;
+            None
         }
         Err(errno) => panic!("{errno}"),
-    };
+    }
+}
+
+/// Runs a test with a cache on this thread, and another thread that reads what the kernel tells.
+fn watched(test: impl FnOnce(&Cache<'_, '_, '_>)) {
+    let Some(monitor) = open() else { return };
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
     let over = AtomicBool::new(false);
@@ -198,5 +204,57 @@ fn memory_that_cannot_be_watched_is_registered_for_each_buffer() {
             assert_eq!((cache.stats().uncached, cache.stats().in_use, cache.stats().found), (round, 1, 0));
         }
         assert_eq!(cache.stats().registered_bytes, 0);
+    });
+}
+
+/// The reason for the promise that opening a monitor asks for: if this fails, Linux has mended it.
+#[test]
+fn addresses_are_free_before_anybody_is_told_that_their_memory_is_gone() {
+    let Some(monitor) = open() else { return };
+    let network = Network::new(NetworkAttr::DEFAULT).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let cache = MrCache::open_in(&domain, MrCacheAttr::new(8), &monitor, Global).unwrap();
+    let pages = Pages::map(None, 1).unwrap();
+    let addr = pages.addr();
+    drop(cache.register(pages.buf()).unwrap());
+    let (ptr, len) = (pages.ptr.as_ptr().addr(), pages.len);
+    std::mem::forget(pages);
+    thread::scope(|threads| {
+        // It waits until its event is read.
+        threads.spawn(move || {
+            // SAFETY: mapped, and not used.
+            assert_eq!(unsafe { libc::munmap(std::ptr::without_provenance_mut(ptr), len) }, 0);
+        });
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let mut anew = None;
+        while anew.is_none() && Instant::now() < deadline {
+            anew = Pages::map(Some(addr), 1);
+        }
+        let stale = anew.as_ref().map(|anew| {
+            let hits = cache.stats().hits;
+            drop(cache.register(anew.buf()).unwrap());
+            cache.stats().hits > hits
+        });
+        let mut events = 0;
+        while events == 0 && Instant::now() < deadline {
+            events += monitor.poll(Duration::from_millis(100)).unwrap();
+        }
+        assert_eq!(events, 1, "the unmapping is told");
+        if let (Some(anew), Some(stale)) = (anew, stale) {
+            assert!(stale, "memory was mapped, and its address was looked up, before anybody was told");
+            assert!(!is_found(&cache, &anew), "and not afterwards");
+            cache.flush();
+            // Nobody reads any more what the kernel tells of it.
+            let (ptr, len) = (anew.ptr.as_ptr().addr(), anew.len);
+            std::mem::forget(anew);
+            threads.spawn(move || {
+                // SAFETY: mapped, and not used.
+                assert_eq!(unsafe { libc::munmap(std::ptr::without_provenance_mut(ptr), len) }, 0);
+            });
+            while events == 1 && Instant::now() < deadline {
+                events += monitor.poll(Duration::from_millis(100)).unwrap();
+            }
+            assert_eq!(events, 2);
+        }
     });
 }

@@ -101,11 +101,12 @@ impl Userfaultfd {
     /// - `EINVAL` before Linux 5.11
     ///
     /// # Safety
-    /// **Linux tells of an unmapping when the address range is free already**: while a thread is inside of `munmap` (or of an `mmap` with
-    /// `MAP_FIXED` or an `mremap` that unmaps), another thread may be given the same addresses by `mmap`, and look up a buffer there
-    /// before there is anything to be read. No monitor in the program itself can see that. So the caller promises that no buffer is
-    /// given to a cache with this monitor whose memory was mapped while another thread was unmapping memory that is watched. This
-    /// holds if one thread at a time maps and unmaps, and for allocators that keep the address ranges to themselves.
+    /// **Addresses are free before Linux tells that their memory is gone**: until the event of an `munmap` (or of an `mmap` with `MAP_FIXED`
+    /// or an `mremap` that unmaps) is read, another thread may be given the same addresses by `mmap`, and find the old region for a
+    /// buffer there. No monitor inside of the program can prevent that; libfabric's own has the same gap. So the caller promises
+    /// that no buffer is given to a cache with this monitor whose memory was mapped while another thread was unmapping memory that is
+    /// watched. This holds if one thread at a time maps and unmaps, and for allocators that keep the address ranges to themselves.
+    /// Where threads share an allocator that unmaps, it does not: such an allocator has to tell a [`Notified`](super::Notified) itself.
     #[doc(alias = "userfaultfd")]
     pub unsafe fn open() -> Result<Self, Errno> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | sys::USER_MODE_ONLY;

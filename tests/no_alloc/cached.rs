@@ -1,0 +1,124 @@
+//! Buffers whose registrations are cached: found, merged, evicted and forgotten in each round.
+
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, Notified};
+use loom_core::allocator_api2::alloc::Allocator;
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::Rejected;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr, scope_in};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::transport::Transport;
+
+use crate::c_heap;
+use crate::failure::Failure;
+use crate::gate;
+use crate::seal::Seal;
+use crate::steady::{Counts, Plant};
+
+/// No part of a page, so that buffers share pages.
+const SIZE: usize = 1000;
+const BUFS: usize = 32;
+const LIMIT: Duration = Duration::from_secs(60);
+
+type Buf<'c, 'd, 'm, T> = Cached<'c, 'd, T, &'m mut [u8]>;
+type Queue<'c, 'd, 'm, T> = Cq<'d, T, Buf<'c, 'd, 'm, T>>;
+
+fn posted<'c, 'd, 'm, T: Transport>(
+    cq: &Queue<'c, 'd, 'm, T>,
+    mut buf: Buf<'c, 'd, 'm, T>,
+    post: impl Fn(Buf<'c, 'd, 'm, T>) -> Result<OpKey, Rejected<Buf<'c, 'd, 'm, T>>>,
+) -> Result<OpKey, Failure> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        match post(buf) {
+            Ok(key) => return Ok(key),
+            Err(Rejected { buf: back, error }) if error.is_transient() && Instant::now() < deadline => buf = back,
+            Err(Rejected { error, .. }) => return Err(error.into()),
+        }
+        cq.progress()?;
+    }
+}
+
+fn finished<'m, T: Transport>(cq: &Queue<'_, '_, 'm, T>, key: OpKey) -> Result<&'m mut [u8], Failure> {
+    let done = cq.wait(key, Instant::now() + LIMIT)?.ok_or(Failure::Late("a cached buffer"))?;
+    let (buf, result) = done.into_parts();
+    result?;
+    Ok(buf.into_inner())
+}
+
+/// Opens everything, warms up, and counts.
+pub fn run<T: Transport>(info: &Info<T>, seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
+    let mut memory = vec![0; BUFS * SIZE];
+    let mut bufs: Vec<Option<&mut [u8]>> = memory.chunks_mut(SIZE).map(Some).collect();
+    let bufs = RefCell::new(&mut bufs[..]);
+    let domain = Domain::open(info)?;
+    let av = Av::open_in(&domain, 2, seal)?;
+    let taken = seal.taken();
+    // SAFETY: the memory stays until the cache is closed.
+    let monitor = unsafe { Notified::new() };
+    let cache = MrCache::open_in(&domain, MrCacheAttr::new(4), monitor, seal)?;
+    if seal.taken() != taken + 1 {
+        return Err(Failure::Wrong("a cache takes one block from the allocator that it was given"));
+    }
+    scope_in(&domain, CqAttr::<16>::new().endpoints(2), seal, |cq: &Queue<'_, '_, '_, T>| {
+        let [a, b] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+        let to_b = av.insert(&b.address()?)?;
+        let take = |at: usize| {
+            let buf = bufs.borrow_mut()[at].take().ok_or(Failure::Wrong("a buffer of the last round is missing"))?;
+            cache.register(buf).map_err(|_| Failure::Wrong("a buffer is not registered"))
+        };
+        let round = |number: u64| {
+            let numbers = number.to_le_bytes();
+            let at = usize::from(numbers[0]) / 3;
+            let (into_at, out_at) = (2 * at % BUFS, (2 * at + 2 * usize::from(numbers[0] % 7) + 1) % BUFS);
+            let (into, mut out) = (take(into_at)?, take(out_at)?);
+            let bytes = out.bytes_mut().ok_or(Failure::Wrong("a buffer of bytes"))?;
+            bytes.fill(numbers[0]);
+            if number.is_multiple_of(64) {
+                cache.monitor().notices().give(bytes.as_ptr().addr(), 1);
+            }
+            let received = posted(cq, into, |into| b.recv(Source::Any, into))?;
+            let sent = posted(cq, out, |out| a.send(to_b, out))?;
+            let into = finished(cq, received)?;
+            if into.iter().any(|byte| *byte != numbers[0]) {
+                return Err(Failure::Wrong("the message is another one"));
+            }
+            let mut bufs = bufs.borrow_mut();
+            (bufs[into_at], bufs[out_at]) = (Some(into), Some(finished(cq, sent)?));
+            Ok(())
+        };
+        let begin = (rounds / 50).max(1);
+        (0..begin).try_for_each(round)?;
+        let (c, before) = (c_heap::calls(), cache.stats());
+        let ((result, rust), objects) = seal.closed(|| {
+            gate::watch(|| {
+                for number in begin..begin + rounds {
+                    round(number)?;
+                    if plant == Plant::Box {
+                        black_box(Box::new(black_box(number)));
+                    }
+                }
+                if plant == Plant::Late && seal.allocate(Layout::new::<u64>()).is_ok() {
+                    return Err(Failure::Wrong("the allocator is not sealed"));
+                }
+                Ok(())
+            })
+        });
+        let c = c.zip(c_heap::calls()).map(|(before, after)| after - before);
+        result?;
+        let after = cache.stats();
+        let counted =
+            [after.hits - before.hits, after.merges - before.merges, after.invalidations - before.invalidations];
+        if rounds >= 1000 && counted.contains(&0) {
+            return Err(Failure::Wrong("the cache was not used in every way"));
+        }
+        Ok(Counts { rounds, rust, objects, c })
+    })?
+}
