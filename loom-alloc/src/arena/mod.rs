@@ -22,13 +22,13 @@ use bump::Bump;
 /// Memory of the caller, handed out from its begin to its end.
 ///
 /// `&Arena` is the allocator. Taking a block is a handful of instructions. The last block can grow and shrink in place,
-/// and gives its room back; the room of any other block that is given back stays used as long as the arena. Objects of
-/// loom are closed in the reverse order of opening, so their room does come back, except for what lies between blocks
-/// to align them.
-///
-/// One thread uses it: it is not `Sync`.
+/// and gives its room back; the room of any other block that is given back stays used until the arena is reset. Objects of
+/// loom are closed in the reverse order of opening, so their room does come back, down to the last gap that was left to align
+/// a block.
 ///
 /// All of it can be used anew once everything that was taken from it is gone ([`reset`](Self::reset)).
+///
+/// One thread uses it: it is not `Sync`.
 ///
 /// ```
 /// use core::alloc::Layout;
