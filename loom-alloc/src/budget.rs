@@ -212,7 +212,7 @@ mod tests {
     fn threads_never_have_more_than_the_limit_together() {
         let budget = Budget::new(System, 10 * 64);
         thread::scope(|scope| {
-            for me in 0..4_u8 {
+            let threads = [0, 1, 2, 3].map(|me: u8| {
                 let budget = &budget;
                 scope.spawn(move || {
                     for round in 0..5_000 {
@@ -220,8 +220,9 @@ mod tests {
                         assert!(budget.used() <= budget.limit());
                         assert!(blocks.iter().flatten().all(|block| **block == [me; 64]));
                     }
-                });
-            }
+                })
+            });
+            threads.map(|thread| thread.join().expect("no panic"));
         });
         assert_eq!((budget.used(), budget.blocks()), (0, 0));
         assert!(budget.high_water() <= budget.limit());

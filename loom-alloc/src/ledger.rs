@@ -234,7 +234,7 @@ mod tests {
             static NAMES: [&str; 4] = ["a", "b", "c", "d"];
             let ledger = Ledger::<4>::new();
             thread::scope(|scope| {
-                for first in 0..4 {
+                let threads = [0, 1, 2, 3].map(|first| {
                     let ledger = &ledger;
                     scope.spawn(move || {
                         for name in NAMES.iter().cycle().skip(first).take(4) {
@@ -242,8 +242,9 @@ mod tests {
                             drop(Box::try_new_in(1_u64, account).unwrap());
                             assert!(ledger.entries().any(|entry| entry.name == *name));
                         }
-                    });
-                }
+                    })
+                });
+                threads.map(|thread| thread.join().expect("no panic"));
             });
             let mut names: Vec<_> = ledger.entries().map(|entry| entry.name).collect();
             names.sort_unstable();

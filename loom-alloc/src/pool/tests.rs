@@ -192,7 +192,7 @@ fn threads_hand_blocks_on() {
     let (sender, receiver) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         let pool = &pool;
-        scope.spawn(move || {
+        let thread = scope.spawn(move || {
             let mut sent = 0_u64;
             while sent < 5_000 {
                 match Box::try_new_in(sent, pool) {
@@ -207,6 +207,7 @@ fn threads_hand_blocks_on() {
         for (expected, block) in (0_u64..).zip(receiver) {
             assert_eq!(*block, expected);
         }
+        thread.join().expect("no panic");
     });
     assert_eq!(take_all(&pool, layout(8, 8)).len(), 4);
 }
