@@ -286,7 +286,7 @@ fn stories<L: Sharing>() {
 }
 
 #[test]
-fn leases_of_one_thread_do_as_the_account_says() {
+fn owned_leases_do_as_the_account_says() {
     stories::<Owner>();
 }
 
