@@ -18,6 +18,8 @@ mod tally;
 mod addresses;
 #[path = "../transports/counters.rs"]
 mod counters;
+#[path = "../transports/leases.rs"]
+mod leases;
 #[path = "../transports/lifecycle.rs"]
 mod lifecycle;
 /// There is no page of what is shown here.
@@ -77,6 +79,7 @@ fn cases<'n>() -> Vec<Behaviour<Soft<'n>>> {
         rma::cases(),
         regions::cases(),
         registered::cases(),
+        leases::cases(),
         pieces::cases(),
         multi::cases(),
         peek::cases(),
