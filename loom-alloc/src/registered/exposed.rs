@@ -103,7 +103,8 @@ where
     L: Sharing,
 {
     /// Cuts a region up that was opened in any way: with a key of one's own, or for an endpoint, where the domain binds regions to these. It
-    /// may begin anywhere; up to `attr.align - 1` bytes of it are left out.
+    /// may begin anywhere; up to `attr.align - 1` bytes of it are left out. Its leases are posted for what its access says besides that of
+    /// peers: [`Access::SEND`], [`Access::RECV`], [`Access::READ`] or [`Access::WRITE`], where the provider looks at that.
     ///
     /// # Errors
     /// The region comes back.
