@@ -37,20 +37,38 @@ impl Place {
     fn range(self) -> (usize, usize) {
         const ALL: usize = PAGES * PAGE;
         let begin = usize::from(self.page) % PAGES * PAGE + usize::from(self.begin);
-        let end = begin.saturating_add_signed(usize::from(self.pages % 4) as isize * PAGE as isize + isize::from(self.end));
+        let end =
+            begin.saturating_add_signed(usize::from(self.pages % 4) as isize * PAGE as isize + isize::from(self.end));
         (begin, end.min(ALL).saturating_sub(begin))
     }
 }
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    Register { place: Place, headroom: u8, access: Access },
+    Register {
+        place: Place,
+        headroom: u8,
+        access: Access,
+    },
     /// Of the pages of a buffer that may be there already.
-    RegisterPage { page: u8, access: Access },
-    RegisterMeanwhile { place: Place, access: Access, gone: Place },
-    Use { nth: u8 },
-    Release { nth: u8 },
-    Forget { nth: u8 },
+    RegisterPage {
+        page: u8,
+        access: Access,
+    },
+    RegisterMeanwhile {
+        place: Place,
+        access: Access,
+        gone: Place,
+    },
+    Use {
+        nth: u8,
+    },
+    Release {
+        nth: u8,
+    },
+    Forget {
+        nth: u8,
+    },
     Invalidate(Place),
     Flush,
     Notify(Place),

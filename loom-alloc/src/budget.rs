@@ -222,7 +222,9 @@ mod tests {
                     }
                 })
             });
-            threads.map(|thread| thread.join().expect("no panic"));
+            for thread in threads {
+                thread.join().expect("no panic");
+            }
         });
         assert_eq!((budget.used(), budget.blocks()), (0, 0));
         assert!(budget.high_water() <= budget.limit());

@@ -244,7 +244,9 @@ mod tests {
                         }
                     })
                 });
-                threads.map(|thread| thread.join().expect("no panic"));
+                for thread in threads {
+                    thread.join().expect("no panic");
+                }
             });
             let mut names: Vec<_> = ledger.entries().map(|entry| entry.name).collect();
             names.sort_unstable();
