@@ -117,7 +117,8 @@ mod tests {
     #[test]
     fn threads_get_blocks_of_their_own() {
         const EACH: u64 = 100;
-        let mut memory = [MaybeUninit::uninit(); 8 * 4 * EACH as usize + 8];
+        // Four threads with so many numbers of eight bytes; and the array may begin anywhere.
+        let mut memory = [MaybeUninit::uninit(); 8 * 4 * 100 + 8];
         let arena = Locked::new(Arena::new(&mut memory));
         let numbers: Vec<_> = thread::scope(|scope| {
             let threads = [0, 1, 2, 3].map(|own| {
