@@ -5,10 +5,13 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 #![allow(unsafe_code, reason = "maps a file once more, and touches what it must not")]
 
+use std::collections::VecDeque;
 use std::fs;
 use std::mem::MaybeUninit;
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use loom_alloc::Arena;
 use loom_alloc::allocator_api2::alloc::{Allocator, Layout};
@@ -147,6 +150,41 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     assert_eq!(files(), 1);
     drop(mapping);
     assert_eq!(files(), 0);
+}
+
+/// What one thread is refused has been given back by then, and is not given back once more where another thread has it.
+#[test]
+fn a_refusal_unmaps_nothing_of_other_threads() {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // More than most systems admit, and pages that few have set aside.
+            for _ in 0..10_000 {
+                drop(Mapping::new(1 << 45, DEFAULT));
+                drop(Mapping::new(64 << 20, MappingAttr { pages: &[PageSize::Huge2M], ..DEFAULT }));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                // Of many sizes, so that they want new addresses; each is touched again and again.
+                let mut held = VecDeque::new();
+                for round in 0.. {
+                    if done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let mut memory = Vec::<u8>::with_capacity((1 + round * 7919 % 61) << 20);
+                    memory.push(1);
+                    held.push_back(memory);
+                    if held.len() > 30 {
+                        held.swap(0, round * 31 % 30);
+                        held.pop_front();
+                    }
+                    held.iter_mut().for_each(|memory| memory[0] = memory[0].wrapping_add(1));
+                }
+            });
+        }
+    });
 }
 
 #[test]

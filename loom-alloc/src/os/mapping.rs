@@ -140,9 +140,15 @@ impl Mapping {
             return Err(refused);
         }
         for pages in attr.pages {
-            match Self::with_pages(len, *pages, &attr) {
-                Ok(mapping) => return Ok(mapping),
-                Err(error) => refused = error,
+            // Another thread may map something at the addresses in between: then there are others.
+            for _ in 0..TRIES {
+                match Self::with_pages(len, *pages, &attr) {
+                    Ok(mapping) => return Ok(mapping),
+                    Err(error) => refused = error,
+                }
+                if refused.errno() != libc::EEXIST {
+                    break;
+                }
             }
         }
         Err(refused)
@@ -160,9 +166,9 @@ impl Mapping {
         let before = (reserved.at.addr() + guard).next_multiple_of(align) - guard - reserved.at.addr();
         // SAFETY: reserved just now.
         let reserved = unsafe { reserved.keep(before, len + 2 * guard) };
-        let at = reserved.at.wrapping_byte_add(guard);
-        // SAFETY: reserved just now; nobody uses it.
-        unsafe { sys::map_at(at, len, pages.map_flags(), file.as_ref().map(|file| file.0)) }?;
+        let [before, memory, behind] = reserved.split(guard);
+        let memory = memory.map(pages.map_flags(), file.as_ref().map(|file| file.0))?;
+        let at = memory.at;
         if pages == PageSize::Transparent {
             // SAFETY: mapped just now.
             unsafe { sys::advise(at, len, libc::MADV_HUGEPAGE) }?;
@@ -180,8 +186,8 @@ impl Mapping {
             unsafe { sys::lock(at, len) }?;
         }
         let first = NonNull::new(at.cast::<u8>()).ok_or(too_long)?;
-        // The mapping owns both from here on.
-        let _ = ManuallyDrop::new(reserved);
+        // The mapping owns all of it from here on.
+        let _ = ManuallyDrop::new([before, memory, behind]);
         let file = file.map(|file| ManuallyDrop::new(file).0);
         Ok(Mapping { memory: NonNull::slice_from_raw_parts(first, len), pages, guard, file })
     }
@@ -233,6 +239,9 @@ impl fmt::Debug for Mapping {
     }
 }
 
+/// How often memory is mapped anew where another thread takes the addresses that were chosen for it.
+const TRIES: usize = 16;
+
 /// Makes every page be there.
 ///
 /// # Safety
@@ -280,11 +289,30 @@ impl Range {
         unsafe { sys::unmap(at.wrapping_byte_add(len), this.len - before - len) };
         Range { at, len }
     }
+
+    /// The first bytes, as many at the end, and those between them.
+    fn split(self, outer: usize) -> [Self; 3] {
+        let this = ManuallyDrop::new(self);
+        let inner = this.len - 2 * outer;
+        [(0, outer), (outer, inner), (outer + inner, outer)]
+            .map(|(from, len)| Range { at: this.at.wrapping_byte_add(from), len })
+    }
+
+    /// Maps memory in its place.
+    ///
+    /// The addresses are given back first, and not replaced: a replacement that fails leaves them to anybody (the kernel unmaps
+    /// what is there before it looks whether it has the memory), and whoever then gave them back would unmap memory of another thread.
+    fn map(self, huge: c_int, file: Option<c_int>) -> Result<Self, MapError> {
+        let (at, len) = (self.at, self.len);
+        drop(self);
+        sys::map_at(at, len, huge, file)?;
+        Ok(Range { at, len })
+    }
 }
 
 impl Drop for Range {
     fn drop(&mut self) {
-        // SAFETY: reserved or mapped by `Mapping::with_pages`, which has failed, so nobody uses it.
+        // SAFETY: reserved or mapped by `Mapping::with_pages`, and not the mapping's yet, so nobody uses it.
         unsafe { sys::unmap(self.at, self.len) };
     }
 }

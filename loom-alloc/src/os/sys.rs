@@ -37,20 +37,26 @@ pub(super) fn reserve(len: usize) -> Result<*mut c_void, MapError> {
     if at == libc::MAP_FAILED { Err(failed(c"mmap")) } else { Ok(at) }
 }
 
-/// Memory in the place of addresses that are reserved: of the file, or without one.
-///
-/// # Safety
-/// The addresses are reserved, and nobody uses them.
-pub(super) unsafe fn map_at(at: *mut c_void, len: usize, huge: c_int, file: Option<c_int>) -> Result<(), MapError> {
+/// Memory at addresses where nothing is: of the file, or without one. `EEXIST` if something is there.
+pub(super) fn map_at(at: *mut c_void, len: usize, huge: c_int, file: Option<c_int>) -> Result<(), MapError> {
     let (kind, fd) = match file {
         // The file has pages of the size that it was made with.
         Some(fd) => (libc::MAP_SHARED, fd),
         None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | huge, -1),
     };
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: the caller's promise.
-    let mapped = unsafe { libc::mmap(at, len, access, kind | libc::MAP_FIXED, fd, 0) };
-    if mapped == libc::MAP_FAILED { Err(failed(c"mmap")) } else { Ok(()) }
+    // SAFETY: it replaces nothing.
+    let mapped = unsafe { libc::mmap(at, len, access, kind | libc::MAP_FIXED_NOREPLACE, fd, 0) };
+    if mapped == libc::MAP_FAILED {
+        return Err(failed(c"mmap"));
+    }
+    if mapped != at {
+        // Kernels before 4.17 take the address for a wish.
+        // SAFETY: mapped just now.
+        unsafe { unmap(mapped, len) };
+        return Err(MapError::new(c"mmap", libc::EEXIST));
+    }
+    Ok(())
 }
 
 /// # Safety
