@@ -151,6 +151,7 @@ struct Threads;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::std_instead_of_alloc, reason = "tests fail by panicking, and have std")]
 mod tests {
+    use std::panic::{self, AssertUnwindSafe};
     use std::thread;
     use std::vec::Vec;
 
@@ -158,7 +159,7 @@ mod tests {
     use allocator_api2::boxed::Box;
 
     use super::*;
-    use crate::testing::FailAt;
+    use crate::testing::{FailAt, Sealed};
 
     fn layout(size: usize) -> Layout {
         Layout::from_size_align(size, 8).unwrap()
@@ -206,6 +207,16 @@ mod tests {
         let budget = Budget::new(&failing, 100);
         assert!((&budget).allocate_zeroed(layout(8)).is_err());
         assert_eq!((budget.used(), budget.blocks(), budget.high_water(), budget.refusals()), (0, 0, 0, 0));
+    }
+
+    #[test]
+    fn an_allocator_that_panics_counts_for_nothing() {
+        let sealed = Sealed::new(System);
+        sealed.seal();
+        let budget = Budget::new(&sealed, 100);
+        let asked = panic::catch_unwind(AssertUnwindSafe(|| (&budget).allocate(layout(8)).is_ok()));
+        assert!(asked.is_err());
+        assert_eq!((budget.used(), budget.blocks(), budget.high_water()), (0, 0, 0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "allocation through `Allocator`")]
 
 use core::alloc::Layout;
+use core::mem;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -60,10 +61,16 @@ impl Tally {
     ) -> Result<NonNull<[u8]>, Refused> {
         let within = |now: usize| now.checked_add(bytes).filter(|then| *then <= limit);
         let before = self.bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, within).map_err(|_| Refused::Limit)?;
-        let Ok(block) = take() else {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(Refused::Allocator);
-        };
+        /// Takes them off again, also when `take` panics.
+        struct Off<'t>(&'t AtomicUsize, usize);
+        impl Drop for Off<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(self.1, Ordering::Relaxed);
+            }
+        }
+        let off = Off(&self.bytes, bytes);
+        let block = take().map_err(|_| Refused::Allocator)?;
+        mem::forget(off);
         self.high_water.fetch_max(before + bytes, Ordering::Relaxed);
         Ok(exactly(block, layout))
     }
