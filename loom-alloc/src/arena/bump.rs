@@ -82,6 +82,12 @@ impl Bump {
         Some(unsafe { self.base.add(start) })
     }
 
+    /// A block where it is, with another size: reached through the arena's own pointer, as the caller's may be good for the old
+    /// size only.
+    fn in_place(&self, block: NonNull<u8>, size: usize) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(self.base.with_addr(block.addr()), size)
+    }
+
     /// Where the block begins, if it is the last one.
     fn begin_of_last(&self, block: NonNull<u8>, size: usize) -> Option<usize> {
         let begin = block.addr().get().wrapping_sub(self.base.addr().get());
@@ -109,13 +115,13 @@ unsafe impl Allocator for &Bump {
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if is_aligned(block, new) {
             if new.size() == old.size() {
-                return Ok(NonNull::slice_from_raw_parts(block, new.size()));
+                return Ok(self.in_place(block, new.size()));
             }
             if let Some(begin) = self.begin_of_last(block, old.size()) {
                 // Where it does not fit in place, it fits nowhere: all other room lies beyond.
                 let end = begin.checked_add(new.size()).filter(|end| *end <= self.capacity).ok_or(AllocError)?;
                 self.used.set(end);
-                return Ok(NonNull::slice_from_raw_parts(block, new.size()));
+                return Ok(self.in_place(block, new.size()));
             }
         }
         let moved = self.allocate(new)?;
@@ -139,6 +145,6 @@ unsafe impl Allocator for &Bump {
         if let Some(begin) = self.begin_of_last(block, old.size()) {
             self.give_back_to(begin + new.size());
         }
-        Ok(NonNull::slice_from_raw_parts(block, new.size()))
+        Ok(self.in_place(block, new.size()))
     }
 }

@@ -76,6 +76,12 @@ impl Grid {
         (distance >> self.shape.shift).wrapping_mul(self.shape.inverse) as u32
     }
 
+    /// All of a block, reached through the grid's own pointer: the caller's may be good for a part of it only.
+    #[inline]
+    fn whole(&self, block: NonNull<u8>) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(self.base.with_addr(block.addr()), self.shape.size)
+    }
+
     #[inline]
     pub(super) fn allocate(&self, list: &impl FreeList, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
@@ -114,7 +120,7 @@ impl Grid {
             return self.allocate(list, new);
         }
         // In place, or not at all: all blocks are alike.
-        if self.fits(new) { Ok(NonNull::slice_from_raw_parts(block, self.shape.size)) } else { Err(AllocError) }
+        if self.fits(new) { Ok(self.whole(block)) } else { Err(AllocError) }
     }
 
     /// # Safety
@@ -148,7 +154,7 @@ impl Grid {
             unsafe { self.deallocate(list, block, old) };
             return Ok(none);
         }
-        if self.fits(new) { Ok(NonNull::slice_from_raw_parts(block, self.shape.size)) } else { Err(AllocError) }
+        if self.fits(new) { Ok(self.whole(block)) } else { Err(AllocError) }
     }
 }
 
