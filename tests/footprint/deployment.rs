@@ -2,6 +2,8 @@
 
 use std::alloc::Layout;
 
+use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
+use loom_alloc::registered::{Slab, SlabAttr};
 use loom_core::allocator_api2::alloc::Allocator;
 use loom_core::completion::Completion;
 use loom_core::engine::address_table::AddressSet;
@@ -22,6 +24,10 @@ const MEMBERS: usize = 100;
 const DEPTH: usize = 64;
 const TAGGED: TaggedAttr = TaggedAttr { links: 2, ..TaggedAttr::DEFAULT };
 const ENDPOINTS: u16 = 2;
+const SLAB: SlabAttr = SlabAttr::new(16, 1000);
+const CACHE: MrCacheAttr = MrCacheAttr::new(32);
+/// How many objects there are.
+pub(crate) const OBJECTS: usize = 8;
 
 type Bytes = Box<[u8]>;
 type Layer<'e, 'q, 'd, T, A> = TaggedEndpoint<'q, WithPeer<'e, 'q, 'd, T, Bytes>, Bytes, A>;
@@ -52,6 +58,7 @@ pub(crate) fn parts<T: Transport, A: Allocator + Clone + Send + 'static>(
     let tagged = Layer::<'_, '_, '_, T, A>::footprint(&TAGGED).expect("the sizes are small");
     // Its links have four blocks each.
     let blocks = 8 + 4 * usize::from(TAGGED.links);
+    let slab = [SLAB.memory(), SLAB.table()].map(|layout| layout.expect("the sizes are small").size());
     vec![
         Part::of("address vector", vector.layout(domain)),
         Part::of("address set", AddressSet::<A>::layout(av.peer_table().places(), MEMBERS)),
@@ -59,6 +66,8 @@ pub(crate) fn parts<T: Transport, A: Allocator + Clone + Send + 'static>(
         Part::of("queue of packets", attr().layout::<T, Packet<Bytes>>()),
         Part { name: "tags over plain messages", bytes: tagged, blocks },
         Part::of("region", Ok(MrOwner::<T, Bytes, A>::LAYOUT)),
+        Part { name: "registered slab", bytes: slab.iter().sum(), blocks: 2 },
+        Part::of("cache of registrations", MrCache::<T, Notified, A>::layout(&CACHE)),
     ]
 }
 
@@ -96,6 +105,12 @@ pub(crate) fn deploy<T: Transport, A: Allocator + Clone + Send + 'static>(
     step();
     let memory = vec![7; 4096].into_boxed_slice();
     let _region = Mr::open_in(&domain, memory, Access::REMOTE_READ | Access::REMOTE_WRITE, alloc())?;
+    step();
+    let _slab = Slab::open_in(&domain, SLAB, alloc())?;
+    step();
+    // SAFETY: nothing is registered through it.
+    let monitor = unsafe { Notified::new() };
+    let _cache = MrCache::open_in(&domain, CACHE, monitor, alloc())?;
     step();
     let [a, b] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
     let to_b = av.insert(&b.address().expect("it is enabled")).expect("there is room");

@@ -16,7 +16,7 @@ use loom_core::objects::info::Info;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 
-use deployment::{deploy, parts};
+use deployment::{OBJECTS, deploy, parts};
 
 /// Held while files are counted.
 static FILES: Mutex<()> = Mutex::new(());
@@ -52,7 +52,7 @@ fn takes_what_it_says<T: Transport>(name: &str, info: &Info<T>) {
         || (budget.used(), budget.blocks()),
     )
     .expect("it opens");
-    assert_eq!(opened, 6);
+    assert_eq!(opened, OBJECTS);
     assert_eq!((budget.used(), budget.blocks()), (0, 0), "{name}: all is given back");
 }
 
@@ -78,7 +78,7 @@ fn survives_every_failure<T: Transport>(name: &str, info: &Info<T>) {
         nth += 1;
     }
     println!("{name}: {nth} allocations, each of which has failed once");
-    assert!(nth >= 6);
+    assert!(nth >= OBJECTS);
 }
 
 /// The allocator panics when it is asked for anything after everything is open.
@@ -92,7 +92,7 @@ fn works_under_a_seal<T: Transport>(name: &str, info: &Info<T>) {
         |_| {
             steps += 1;
             // The last one moves data.
-            if steps == 6 {
+            if steps == OBJECTS {
                 sealed.seal();
             }
         },
