@@ -200,16 +200,19 @@ fn deploy<T: Transport>(info: &Info<T>, arena: &Arena<'_>, ledger: &Ledger<8>) -
             message.append(&[0x5a; 1000])?;
             let received = bob.tagged_recv(Source::Any, Tag(7), slab.lease().ok_or("all buffers are out")?);
             let received = received.map_err(PostError::from)?;
+            let deadline = Instant::now() + Duration::from_secs(10);
             let mut sent = alice.tagged_send(to_bob, Tag(7), message);
             while let Err(refused) = sent {
                 // A connection that is not up yet, or a queue that is full.
                 if !refused.error.is_transient() {
                     return Err(refused.error.into());
                 }
+                if Instant::now() > deadline {
+                    return Err("a message cannot be sent".into());
+                }
                 cq.progress()?;
                 sent = alice.tagged_send(to_bob, Tag(7), refused.buf);
             }
-            let deadline = Instant::now() + Duration::from_secs(10);
             let done = cq.wait(received, deadline)?.ok_or("nothing has arrived in time")?;
             let (mut message, result) = done.into_parts();
             message.commit(result?.len())?;

@@ -31,6 +31,8 @@ pub(crate) struct Client<'q, 'd, T: Transport> {
     answered: u64,
     /// How often one that was due had to wait for room.
     delayed: u64,
+    /// How many were due while so many were outstanding already, and were left out.
+    left_out: u64,
     spare: Vec<Buffer, SENDS>,
     times: Histogram,
 }
@@ -50,6 +52,7 @@ impl<'q, 'd, T: Transport> Client<'q, 'd, T> {
             sent: 0,
             answered: 0,
             delayed: 0,
+            left_out: 0,
             spare: (0..SENDS).map(|_| buffer()).collect(),
             times: Histogram::new(),
         }
@@ -65,6 +68,10 @@ impl<'q, 'd, T: Transport> Client<'q, 'd, T> {
 
     pub(crate) const fn delayed(&self) -> u64 {
         self.delayed
+    }
+
+    pub(crate) const fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     pub(crate) const fn times(&self) -> &Histogram {
@@ -139,7 +146,9 @@ impl<T: Transport> Task for Client<'_, '_, T> {
             self.delayed += u64::from(self.asked - self.sent > SENDS as u64);
             self.next = Some(due + self.interval);
         } else {
-            // As many as it keeps times of: the schedule begins anew.
+            // As many as it keeps times of: what was due until now is left out, and the schedule begins anew.
+            let missed = (now - due).as_nanos() / self.interval.as_nanos();
+            self.left_out += 1 + u64::try_from(missed).unwrap_or(u64::MAX - 1);
             self.next = Some(now + self.interval);
         }
         Ok(())

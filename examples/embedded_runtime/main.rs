@@ -8,7 +8,7 @@
 //! A client sends requests on a schedule, a server answers them, and a housekeeper does what a program does besides: three tasks of
 //! one thread, which never sleeps. Each has a queue of its own and takes at most so many completions at a time, so that none
 //! waits long for its turn. At the end comes the distribution of the times from when a request *was due* to its answer: what
-//! queues up behind a delay is counted, too.
+//! queues up behind a delay is counted, too, and what is left out because too much has queued up is told.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -119,6 +119,7 @@ fn serve<T: Transport>(info: &Info<T>, options: &Options) -> Result<(), Box<dyn 
             println!("{turns} turns, in {} of which the client used up its budget", client.exhausted());
             println!("{} jobs of the housekeeper", housekeeper.jobs());
             println!("{} requests, {} of which had to wait for room", client.answered(), client.delayed());
+            println!("{} were left out, as too many were outstanding: the times are of the others", client.left_out());
             println!("{}", client.times());
             println!("{late} calls of the allocator after the start");
             if let Some(core) = pinned {

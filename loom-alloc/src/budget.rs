@@ -151,7 +151,8 @@ struct Threads;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::std_instead_of_alloc, reason = "tests fail by panicking, and have std")]
 mod tests {
-    use std::panic::{self, AssertUnwindSafe};
+    use core::panic::AssertUnwindSafe;
+    use std::panic;
     use std::thread;
     use std::vec::Vec;
 

@@ -27,11 +27,8 @@
 //!
 //! No operation of theirs but opening takes memory from anywhere else, and being out of memory is an error everywhere.
 //!
-//! Memory that is registered with a fabric: [`registered`] are buffers in a region, which are leased, and [`mr_cache`] keeps
-//! registrations of arbitrary buffers.
-//!
-//! Memory that is registered once, for providers that ask for that and all others: [`registered`] has slabs of buffers, whose
-//! leases are posted, and a heap.
+//! Memory that is registered with a fabric: [`registered`] has slabs of buffers in one region, whose leases are posted, and a heap;
+//! [`mr_cache`] keeps registrations of arbitrary buffers.
 //!
 //! # Example
 //!
