@@ -24,7 +24,7 @@ use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
-use loom_core::soft::{Network, NetworkAttr};
+use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Tag;
 
@@ -50,6 +50,7 @@ const fn queue() -> CqAttr<DEPTH> {
 }
 
 /// What an object takes.
+#[derive(Clone)]
 struct Part {
     name: &'static str,
     /// Its blocks, in the order in which it takes them.
@@ -72,13 +73,12 @@ const VECTOR_NAME: &str = "address vector";
 const SLAB_NAME: &str = "registered slab";
 const QUEUE_NAME: &str = "queue and endpoints";
 
-/// What is going to be opened in a domain, in this order.
-fn parts<T: Transport>(domain: &Domain<T>) -> Result<Vec<Part>, OpenError> {
-    Ok(vec![
-        Part::new(VECTOR_NAME, [AvAttr::new(PEERS).layout(domain)])?,
-        Part::new(SLAB_NAME, [SLAB.memory(), SLAB.table()])?,
-        Part::new(QUEUE_NAME, [queue().layout::<T, Lease<'_>>()])?,
-    ])
+/// What is going to be opened in a domain, in this order. Before there is one, an address vector cannot say what it takes.
+fn parts<T: Transport>(domain: Option<&Domain<T>>) -> Result<Vec<Part>, OpenError> {
+    let vector = domain.map(|domain| Part::new(VECTOR_NAME, [AvAttr::new(PEERS).layout(domain)]));
+    let slab = Part::new(SLAB_NAME, [SLAB.memory(), SLAB.table()]);
+    let queue = Part::new(QUEUE_NAME, [queue().layout::<T, Lease<'_>>()]);
+    vector.into_iter().chain([slab, queue]).collect()
 }
 
 /// The block is too small.
@@ -96,7 +96,7 @@ impl fmt::Display for TooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TooSmall { name, needs, left, whole } = self;
         write!(f, "the block is too small: the {name} takes {needs} bytes, and {left} are left; ")?;
-        write!(f, "with what comes before it, {whole} bytes are needed at least: --mib {}", whole.div_ceil(1 << 20))
+        write!(f, "{whole} bytes are needed in all: --mib {}", whole.div_ceil(1 << 20))
     }
 }
 
@@ -153,8 +153,9 @@ fn run(mut arguments: Parser) -> Result<(), Box<dyn Error>> {
     let ledger = Ledger::<8>::new();
     match provider {
         None => {
-            let part = Part::new(NETWORK_NAME, [NETWORK.layout()])?;
-            check(&arena, &[part])?;
+            let network = Part::new(NETWORK_NAME, [NETWORK.layout()])?;
+            let others = parts::<Soft<'_>>(None)?;
+            check(&arena, &[vec![network], others].concat())?;
             let network = Network::new_in(NETWORK, ledger.account(NETWORK_NAME, &arena)?)?;
             deploy(&network.info(), &arena, &ledger)?;
         }
@@ -186,7 +187,7 @@ fn libfabric(_: &str, _: &Arena<'_>, _: &Ledger<8>) -> Result<(), Box<dyn Error>
 /// Opens everything in a domain, moves data, and prints where each byte went.
 fn deploy<T: Transport>(info: &Info<T>, arena: &Arena<'_>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
     let domain = Domain::open(info)?;
-    let parts = parts(&domain)?;
+    let parts = parts(Some(&domain))?;
     check(arena, &parts)?;
     let av = Av::open_in(&domain, PEERS, ledger.account(VECTOR_NAME, arena)?)?;
     let slab = Slab::open_in(&domain, SLAB, ledger.account(SLAB_NAME, arena)?)?;
@@ -265,8 +266,11 @@ mod tests {
             let error = with(&["--mib", mib]).expect_err("it is too small");
             let error = error.downcast::<TooSmall>().expect("it is said beforehand");
             assert_eq!(error.name, what, "{error}");
-            let enough = error.whole.div_ceil(1 << 20).to_string();
-            assert!(error.to_string().ends_with(&format!("--mib {enough}")), "{error}");
+            let text = error.to_string();
+            let (_, enough) = text.rsplit_once(' ').expect("it says what would be enough");
+            with(&["--mib", enough]).expect("it is enough");
+            let less = enough.parse::<usize>().expect("a number") - 1;
+            with(&["--mib", &less.to_string()]).expect_err("and no less is");
         }
     }
 }
