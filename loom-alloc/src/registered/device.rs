@@ -125,8 +125,12 @@ impl<L: Sharing> DeviceLease<'_, L> {
     /// Makes one of two neighbours, as [`Lease::rejoin`].
     ///
     /// # Errors
-    /// Both come back if they are none.
+    /// Both come back if they are none, or if the data would not begin where the lease does, or not be in one piece.
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
+        let (first, second) = if self.0.start < other.0.start { (&self.0, &other.0) } else { (&other.0, &self.0) };
+        if second.has_data() && !first.has_data() {
+            return Err(NotJoined { lease: self, other });
+        }
         let not_joined =
             |NotJoined { lease, other }| NotJoined { lease: DeviceLease(lease), other: DeviceLease(other) };
         self.0.rejoin(other.0).map(DeviceLease).map_err(not_joined)

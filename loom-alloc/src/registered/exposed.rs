@@ -271,8 +271,13 @@ impl<'s, L: Sharing> Lease<'s, L> {
     ///
     /// # Errors
     /// The lease comes back if it is not.
-    pub fn expose(self) -> Result<ExposedLease<'s, L>, Self> {
-        if self.exposed().is_some() { Ok(ExposedLease(self)) } else { Err(self) }
+    pub fn expose(mut self) -> Result<ExposedLease<'s, L>, Self> {
+        if self.exposed().is_none() {
+            return Err(self);
+        }
+        // What was data is of no meaning where peers write, and does not keep parts from being joined.
+        self.clear();
+        Ok(ExposedLease(self))
     }
 }
 

@@ -224,6 +224,12 @@ impl<'s, L: Sharing> Lease<'s, L> {
         self.buffers.exposed(self.number, self.start, self.end - self.start)
     }
 
+    /// Whether there is data. Nobody looks at it: it may be a device's, or peers may write there.
+    #[inline]
+    pub(super) const fn has_data(&self) -> bool {
+        self.data != self.room
+    }
+
     /// Makes data of all that the lease has.
     pub(super) const fn fill(&mut self) {
         (self.data, self.room) = (self.start, self.end);

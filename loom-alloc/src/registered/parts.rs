@@ -49,13 +49,13 @@ impl<'s, L: Sharing> Lease<'s, L> {
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
         let same = ptr::eq(self.buffers, other.buffers) && self.number == other.number;
         let (first, second) = if self.start < other.start { (&self, &other) } else { (&other, &self) };
-        let (data, room) = match (first.is_empty(), second.is_empty()) {
-            (false, false) => (first.data, second.room),
-            (false, true) => (first.data, first.room),
-            (true, false) => (second.data, second.room),
-            (true, true) => (first.start, first.start),
+        let (data, room) = match (first.has_data(), second.has_data()) {
+            (true, true) => (first.data, second.room),
+            (true, false) => (first.data, first.room),
+            (false, true) => (second.data, second.room),
+            (false, false) => (first.start, first.start),
         };
-        let gap = !first.is_empty() && !second.is_empty() && first.room != second.data;
+        let gap = first.has_data() && second.has_data() && first.room != second.data;
         if !same || first.end != second.start || gap {
             return Err(NotJoined { lease: self, other });
         }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use loom_alloc::Owner;
 use loom_alloc::allocator_api2::alloc::Global;
-use loom_alloc::registered::{DeviceLease, DeviceSlab, OutOfLease, Slab, SlabAttr};
+use loom_alloc::registered::{DeviceLease, DeviceSlab, NotJoined, OutOfLease, Slab, SlabAttr};
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
@@ -59,6 +59,28 @@ fn leases_of_a_devices_memory_are_posted_as_such() {
     })
     .unwrap();
     assert_eq!(slab.into_memory().0.len(), 300);
+}
+
+/// Where the data of the second part alone would be that of the whole, this would begin elsewhere than it says.
+#[test]
+fn a_devices_lease_begins_with_its_data() {
+    let network = network();
+    let domain = Domain::open(&network.info()).unwrap();
+    let memory = Registered::new(&domain, Later(vec![0; 300].into(), Cell::new(HmemIface::SYSTEM))).unwrap();
+    let attr = SlabAttr::new(3, 100).align(1);
+    let refused = Slab::over(memory, attr, Global).unwrap_err();
+    let slab = DeviceSlab::<_, _, _, Owner>::over(refused.memory, attr, Global).unwrap();
+    let mut lease = slab.lease().unwrap();
+    let begin = lease.as_ptr();
+    let (first, mut second) = lease.split(60).unwrap();
+    second.set_len(10).unwrap();
+    let NotJoined { lease: first, other: second } = first.rejoin(second).unwrap_err();
+    let NotJoined { lease: mut second, other: mut first } = second.rejoin(first).unwrap_err();
+    assert_eq!((first.as_ptr(), first.len(), second.as_ptr(), second.len()), (begin, 0, begin.wrapping_add(60), 10));
+    second.set_len(0).unwrap();
+    first.set_len(5).unwrap();
+    let mut whole = second.rejoin(first).unwrap();
+    assert_eq!((whole.as_ptr(), whole.len(), whole.capacity()), (begin, 5, 100));
 }
 
 #[test]

@@ -100,6 +100,20 @@ fn a_mailbox_is_sent_on_while_its_writer_keeps_away() {
     }
 }
 
+/// Whatever was data in them when they were exposed again.
+#[test]
+fn exposed_neighbours_are_joined() {
+    let network = network();
+    let [domain, _] = domains(&network);
+    let slab = ExposedSlab::open_in(&domain, SlabAttr::new(1, 64), BOTH, Global).unwrap();
+    let (first, second) = slab.lease().unwrap().split(32).unwrap();
+    // SAFETY: nobody has been told about them.
+    let (mut first, second) = unsafe { (first.into_lease(), second.into_lease()) };
+    first.set_len(3).unwrap();
+    let (first, second) = (first.expose().unwrap(), second.expose().unwrap());
+    assert_eq!(first.rejoin(second).unwrap().capacity(), 64);
+}
+
 #[test]
 fn regions_opened_in_another_way_are_cut_up_too() {
     let network = network();
