@@ -172,7 +172,11 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
             WRITE => Lent::target(first, range.len()),
             _ => Lent::both(first, range.len()),
         };
-        while !self.entries.has_free() || self.attr.bytes - range.len() < self.entries.bytes() {
+        let most = self.attr.bytes - range.len();
+        if !self.entries.can_evict(self.entries.bytes().saturating_sub(most)) {
+            return Err(CacheError::InUse);
+        }
+        while !self.entries.has_free() || most < self.entries.bytes() {
             if !self.entries.evict() {
                 return Err(CacheError::InUse);
             }

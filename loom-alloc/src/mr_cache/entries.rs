@@ -311,6 +311,17 @@ impl<'d, T: Transport> Entries<'d, T> {
         self.invalidations.set(self.invalidations.get() + self.hide(range) as u64);
     }
 
+    /// Whether the regions without users have so many bytes together.
+    pub(super) fn can_evict(&self, mut bytes: usize) -> bool {
+        let mut index = self.last_idle.get();
+        while bytes > 0 && index != NIL {
+            let entry = self.entry(index);
+            bytes = bytes.saturating_sub(entry.end.get() - entry.start.get());
+            index = entry.previous.get();
+        }
+        bytes == 0
+    }
+
     /// Closes the region without users whose last use is longest ago; `false` if each has users.
     pub(super) fn evict(&self) -> bool {
         let index = self.last_idle.get();

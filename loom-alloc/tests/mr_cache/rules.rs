@@ -241,6 +241,22 @@ fn rule_7_bytes_are_limited_with_those_that_wait_for_their_users() {
 }
 
 #[test]
+fn rule_7_nothing_is_closed_for_what_does_not_fit_all_the_same() {
+    with(MrCacheAttr::new(8).bytes(8 * PAGE), |cache, memory| {
+        let held = cache.register(pages(memory, 0, 5)).unwrap();
+        for page in [8, 10] {
+            drop(cache.register(pages(memory, page, 1)).unwrap());
+        }
+        assert_eq!(refused(cache.register(pages(memory, 12, 4))).0, CacheError::InUse);
+        assert_eq!((cache.stats().evictions, cache.stats().found), (0, 3));
+        // Nor to merge regions: six pages beside five.
+        let beside = cache.register(pages(memory, 4, 2)).unwrap();
+        assert_eq!((cache.stats().evictions, cache.stats().registered_bytes), (1, 8 * PAGE));
+        drop((held, beside));
+    });
+}
+
+#[test]
 fn rule_7_regions_make_room_when_the_provider_has_none() {
     with_regions(MrCacheAttr::new(8), 2, |cache, memory| {
         for page in 0..6 {

@@ -120,6 +120,11 @@ impl Oracle {
             return Outcome::TooLong;
         }
         let registered = |regions: &[Region]| regions.iter().map(|region| region.pages.len()).sum::<usize>();
+        let used: Vec<_> =
+            self.regions.iter().filter(|region| region.users > 0).map(|region| region.pages.len()).collect();
+        if used.iter().sum::<usize>() + pages.len() > self.limits.bytes {
+            return Outcome::InUse;
+        }
         while self.regions.len() >= self.limits.regions.min(self.limits.capacity as usize)
             || registered(&self.regions) + pages.len() > self.limits.bytes
         {
