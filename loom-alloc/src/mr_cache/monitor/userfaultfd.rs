@@ -61,7 +61,8 @@ mod sys {
 /// for that**, and for ever if nobody reads. That thread itself must not unmap or free any memory that may be watched: it would wait
 /// for itself. When the monitor is dropped nobody waits any more.
 ///
-/// Only anonymous and shared memory can be watched, and huge pages: not the part of a program that is read from its file, as initialised statics. Such
+/// Only anonymous and shared memory can be watched (on huge pages of `hugetlbfs` where these are the pages of the cache:
+/// [`MrCacheAttr::page_size`](crate::mr_cache::MrCacheAttr::page_size)): not the part of a program that is read from its file, as initialised statics. Such
 /// buffers are registered each for its own use ([`uncached`](crate::mr_cache::MrCacheStats::uncached)). A part of the address space has one
 /// descriptor at most: what another one watches, such as that of libfabric's own cache, cannot be watched.
 ///
@@ -107,6 +108,10 @@ impl Userfaultfd {
     /// that no buffer is given to a cache with this monitor whose memory was mapped while another thread was unmapping memory that is
     /// watched. This holds if one thread at a time maps and unmaps, and for allocators that keep the address ranges to themselves.
     /// Where threads share an allocator that unmaps, it does not: such an allocator has to tell a [`Notified`](super::Notified) itself.
+    ///
+    /// **Nor does Linux tell of pages that go by way of their file**: a hole in it (`fallocate`), or its end (`ftruncate`), by this process or
+    /// another that shares the memory. So the caller promises, too, that this does not happen to shared memory that is given to a cache
+    /// with this monitor.
     #[doc(alias = "userfaultfd")]
     pub unsafe fn open() -> Result<Self, Errno> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | sys::USER_MODE_ONLY;
