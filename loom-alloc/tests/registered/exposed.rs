@@ -107,10 +107,12 @@ fn exposed_neighbours_are_joined() {
     let [domain, _] = domains(&network);
     let slab = ExposedSlab::open_in(&domain, SlabAttr::new(1, 64), BOTH, Global).unwrap();
     let (first, second) = slab.lease().unwrap().split(32).unwrap();
-    // SAFETY: nobody has been told about them.
-    let (mut first, second) = unsafe { (first.into_lease(), second.into_lease()) };
+    // SAFETY: nobody has been told about it.
+    let mut first = unsafe { first.into_lease() };
     first.set_len(3).unwrap();
-    let (first, second) = (first.expose().unwrap(), second.expose().unwrap());
+    let first = first.expose().unwrap();
+    // SAFETY: as above. All of it is data then.
+    let second = unsafe { second.into_lease() }.expose().unwrap();
     assert_eq!(first.rejoin(second).unwrap().capacity(), 64);
 }
 
