@@ -59,8 +59,8 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         Places::of::<T>(attr).map_err(|_| OpenError::Size)
     }
 
-    /// What a cache takes from its allocator: for each region 76 bytes, the transport's handle with some 32 bytes, and between 16 and 32 bytes of
-    /// the memo of pages.
+    /// What a cache takes from its allocator: for each region 100 bytes, the transport's handle, and between 16 and 32 bytes of the memo
+    /// of pages.
     ///
     /// # Errors
     /// [`OpenError::Size`] as [`open_in`](Self::open_in).
