@@ -5,10 +5,9 @@
 use core::fmt;
 use core::ops::Deref;
 
-use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
+use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer, bytes_mut};
 use loom_core::error::OpenError;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::HmemIface;
 
 use super::entries::Entries;
 
@@ -59,13 +58,7 @@ impl<'c, 'd, T: Transport, B: Buffer> Cached<'c, 'd, T, B> {
 
     /// The memory, if it is initialised, may be written, and is the host's.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        let lent = self.buf.lend();
-        if !lent.is_readable() || !lent.is_writable() || lent.kind() != HmemIface::SYSTEM {
-            return None;
-        }
-        // SAFETY: initialised and writable memory of the host, and borrowed from this value alone, which is not
-        // posted.
-        Some(unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), lent.len()) })
+        bytes_mut(&mut self.buf)
     }
 
     /// The buffer; the region stays in the cache.

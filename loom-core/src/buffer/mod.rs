@@ -181,6 +181,17 @@ pub unsafe trait Buffer {
     }
 }
 
+/// What a buffer would lend, as bytes: if they are initialised, may be written, and are the host's.
+pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
+    let lent = buf.lend();
+    if !lent.is_readable() || !lent.is_writable() || lent.kind() != HmemIface::SYSTEM {
+        return None;
+    }
+    // SAFETY: initialised and writable memory of the host, free of any other access until the buffer is used again, which is
+    // borrowed for as long.
+    Some(unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), lent.len()) })
+}
+
 /// A buffer whose bytes are initialised, so that they may be sent.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent from",

@@ -5,12 +5,11 @@
 use core::fmt;
 use core::ops::Deref;
 
-use crate::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
+use crate::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer, bytes_mut};
 use crate::error::OpenError;
 use crate::objects::domain::Domain;
 use crate::objects::mr::LocalMr;
 use crate::transport::Transport;
-use crate::vocabulary::HmemIface;
 
 /// A buffer and the registration of its memory, which is posted like any other buffer and brings its descriptor along.
 ///
@@ -101,13 +100,7 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
 
     /// The memory, if it is initialised, may be written, and is the host's.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
-        let lent = self.buf.lend();
-        if !lent.is_readable() || !lent.is_writable() || lent.kind() != HmemIface::SYSTEM {
-            return None;
-        }
-        // SAFETY: initialised and writable memory of the host, and borrowed from this value alone, which is not
-        // posted.
-        Some(unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), lent.len()) })
+        bytes_mut(&mut self.buf)
     }
 
     /// The region's local descriptor.

@@ -131,7 +131,8 @@ impl Userfaultfd {
         if result < 0 { Err(errno()) } else { Ok(()) }
     }
 
-    /// Waits for what the kernel tells, but no longer than this, in whole milliseconds; and passes it on. Returns how many events there were.
+    /// Waits for what the kernel tells, but no longer than this, in whole milliseconds; and passes it on, up to 64 events at a time.
+    /// Returns how many there were.
     ///
     /// Any number of threads may do this.
     ///
@@ -147,8 +148,10 @@ impl Userfaultfd {
                 errno => Err(errno),
             };
         }
+        /// Where memory is unmapped all the time, whoever calls gets to look at something else now and then.
+        const MOST: usize = 64;
         let mut events = 0;
-        while polled.revents != 0 && self.read()? {
+        while polled.revents != 0 && events < MOST && self.read()? {
             events += 1;
         }
         Ok(events)
