@@ -242,6 +242,41 @@ fn what_is_shared_is_seen_through_the_file() {
     assert_eq!((bytes.len(), bytes[5000], bytes[4999]), (8192, 42, 0));
 }
 
+/// Or whoever was given the descriptor could end this process: what was cut off is not there to be touched.
+#[test]
+fn nobody_resizes_what_is_shared() {
+    let _files = FILES.lock().unwrap();
+    for asked in [PageSize::Huge2M, PageSize::Transparent, PageSize::Base] {
+        let mut mapping = match Mapping::new(8192, MappingAttr { pages: &[asked], shared: true, ..DEFAULT }) {
+            Ok(mapping) => mapping,
+            Err(error) => {
+                assert!(!matches!(asked, PageSize::Base), "{error}");
+                println!("not here: {asked:?}, shared: {error}");
+                continue;
+            }
+        };
+        let len = u64::try_from(mapping.as_uninit_mut().len()).unwrap();
+        let fd = mapping.file().unwrap();
+        let page = u64::try_from(asked.bytes()).unwrap();
+        let resize = |len: u64| {
+            // SAFETY: the descriptor is the mapping's, which is there.
+            let resized = unsafe { libc::ftruncate(fd, libc::off_t::try_from(len).unwrap()) };
+            if resized == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap()) }
+        };
+        for other in [0, len - page, len + page] {
+            assert_eq!(resize(other), Err(libc::EPERM), "{asked:?}, {other} bytes");
+            // As one opens it who was told its path.
+            let file = fs::OpenOptions::new().write(true).open(format!("/proc/self/fd/{fd}")).unwrap();
+            assert_eq!(file.set_len(other).unwrap_err().raw_os_error(), Some(libc::EPERM));
+        }
+        // The control: it is the other size that is refused, and not the call.
+        assert_eq!(resize(len), Ok(()));
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, libc::F_SEAL_FUTURE_WRITE) }, -1, "no seal is added");
+        works(&mut mapping);
+    }
+}
+
 #[test]
 fn leaked_memory_stays() {
     let memory = Mapping::new(4096, DEFAULT).unwrap().leak();

@@ -112,7 +112,7 @@ impl Default for MappingAttr<'static> {
 /// For objects that are never closed, [`leak`](Self::leak) makes `'static` memory of it.
 ///
 /// # References
-/// - `man 2 mmap`, `man 2 madvise`, `man 2 mlock`, `man 2 mbind`, `man 2 memfd_create`
+/// - `man 2 mmap`, `man 2 madvise`, `man 2 mlock`, `man 2 mbind`, `man 2 memfd_create`, `man 2 fcntl`
 #[doc(alias = "mmap")]
 pub struct Mapping {
     memory: NonNull<[u8]>,
@@ -200,7 +200,8 @@ impl Mapping {
 
     /// The descriptor of the file, if it was asked for as [shared](MappingAttr::shared), for giving it to another process. It is
     /// closed with the mapping, and not passed on to programs that are executed. Whoever maps it has the same memory: to keep
-    /// this one's references to it true is the part of whoever does.
+    /// this one's references to it true is the part of whoever does. The file is sealed: nobody makes it shorter or longer
+    /// (`F_SEAL_SHRINK`, `F_SEAL_GROW`), with any size of pages.
     #[must_use]
     pub const fn file(&self) -> Option<c_int> {
         self.file

@@ -98,9 +98,10 @@ pub(super) unsafe fn bind(at: *mut c_void, len: usize, node: u32) -> Result<(), 
     if bound == 0 { Ok(()) } else { Err(failed(c"mbind")) }
 }
 
-/// A file in memory of so many bytes, with pages of a size (`MFD_HUGE_…`, or zero).
+/// A file in memory of so many bytes, with pages of a size (`MFD_HUGE_…`, or zero). It keeps its size, whoever has a descriptor of it:
+/// memory that is mapped of a file which was made shorter is not there any more, and whoever touches it ends (`SIGBUS`).
 pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, MapError> {
-    let flags = libc::MFD_CLOEXEC | if huge == 0 { 0 } else { libc::MFD_HUGETLB | huge };
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | if huge == 0 { 0 } else { libc::MFD_HUGETLB | huge };
     // SAFETY: the name is a string of C.
     let fd = unsafe { libc::memfd_create(c"loom".as_ptr(), flags) };
     if fd < 0 {
@@ -108,7 +109,11 @@ pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, MapError> {
     }
     let sized = libc::off_t::try_from(len).map_err(|_| MapError::new(c"ftruncate", libc::EFBIG)).and_then(|len| {
         // SAFETY: the file was made just now.
-        done(unsafe { libc::ftruncate(fd, len) }, c"ftruncate")
+        done(unsafe { libc::ftruncate(fd, len) }, c"ftruncate")?;
+        // The last one: nobody adds others, such as one against writing.
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: as above.
+        done(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) }, c"fcntl")
     });
     match sized {
         Ok(()) => Ok(fd),
