@@ -180,11 +180,13 @@ fn on_two_sleepers<T: Transport>(
     if !sleeps(domain) {
         return;
     }
+    // This thread's: the others have none placed.
+    let memory = allocator();
     let (to_left, from_right) = std::sync::mpsc::channel();
     let (to_right, from_left) = std::sync::mpsc::channel();
     let side = |first: bool, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
-        let av = Av::open_in(domain, 4, allocator()).expect("address vector");
-        let cq = Cq::open_in(domain, CqAttr::<16>::new().with_fd(), allocator()).expect("queue");
+        let av = Av::open_in(domain, 4, memory).expect("address vector");
+        let cq = Cq::open_in(domain, CqAttr::<16>::new().with_fd(), memory).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         tell.send(endpoint.address().expect("address")).expect("the other side is there");
         let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");

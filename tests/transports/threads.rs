@@ -35,11 +35,13 @@ where
     let rounds = or_less(200, 20);
     let longest = most(info, 1 << 18);
     let domain = &Domain::open(info).expect("domain");
+    // This thread's: the others have none placed.
+    let memory = allocator();
     let (to_left, from_right) = std::sync::mpsc::channel();
     let (to_right, from_left) = std::sync::mpsc::channel();
     let side = |seed: usize, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
-        let av = Av::open_in(domain, 4, allocator()).expect("address vector");
-        let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
+        let av = Av::open_in(domain, 4, memory).expect("address vector");
+        let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         tell.send(endpoint.address().expect("address")).expect("the other side is there");
         let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
@@ -88,14 +90,16 @@ where
     // Where closing waits a second for what peers still have, fewer.
     let lives = if info.provider() == "sm2" { 6 } else { or_less(30, 6) };
     let domain = &Domain::open(info).expect("domain");
+    // This thread's: the others have none placed.
+    let memory = allocator();
     let stop = &std::sync::atomic::AtomicBool::new(false);
     let (tell, hear) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut deadline = limit();
-            let av = Av::open_in(domain, 64, allocator()).expect("address vector");
+            let av = Av::open_in(domain, 64, memory).expect("address vector");
             while let Ok((address, region)) = hear.recv() {
-                let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
+                let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
                 let endpoint = cq.endpoint(&av).enable().expect("endpoint");
                 let peer = av.insert(&address).expect("in the vector");
                 let mut seed = 0;
@@ -117,10 +121,10 @@ where
             }
         });
         for life in 0..lives {
-            let av = Av::open_in(domain, 4, allocator()).expect("address vector");
-            let open = || Mr::open_in(domain, room(longest), Access::REMOTE_WRITE, allocator()).expect("region");
+            let av = Av::open_in(domain, 4, memory).expect("address vector");
+            let open = || Mr::open_in(domain, room(longest), Access::REMOTE_WRITE, memory).expect("region");
             let region = info.caps().contains(Caps::RMA).then(open);
-            let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
+            let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
             let endpoint = cq.endpoint(&av).enable().expect("endpoint");
             let mut expected = 1 + life % 5;
             for _ in 0..8 {
@@ -165,17 +169,19 @@ where
         return;
     }
     let domain = &Domain::open(info).expect("domain");
+    // This thread's: the others have none placed.
+    let memory = allocator();
     std::thread::scope(|scope| {
-        let av = Av::open_in(domain, 4, allocator()).expect("address vector");
-        let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
+        let av = Av::open_in(domain, 4, memory).expect("address vector");
+        let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         let wanted: Vec<_> =
             (0..SENDERS).map(|_| post_on(&cq, room(8), |buf| endpoint.tagged_recv(Source::Any, Tag(2), buf))).collect();
         let address = endpoint.address().expect("address");
         let take_back = move || {
-            let av = Av::open_in(domain, 4, allocator()).expect("address vector");
+            let av = Av::open_in(domain, 4, memory).expect("address vector");
             let peer = av.insert(&address).expect("in the vector");
-            let cq = Cq::open_in(domain, CqAttr::<16>::new(), allocator()).expect("queue");
+            let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
             let mut endpoint = cq.endpoint(&av).enable().expect("endpoint");
             let mut closed = 0;
             for round in 0..more_than_there_are() {
