@@ -3,7 +3,7 @@
 use std::alloc::Layout;
 
 use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
-use loom_alloc::registered::{Slab, SlabAttr};
+use loom_alloc::registered::{ExposedSlab, HeapMemory, Slab, SlabAttr, Zeroed};
 use loom_core::allocator_api2::alloc::Allocator;
 use loom_core::completion::Completion;
 use loom_core::engine::address_table::AddressSet;
@@ -14,6 +14,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{Mr, MrOwner};
+use loom_core::objects::registered::Registered;
 use loom_core::tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
@@ -25,9 +26,11 @@ const DEPTH: usize = 64;
 const TAGGED: TaggedAttr = TaggedAttr { links: 2, ..TaggedAttr::DEFAULT };
 const ENDPOINTS: u16 = 2;
 const SLAB: SlabAttr = SlabAttr::new(16, 1000);
+const HEAP: Layout = Layout::new::<[u64; 512]>();
+const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 const CACHE: MrCacheAttr = MrCacheAttr::new(32);
 /// How many objects there are.
-pub(crate) const OBJECTS: usize = 8;
+pub(crate) const OBJECTS: usize = 11;
 
 type Bytes = Box<[u8]>;
 type Layer<'e, 'q, 'd, T, A> = TaggedEndpoint<'q, WithPeer<'e, 'q, 'd, T, Bytes>, Bytes, A>;
@@ -59,6 +62,8 @@ pub(crate) fn parts<T: Transport, A: Allocator + Clone + Send + 'static>(
     // Its links have four blocks each.
     let blocks = 8 + 4 * usize::from(TAGGED.links);
     let slab = [SLAB.memory(), SLAB.table()].map(|layout| layout.expect("the sizes are small").size());
+    let slab: usize = slab.iter().sum();
+    let exposed = slab + MrOwner::<T, Zeroed<A>, A>::LAYOUT.size();
     vec![
         Part::of("address vector", vector.layout(domain)),
         Part::of("address set", AddressSet::<A>::layout(av.peer_table().places(), MEMBERS)),
@@ -66,7 +71,10 @@ pub(crate) fn parts<T: Transport, A: Allocator + Clone + Send + 'static>(
         Part::of("queue of packets", attr().layout::<T, Packet<Bytes>>()),
         Part { name: "tags over plain messages", bytes: tagged, blocks },
         Part::of("region", Ok(MrOwner::<T, Bytes, A>::LAYOUT)),
-        Part { name: "registered slab", bytes: slab.iter().sum(), blocks: 2 },
+        Part { name: "registered slab", bytes: slab, blocks: 2 },
+        Part::of("slab over other memory", SLAB.table()),
+        Part { name: "exposed slab", bytes: exposed, blocks: 3 },
+        Part::of("memory of a registered heap", Ok(HEAP)),
         Part::of("cache of registrations", MrCache::<T, Notified, A>::layout(&CACHE)),
     ]
 }
@@ -104,9 +112,17 @@ pub(crate) fn deploy<T: Transport, A: Allocator + Clone + Send + 'static>(
     let _layer = Layer::<'_, '_, '_, T, A>::open_in(&packets, TAGGED, alloc())?;
     step();
     let memory = vec![7; 4096].into_boxed_slice();
-    let _region = Mr::open_in(&domain, memory, Access::REMOTE_READ | Access::REMOTE_WRITE, alloc())?;
+    let _region = Mr::open_in(&domain, memory, PEER_ACCESS, alloc())?;
     step();
     let _slab = Slab::open_in(&domain, SLAB, alloc())?;
+    step();
+    let memory = vec![0; SLAB.memory()?.size() + SLAB.align].into_boxed_slice();
+    let memory = Registered::new(&domain, memory).map_err(|refused| refused.error)?;
+    let _over: Slab<'_, T, Bytes, A> = Slab::over(memory, SLAB, alloc()).map_err(|refused| refused.error)?;
+    step();
+    let _exposed = ExposedSlab::open_in(&domain, SLAB, PEER_ACCESS, alloc())?;
+    step();
+    let _heap = HeapMemory::open_in(&domain, HEAP, alloc())?;
     step();
     // SAFETY: nothing is registered through it.
     let monitor = unsafe { Notified::new() };

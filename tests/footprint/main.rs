@@ -6,11 +6,14 @@
 mod deployment;
 mod sum;
 
+use std::alloc::Layout;
 use std::sync::Mutex;
 
 use loom_alloc::Budget;
 use loom_alloc::testing::{FailAt, Sealed};
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
+use loom_core::engine::tag_matcher::{TagMatcher, TagMatcherAttr};
 use loom_core::error::OpenError;
 use loom_core::objects::info::Info;
 use loom_core::soft::{Network, NetworkAttr};
@@ -150,16 +153,27 @@ fn the_sum_is_what_the_documentation_says() {
     sum::is_what_the_documentation_says("tcp;ofi_rxm", &libfabric("tcp;ofi_rxm"));
 }
 
-/// The network itself.
+/// What needs no domain: in one block each, or refused.
 #[test]
-fn a_network_takes_what_it_says_or_is_refused() {
-    let attr = NetworkAttr::DEFAULT;
-    let budget = Budget::new(Global, usize::MAX);
-    let network = Network::new_in(attr, &budget).expect("there is memory");
-    let layout = attr.layout().expect("the sizes are small");
-    assert_eq!((budget.used(), budget.blocks()), (layout.size(), 1));
-    drop(network);
-    let scarce = Budget::new(Global, layout.size() - 1);
-    assert_eq!(Network::new_in(attr, &scarce).map(drop), Err(OpenError::OutOfMemory));
-    assert_eq!((scarce.used(), scarce.refusals()), (0, 1));
+fn what_needs_no_domain_takes_what_it_says_or_is_refused() {
+    let network = NetworkAttr::DEFAULT;
+    takes_one_block("network", network.layout(), |alloc| Network::new_in(network, alloc));
+    let (matcher, table) = (TagMatcherAttr::DEFAULT, AddressTableAttr::new(1000));
+    takes_one_block("matcher of tags", matcher.layout(), |alloc| TagMatcher::new_in(matcher, alloc));
+    takes_one_block("address table", table.layout(), |alloc| AddressTableMemory::new_in(table, alloc));
+}
+
+fn takes_one_block<'b, V>(
+    name: &str,
+    layout: Result<Layout, OpenError>,
+    open: impl Fn(&'b Budget<Global>) -> Result<V, OpenError>,
+) {
+    let (size, budget) = (layout.expect("the sizes are small").size(), counting());
+    let opened = open(budget).expect("there is memory");
+    assert_eq!((budget.used(), budget.blocks()), (size, 1), "{name}");
+    drop(opened);
+    assert_eq!((budget.used(), budget.blocks()), (0, 0), "{name}");
+    let scarce = forever(Budget::new(Global, size - 1));
+    assert_eq!(open(scarce).map(drop), Err(OpenError::OutOfMemory), "{name}");
+    assert_eq!((scarce.used(), scarce.refusals()), (0, 1), "{name}");
 }
