@@ -4,9 +4,10 @@
 
 use core::cell::Cell;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 
 use crate::free_list::{FreeList, OwnerList, SharedList};
+use crate::registered::Parts;
 
 /// Who uses a pool, or a slab and its leases: one thread ([`Owner`]), or many ([`Shared`]).
 pub trait Sharing: sealed::List {}
@@ -25,12 +26,12 @@ impl Sharing for Shared {}
 pub(crate) mod sealed {
     use core::ptr::NonNull;
 
-    use super::Parts;
     use crate::free_list::FreeList;
+    use crate::registered::Parts;
 
     #[allow(unnameable_types, private_bounds, reason = "sealed")]
     pub trait List: FreeList {
-        /// A number that as many threads use.
+        /// A number that as many threads use: with it, a slab counts the parts of a buffer.
         type Number: Parts;
 
         /// A list over numbers which are all zero.
@@ -65,64 +66,6 @@ impl<N> AsRef<[N]> for Numbers<N> {
     fn as_ref(&self) -> &[N] {
         // SAFETY: `over` was promised that they are there, and reached through this alone.
         unsafe { self.0.as_ref() }
-    }
-}
-
-/// Of something that was taken from a list and cut into parts: how many parts there are besides the first one. Fewer than 2^32.
-pub(crate) trait Parts {
-    /// One part has become two.
-    fn split(&self);
-
-    /// Two parts have become one.
-    fn joined(&self);
-
-    /// A part has ended. Whether it was the last one; then the number is zero again.
-    fn ended(&self) -> bool;
-}
-
-impl Parts for Cell<u32> {
-    #[inline]
-    fn split(&self) {
-        self.set(self.get().wrapping_add(1));
-    }
-
-    #[inline]
-    fn joined(&self) {
-        self.set(self.get().wrapping_sub(1));
-    }
-
-    #[inline]
-    fn ended(&self) -> bool {
-        let left = self.get().checked_sub(1);
-        self.set(left.unwrap_or(0));
-        left.is_none()
-    }
-}
-
-impl Parts for AtomicU32 {
-    // Relaxed: whoever splits a part, or joins two, has them, and does nothing that somebody else has to see. What is in them
-    // goes from thread to thread with the parts.
-
-    #[inline]
-    fn split(&self) {
-        self.fetch_add(1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn joined(&self) {
-        self.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn ended(&self) -> bool {
-        // Release: what was done with the part comes before the whole is taken again. Acquire: the same of the other parts, for
-        // whoever ends the last one and puts the whole on the list.
-        let last = self.fetch_sub(1, Ordering::AcqRel) == 0;
-        if last {
-            // Relaxed: nobody has a part any more, and the list publishes it to the next one who has.
-            self.store(0, Ordering::Relaxed);
-        }
-        last
     }
 }
 

@@ -19,8 +19,9 @@ use loom_core::objects::mr::RemoteRegion;
 use loom_core::vocabulary::{HmemIface, RemoteAddr};
 
 use super::attr::SlabAttr;
+use super::parts::Parts;
 use crate::sharing::sealed::List;
-use crate::sharing::{Numbers, Parts, Sharing};
+use crate::sharing::{Numbers, Sharing};
 
 pub(super) struct Buffers<L: Sharing> {
     /// The first buffer.

@@ -10,7 +10,8 @@ use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use loom_core::objects::mr::RemoteRegion;
 
 use super::buffers::{Buffers, Exposed};
-use crate::sharing::{Owner, Parts, Shared, Sharing};
+use super::parts::Parts;
+use crate::sharing::{Owner, Shared, Sharing};
 
 /// A buffer of a slab, or a part of one, that belongs to whoever has the lease: it is posted like any other buffer, and brings its
 /// descriptor along.

@@ -30,6 +30,7 @@ pub use exposed::{ExposedLease, ExposedSlab, RegionSlab, SharedExposedSlab};
 pub use heap::{HeapMemory, RegisteredHeap};
 pub use lease::{Lease, OutOfLease, SharedLease};
 pub use parts::NotJoined;
+pub(crate) use parts::Parts;
 pub use slab::{NotOpened, RegisteredSlab, SharedSlab, Slab};
 #[cfg(feature = "bytemuck")]
 pub use views::ViewError;

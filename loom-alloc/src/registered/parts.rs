@@ -1,13 +1,73 @@
-//! Splitting leases, and joining what was split.
+//! [`Parts`]: splitting leases, joining what was split, and when the last part has ended.
 
 #![allow(unsafe_code, reason = "takes leases apart without dropping them")]
 
+use core::cell::Cell;
 use core::fmt;
 use core::mem::ManuallyDrop;
 use core::ptr;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::lease::Lease;
-use crate::sharing::{Parts, Sharing};
+use crate::sharing::Sharing;
+
+/// Of a buffer that was taken and cut into parts: how many parts there are besides the first one. Fewer than 2^32.
+pub(crate) trait Parts {
+    /// One part has become two.
+    fn split(&self);
+
+    /// Two parts have become one.
+    fn joined(&self);
+
+    /// A part has ended. Whether it was the last one; then the number is zero again.
+    fn ended(&self) -> bool;
+}
+
+impl Parts for Cell<u32> {
+    #[inline]
+    fn split(&self) {
+        self.set(self.get().wrapping_add(1));
+    }
+
+    #[inline]
+    fn joined(&self) {
+        self.set(self.get().wrapping_sub(1));
+    }
+
+    #[inline]
+    fn ended(&self) -> bool {
+        let left = self.get().checked_sub(1);
+        self.set(left.unwrap_or(0));
+        left.is_none()
+    }
+}
+
+impl Parts for AtomicU32 {
+    // Relaxed: whoever splits a part, or joins two, has them, and does nothing that somebody else has to see. What is in them
+    // goes from thread to thread with the parts.
+
+    #[inline]
+    fn split(&self) {
+        self.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn joined(&self) {
+        self.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn ended(&self) -> bool {
+        // Release: what was done with the part comes before the whole is taken again. Acquire: the same of the other parts, for
+        // whoever ends the last one and puts the whole on the list.
+        let last = self.fetch_sub(1, Ordering::AcqRel) == 0;
+        if last {
+            // Relaxed: nobody has a part any more, and the list publishes it to the next one who has.
+            self.store(0, Ordering::Relaxed);
+        }
+        last
+    }
+}
 
 /// Two leases that could not become one: both are as they were.
 pub struct NotJoined<B> {
