@@ -16,7 +16,8 @@ use crate::tally::{Refused, Tally};
 /// `&Budget` is the allocator; it is `Sync` if the other one is. Bytes are counted as they are asked for, without what the other
 /// allocator needs beside them. A block that grows or shrinks counts with its new size, also while it moves.
 ///
-/// The counts are exact. They are read one by one: while other threads take blocks, they need not fit together.
+/// The counts are exact: what a thread is asking for counts as taken until the other allocator has answered. They are read one by one:
+/// while other threads take blocks, they need not fit together.
 ///
 /// ```
 /// use loom_alloc::Budget;
@@ -72,6 +73,9 @@ impl<A> Budget<A> {
     }
 
     /// The most bytes that were ever taken at a time: how large the limit has to be for what the program did until now.
+    ///
+    /// It may count what the other allocator has refused a thread in the end, if another thread was given a block meanwhile: it is never
+    /// too low, and never more than the limit.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.tally.high_water()

@@ -113,7 +113,7 @@ pub struct Entry {
     pub bytes: usize,
     /// How many blocks these are.
     pub blocks: usize,
-    /// The most bytes that it ever had.
+    /// The most bytes that it ever had: where several threads use it, as [`Budget::high_water`](crate::Budget::high_water).
     pub high_water: usize,
 }
 

@@ -14,9 +14,10 @@ use crate::sharing::Sharing;
 /// What happens when the smallest class that fits has no block left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spill {
-    /// There is none: small blocks never use up the large ones.
+    /// There is none: small blocks never use up the large ones. Of two pools whose blocks have the same size and alignment, the second
+    /// one is then never used: what is to be one class is one pool.
     Never,
-    /// The next larger class that has one gives it.
+    /// The next class that has one gives it: a larger one, or another of the same size.
     ToLarger,
 }
 
