@@ -107,7 +107,7 @@ pub mod testing;
 #[cfg(feature = "allocator-api2-02")]
 mod v02;
 
-pub use arena::{Arena, OwnedArena};
+pub use arena::{Arena, BumpArena, OwnedArena};
 pub use budget::Budget;
 pub use fallback::Fallback;
 pub use ledger::{Account, Entry, Ledger, LedgerFull};

@@ -1,8 +1,8 @@
-//! [`Bump`]: hands out memory from its begin to its end.
+//! [`BumpArena`]: hands out memory from its begin to its end.
 //!
 //! # Invariants
 //!
-//! 1. The `capacity` bytes from `base` on belong to the arena that has the `Bump`, and are reached through it alone.
+//! 1. The `capacity` bytes from `base` on are there for as long as the arena is, wherever it is moved, and are reached through it alone.
 //! 2. `used <= capacity`. Every block that was handed out and not given back lies within the first `used` bytes, and no
 //!    two of them overlap, but for empty ones.
 //!
@@ -18,50 +18,98 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::block::{empty, is_aligned, move_to, zero_from};
+use crate::owns::Owns;
 
-/// How far memory is handed out.
-pub(super) struct Bump {
+/// Memory, handed out from its begin to its end: the caller's ([`Arena`](super::Arena)), or a block of another allocator
+/// ([`OwnedArena`](super::OwnedArena)).
+pub struct BumpArena<M> {
     base: NonNull<u8>,
     capacity: usize,
     used: Cell<usize>,
     /// The most that were used when some of it was given back. (So taking a block does not touch it.)
     peak: Cell<usize>,
+    /// With it, the memory goes (invariant 1).
+    _memory: M,
 }
 
-impl Bump {
-    /// Of so many bytes from `base` on, of which invariant 1 has to hold.
-    pub(super) const fn new(base: NonNull<u8>, capacity: usize) -> Self {
-        Bump { base, capacity, used: Cell::new(0), peak: Cell::new(0) }
+// SAFETY: an arena has its memory alone, and two numbers. While blocks are out, their holders borrow the arena (they have a
+// reference to it, which is not `Send`), so it does not move to another thread.
+unsafe impl<M: Send> Send for BumpArena<M> {}
+
+impl<M> BumpArena<M> {
+    /// An arena over so many bytes from `base` on.
+    ///
+    /// # Safety
+    /// They are there for as long as `memory` is, wherever that is moved, and nobody else reaches them.
+    pub(super) const unsafe fn over(base: NonNull<u8>, capacity: usize, memory: M) -> Self {
+        BumpArena { base, capacity, used: Cell::new(0), peak: Cell::new(0), _memory: memory }
     }
 
-    pub(super) const fn capacity(&self) -> usize {
+    /// How many bytes there are in all.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
         self.capacity
     }
 
-    pub(super) const fn used(&self) -> usize {
+    /// How many bytes are handed out, with what lies between them.
+    #[must_use]
+    pub const fn used(&self) -> usize {
         self.used.get()
     }
 
-    pub(super) const fn high_water(&self) -> usize {
+    /// How many bytes are left; a block may need some of them for its alignment.
+    #[must_use]
+    pub const fn remaining(&self) -> usize {
+        self.capacity() - self.used()
+    }
+
+    /// The most bytes that were ever used: how large the arena has to be for what the program did until now.
+    #[must_use]
+    pub const fn high_water(&self) -> usize {
         let (used, peak) = (self.used.get(), self.peak.get());
         if used > peak { used } else { peak }
     }
 
-    /// Nothing is handed out any more.
-    pub(super) fn reset(&mut self) {
+    /// Makes all of it free again. What took memory from the arena is gone by now: it borrows the arena for as long as it
+    /// may look at that memory. The high-water mark stays.
+    ///
+    /// It is as if the arena were dropped, and another one made over the same memory. So a value that was forgotten is no
+    /// danger: the borrow that it had is over, and with it everybody's right to look at it. Where a borrow never ends, as
+    /// that of a `&'static Arena`, there is no exclusive one to call this with.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    ///
+    /// use loom_alloc::Arena;
+    /// use loom_alloc::allocator_api2::boxed::Box;
+    ///
+    /// let mut memory = [MaybeUninit::uninit(); 64];
+    /// let mut arena = Arena::new(&mut memory);
+    /// for job in 0..100 {
+    ///     let (one, two) = (Box::try_new_in([job; 4], &arena)?, Box::try_new_in([job; 4], &arena)?);
+    ///     core::mem::forget(two);
+    ///     drop(one);
+    ///     assert_eq!(arena.used(), 32, "forgotten, and in the way of the other one");
+    ///     arena.reset();
+    /// }
+    /// assert_eq!((arena.used(), arena.high_water()), (0, 32));
+    /// # Ok::<_, loom_alloc::allocator_api2::alloc::AllocError>(())
+    /// ```
+    ///
+    /// ```compile_fail,E0502
+    /// use core::mem::MaybeUninit;
+    ///
+    /// use loom_alloc::Arena;
+    /// use loom_alloc::allocator_api2::boxed::Box;
+    ///
+    /// let mut memory = [MaybeUninit::uninit(); 64];
+    /// let mut arena = Arena::new(&mut memory);
+    /// let kept = Box::leak(Box::try_new_in(7, &arena).unwrap());
+    /// arena.reset();
+    /// assert_eq!(*kept, 7);
+    /// ```
+    pub fn reset(&mut self) {
         self.give_back_to(0);
-    }
-
-    pub(super) fn contains(&self, block: NonNull<u8>) -> bool {
-        block.addr().get().wrapping_sub(self.base.addr().get()) < self.capacity
-    }
-
-    pub(super) fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(name)
-            .field("used", &self.used())
-            .field("capacity", &self.capacity)
-            .field("high_water", &self.high_water())
-            .finish_non_exhaustive()
     }
 
     /// `used` is no more than it was, and every block beyond it is given back.
@@ -96,8 +144,10 @@ impl Bump {
     }
 }
 
-// SAFETY: blocks lie in the arena's memory, whose lifetime it sees to, and do not overlap (invariants 1 and 2).
-unsafe impl Allocator for &Bump {
+// SAFETY: blocks lie in memory that is there for longer than the reference lives, wherever the reference is moved or copied, and do not
+// overlap (invariants 1 and 2).
+unsafe impl<M> Allocator for &BumpArena<M> {
+    #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
             return empty(layout);
@@ -106,12 +156,14 @@ unsafe impl Allocator for &Bump {
         Ok(NonNull::slice_from_raw_parts(block, layout.size()))
     }
 
+    #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         if let Some(begin) = self.begin_of_last(block, layout.size()) {
             self.give_back_to(begin);
         }
     }
 
+    #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if is_aligned(block, new) {
             if new.size() == old.size() {
@@ -129,6 +181,7 @@ unsafe impl Allocator for &Bump {
         Ok(unsafe { move_to(moved, block, old, self) })
     }
 
+    #[inline]
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         // SAFETY: the caller's promise.
         let grown = unsafe { self.grow(block, old, new) }?;
@@ -136,6 +189,7 @@ unsafe impl Allocator for &Bump {
         Ok(unsafe { zero_from(grown, old.size()) })
     }
 
+    #[inline]
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if !is_aligned(block, new) {
             let moved = self.allocate(new)?;
@@ -146,5 +200,27 @@ unsafe impl Allocator for &Bump {
             self.give_back_to(begin + new.size());
         }
         Ok(self.in_place(block, new.size()))
+    }
+}
+
+// SAFETY: blocks lie in the arena's memory, which it has alone; they are taken through references.
+unsafe impl<M> Owns for BumpArena<M> {
+    #[inline]
+    fn allocator(&self) -> impl Allocator {
+        self
+    }
+
+    fn owns(&self, block: NonNull<u8>, _: Layout) -> bool {
+        block.addr().get().wrapping_sub(self.base.addr().get()) < self.capacity
+    }
+}
+
+impl<M> fmt::Debug for BumpArena<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BumpArena")
+            .field("used", &self.used())
+            .field("capacity", &self.capacity)
+            .field("high_water", &self.high_water())
+            .finish_non_exhaustive()
     }
 }

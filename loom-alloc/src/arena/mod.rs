@@ -1,6 +1,6 @@
 //! [`Arena`] and [`OwnedArena`]: memory handed out from its begin to its end.
 
-#![allow(unsafe_code, reason = "hands out parts of the memory that it borrows, or has")]
+#![allow(unsafe_code, reason = "makes arenas over the memory that they borrow, or have")]
 
 mod bump;
 #[cfg(test)]
@@ -8,7 +8,6 @@ mod bump;
 mod tests;
 
 use core::alloc::Layout;
-use core::fmt;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
@@ -16,8 +15,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::block::Block;
-use crate::owns::Owns;
-use bump::Bump;
+pub use bump::BumpArena;
 
 /// Memory of the caller, handed out from its begin to its end.
 ///
@@ -45,139 +43,22 @@ use bump::Bump;
 /// assert!(allocator.allocate(Layout::new::<[u8; 17]>()).is_err());
 /// # Ok::<_, loom_alloc::allocator_api2::alloc::AllocError>(())
 /// ```
-pub struct Arena<'m> {
-    bump: Bump,
-    memory: PhantomData<&'m mut [MaybeUninit<u8>]>,
-}
+pub type Arena<'m> = BumpArena<Borrowed<'m>>;
 
-// SAFETY: an arena is an exclusive borrow of bytes and two numbers. While blocks are out, their holders borrow the arena
-// (they have `&Arena`, which is not `Send`), so it does not move to another thread.
-unsafe impl Send for Arena<'_> {}
+/// Why the memory of an [`Arena`] is there.
+#[allow(unnameable_types, reason = "nobody has to name it")]
+#[derive(Debug)]
+pub struct Borrowed<'m> {
+    _memory: PhantomData<&'m mut [MaybeUninit<u8>]>,
+}
 
 impl<'m> Arena<'m> {
     /// An arena over this memory.
     #[must_use]
     pub const fn new(memory: &'m mut [MaybeUninit<u8>]) -> Self {
-        let capacity = memory.len();
-        // The memory is borrowed exclusively for `'m` (invariant 1).
-        Arena { bump: Bump::new(NonNull::from_mut(memory).cast(), capacity), memory: PhantomData }
-    }
-
-    /// How many bytes there are in all.
-    #[must_use]
-    pub const fn capacity(&self) -> usize {
-        self.bump.capacity()
-    }
-
-    /// How many bytes are handed out, with what lies between them.
-    #[must_use]
-    pub const fn used(&self) -> usize {
-        self.bump.used()
-    }
-
-    /// How many bytes are left; a block may need some of them for its alignment.
-    #[must_use]
-    pub const fn remaining(&self) -> usize {
-        self.capacity() - self.used()
-    }
-
-    /// The most bytes that were ever used: how large the arena has to be for what the program did until now.
-    #[must_use]
-    pub const fn high_water(&self) -> usize {
-        self.bump.high_water()
-    }
-
-    /// Makes all of it free again. What took memory from the arena is gone by now: it borrows the arena for as long as it
-    /// may look at that memory. The high-water mark stays.
-    ///
-    /// It is as if the arena were dropped, and another one made over the same memory. So a value that was forgotten is no
-    /// danger: the borrow that it had is over, and with it everybody's right to look at it. Where a borrow never ends, as
-    /// that of a `&'static Arena`, there is no exclusive one to call this with.
-    ///
-    /// ```
-    /// use core::mem::MaybeUninit;
-    ///
-    /// use loom_alloc::Arena;
-    /// use loom_alloc::allocator_api2::boxed::Box;
-    ///
-    /// let mut memory = [MaybeUninit::uninit(); 64];
-    /// let mut arena = Arena::new(&mut memory);
-    /// for job in 0..100 {
-    ///     let (one, two) = (Box::try_new_in([job; 4], &arena)?, Box::try_new_in([job; 4], &arena)?);
-    ///     core::mem::forget(two);
-    ///     drop(one);
-    ///     assert_eq!(arena.used(), 32, "forgotten, and in the way of the other one");
-    ///     arena.reset();
-    /// }
-    /// assert_eq!((arena.used(), arena.high_water()), (0, 32));
-    /// # Ok::<_, loom_alloc::allocator_api2::alloc::AllocError>(())
-    /// ```
-    ///
-    /// ```compile_fail,E0502
-    /// use core::mem::MaybeUninit;
-    ///
-    /// use loom_alloc::Arena;
-    /// use loom_alloc::allocator_api2::boxed::Box;
-    ///
-    /// let mut memory = [MaybeUninit::uninit(); 64];
-    /// let mut arena = Arena::new(&mut memory);
-    /// let kept = Box::leak(Box::try_new_in(7, &arena).unwrap());
-    /// arena.reset();
-    /// assert_eq!(*kept, 7);
-    /// ```
-    pub fn reset(&mut self) {
-        self.bump.reset();
-    }
-}
-
-// SAFETY: blocks lie in memory that is borrowed for longer than the reference lives, wherever the reference is moved or
-// copied, and do not overlap (invariants 1 and 2 of `Bump`).
-unsafe impl Allocator for &Arena<'_> {
-    #[inline]
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        (&self.bump).allocate(layout)
-    }
-
-    #[inline]
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { (&self.bump).deallocate(block, layout) }
-    }
-
-    #[inline]
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { (&self.bump).grow(block, old, new) }
-    }
-
-    #[inline]
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { (&self.bump).grow_zeroed(block, old, new) }
-    }
-
-    #[inline]
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { (&self.bump).shrink(block, old, new) }
-    }
-}
-
-// SAFETY: blocks lie in the arena's memory, which is borrowed exclusively; they are taken through references.
-unsafe impl Owns for Arena<'_> {
-    #[inline]
-    fn allocator(&self) -> impl Allocator {
-        self
-    }
-
-    fn owns(&self, block: NonNull<u8>, _: Layout) -> bool {
-        self.bump.contains(block)
-    }
-}
-
-impl fmt::Debug for Arena<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.bump.fmt_as("Arena", f)
+        let (capacity, base) = (memory.len(), NonNull::from_mut(memory).cast());
+        // SAFETY: the memory is borrowed exclusively for `'m`, which no `Borrowed<'m>` outlives.
+        unsafe { BumpArena::over(base, capacity, Borrowed { _memory: PhantomData }) }
     }
 }
 
@@ -202,14 +83,14 @@ impl fmt::Debug for Arena<'_> {
 /// assert!(deployment.used() < 64, "the block has gone back");
 /// # Ok::<_, loom_alloc::allocator_api2::alloc::AllocError>(())
 /// ```
-pub struct OwnedArena<A: Allocator> {
-    bump: Bump,
+pub type OwnedArena<A> = BumpArena<Owned<A>>;
+
+/// Why the memory of an [`OwnedArena`] is there.
+#[allow(unnameable_types, reason = "nobody has to name it")]
+#[derive(Debug)]
+pub struct Owned<A: Allocator> {
     _block: Block<A>,
 }
-
-// SAFETY: the arena has its memory alone, and two numbers. While blocks are out, their holders borrow the arena (they have
-// `&OwnedArena`, which is not `Send`), so it does not move to another thread.
-unsafe impl<A: Allocator + Send> Send for OwnedArena<A> {}
 
 impl<A: Allocator> OwnedArena<A> {
     /// Where the memory begins: at a cache line.
@@ -222,88 +103,8 @@ impl<A: Allocator> OwnedArena<A> {
     pub fn new_in(capacity: usize, alloc: A) -> Result<Self, AllocError> {
         let layout = Layout::from_size_align(capacity, Self::ALIGN).map_err(|_| AllocError)?;
         let block = Block::new(layout, alloc)?;
-        // The block stays where it is, and is the arena's alone, until it is dropped with it (invariant 1).
-        Ok(OwnedArena { bump: Bump::new(block.ptr(), capacity), _block: block })
-    }
-
-    /// How many bytes there are in all.
-    #[must_use]
-    pub const fn capacity(&self) -> usize {
-        self.bump.capacity()
-    }
-
-    /// How many bytes are handed out, with what lies between them.
-    #[must_use]
-    pub const fn used(&self) -> usize {
-        self.bump.used()
-    }
-
-    /// How many bytes are left; a block may need some of them for its alignment.
-    #[must_use]
-    pub const fn remaining(&self) -> usize {
-        self.capacity() - self.used()
-    }
-
-    /// The most bytes that were ever used: how large the arena has to be for what the program did until now.
-    #[must_use]
-    pub const fn high_water(&self) -> usize {
-        self.bump.high_water()
-    }
-
-    /// Makes all of it free again, as [`Arena::reset`]. The block stays the arena's.
-    pub fn reset(&mut self) {
-        self.bump.reset();
-    }
-}
-
-// SAFETY: blocks lie in a block that is the arena's until it is dropped, which a reference to it outlives nowhere, and do
-// not overlap (invariants 1 and 2 of `Bump`).
-unsafe impl<A: Allocator> Allocator for &OwnedArena<A> {
-    #[inline]
-    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        (&self.bump).allocate(layout)
-    }
-
-    #[inline]
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { (&self.bump).deallocate(block, layout) }
-    }
-
-    #[inline]
-    unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { (&self.bump).grow(block, old, new) }
-    }
-
-    #[inline]
-    unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { (&self.bump).grow_zeroed(block, old, new) }
-    }
-
-    #[inline]
-    unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
-        unsafe { (&self.bump).shrink(block, old, new) }
-    }
-}
-
-// SAFETY: blocks lie in the arena's block, which it has alone; they are taken through references.
-unsafe impl<A: Allocator> Owns for OwnedArena<A> {
-    #[inline]
-    fn allocator(&self) -> impl Allocator {
-        self
-    }
-
-    fn owns(&self, block: NonNull<u8>, _: Layout) -> bool {
-        self.bump.contains(block)
-    }
-}
-
-impl<A: Allocator> fmt::Debug for OwnedArena<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.bump.fmt_as("OwnedArena", f)
+        // SAFETY: the block is the value's alone, stays where it is when that is moved, and is given back when it is dropped.
+        Ok(unsafe { BumpArena::over(block.ptr(), capacity, Owned { _block: block }) })
     }
 }
 

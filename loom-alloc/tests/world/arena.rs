@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use arbitrary::Unstructured;
 use loom_alloc::allocator_api2::alloc::{Allocator, System};
-use loom_alloc::{Arena, Budget, OwnedArena, Owns};
+use loom_alloc::{Arena, Budget, BumpArena, OwnedArena, Owns};
 
 use super::{Model, World};
 
@@ -94,54 +94,16 @@ impl Model for Bump {
     }
 }
 
-/// What both arenas have.
-trait Resets: Owns {
-    fn state(&self) -> (usize, usize);
-    fn room(&self) -> usize;
-    fn reset(&mut self);
-}
-
-impl Resets for Arena<'_> {
-    fn state(&self) -> (usize, usize) {
-        (self.used(), self.high_water())
-    }
-
-    fn room(&self) -> usize {
-        assert_eq!(self.used() + self.remaining(), self.capacity());
-        self.capacity()
-    }
-
-    fn reset(&mut self) {
-        Arena::reset(self);
-    }
-}
-
-impl<A: Allocator> Resets for OwnedArena<A> {
-    fn state(&self) -> (usize, usize) {
-        (self.used(), self.high_water())
-    }
-
-    fn room(&self) -> usize {
-        assert_eq!(self.used() + self.remaining(), self.capacity());
-        self.capacity()
-    }
-
-    fn reset(&mut self) {
-        OwnedArena::reset(self);
-    }
-}
-
 /// Two stories on an arena that begins at `base`, with a reset after each, at which blocks are there that were forgotten, or none.
-fn play<T: Resets>(arena: &mut T, base: usize, bytes: &mut Unstructured<'_>, forget: bool) -> usize {
-    let (used, high_water) = arena.state();
-    let mut model = Bump { base, capacity: arena.room(), used, high_water };
+fn play<M>(arena: &mut BumpArena<M>, base: usize, bytes: &mut Unstructured<'_>, forget: bool) -> usize {
+    let mut model = Bump { base, capacity: arena.capacity(), used: arena.used(), high_water: arena.high_water() };
     let mut played = 0;
     for _ in 0..2 {
         let place = |block: NonNull<u8>, _| Some(block.addr().get() - base);
         let mut world = World::new(arena.allocator(), place, &mut model);
         played += world.play(bytes, MOST, |model| {
-            assert_eq!(arena.state(), (model.used, model.high_water));
-            assert_eq!(arena.room(), model.capacity);
+            assert_eq!((arena.used(), arena.high_water()), (model.used, model.high_water));
+            assert_eq!((arena.capacity(), arena.remaining()), (model.capacity, model.capacity - model.used));
         });
         if !forget {
             world.end();
@@ -149,7 +111,7 @@ fn play<T: Resets>(arena: &mut T, base: usize, bytes: &mut Unstructured<'_>, for
         drop(world);
         arena.reset();
         model.used = 0;
-        assert_eq!(arena.state(), (0, model.high_water));
+        assert_eq!((arena.used(), arena.high_water()), (0, model.high_water));
     }
     played
 }
