@@ -7,7 +7,7 @@ mod deployment;
 mod sum;
 
 use std::alloc::Layout;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loom_alloc::Budget;
 use loom_alloc::testing::{FailAt, Sealed};
@@ -21,8 +21,11 @@ use loom_core::transport::Transport;
 
 use deployment::{OBJECTS, deploy, parts};
 
-/// Held while files are counted.
-static FILES: Mutex<()> = Mutex::new(());
+/// For whoever counts files, and whoever opens some.
+fn alone_with_files() -> MutexGuard<'static, ()> {
+    static FILES: Mutex<()> = Mutex::new(());
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How many files this process has open: what libfabric leaves half open has some.
 fn files() -> usize {
@@ -110,7 +113,7 @@ macro_rules! over_each {
     ($($test:ident = $case:ident),*) => { $(
         #[test]
         fn $test() {
-            let _files = FILES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let _files = alone_with_files();
             let network = Network::new(NetworkAttr::DEFAULT).expect("the sizes are small");
             $case("soft", &network.info());
             #[cfg(feature = "libfabric")]
@@ -146,6 +149,7 @@ fn libfabric(provider: &str) -> Info<loom_fabric::ofi::Ofi<loom_fabric::ofi::Loc
 /// The network itself, of as many endpoints as there are peers to know.
 #[test]
 fn the_sum_is_what_the_documentation_says() {
+    let _files = alone_with_files();
     let network =
         Network::new(NetworkAttr { endpoints: 1024, tx_depth: 1, rx_depth: 1, eager_size: 0, ..NetworkAttr::DEFAULT });
     sum::is_what_the_documentation_says("soft", &network.expect("there is memory").info());
