@@ -21,6 +21,8 @@ pub(crate) enum Case {
     Unexpected,
     /// Messages wait, receives of one mask are posted.
     UnexpectedMask,
+    /// Messages wait, receives that take any are posted.
+    UnexpectedAny,
     /// Exact receives whose tags were chosen to collide, by somebody who takes the seed for another one.
     Adversarial,
     /// The same by somebody who knows it.
@@ -36,7 +38,7 @@ pub(crate) enum Order {
 }
 
 impl Case {
-    pub(crate) const ALL: [Case; 10] = [
+    pub(crate) const ALL: [Case; 11] = [
         Case::Exact,
         Case::Scattered,
         Case::Directed,
@@ -45,6 +47,7 @@ impl Case {
         Case::Mixed(64),
         Case::Unexpected,
         Case::UnexpectedMask,
+        Case::UnexpectedAny,
         Case::Adversarial,
         Case::SeedKnown,
     ];
@@ -57,6 +60,7 @@ impl Case {
             Case::Mixed(patterns) => format!("mixed_{patterns}"),
             Case::Unexpected => "unexpected".into(),
             Case::UnexpectedMask => "unexpected_mask".into(),
+            Case::UnexpectedAny => "unexpected_any".into(),
             Case::Adversarial => "adversarial".into(),
             Case::SeedKnown => "seed_known".into(),
         }
@@ -70,6 +74,7 @@ impl Case {
             Case::Mixed(patterns) => format!("posted, exact, and {patterns} masks"),
             Case::Unexpected => "unexpected, exact".into(),
             Case::UnexpectedMask => "unexpected, one mask".into(),
+            Case::UnexpectedAny => "unexpected, any".into(),
             Case::Adversarial => "chosen tags, seed unknown".into(),
             Case::SeedKnown => "chosen tags, seed known".into(),
         }
@@ -79,12 +84,14 @@ impl Case {
     pub(crate) const fn orders(self) -> &'static [Order] {
         match self {
             Case::Exact | Case::Scattered | Case::Unexpected => &[Order::AsPosted, Order::Random],
+            // Whichever is asked for, the oldest is taken.
+            Case::UnexpectedAny => &[Order::AsPosted],
             _ => &[Order::Random],
         }
     }
 
     const fn waits(self) -> bool {
-        matches!(self, Case::Unexpected | Case::UnexpectedMask)
+        matches!(self, Case::Unexpected | Case::UnexpectedMask | Case::UnexpectedAny)
     }
 
     fn tags(self, seed: u64, depth: u32) -> Tags {
@@ -99,7 +106,11 @@ impl Case {
 
     fn want(self, tag: Tag) -> Want {
         let source = if self == Case::Directed { SENDER } else { FabricAddr::UNSPEC };
-        let ignore = if self == Case::UnexpectedMask { 0xff << 48 } else { 0 };
+        let ignore = match self {
+            Case::UnexpectedMask => 0xff << 48,
+            Case::UnexpectedAny => u64::MAX,
+            _ => 0,
+        };
         Want { tag: TagMatch { tag, ignore }, source }
     }
 }

@@ -94,7 +94,10 @@ fn libfabric(_: &str, _: &Options) -> Result<(), Box<dyn Error>> {
 
 /// Opens everything, runs, and closes everything.
 fn serve<T: Transport>(info: &Info<T>, options: &Options) -> Result<(), Box<dyn Error>> {
-    let pinned = options.core.map(pin::to).transpose()?;
+    let pinned = match (options.core, pin::to(options.core)) {
+        (Some(_), Err(error)) => return Err(error.into()),
+        (_, pinned) => pinned,
+    };
     let domain = Domain::open(info)?;
     let av = Av::open(&domain, 4)?;
     let attr = CqAttr::<DEPTH>::new().endpoints(1);
@@ -122,8 +125,9 @@ fn serve<T: Transport>(info: &Info<T>, options: &Options) -> Result<(), Box<dyn 
             println!("{} were left out, as too many were outstanding: the times are of the others", client.left_out());
             println!("{}", client.times());
             println!("{late} calls of the allocator after the start");
-            if let Some(core) = pinned {
-                println!("on processor {core}");
+            match pinned {
+                Ok(core) => println!("on processor {core}"),
+                Err(error) => println!("on no processor of its own: {error}"),
             }
             if late > 0 {
                 return Err("something has allocated after the start".into());

@@ -13,7 +13,7 @@ Usage: embedded_runtime [OPTIONS]
   --seconds N        how long it runs [2]
   --interval MICROS  how often a request is due [20]
   --budget N         most completions of a task in one turn [16]
-  --core N           bind the thread to this processor
+  --core N           bind the thread to this processor [the one that it starts on]
   --provider NAME    over a provider of libfabric instead of the software transport: shm, 'tcp;ofi_rxm'
   --help             this text
 ";

@@ -2,8 +2,11 @@
 
 use std::io;
 
-/// Binds this thread to a processor, and returns its number.
-pub(crate) fn to(core: usize) -> io::Result<usize> {
+/// Binds this thread to a processor, or to the one that it is on; and returns its number.
+pub(crate) fn to(core: Option<usize>) -> io::Result<usize> {
+    // SAFETY: without arguments.
+    let current = || usize::try_from(unsafe { libc::sched_getcpu() }).map_err(|_| io::Error::last_os_error());
+    let core = core.map_or_else(current, Ok)?;
     if core >= libc::CPU_SETSIZE as usize {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }

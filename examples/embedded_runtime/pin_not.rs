@@ -3,6 +3,6 @@
 use std::io;
 
 /// Says so.
-pub(crate) fn to(_: usize) -> io::Result<usize> {
+pub(crate) fn to(_: Option<usize>) -> io::Result<usize> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "threads are bound to processors on Linux only"))
 }

@@ -11,6 +11,9 @@ use crate::items;
 /// Every wait for the other side ends here at the latest, but a server's for its client.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
+/// Between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(20);
+
 pub(crate) struct Control(TcpStream);
 
 impl Control {
@@ -31,10 +34,10 @@ impl Control {
         let addresses: Vec<SocketAddr> = (server, port).to_socket_addrs()?.collect();
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
-            match TcpStream::connect(&addresses[..]) {
+            match attempt(&addresses) {
                 Ok(stream) => return Self::new(stream),
                 Err(error) if Instant::now() > deadline => return Err(error),
-                Err(_) => std::thread::yield_now(),
+                Err(_) => std::thread::sleep(PAUSE),
             }
         }
     }
@@ -71,4 +74,11 @@ impl Control {
             Err(error) => error.kind() != ErrorKind::WouldBlock && error.kind() != ErrorKind::Interrupted,
         }
     }
+}
+
+/// Connects once. Where nobody listens yet at a port of this machine's that is also one for clients, a client may be connected
+/// to itself: that is no server.
+fn attempt(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(addresses)?;
+    if stream.local_addr()? == stream.peer_addr()? { Err(ErrorKind::ConnectionRefused.into()) } else { Ok(stream) }
 }
