@@ -16,6 +16,8 @@ mod tally;
 
 #[path = "../transports/addresses.rs"]
 mod addresses;
+#[path = "../transports/cached.rs"]
+mod cached;
 #[path = "../transports/counters.rs"]
 mod counters;
 #[path = "../transports/leases.rs"]
@@ -57,6 +59,8 @@ mod registered;
 mod rma;
 #[path = "../transports/sleeping.rs"]
 mod sleeping;
+#[path = "../transports/tags.rs"]
+mod tags;
 #[path = "../transports/threads.rs"]
 mod threads;
 #[path = "../transports/unreported.rs"]
@@ -89,6 +93,8 @@ fn cases<'n>() -> Vec<Behaviour<Soft<'n>>> {
         sleeping::cases(),
         lifecycle::cases(),
         addresses::cases(),
+        tags::cases(),
+        cached::cases(),
     ]
     .concat()
 }

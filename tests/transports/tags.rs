@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use loom_core::allocator_api2::alloc::Global;
 use loom_core::completion::Transfer;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
@@ -16,15 +15,15 @@ use loom_core::tagged::{
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, EndpointType, ImmediateData, Tag, TagMatch};
 
-use crate::memory::allocator;
+use crate::memory::{Memory, allocator};
 use crate::needs::{Behaviour, MSG};
-use crate::pair::{Bytes, limit, pattern, room};
+use crate::pair::{Bytes, OrCut, limit, pattern, room};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![("tags_over_plain_messages_of_one_peer_each", MSG, tags_over_plain_messages_of_one_peer_each)]
 }
 
-type Layer<'e, 'q, 'd, T> = TaggedEndpoint<'q, WithPeer<'e, 'q, 'd, T, Bytes>, Bytes, Global>;
+type Layer<'e, 'q, 'd, T> = TaggedEndpoint<'q, WithPeer<'e, 'q, 'd, T, Bytes>, Bytes, Memory>;
 
 const ATTR: TaggedAttr =
     TaggedAttr { links: 2, packet_size: 1024, messages: 8, control: 8, sends: 8, ..TaggedAttr::DEFAULT };
@@ -38,11 +37,11 @@ fn end<T: Transport>(layers: &mut [Layer<'_, '_, '_, T>; 3], at: usize, key: Tag
     let mut deadline = limit();
     while !deadline.passed() {
         for layer in layers.iter_mut() {
-            layer.progress().expect("the queue works");
+            layer.progress().or_cut("the queue works");
         }
-        if let Some(done) = layers[at].wait(key, Instant::now()).expect("the queue works") {
+        if let Some(done) = layers[at].wait(key, Instant::now()).or_cut("the queue works") {
             let (bytes, result) = done.into_parts();
-            return (bytes, result.expect("it succeeds"));
+            return (bytes, result.or_cut("it succeeds"));
         }
     }
     panic!("an operation of {at} has not ended");
@@ -59,7 +58,8 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport>(info: &Info<T>) {
         [(); 3].map(|()| Cq::<T, Packet<Bytes>>::open_in(&domain, CqAttr::<128>::new(), allocator()).expect("queue"));
     let ends = [0, 1, 2].map(|at: usize| queues[at].endpoint(&av).enable().expect("endpoint"));
     let peers = [0, 1, 2].map(|at: usize| av.insert(&ends[at].address().expect("address")).expect("a peer"));
-    let mut layers = [0, 1, 2].map(|at: usize| Layer::<T>::open(&*queues[at], ATTR).expect("an endpoint"));
+    let mut layers =
+        [0, 1, 2].map(|at: usize| Layer::<T>::open_in(&*queues[at], ATTR, allocator()).expect("an endpoint"));
     let mut add =
         |at: usize, peer: usize| layers[at].add_link(WithPeer::new(&ends[at], peers[peer]), packets()).expect("a link");
     let [to_b, to_c] = [add(0, 1), add(0, 2)];
@@ -75,17 +75,19 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport>(info: &Info<T>) {
     while !(layers[0].is_up(to_b) && layers[0].is_up(to_c) && layers[1].is_up(to_b) && layers[2].is_up(to_b)) {
         assert!(!deadline.passed(), "no greeting");
         for layer in &mut layers {
-            layer.progress().expect("the queue works");
+            layer.progress().or_cut("the queue works");
         }
     }
     let mut send = |layers: &mut [Layer<'_, '_, '_, T>; 3], at: usize, to: LinkId, tag: u64, mut buf: Bytes| loop {
         match layers[at].tagged_send_data(to, Tag(tag), ImmediateData(tag), buf) {
             Ok(key) => return key,
             Err(rejected) => {
-                assert!(rejected.error.is_transient() && !deadline.passed(), "{}", rejected.error);
+                if !rejected.error.is_transient() || deadline.passed() {
+                    Err(rejected.error).or_cut("it is not sent")
+                }
                 buf = rejected.buf;
                 for layer in layers.iter_mut() {
-                    layer.progress().expect("the queue works");
+                    layer.progress().or_cut("the queue works");
                 }
             }
         }
@@ -93,8 +95,12 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport>(info: &Info<T>) {
     let fits = ATTR.eager_size();
     for (seed, len) in [0, 8, fits, fits + 1, 30_000].into_iter().enumerate() {
         // From one of them, by tag; from anybody, by mask; and back.
-        let of_c = layers[0].tagged_recv(to_c, TagMatch::any(), room(len)).expect("posts");
-        let any = layers[0].tagged_recv(Source::Any, TagMatch::masked(Tag(0x10), 0xf), room(len)).expect("posts");
+        let of_c =
+            layers[0].tagged_recv(to_c, TagMatch::any(), room(len)).map_err(|rejected| rejected.error).or_cut("posts");
+        let any = layers[0]
+            .tagged_recv(Source::Any, TagMatch::masked(Tag(0x10), 0xf), room(len))
+            .map_err(|rejected| rejected.error)
+            .or_cut("posts");
         let sent_b = send(&mut layers, 1, to_b, 0x1b, pattern(len, seed));
         let sent_c = send(&mut layers, 2, to_b, 0x1c, pattern(len, seed + 50));
         let (bytes, transfer) = end(&mut layers, 0, of_c);
@@ -104,7 +110,8 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport>(info: &Info<T>) {
         assert_eq!((transfer.len(), transfer.data()), (len, Some(ImmediateData(0x1b))));
         assert!(bytes == pattern(len, seed));
         let back = send(&mut layers, 0, to_c, 7, pattern(len, seed));
-        let received = layers[2].tagged_recv(Source::Any, Tag(7), room(len)).expect("posts");
+        let received =
+            layers[2].tagged_recv(Source::Any, Tag(7), room(len)).map_err(|rejected| rejected.error).or_cut("posts");
         assert!(end(&mut layers, 2, received).0 == pattern(len, seed));
         for (at, key) in [(1, sent_b), (2, sent_c), (0, back)] {
             end(&mut layers, at, key);
