@@ -46,7 +46,8 @@ fn works(mapping: &mut Mapping) {
     assert_eq!(arena.remaining(), 0);
 }
 
-/// The kernel's words on the mapping that begins at an address: a line of `/proc/self/smaps`.
+/// The kernel's words on the mapping that begins at an address: a line of `/proc/self/smaps`. It is to be guarded: the kernel joins
+/// what lies side by side and differs in nothing.
 fn told(begin: usize, what: &str) -> Option<String> {
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
     let mut lines = smaps.lines().skip_while(|line| !line.starts_with(&format!("{begin:x}-")));
@@ -95,7 +96,7 @@ fn the_first_size_of_pages_that_is_granted_is_taken() {
     let _files = FILES.lock().unwrap();
     for asked in [PageSize::Huge1G, PageSize::Huge2M, PageSize::Transparent, PageSize::Base] {
         for shared in [false, true] {
-            match Mapping::new(4096, MappingAttr { pages: &[asked], shared, ..DEFAULT }) {
+            match Mapping::new(4096, MappingAttr { pages: &[asked], shared, guarded: true, ..DEFAULT }) {
                 Ok(mut mapping) => {
                     assert_eq!(mapping.pages(), asked);
                     let begin = addr(&mut mapping);
@@ -190,7 +191,7 @@ fn a_refusal_unmaps_nothing_of_other_threads() {
 #[test]
 fn pages_that_are_touched_are_there_and_others_are_not() {
     let resident = |touched| {
-        let mut mapping = Mapping::new(1 << 20, MappingAttr { touched, ..DEFAULT }).unwrap();
+        let mut mapping = Mapping::new(1 << 20, MappingAttr { touched, guarded: true, ..DEFAULT }).unwrap();
         told(addr(&mut mapping), "Rss").unwrap()
     };
     assert_eq!((resident(true), resident(false)), ("1024 kB".into(), "0 kB".into()));
@@ -198,7 +199,7 @@ fn pages_that_are_touched_are_there_and_others_are_not() {
 
 #[test]
 fn locked_memory_is_locked_or_refused() {
-    match Mapping::new(64 << 10, MappingAttr { locked: true, ..DEFAULT }) {
+    match Mapping::new(64 << 10, MappingAttr { locked: true, guarded: true, ..DEFAULT }) {
         Ok(mut mapping) => {
             assert_eq!(told(addr(&mut mapping), "Locked").unwrap(), "64 kB");
             works(&mut mapping);
@@ -212,7 +213,7 @@ fn locked_memory_is_locked_or_refused() {
 
 #[test]
 fn memory_lies_on_the_node_that_was_named() {
-    match Mapping::new(64 << 10, MappingAttr { node: Some(0), touched: true, ..DEFAULT }) {
+    match Mapping::new(64 << 10, MappingAttr { node: Some(0), touched: true, guarded: true, ..DEFAULT }) {
         Ok(mut mapping) => {
             let begin = addr(&mut mapping);
             let maps = fs::read_to_string("/proc/self/numa_maps").unwrap_or_default();
