@@ -1,12 +1,9 @@
 //! Buffers whose registrations are cached: found, merged, evicted and forgotten in each round.
 
-use std::alloc::Layout;
 use std::cell::RefCell;
-use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, Notified};
-use loom_core::allocator_api2::alloc::Allocator;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
@@ -16,11 +13,9 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 
-use crate::c_heap;
 use crate::failure::Failure;
-use crate::gate;
 use crate::seal::Seal;
-use crate::steady::{Counts, Plant};
+use crate::steady::{Counts, Plant, counted};
 
 /// No part of a page, so that buffers share pages.
 const SIZE: usize = 1000;
@@ -96,29 +91,13 @@ pub fn run<T: Transport>(info: &Info<T>, seal: &Seal, rounds: u64, plant: Plant)
         };
         let begin = (rounds / 50).max(1);
         (0..begin).try_for_each(round)?;
-        let (c, before) = (c_heap::calls(), cache.stats());
-        let ((result, rust), objects) = seal.closed(|| {
-            gate::watch(|| {
-                for number in begin..begin + rounds {
-                    round(number)?;
-                    if plant == Plant::Box {
-                        black_box(Box::new(black_box(number)));
-                    }
-                }
-                if plant == Plant::Late && seal.allocate(Layout::new::<u64>()).is_ok() {
-                    return Err(Failure::Wrong("the allocator is not sealed"));
-                }
-                Ok(())
-            })
-        });
-        let c = c.zip(c_heap::calls()).map(|(before, after)| after - before);
-        result?;
+        let before = cache.stats();
+        let counts = counted(seal, plant, begin..begin + rounds, round)?;
         let after = cache.stats();
-        let counted =
-            [after.hits - before.hits, after.merges - before.merges, after.invalidations - before.invalidations];
-        if rounds >= 1000 && counted.contains(&0) {
+        let used = [after.hits - before.hits, after.merges - before.merges, after.invalidations - before.invalidations];
+        if rounds >= 1000 && used.contains(&0) {
             return Err(Failure::Wrong("the cache was not used in every way"));
         }
-        Ok(Counts { rounds, rust, objects, c })
+        Ok(counts)
     })?
 }

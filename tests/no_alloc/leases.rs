@@ -1,12 +1,9 @@
 //! Leases of registered slabs: taken, filled, split, rejoined, posted and given back in each round.
 
-use std::alloc::Layout;
-use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use loom_alloc::Sharing;
 use loom_alloc::registered::{Lease, RegisteredSlab, SlabAttr};
-use loom_core::allocator_api2::alloc::Allocator;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
@@ -16,11 +13,9 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 
-use crate::c_heap;
 use crate::failure::Failure;
-use crate::gate;
 use crate::seal::Seal;
-use crate::steady::{Counts, Plant};
+use crate::steady::{Counts, Plant, counted};
 
 const SIZE: usize = 256;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -94,23 +89,6 @@ pub fn run<T: Transport, L: Sharing>(
         };
         let begin = (rounds / 50).max(1);
         (0..begin).try_for_each(round)?;
-        let c = c_heap::calls();
-        let ((result, rust), objects) = seal.closed(|| {
-            gate::watch(|| {
-                for number in begin..begin + rounds {
-                    round(number)?;
-                    if plant == Plant::Box {
-                        black_box(Box::new(black_box(number)));
-                    }
-                }
-                if plant == Plant::Late && seal.allocate(Layout::new::<u64>()).is_ok() {
-                    return Err(Failure::Wrong("the allocator is not sealed"));
-                }
-                Ok(())
-            })
-        });
-        let c = c.zip(c_heap::calls()).map(|(before, after)| after - before);
-        result?;
-        Ok(Counts { rounds, rust, objects, c })
+        counted(seal, plant, begin..begin + rounds, round)
     })?
 }

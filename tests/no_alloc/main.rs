@@ -137,19 +137,24 @@ impl Tally {
                     Plant::Late => ", control: a late call",
                 };
                 let what = format!("{what}{control}");
-                let passed = match outcome {
-                    Ok(counts) => {
-                        println!("{name:<18} {what:<43} {counts}");
-                        if plant == Plant::Nothing { counts.are_clean() } else { counts.has_caught(plant) }
-                    }
-                    Err(failure) => {
-                        println!("{name:<18} {what}: FAILED: {failure}");
-                        false
-                    }
-                };
-                self.judge(passed, &format!("{name}, {what}"));
+                self.outcome(name, &what, plant, outcome);
             }
         }
+    }
+
+    /// What was counted: nothing, or what was planted.
+    fn outcome(&mut self, name: &str, what: &str, plant: Plant, outcome: Result<Counts, Failure>) {
+        let passed = match outcome {
+            Ok(counts) => {
+                println!("{name:<18} {what:<43} {counts}");
+                if plant == Plant::Nothing { counts.are_clean() } else { counts.has_caught(plant) }
+            }
+            Err(failure) => {
+                println!("{name:<18} {what}: FAILED: {failure}");
+                false
+            }
+        };
+        self.judge(passed, &format!("{name}, {what}"));
     }
 
     fn judge(&mut self, passed: bool, what: &str) {
@@ -195,17 +200,7 @@ fn tags(tally: &mut Tally) {
         (Plant::Late, "control: a late call of the objects' allocator"),
     ] {
         let rounds = if plant == Plant::Nothing { scaled(10_000) } else { 100 };
-        let passed = match tags::run(&seal, rounds, plant) {
-            Ok(counts) => {
-                println!("{name:<18} {what:<43} {counts}");
-                if plant == Plant::Nothing { counts.are_clean() } else { counts.has_caught(plant) }
-            }
-            Err(failure) => {
-                println!("{name:<18} {what}: FAILED: {failure}");
-                false
-            }
-        };
-        tally.judge(passed, &format!("{name}, {what}"));
+        tally.outcome(name, what, plant, tags::run(&seal, rounds, plant));
     }
 }
 

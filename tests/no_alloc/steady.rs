@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 use std::fmt;
 use std::hint::black_box;
+use std::ops::Range;
 
 use loom_core::allocator_api2::alloc::Allocator;
 use loom_core::error::OpenError;
@@ -184,12 +185,29 @@ pub fn steady<'b, T: Transport, V: Verbs<'b>>(
     for number in 0..begin {
         round(rig, kind, Payload { round: number, whole: number == 0 }, buffers)?;
     }
+    let counts = counted(seal, plant, begin..end, |number| {
+        let whole = number == begin || number + 1 == end;
+        round(rig, kind, Payload { round: number, whole }, buffers)
+    })?;
+    if buffers.out.is_none() || buffers.into.is_none() || rig.a.cq.in_flight() + rig.b.cq.in_flight() != 0 {
+        return Err(Failure::Wrong("something is still in flight"));
+    }
+    Ok(counts)
+}
+
+/// Runs rounds while the objects' allocator is sealed, with what is planted, and counts what is asked for memory.
+pub fn counted(
+    seal: &Seal,
+    plant: Plant,
+    numbers: Range<u64>,
+    mut round: impl FnMut(u64) -> Result<(), Failure>,
+) -> Result<Counts, Failure> {
+    let rounds = numbers.end - numbers.start;
     let c = c_heap::calls();
     let ((result, rust), objects) = seal.closed(|| {
         gate::watch(|| {
-            for number in begin..end {
-                let whole = number == begin || number + 1 == end;
-                round(rig, kind, Payload { round: number, whole }, buffers)?;
+            for number in numbers {
+                round(number)?;
                 if plant == Plant::Box {
                     black_box(Box::new(black_box(number)));
                 }
@@ -202,8 +220,5 @@ pub fn steady<'b, T: Transport, V: Verbs<'b>>(
     });
     let c = c.zip(c_heap::calls()).map(|(before, after)| after - before);
     result?;
-    if buffers.out.is_none() || buffers.into.is_none() || rig.a.cq.in_flight() + rig.b.cq.in_flight() != 0 {
-        return Err(Failure::Wrong("something is still in flight"));
-    }
     Ok(Counts { rounds, rust, objects, c })
 }

@@ -1,9 +1,5 @@
 //! Tagged messages over plain ones (`loom_core::tagged`), over the software transport.
 
-use std::alloc::Layout;
-use std::hint::black_box;
-
-use loom_core::allocator_api2::alloc::Allocator;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, scope_in};
@@ -13,9 +9,8 @@ use loom_core::tagged::{AddLinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint
 use loom_core::vocabulary::{Tag, TagMatch};
 
 use crate::failure::Failure;
-use crate::gate;
 use crate::seal::Seal;
-use crate::steady::{Counts, Plant};
+use crate::steady::{Counts, Plant, counted};
 
 const ATTR: TaggedAttr =
     TaggedAttr { operations: 16, packet_size: 512, messages: 4, control: 4, sends: 4, ..TaggedAttr::DEFAULT };
@@ -152,22 +147,7 @@ pub fn run(seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
             for number in 0..begin {
                 rig.round(number)?;
             }
-            let ((result, rust), objects) = seal.closed(|| {
-                gate::watch(|| {
-                    for number in begin..begin + rounds {
-                        rig.round(number)?;
-                        if plant == Plant::Box {
-                            black_box(Box::new(black_box(number)));
-                        }
-                    }
-                    if plant == Plant::Late && seal.allocate(Layout::new::<u64>()).is_ok() {
-                        return Err(Failure::Wrong("the allocator is not sealed"));
-                    }
-                    Ok(())
-                })
-            });
-            result?;
-            Ok(Counts { rounds, rust, objects, c: None })
+            counted(seal, plant, begin..begin + rounds, |number| rig.round(number))
         })
     })??
 }
