@@ -19,8 +19,9 @@ pub use self::userfaultfd::Userfaultfd;
 /// Tells caches of memory behind whose addresses other pages come to lie.
 ///
 /// It is unmapped, mapped over, moved, or its pages are given back to the system: `munmap`, `mmap` with `MAP_FIXED`, `mremap`, `madvise`
-/// with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`, and of shared memory `fallocate` and `ftruncate`. A registration goes on naming the pages that were there when it was made. With one that is *stale*, a device would
-/// read and write memory that belongs to nobody, or to somebody else.
+/// with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`, and of shared memory `fallocate` and `ftruncate`. A registration goes on naming
+/// the pages that were there when it was made. With one that is *stale*, a device would read and write memory that belongs to
+/// nobody, or to somebody else.
 ///
 /// # Safety
 ///
