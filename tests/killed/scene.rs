@@ -7,7 +7,7 @@ use loom_core::completion::{Completion, Done, OpError, Transfer};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr, CqError};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{self, Source};
 use loom_core::objects::info::Info;
@@ -207,14 +207,21 @@ impl Scene<'_, '_> {
                     left.swap_remove(at);
                     ended.push(done);
                 }
-                // A message for the buffer of a multi-receive. The last one may have failed.
-                Completion::Piece(piece) => drop(piece),
-                // Some providers report failures without saying of what.
-                Completion::Unclaimed(error) => println!("of nothing: {error:?}"),
-                other => panic!("not expected: {other:?}"),
+                other => pass_over(other),
             }
         }
         ended
+    }
+}
+
+/// What is told beside the ends of operations.
+fn pass_over(completion: Completion<'_, Watched>) {
+    match completion {
+        // A message for the buffer of a multi-receive. The last one may have failed.
+        Completion::Piece(piece) => drop(piece),
+        // Failures of what was injected, and those of which some providers do not say what failed.
+        Completion::Unclaimed(error) => println!("of nothing: {error:?}"),
+        other => panic!("not expected: {other:?}"),
     }
 }
 
@@ -226,7 +233,15 @@ pub(crate) fn finish(cq: &Cq<'_, T, Watched>, key: OpKey) -> (Box<[u8]>, Transfe
 
 /// Waits for an operation.
 fn end(cq: &Cq<'_, T, Watched>, key: OpKey) -> (Box<[u8]>, Result<Transfer, OpError>) {
-    let done = cq.wait(key, Instant::now() + LIMIT).expect("the queue works").expect("the operation ends in time");
+    let until = Instant::now() + LIMIT;
+    let done = loop {
+        match cq.wait(key, until) {
+            Ok(done) => break done.expect("the operation ends in time"),
+            // What was injected to the dead, more than there is room for, is told first.
+            Err(CqError::PeerEvents) => pass_over(cq.poll().expect("the queue works").expect("what is in the way")),
+            Err(error) => panic!("the queue works: {error:?}"),
+        }
+    };
     let (buf, result) = done.into_parts();
     (buf.into_bytes(), result)
 }
