@@ -137,8 +137,7 @@ impl Fault {
         if behaviour.starts_with("destructors_that_panic") && self.cuts() {
             return None;
         }
-        // What cuts the behaviour of one of several threads short leaves the others waiting.
-        (!threads || !self.cuts()).then_some(With { threads })
+        Some(With { threads })
     }
 
     /// Whether behaviours may be cut short by it.

@@ -8,7 +8,7 @@
 //!
 //! Without optimisation it is two of the twenty.
 //!
-//! Behaviours of several threads run only under faults that cut nothing short: the others would wait for the one that is.
+//! What cuts one thread of a behaviour short cuts its other threads short as well.
 
 mod faults;
 mod runs;

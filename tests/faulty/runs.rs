@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libtest_mimic::Failed;
 use loom_core::objects::cq::CqError;
@@ -18,13 +18,16 @@ use loom_core::vocabulary::Errno;
 
 use crate::faults::{FAULTS, Fault, Less, With};
 use crate::pair::{on_pair, pattern, room};
-use crate::posting::{self, Cut, Limit, OrCut};
+use crate::posting::threads::on_threads;
+use crate::posting::{self, Cut, LIMIT, Limit, OrCut, Patience};
 use crate::tally;
 
 /// How many seeds all runs together have.
 const ALL: u64 = 200;
 /// Waits look so often: a fault that delays lets them look a few times.
 const LOOKS: u64 = 3000;
+/// Of several threads, so long: none of them is kept from running for that time.
+const IN_VAIN: Duration = Duration::from_secs(2);
 
 /// What the networks are made with: small ones are made quickly.
 const ATTR: NetworkAttr = NetworkAttr { rx_depth: 256, ..NetworkAttr::DEFAULT };
@@ -123,12 +126,17 @@ struct Run {
 }
 
 fn once(plan: Plan, with: With, fault: &Fault, case: &dyn Fn(&Info<Soft<'_>>)) -> Run {
-    posting::look_at_most(if with.threads { u64::MAX } else { LOOKS });
+    posting::be_patient(match (with.threads, fault.cuts()) {
+        (false, _) => Patience { looks: LOOKS, time: LIMIT },
+        (true, false) => Patience { looks: u64::MAX, time: LIMIT },
+        (true, true) => Patience { looks: u64::MAX, time: IN_VAIN },
+    });
     posting::may_be_cut_short(fault.cuts());
     let before = tally::live();
     let network = Network::new(ATTR).expect("the sizes are small");
     let ended = panic::catch_unwind(AssertUnwindSafe(|| case(&network.info_with_faults(plan))));
-    let ended = ended.map_err(|payload| payload.downcast_ref::<Cut>().copied());
+    let ended =
+        ended.map_err(|payload| payload.downcast_ref::<Cut>().copied().ok_or_else(|| words_of(&*payload).to_owned()));
     let less = network.info().attributes() != network.info_with_faults(plan).attributes();
     let injected = (fault.count)(network.injected(), Less(less.into()));
     drop(network);
@@ -136,8 +144,9 @@ fn once(plan: Plan, with: With, fault: &Fault, case: &dyn Fn(&Info<Soft<'_>>)) -
     let left = tally::live() - before - isize::from(words.is_some());
     let end = match ended {
         Ok(()) => End::Shown,
-        Err(Some(cut)) => End::CutShort(cut),
-        Err(None) => End::Failed(words.unwrap_or_else(|| "without words".to_owned())),
+        Err(Ok(cut)) => End::CutShort(cut),
+        // Another thread's words are those that it ended with.
+        Err(Err(ended_with)) => End::Failed(words.unwrap_or(ended_with)),
     };
     Run { end, injected, left }
 }
@@ -246,13 +255,20 @@ pub(crate) fn control() {
             }
         };
         says(run("a leak", &loses_a_buffer), "not freed");
-        let error = run("an error", &|| Err(CqError::Queue(Errno::EIO)).or_cut("the queue works"));
-        let in_vain = run("a wait in vain", &|| {
+        let fails = || Err(CqError::Queue(Errno::EIO)).or_cut("the queue works");
+        let waits = || {
             let mut limit = Limit::new();
             while !limit.passed() {}
             panic!("nothing came")
-        });
-        for result in [error, in_vain] {
+        };
+        // A failure of one of several threads is not explained by what cuts another one short.
+        let wrong =
+            || on_threads([Box::new(waits), Box::new(fails), Box::new(|| panic!("other bytes than were sent"))]);
+        says(run("wrong bytes of a thread", &wrong), "LOOM_SEED=1");
+        let error = run("an error", &fails);
+        let in_vain = run("a wait in vain", &waits);
+        let of_a_thread = run("an error of a thread", &|| on_threads([Box::new(waits), Box::new(fails)]));
+        for result in [error, in_vain, of_a_thread] {
             match fault.name == ERRORS.name {
                 true => result.expect("explained"),
                 false => says(result, "LOOM_SEED=1"),

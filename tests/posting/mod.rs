@@ -1,7 +1,11 @@
 //! Posting in tests, and how long they wait.
 
-use std::cell::Cell;
+#[allow(dead_code, reason = "not every program that shares this has threads")]
+pub(crate) mod threads;
+
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,14 +22,22 @@ use loom_core::vocabulary::Errno;
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 thread_local! {
-    /// How often a wait of this thread looks in vain, at most.
-    static LOOKS: Cell<u64> = const { Cell::new(u64::MAX) };
+    /// How often a wait of this thread looks in vain, at most, and how long.
+    static PATIENCE: Cell<Patience> = const { Cell::new(Patience { looks: u64::MAX, time: LIMIT }) };
 }
 
-/// Waits of this thread look so often at most: where one that is in vain is no surprise, and time says nothing.
+/// How long waits are in vain.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    /// So often they look: where one thread does everything, time says nothing.
+    pub(crate) looks: u64,
+    pub(crate) time: Duration,
+}
+
+/// Waits of this thread have so much patience from now on: where one that is in vain is no surprise.
 #[allow(dead_code, reason = "not every program that shares this has faults")]
-pub(crate) fn look_at_most(looks: u64) {
-    LOOKS.set(looks);
+pub(crate) fn be_patient(patience: Patience) {
+    PATIENCE.set(patience);
 }
 
 /// What ends a behaviour that a fault has cut short: it unwinds with this, and not with words, which may be a failure's as well.
@@ -38,21 +50,29 @@ pub(crate) enum Cut {
 }
 
 thread_local! {
-    /// Whether behaviours of this thread may be cut short.
-    static CUTS: Cell<bool> = const { Cell::new(false) };
+    /// If behaviours of this thread may be cut short: whether one of the threads of this one was.
+    static CUTS: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
 /// What a fault does to behaviours of this thread unwinds with a [`Cut`] from now on, or does not any more.
 #[allow(dead_code, reason = "not every program that shares this has faults")]
 pub(crate) fn may_be_cut_short(may: bool) {
-    CUTS.set(may);
+    CUTS.set(may.then(Arc::default));
 }
 
 /// Ends a behaviour that may be cut short.
 fn cut(by: Cut) {
-    if CUTS.get() {
+    if let Some(was_cut) = CUTS.with_borrow(Clone::clone) {
+        was_cut.store(true, Ordering::Release);
         // Nothing is printed: the run judges it.
         std::panic::resume_unwind(Box::new(by));
+    }
+}
+
+/// Ends a behaviour of which another thread was cut short: nobody waits for that one any more.
+fn cut_like_another() {
+    if CUTS.with_borrow(|was_cut| was_cut.as_ref().is_some_and(|was_cut| was_cut.load(Ordering::Acquire))) {
+        cut(Cut::InVain);
     }
 }
 
@@ -96,6 +116,8 @@ impl<V, E: HasErrno> OrCut<V> for Result<V, E> {
     #[track_caller]
     fn or_cut(self, words: &str) -> V {
         self.unwrap_or_else(|error| {
+            // Who is gone cannot be reached.
+            cut_like_another();
             if let Some(errno) = error.errno() {
                 cut(Cut::Error(errno));
             }
@@ -110,6 +132,7 @@ impl<V, E: HasErrno> OrCut<V> for Result<V, E> {
 pub(crate) fn fails_with<V, E: HasErrno>(result: Result<V, E>, errno: Errno) -> E {
     let Err(error) = result else { panic!("it succeeds, and was to fail with {errno}") };
     if error.errno() != Some(errno) {
+        cut_like_another();
         error.errno().into_iter().for_each(|other| cut(Cut::Error(other)));
         panic!("not {errno}: {error}");
     }
@@ -140,17 +163,20 @@ pub(crate) struct Limit {
 
 impl Limit {
     pub(crate) fn new() -> Self {
-        Limit { until: Instant::now() + LIMIT, looks: LOOKS.get() }
+        let Patience { looks, time } = PATIENCE.get();
+        Limit { until: Instant::now() + time, looks }
     }
 }
 
 impl Deadline for Limit {
     fn passed(&mut self) -> bool {
+        cut_like_another();
         self.looks = self.looks.saturating_sub(1);
-        if self.looks == 0 {
+        let passed = self.looks == 0 || self.until.passed();
+        if passed {
             cut(Cut::InVain);
         }
-        self.looks == 0 || self.until.passed()
+        passed
     }
 }
 

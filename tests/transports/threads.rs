@@ -1,5 +1,8 @@
 //! Behaviour of domains that threads share.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
 use loom_core::completion::Completion;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
@@ -13,8 +16,9 @@ use loom_core::vocabulary::{Access, Caps, Errno, Tag};
 
 use crate::memory::allocator;
 use crate::needs::{Behaviour, Case, MSG, tags};
-use crate::pair::{OrCut, limit, most, pattern, post_on, room};
+use crate::pair::{OrCut, fails_with, limit, most, pattern, post_on, room};
 use crate::posting::or_less;
+use crate::posting::threads::{hear, on_threads, tell};
 use crate::waiting::{LONG, cancels_sends, more_than_there_are};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>>
@@ -37,14 +41,14 @@ where
     let domain = &Domain::open(info).expect("domain");
     // This thread's: the others have none placed.
     let memory = allocator();
-    let (to_left, from_right) = std::sync::mpsc::channel();
-    let (to_right, from_left) = std::sync::mpsc::channel();
-    let side = |seed: usize, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
+    let (to_left, from_right) = channel();
+    let (to_right, from_left) = channel();
+    let side = |seed: usize, to_other: Sender<_>, from_other: Receiver<_>| {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
         let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
-        tell.send(endpoint.address().expect("address")).expect("the other side is there");
-        let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
+        tell(&to_other, endpoint.address().expect("address"));
+        let peer = av.insert(&hear(&from_other).expect("its address")).expect("in the vector");
         let finish = |key| {
             let done = cq.wait(key, limit()).or_cut("the queue works").expect("in time");
             done.result().or_cut("the operation succeeds");
@@ -54,23 +58,18 @@ where
             let len = if round % 10 == 9 { longest } else { 64 };
             let received = post_on(&cq, room(len), |buf| endpoint.recv(Source::Any, buf));
             let sent = post_on(&cq, pattern(len, round + seed), |buf| endpoint.send(peer, buf));
-            assert!(finish(received) == pattern(len, round + 1000 - seed), "round {round} of side {seed}");
             finish(sent);
+            assert!(finish(received) == pattern(len, round + 1000 - seed), "round {round} of side {seed}");
         }
         // Nobody leaves while the other may still need it.
-        tell.send(endpoint.address().expect("address")).expect("the other side is there");
+        tell(&to_other, endpoint.address().expect("address"));
         let mut deadline = limit();
-        while hear.try_recv().is_err() {
+        while from_other.try_recv().is_err() {
             assert!(!deadline.passed(), "the other side finishes");
             cq.progress().or_cut("the queue works");
         }
     };
-    std::thread::scope(|scope| {
-        let left = scope.spawn(move || side(0, to_right, from_right));
-        let right = scope.spawn(move || side(1000, to_left, from_left));
-        left.join().expect("left");
-        right.join().expect("right");
-    });
+    on_threads([Box::new(move || side(0, to_right, from_right)), Box::new(move || side(1000, to_left, from_left))]);
 }
 
 /// One side sends and writes without end while the other opens, receives a little, and closes: endpoints, regions and
@@ -89,56 +88,56 @@ where
     let longest = most(info, if segments { 1 << 18 } else { 1 << 16 });
     // Where closing waits a second for what peers still have, fewer.
     let lives = if info.provider() == "sm2" { 6 } else { or_less(30, 6) };
+    let has_regions = info.caps().contains(Caps::RMA);
     let domain = &Domain::open(info).expect("domain");
     // This thread's: the others have none placed.
     let memory = allocator();
-    let stop = &std::sync::atomic::AtomicBool::new(false);
-    let (tell, hear) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let mut deadline = limit();
-            let av = Av::open_in(domain, 64, memory).expect("address vector");
-            while let Ok((address, region)) = hear.recv() {
-                let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
-                let endpoint = cq.endpoint(&av).enable().expect("endpoint");
-                let peer = av.insert(&address).expect("in the vector");
-                let mut seed = 0;
-                // Until the next life of the peer begins; whatever fails, fails with an error.
-                while !stop.swap(false, std::sync::atomic::Ordering::AcqRel) {
-                    assert!(!deadline.passed(), "the other side goes on");
-                    seed += 1;
-                    let len = if seed % 3 == 0 { longest } else { 256 };
-                    let _ = endpoint.send(peer, pattern(len, seed));
-                    if let Some(region) = &region {
-                        let _ = endpoint.write(peer, region, 0, pattern(len, seed));
-                    }
-                    while let Ok(Some(completion)) = cq.poll() {
-                        if let Completion::Op(done) = completion {
-                            assert!(!done.buf().is_empty(), "the buffer comes back");
-                        }
+    let stop = &AtomicBool::new(false);
+    let (to_sender, from_other) = channel();
+    let sends = move || {
+        let mut deadline = limit();
+        let av = Av::open_in(domain, 64, memory).expect("address vector");
+        while let Some((address, region)) = hear(&from_other) {
+            let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
+            let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+            let peer = av.insert(&address).expect("in the vector");
+            let mut seed = 0;
+            // Until the next life of the peer begins; whatever fails, fails with an error.
+            while !stop.swap(false, Ordering::AcqRel) {
+                assert!(!deadline.passed(), "the other side goes on");
+                seed += 1;
+                let len = if seed % 3 == 0 { longest } else { 256 };
+                let _ = endpoint.send(peer, pattern(len, seed));
+                if let Some(region) = &region {
+                    let _ = endpoint.write(peer, region, 0, pattern(len, seed));
+                }
+                while let Some(completion) = cq.poll().or_cut("the queue works") {
+                    if let Completion::Op(done) = completion {
+                        assert!(!done.buf().is_empty(), "the buffer comes back");
                     }
                 }
             }
-        });
+        }
+    };
+    let closes = move || {
         for life in 0..lives {
             let av = Av::open_in(domain, 4, memory).expect("address vector");
             let open = || Mr::open_in(domain, room(longest), Access::REMOTE_WRITE, memory).expect("region");
-            let region = info.caps().contains(Caps::RMA).then(open);
+            let region = has_regions.then(open);
             let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
             let endpoint = cq.endpoint(&av).enable().expect("endpoint");
             let mut expected = 1 + life % 5;
             for _ in 0..8 {
                 post_on(&cq, room(longest), |buf| endpoint.recv(Source::Any, buf));
             }
-            tell.send((endpoint.address().expect("address"), region.as_ref().map(|region| region.remote())))
-                .expect("the other side is there");
+            tell(&to_sender, (endpoint.address().expect("address"), region.as_ref().map(|region| region.remote())));
             let mut deadline = limit();
             while expected > 0 {
                 assert!(!deadline.passed(), "messages arrive");
-                if let Ok(Some(Completion::Op(done))) = cq.poll() {
+                if let Some(Completion::Op(done)) = cq.poll().or_cut("the queue works") {
                     expected -= 1;
                     let (buf, result) = done.into_parts();
-                    assert!(result.is_ok_and(|transfer| transfer.len() >= 256));
+                    assert!(result.or_cut("received").len() >= 256);
                     post_on(&cq, buf, |buf| endpoint.recv(Source::Any, buf));
                 }
             }
@@ -148,14 +147,16 @@ where
                 _ => std::mem::forget(endpoint),
             }
             drop(cq);
-            stop.store(true, std::sync::atomic::Ordering::Release);
-            while stop.load(std::sync::atomic::Ordering::Acquire) {
+            stop.store(true, Ordering::Release);
+            while stop.load(Ordering::Acquire) {
                 assert!(!deadline.passed(), "the other side notices");
                 std::thread::yield_now();
             }
         }
-        drop(tell);
-    });
+        // Here its channel ends, and so the other side.
+        drop(to_sender);
+    };
+    on_threads([Box::new(sends), Box::new(closes)]);
 }
 
 /// One side waits for what comes last. Others send to it what it does not want, and take it back: they cancel, or
@@ -164,53 +165,56 @@ fn thread_that_polls_lets_go_of_cancelled_sends<T: Transport>(info: &Info<T>)
 where
     Domain<T>: Sync,
 {
-    const SENDERS: usize = 2;
     if !cancels_sends(info) || !tags(info) {
         return;
     }
     let domain = &Domain::open(info).expect("domain");
     // This thread's: the others have none placed.
     let memory = allocator();
-    std::thread::scope(|scope| {
+    let (to_first, at_first) = channel();
+    let (to_second, at_second) = channel();
+    let waits = move || {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
         let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
-        let wanted: Vec<_> =
-            (0..SENDERS).map(|_| post_on(&cq, room(8), |buf| endpoint.tagged_recv(Source::Any, Tag(2), buf))).collect();
-        let address = endpoint.address().expect("address");
-        let take_back = move || {
-            let av = Av::open_in(domain, 4, memory).expect("address vector");
-            let peer = av.insert(&address).expect("in the vector");
-            let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
-            let mut endpoint = cq.endpoint(&av).enable().expect("endpoint");
-            let mut closed = 0;
-            for round in 0..more_than_there_are() {
-                let sent = post_on(&cq, pattern(LONG, round), |buf| endpoint.tagged_send(peer, Tag(1), buf));
-                if round % 7 == 6 {
-                    drop(endpoint);
-                    endpoint = cq.endpoint(&av).enable().expect("endpoint");
-                    closed += 1;
-                } else {
-                    endpoint.cancel(sent).expect("in flight");
-                }
-                let done = cq.wait(sent, limit()).or_cut("the queue works").expect("in time");
-                assert_eq!(done.result().expect_err("taken back").errno, Errno::ECANCELED);
-                assert!(done.into_buf() == pattern(LONG, round), "the buffer comes back");
-            }
-            assert!(closed > 0);
-            let last = post_on(&cq, pattern(8, 1), |buf| endpoint.tagged_send(peer, Tag(2), buf));
-            cq.wait(last, limit()).or_cut("the queue works").expect("in time").result().or_cut("sent");
-        };
-        let senders = [(); SENDERS].map(|()| scope.spawn(take_back.clone()));
+        let senders = [to_first, to_second];
+        let wanted: Vec<_> = senders
+            .iter()
+            .map(|_| post_on(&cq, room(8), |buf| endpoint.tagged_recv(Source::Any, Tag(2), buf)))
+            .collect();
+        for sender in &senders {
+            tell(sender, endpoint.address().expect("address"));
+        }
         for wanted in wanted {
             let done = cq.wait(wanted, limit()).or_cut("the queue works").expect("in time");
             done.result().or_cut("received");
             assert_eq!(done.into_buf(), pattern(8, 1));
         }
-        for sender in senders {
-            sender.join().expect("sender");
+    };
+    let takes_back = move |from_receiver: Receiver<_>| {
+        let av = Av::open_in(domain, 4, memory).expect("address vector");
+        let peer = av.insert(&hear(&from_receiver).expect("its address")).expect("in the vector");
+        let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
+        let mut endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        let mut closed = 0;
+        for round in 0..more_than_there_are() {
+            let sent = post_on(&cq, pattern(LONG, round), |buf| endpoint.tagged_send(peer, Tag(1), buf));
+            if round % 7 == 6 {
+                drop(endpoint);
+                endpoint = cq.endpoint(&av).enable().expect("endpoint");
+                closed += 1;
+            } else {
+                endpoint.cancel(sent).expect("in flight");
+            }
+            let done = cq.wait(sent, limit()).or_cut("the queue works").expect("in time");
+            fails_with(done.result(), Errno::ECANCELED);
+            assert!(done.into_buf() == pattern(LONG, round), "the buffer comes back");
         }
-    });
+        assert!(closed > 0);
+        let last = post_on(&cq, pattern(8, 1), |buf| endpoint.tagged_send(peer, Tag(2), buf));
+        cq.wait(last, limit()).or_cut("the queue works").expect("in time").result().or_cut("sent");
+    };
+    on_threads([Box::new(waits), Box::new(move || takes_back(at_first)), Box::new(move || takes_back(at_second))]);
 }
 
 /// What threads may share, as far as the transport's threading level admits it.
