@@ -97,7 +97,11 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         }
         // There is room for as many as all peers have credit for, which is why neither of the two can fail.
         let id = self.matcher.keep(envelope).map_err(|_| LinkError::Unasked)?;
+        let (of, is_request) = (message.found.link, message.request.is_some());
         let kept = self.messages.insert(Message { id: Some(id), ..message }).map_err(|_| LinkError::Unasked)?;
+        if let Some(link) = self.links.get_mut(of.index()).filter(|_| is_request) {
+            link.requests.append(&mut self.messages, kept);
+        }
         if let Some(waiting) = self.waiting.get_mut(id.index()) {
             *waiting = kept;
         }
@@ -108,7 +112,17 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
     pub(super) fn take_message(&mut self, id: MessageId) -> Option<Message<C::Buf>> {
         self.matcher.remove_message(id)?;
         let key = self.waiting.get(id.index()).copied()?;
+        self.keep_from_sender(key);
         self.messages.remove(key)
+    }
+
+    /// A message is about not to wait any more: its sender cannot ask it back.
+    pub(super) fn keep_from_sender(&mut self, key: Key) {
+        let Some(message) = self.messages.get(key).filter(|message| message.request.is_some()) else { return };
+        // Those of a link that has failed do not wait.
+        if let Some(link) = self.links.get_mut(message.found.link.index()) {
+            link.requests.remove(&mut self.messages, key);
+        }
     }
 
     /// A receive has its message, and is not posted any more.
@@ -200,20 +214,18 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         Ok(())
     }
 
-    /// A sender asks for a request back. If it was answered, it will find that out.
+    /// A sender asks for a request back. If it was answered, it will find that out. Only its own requests are looked at: they
+    /// are no more than it has credit for, and it can ask as often as it likes.
     fn withdraw(&mut self, id: LinkId, sender: u64) {
-        for index in 0..self.messages.capacity() {
-            if let Some((_, message)) = self.messages.at(index)
-                && message.found.link == id
-                && message.request == Some(sender)
-                && let Some(waiting) = message.id
-                && let Some(message) = self.take_message(waiting)
-            {
-                if let Some(link) = self.links.get_mut(id.index()) {
-                    link.answer(Body::Withdrawn { sender });
-                }
-                return self.release(id, message.packet, None);
+        let Some(link) = self.links.get(id.index()) else { return };
+        let asked = link.requests.find(&self.messages, |message| message.request == Some(sender));
+        if let Some(waiting) = asked.and_then(|key| self.messages.get(key)?.id)
+            && let Some(message) = self.take_message(waiting)
+        {
+            if let Some(link) = self.links.get_mut(id.index()) {
+                link.answer(Body::Withdrawn { sender });
             }
+            self.release(id, message.packet, None);
         }
     }
 

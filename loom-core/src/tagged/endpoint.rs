@@ -398,14 +398,10 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         link.error = Some(error);
         link.clear();
         // Messages of which the rest will not come.
-        for index in 0..self.messages.capacity() {
-            if let Some((key, message)) = self.messages.at(index)
-                && message.found.link == id
-                && message.request.is_some()
-                && let Some(id) = message.id
-            {
-                self.matcher.remove_message(id);
-                self.messages.remove(key);
+        while let Some(key) = link.requests.first(&self.messages) {
+            link.requests.remove(&mut self.messages, key);
+            if let Some(waiting) = self.messages.remove(key).and_then(|message| message.id) {
+                self.matcher.remove_message(waiting);
             }
         }
         for index in 0..self.ops.capacity() {

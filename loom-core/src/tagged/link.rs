@@ -138,6 +138,8 @@ pub(super) struct Link<C: Carrier, A: Allocator> {
     answers: Ring<Body, A>,
     /// Operations that have something to send.
     pub(super) streams: List,
+    /// Of its messages that wait, those that the peer can ask back.
+    pub(super) requests: List,
     /// It is among those that are to be looked after.
     pub(super) pending: bool,
 }
@@ -173,6 +175,7 @@ impl<C: Carrier, A: Allocator + Clone> Link<C, A> {
             spare: Ring::new_in(attr.sends as usize, alloc.clone())?,
             answers: Ring::new_in(messages, alloc.clone())?,
             streams: List::new(),
+            requests: List::new(),
             pending: false,
         })
     }

@@ -212,6 +212,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         let id = self.look(from.into(), tag.into())?;
         let key = *self.waiting.get(id.index())?;
         self.matcher.remove_message(id)?;
+        self.keep_from_sender(key);
         let message = self.messages.get_mut(key)?;
         message.id = None;
         Some((message.found, TaggedClaim(key)))

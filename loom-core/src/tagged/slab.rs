@@ -153,6 +153,18 @@ impl List {
         Some(Key { index: self.first, generation })
     }
 
+    /// The first value of some kind.
+    pub(crate) fn find<V, A: Allocator>(&self, slab: &Slab<V, A>, mut is_it: impl FnMut(&V) -> bool) -> Option<Key> {
+        let mut index = self.first;
+        loop {
+            let Place { generation, next, value, .. } = slab.places.get(index as usize)?;
+            if value.as_ref().is_some_and(&mut is_it) {
+                return Some(Key { index, generation: *generation });
+            }
+            index = *next;
+        }
+    }
+
     pub(crate) fn append<V, A: Allocator>(&mut self, slab: &mut Slab<V, A>, key: Key) {
         let last = self.last;
         let Some(place) = slab.place(key) else { return };
@@ -257,6 +269,8 @@ mod tests {
                 list.append(&mut slab, key);
             }
             list.remove(&mut slab, keys[out]);
+            let found = [0, 1, 2].map(|wanted| list.find(&slab, |number| *number == wanted));
+            assert_eq!(found, [0, 1, 2].map(|number| (number != out).then_some(keys[number])));
             for number in rest {
                 assert_eq!(list.first(&slab), Some(keys[number]));
                 list.remove(&mut slab, keys[number]);

@@ -1,5 +1,7 @@
 //! Peers that keep to no protocol: each ends its link, and nothing else.
 
+use std::time::{Duration, Instant};
+
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
@@ -9,7 +11,9 @@ use loom_core::objects::endpoint::Source;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::tagged::Source as Anybody;
 use loom_core::tagged::wire::{Body, HEADER_LEN, Header, WireError};
-use loom_core::tagged::{CreditError, LinkError, Packet, SequenceError, TaggedEndpoint, TaggedEvent, WithPeer};
+use loom_core::tagged::{
+    CreditError, LinkError, Packet, SequenceError, TaggedAttr, TaggedEndpoint, TaggedEvent, WithPeer,
+};
 use loom_core::vocabulary::{Errno, Tag, TagMatch};
 use proptest::prelude::*;
 
@@ -125,6 +129,42 @@ fn a_peer_that_keeps_to_the_protocol_is_no_stranger() {
         meet(|_, _| vec![good(2, Body::Withdraw { sender: 77 }, b""), good(3, Body::Withdraw { sender: 78 }, b"")]),
         None
     );
+}
+
+/// How long an endpoint takes for three packets in which a peer asks back what it has never asked for.
+fn time_of_withdrawals(attr: TaggedAttr) -> Duration {
+    let network = Network::new(NetworkAttr { tx_depth: 2048, rx_depth: 2048, ..NetworkAttr::DEFAULT }).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let cq = Cq::<Soft<'_>, Packet<Buf>>::open(&domain, CqAttr::<2048>::new()).unwrap();
+    let strange_cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<64>::new()).unwrap();
+    let (endpoint, stranger) = (cq.endpoint(&av).enable().unwrap(), strange_cq.endpoint(&av).enable().unwrap());
+    let [to_it, to_stranger] =
+        [endpoint.address(), stranger.address()].map(|address| av.insert(&address.unwrap()).unwrap());
+    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(&*cq, attr).unwrap();
+    let link = layer.add_link(WithPeer::new(&endpoint, to_stranger), packets(&attr)).unwrap();
+    let send = |bytes: Vec<u8>| {
+        let key = stranger.send(to_it, bytes).unwrap();
+        assert!(strange_cq.wait(key, Spins(1000)).unwrap().is_some());
+    };
+    send(hello());
+    layer.progress().unwrap();
+    assert!(layer.is_up(link));
+    (1..=3).for_each(|seq| send(good(seq, Body::Withdraw { sender: 77 }, b"")));
+    let begun = Instant::now();
+    layer.progress().unwrap();
+    let took = begun.elapsed();
+    assert_eq!(layer.link_error(link), None);
+    took
+}
+
+/// A peer may do that as often as it likes: its packets do not cost more where others could have more messages wait.
+#[test]
+fn what_a_peer_asks_back_is_looked_for_among_its_own_messages() {
+    let large = TaggedAttr { links: 64, messages: 1024, ..SMALL };
+    let shortest = |attr| (0..5).map(|_| time_of_withdrawals(attr)).min().unwrap();
+    let (small, large) = (shortest(SMALL), shortest(large));
+    assert!(large < 20 * small, "{large:?}, and {small:?} where little can wait");
 }
 
 #[test]
