@@ -163,6 +163,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         let identity = IDENTITIES.fetch_add(1, Ordering::Relaxed);
         let owner = Owner { link: id, identity };
         let needed = self.attr.packets_per_link();
+        // What an iterator has left that panicked: its packets are of a link that never was, and nobody would hear of them.
+        link.clear();
         let mut packets = packets.into_iter();
         for _ in 0..needed {
             let stored = match packets.next().map(|buf| Packet::new(buf, self.attr.packet_size as usize, owner)) {

@@ -1,4 +1,8 @@
-//! Packets where the transport asks for something: contexts of its own, registered buffers, room for a prefix.
+//! Packets where the transport asks for something: contexts of its own, registered buffers, room for a prefix; and where they
+//! come from.
+
+use std::iter;
+use std::panic::{self, AssertUnwindSafe};
 
 use loom_core::buffer::Prefixed;
 use loom_core::error::PostError;
@@ -11,7 +15,7 @@ use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 use loom_core::tagged::{AddLinkError, LinkError, Packet, Source, TaggedEndpoint, TaggedEvent, WithPeer};
 use loom_core::vocabulary::Tag;
 
-use crate::nodes::{SMALL, pattern, room};
+use crate::nodes::{Buf, SMALL, packets, pattern, room};
 
 /// Sends a long message over a network that asks for this, in packets that are made so; a link of packets that are too short is
 /// refused.
@@ -89,4 +93,36 @@ fn a_queue_without_room_for_all_packets_is_told_at_once() {
     let link = layer.add_link(WithPeer::new(&end, peer), packets).unwrap();
     assert_eq!(layer.link_error(link), Some(LinkError::Post(PostError::Full)));
     let Ok(Some(TaggedEvent::LinkFailed { .. })) = layer.poll() else { panic!("it is told") };
+}
+
+/// Those that it has given by then are of a link that never was: were they sent later, nobody would hear of it.
+#[test]
+fn packets_of_an_iterator_that_panics_are_not_used_for_another_link() {
+    let network = Network::new(NetworkAttr::DEFAULT).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let [alice, bob] = [(); 2].map(|()| Cq::<Soft<'_>, Packet<Buf>>::open(&domain, CqAttr::<64>::new()).unwrap());
+    let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).enable().unwrap());
+    let peers = [0, 1].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
+    let [mut a, mut b] = [&alice, &bob].map(|cq| TaggedEndpoint::<_, Vec<u8>, _>::open(&**cq, SMALL).unwrap());
+    for given in [1, SMALL.sends as usize, SMALL.packets_per_link() - 1] {
+        let broken = packets(&SMALL).take(given).chain(iter::from_fn(|| panic!("there are no more")));
+        let link = || a.add_link(WithPeer::new(&ends[0], peers[1]), broken);
+        assert!(panic::catch_unwind(AssertUnwindSafe(link)).is_err());
+    }
+    let link = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(&SMALL)).unwrap();
+    b.add_link(WithPeer::new(&ends[1], peers[0]), packets(&SMALL)).unwrap();
+    for _ in 0..4 {
+        a.progress().unwrap();
+        b.progress().unwrap();
+    }
+    for len in [5, 5000] {
+        let sent = a.tagged_send(link, Tag(1), pattern(len, len)).unwrap();
+        b.tagged_recv(Source::Any, Tag(1), room(len)).unwrap();
+        let done = (0..1000).find_map(|_| {
+            b.progress().unwrap();
+            a.wait(sent, Spins(0)).unwrap()
+        });
+        assert_eq!(done.expect("it ends").result().unwrap().len(), len);
+    }
 }
