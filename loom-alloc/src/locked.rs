@@ -97,22 +97,45 @@ unsafe impl<A: Owns> Owns for Locked<A> {
     }
 }
 
-impl<A: fmt::Debug> fmt::Debug for Locked<A> {
+/// Not the allocator inside, which [`with`](Locked::with) shows: the text may be written to memory that is taken from it.
+impl<A> fmt::Debug for Locked<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.with(|alloc| f.debug_tuple("Locked").field(alloc).finish())
+        f.debug_struct("Locked").finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use core::fmt::Write;
     use core::mem::MaybeUninit;
     use std::thread;
     use std::vec::Vec;
 
     use allocator_api2::boxed::Box;
+    use allocator_api2::vec::Vec as VecIn;
 
     use super::*;
     use crate::Arena;
+
+    /// It would wait for itself.
+    #[test]
+    fn its_text_can_be_written_to_memory_of_its_own() {
+        struct Text<'l, 'm>(VecIn<u8, &'l Locked<Arena<'m>>>);
+
+        impl Write for Text<'_, '_> {
+            fn write_str(&mut self, text: &str) -> fmt::Result {
+                self.0.try_reserve(text.len()).map_err(|_| fmt::Error)?;
+                self.0.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+        }
+
+        let mut memory = [MaybeUninit::uninit(); 256];
+        let arena = Locked::new(Arena::new(&mut memory));
+        let mut text = Text(VecIn::new_in(&arena));
+        assert_eq!(write!(text, "{arena:?}"), Ok(()));
+        assert_eq!(&text.0[..], b"Locked { .. }");
+    }
 
     #[test]
     fn threads_get_blocks_of_their_own() {
