@@ -55,18 +55,21 @@ pub struct Ended<P> {
 }
 
 fn poll<T: Transport, P: Buffer>(cq: &Cq<'_, T, Packet<P>>) -> Result<Option<Ended<P>>, CqError> {
-    loop {
+    /// How many completions that are no packet's are passed over. Peers can go on adding them: the rest is for the next time.
+    const MOST: usize = 64;
+    for _ in 0..MOST {
         match cq.poll()? {
             Some(Completion::Op(done)) => {
                 let (packet, result) = done.into_parts();
                 return Ok(Some(Ended { packet, result: result.map(|transfer| transfer.len()) }));
             }
             // Nothing that is posted here has another; peers that write to memory which was exposed to them are none of the
-            // layer's business. There are no more of these in a row than the queue holds.
+            // layer's business.
             Some(_) => {}
-            None => return Ok(None),
+            None => break,
         }
     }
+    Ok(None)
 }
 
 impl<'d, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'_, 'd, T, Packet<P>> {

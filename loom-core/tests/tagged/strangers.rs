@@ -2,19 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::completion::Completion;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
+use loom_core::objects::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::tagged::Source as Anybody;
 use loom_core::tagged::wire::{Body, HEADER_LEN, Header, WireError};
 use loom_core::tagged::{
-    CreditError, LinkError, Packet, SequenceError, TaggedAttr, TaggedEndpoint, TaggedEvent, WithPeer,
+    Carrier, CreditError, LinkError, Packet, SequenceError, TaggedAttr, TaggedEndpoint, TaggedEvent, WithPeer,
 };
-use loom_core::vocabulary::{Errno, Tag, TagMatch};
+use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag, TagMatch};
 use proptest::prelude::*;
 
 use crate::nodes::{Buf, FITS, SMALL, packets, pattern, room};
@@ -165,6 +167,36 @@ fn what_a_peer_asks_back_is_looked_for_among_its_own_messages() {
     let shortest = |attr| (0..5).map(|_| time_of_withdrawals(attr)).min().unwrap();
     let (small, large) = (shortest(SMALL), shortest(large));
     assert!(large < 20 * small, "{large:?}, and {small:?} where little can wait");
+}
+
+/// It may write to exposed memory as often as it likes, also while its events are being passed over: there is an end to that.
+#[test]
+fn a_peer_that_writes_all_the_time_does_not_keep_whoever_polls() {
+    let network = Network::new(NetworkAttr { tx_depth: 512, rx_depth: 512, ..NetworkAttr::DEFAULT }).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let cq = Cq::<Soft<'_>, Packet<Buf>>::open(&domain, CqAttr::<64>::new()).unwrap();
+    let strange_cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<64>::new()).unwrap();
+    let (endpoint, stranger) = (cq.endpoint(&av).enable().unwrap(), strange_cq.endpoint(&av).enable().unwrap());
+    let [to_it, to_stranger] =
+        [endpoint.address(), stranger.address()].map(|address| av.insert(&address.unwrap()).unwrap());
+    let exposed = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
+    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(&*cq, SMALL).unwrap();
+    let link = layer.add_link(WithPeer::new(&endpoint, to_stranger), packets(&SMALL)).unwrap();
+    // Its own greeting has left.
+    layer.progress().unwrap();
+    for _ in 0..200 {
+        stranger.inject_write_data(to_it, &exposed.remote(), 0, ImmediateData(7), b"written").unwrap();
+    }
+    let key = stranger.send(to_it, hello()).unwrap();
+    assert!(WithPeer::<Soft<'_>, Buf>::poll(&*cq).unwrap().is_none());
+    let more = cq.poll().unwrap().expect("the rest is for the next time");
+    assert!(matches!(more, Completion::Remote(_)));
+    let rests = (0..200).position(|_| {
+        layer.progress().unwrap();
+        layer.is_up(link)
+    });
+    assert!(rests.is_some() && strange_cq.wait(key, Spins(1000)).unwrap().is_some());
 }
 
 #[test]
