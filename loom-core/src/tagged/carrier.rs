@@ -104,7 +104,9 @@ pub struct WithPeer<'e, 'q, 'd, T: Transport, P: Buffer> {
 }
 
 impl<'e, 'q, 'd, T: Transport, P: Buffer> WithPeer<'e, 'q, 'd, T, P> {
-    /// The endpoint may have many peers; each is one of these at most.
+    /// The endpoint may have many peers; each is one of these at most, also after its link has ended. What that has posted to receive
+    /// from the peer stays posted until the endpoint is closed, and would take the packets of another link to the same peer, which
+    /// then never comes up: that has an endpoint of its own.
     #[must_use]
     pub const fn new(endpoint: &'e Endpoint<'q, 'd, T, Packet<P>>, peer: Peer) -> Self {
         WithPeer { endpoint, peer }

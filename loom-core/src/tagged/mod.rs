@@ -84,7 +84,8 @@
 //!   do): there are no acknowledgements, and datagrams will not do.
 //! - A message has one buffer, in the memory of the host.
 //! - Links are added and end; a new connection to the same peer is a new link, and an endpoint has
-//!   [so many](TaggedAttr::links) in its life.
+//!   [so many](TaggedAttr::links) in its life. Without connections, a new link to the same peer takes
+//!   [a new endpoint](WithPeer::new) below.
 //! - A peer can keep its packets' worth of messages waiting, and hold up what it has announced; it cannot make this side use
 //!   more memory than that.
 //!
