@@ -192,7 +192,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         &self.attr
     }
 
-    /// Whether the peer has answered, and nothing has failed since.
+    /// Whether both sides have greeted each other, and nothing has failed since.
     #[must_use]
     pub fn is_up(&self, link: LinkId) -> bool {
         self.links.get(link.index()).is_some_and(Link::is_up)

@@ -199,7 +199,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
     }
 
     pub(super) const fn is_up(&self) -> bool {
-        self.payload > 0 && self.error.is_none()
+        self.payload > 0 && self.greeted && self.error.is_none()
     }
 
     /// Takes a packet that was received and is not needed any more.
@@ -244,8 +244,10 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
     fn may_send(&self, body: &Body) -> bool {
         let ([messages, control], [_, granted]) = (&self.allowed, &self.granted);
         match body {
-            Body::Eager { .. } | Body::Request { .. } => messages.left() > 0,
             Body::Hello { .. } => control.left() > 0,
+            // The peer's greeting may be here before this side's own could be sent, which is its first packet.
+            _ if !self.greeted => false,
+            Body::Eager { .. } | Body::Request { .. } => messages.left() > 0,
             _ => may_control(control, granted, matches!(body, Body::Credit)),
         }
     }

@@ -4,7 +4,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::carrier::Carrier;
 use super::endpoint::TaggedEndpoint;
-use super::link::LinkId;
+use super::link::{LinkError, LinkId};
 use super::operation::{Message, Op, Source, State, TaggedClaim, TaggedFound, TaggedKey, failed};
 use super::packet::{copy_out, source_len, target_len};
 use super::slab::Key;
@@ -25,6 +25,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
     /// - [`PostError::UnknownPeer`] if there is no such link
     /// - [`PostError::Errno`] if the link has failed
     /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer's memory cannot be read
+    /// - Any other that the carrier refuses the packet with: the link [fails](super::TaggedEvent::LinkFailed) with it
     #[doc(alias = "fi_tsend")]
     pub fn tagged_send(&mut self, to: LinkId, tag: Tag, buf: B) -> Result<TaggedKey, Rejected<B>>
     where
@@ -78,9 +79,19 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         match link.send(key, body, if is_eager { len } else { 0 }, |bytes| copy_out(buf, 0, bytes)) {
             Ok(()) => Ok(TaggedKey(key)),
             Err(error) => match self.ops.remove(key) {
-                Some(op) => Err(Rejected { buf: op.buf, error }),
+                Some(op) => {
+                    self.refused(to, error);
+                    Err(Rejected { buf: op.buf, error })
+                }
                 None => Ok(TaggedKey(key)),
             },
+        }
+    }
+
+    /// The carrier has refused a packet: if not for the moment only, the link is of no use any more.
+    fn refused(&mut self, to: LinkId, error: PostError) {
+        if error != PostError::Again {
+            self.fail(to, LinkError::Post(error));
         }
     }
 
@@ -115,6 +126,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         }
         let link = self.links.get_mut(to.index()).ok_or(PostError::UnknownPeer)?;
         link.send(Key::NONE, Body::Eager { tag, data }, bytes.len(), |packet| packet.copy_from_slice(bytes))
+            .inspect_err(|error| self.refused(to, *error))
     }
 
     /// The most bytes of a packet to this peer, if it can be sent to.

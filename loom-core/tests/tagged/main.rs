@@ -4,6 +4,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
 mod asking;
+mod faulty;
 mod model;
 mod rules;
 mod strangers;
