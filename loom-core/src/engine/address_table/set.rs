@@ -246,7 +246,13 @@ impl<A: Allocator> AddressSet<A> {
         if new > (self.capacity - self.len) as usize {
             return Err(SetFull);
         }
+        // A table can get more peers meanwhile: those have not been counted.
+        let mut left = new;
         for peer in peers() {
+            if matches!(self.meets(peer), Meets::Nobody) {
+                let Some(fewer) = left.checked_sub(1) else { continue };
+                left = fewer;
+            }
             self.insert(peer)?;
         }
         Ok(())
@@ -291,5 +297,34 @@ impl<A: Allocator> fmt::Debug for AddressSet<A> {
             .field("members", &self.members())
             .field("block", &self.block)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use core::cell::Cell;
+
+    use super::*;
+    use crate::engine::peer_table::{Entry, PeerTable};
+    use crate::vocabulary::FabricAddr;
+
+    /// As if another thread had inserted the last two between two looks at the table.
+    #[test]
+    fn peers_that_come_while_a_range_is_added_do_not_make_it_fail_halfway() {
+        let mut entries = [(); 4].map(|()| Entry::default());
+        let mut table = PeerTable::new(&mut entries);
+        let peers = [0, 1, 2, 3].map(|place| table.insert(FabricAddr(place)).unwrap());
+        let mut set = AddressSet::new(4, 3).unwrap();
+        set.insert(peers[1]).unwrap();
+        let looks = Cell::new(0);
+        let grows = || {
+            looks.set(looks.get() + 1);
+            peers[..2 * looks.get()].iter().copied()
+        };
+        assert_eq!(set.extend(grows), Ok(()));
+        assert_eq!(set.members(), [peers[1], peers[0]]);
+        assert_eq!(set.extend(|| peers.iter().copied()), Err(SetFull));
+        assert_eq!(set.members(), [peers[1], peers[0]]);
     }
 }
