@@ -3,10 +3,15 @@
 
 #![allow(unsafe_code, missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
+mod closing;
 mod defects;
 mod memory_use;
 mod random;
 mod rules;
+/// The transport that does as it is told is that of loom-core's own tests.
+#[allow(dead_code, unreachable_pub, reason = "most of it is for those tests alone")]
+#[path = "../../../loom-core/tests/completions/world/scripted.rs"]
+mod scripted;
 #[cfg(all(feature = "os", target_os = "linux"))]
 mod userfaultfd;
 mod world;

@@ -7,6 +7,7 @@ use core::ffi::c_int;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use std::collections::VecDeque;
+use std::sync::Mutex;
 
 use loom_core::buffer::Lent;
 use loom_core::objects::info::{Info, Nic};
@@ -53,6 +54,22 @@ pub struct Script {
     pub notes: RefCell<Vec<Noted>>,
     /// The addresses in its address vectors.
     pub inserted: RefCell<Vec<EndpointAddr>>,
+    /// Regions go from thread to thread.
+    pub regions: Mutex<Regions>,
+    pub closed_domains: Cell<usize>,
+}
+
+/// What a script says of regions, and what came of that.
+#[derive(Debug, Default)]
+pub struct Regions {
+    /// How many more there is room for.
+    pub places: usize,
+    /// How closing one fails.
+    pub failure: Option<Errno>,
+    /// How many were opened.
+    opened: usize,
+    /// The descriptors of those that were to be closed, also in vain.
+    pub closings: Vec<usize>,
 }
 
 impl Script {
@@ -114,6 +131,12 @@ pub struct Queue<'s> {
     which: usize,
 }
 
+/// One of its regions: the descriptor.
+pub struct Region<'s> {
+    regions: &'s Mutex<Regions>,
+    number: usize,
+}
+
 /// Functions that do nothing with what they are given.
 macro_rules! answers {
     ($(fn $name:ident($($of:ty),*) -> $answer:ty = $value:expr;)+) => {$(
@@ -142,7 +165,7 @@ unsafe impl<'s> Transport for Scripted<'s> {
     type Domain = &'s Script;
     type Av = &'s Script;
     type Cq = Queue<'s>;
-    type Mr = ();
+    type Mr = Region<'s>;
     type Counter = ();
     type Endpoint = &'s Script;
     type Polled<'q>
@@ -182,12 +205,31 @@ unsafe impl<'s> Transport for Scripted<'s> {
     fn mr_key(_: &Self::Mr) -> MemoryKey {
         MemoryKey(0)
     }
-    fn mr_descriptor(_: &Self::Mr) -> usize {
-        0
+    fn mr_descriptor(mr: &Self::Mr) -> usize {
+        mr.number
     }
 
     unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
         Ok(info)
+    }
+    unsafe fn domain_close(domain: &Self::Domain) -> Result<(), Errno> {
+        domain.closed_domains.set(domain.closed_domains.get() + 1);
+        Ok(())
+    }
+    unsafe fn mr_open(domain: &Self::Domain, _: &Lent, _: MrAttr) -> Result<Self::Mr, Errno> {
+        let mut regions = domain.regions.lock().expect("nobody panics with it");
+        regions.places = regions.places.checked_sub(1).ok_or(Errno::ENOMR)?;
+        regions.opened += 1;
+        Ok(Region { regions: &domain.regions, number: regions.opened })
+    }
+    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
+        let mut regions = mr.regions.lock().expect("nobody panics with it");
+        regions.closings.push(mr.number);
+        if let Some(errno) = regions.failure {
+            return Err(errno);
+        }
+        regions.places += 1;
+        Ok(())
     }
     unsafe fn av_places(_: &Self::Domain, capacity: usize) -> usize {
         capacity
@@ -228,7 +270,6 @@ unsafe impl<'s> Transport for Scripted<'s> {
     answers! {
         fn fabric_open(&Self::Info) -> Result<Self::Fabric, Errno> = Ok(());
         fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
-        fn domain_close(&Self::Domain) -> Result<(), Errno> = Ok(());
         fn av_close(&Self::Av) -> Result<(), Errno> = Ok(());
         fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());
@@ -237,12 +278,10 @@ unsafe impl<'s> Transport for Scripted<'s> {
         fn cq_sleep(&Self::Cq, i32) -> Result<(), Errno> = Err(NOT_HERE);
         fn cq_wait_fd(&Self::Cq) -> Result<c_int, Errno> = Err(NOT_HERE);
         fn cq_may_sleep(&Self::Domain, &Self::Cq) -> Result<bool, Errno> = Err(NOT_HERE);
-        fn mr_open(&Self::Domain, &Lent, MrAttr) -> Result<Self::Mr, Errno> = Err(NOT_HERE);
         fn mr_bind_endpoint(&mut Self::Mr, &Self::Endpoint) -> Result<(), Errno> = Err(NOT_HERE);
         fn mr_bind_counter(&mut Self::Mr, &Self::Counter) -> Result<(), Errno> = Err(NOT_HERE);
         fn mr_enable(&mut Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
         fn mr_refresh(&Self::Mr, NonNull<u8>, usize) -> Result<(), Errno> = Err(NOT_HERE);
-        fn mr_close(&Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
         fn counter_open(&Self::Domain, CounterAttr) -> Result<Self::Counter, Errno> = Err(NOT_HERE);
         fn counter_close(&Self::Counter) -> Result<(), Errno> = Err(NOT_HERE);
         fn counter_read(&Self::Counter) -> u64 = 0;
