@@ -210,6 +210,7 @@ struct Apart;
 #[allow(clippy::unwrap_used, clippy::std_instead_of_alloc, reason = "tests fail by panicking, and have std")]
 mod tests {
     use core::cell::Cell;
+    use std::process::Command;
     use std::vec::Vec;
 
     use allocator_api2::alloc::System;
@@ -295,35 +296,76 @@ mod tests {
         assert_eq!(beyond.blocks(), 0);
     }
 
-    /// An allocator that takes its memory from wherever it is told to.
+    /// An allocator that takes its memory from wherever it is told to, and gives none back.
     struct Turncoat(Cell<Option<&'static dyn Allocator>>);
 
-    // SAFETY: blocks are those of an allocator that is there for ever.
+    // SAFETY: blocks are those of allocators that are there for ever, and stay taken.
     unsafe impl Allocator for Turncoat {
         fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
             self.0.get().ok_or(AllocError)?.allocate(layout)
         }
 
-        unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-            if let Some(alloc) = self.0.get() {
-                // SAFETY: the caller's promise; it is told once.
-                unsafe { alloc.deallocate(block, layout) }
-            }
-        }
+        unsafe fn deallocate(&self, _: NonNull<u8>, _: Layout) {}
+    }
+
+    type Owned = OwnedArena<&'static Arena<'static>>;
+
+    /// A pair whose first one has 128 bytes left, and an arena in a block of the first one.
+    fn pair_with_a_turncoat(
+        arena: &'static Arena<'static>,
+    ) -> (&'static Fallback<Owned, Turncoat>, &'static dyn Allocator) {
+        let first = OwnedArena::new_in(256, arena).unwrap();
+        let pair = Fallback::new(first, Turncoat(Cell::new(None)));
+        let pair = &*Box::leak(Box::try_new_in(pair, arena).unwrap());
+        let inner = OwnedArena::new_in(128, pair.first()).unwrap();
+        let inner = &*Box::leak(Box::try_new_in(inner, arena).unwrap());
+        (pair, Box::leak(Box::try_new_in(inner, arena).unwrap()))
     }
 
     #[test]
     fn a_second_one_that_takes_its_memory_from_the_pair_later_is_passed_over() {
         static MEMORY: StaticArena<4096> = StaticArena::new();
-        let arena = MEMORY.take().unwrap();
-        let second = &*Box::leak(Box::try_new_in(Turncoat(Cell::new(None)), arena).unwrap());
-        let first = OwnedArena::new_in(256, arena).unwrap();
-        let memory = &*Box::leak(Box::try_new_in(Fallback::new(first, second), arena).unwrap());
-        let inner = OwnedArena::new_in(128, memory.first()).unwrap();
-        let inner = &*Box::leak(Box::try_new_in(inner, arena).unwrap());
-        second.0.set(Some(Box::leak(Box::try_new_in(inner, arena).unwrap())));
-        assert!((&memory).allocate(layout(128, 1)).is_ok(), "the first one has so much yet");
-        assert!(second.allocate(layout(1, 1)).is_ok(), "and the second one has some, too");
-        assert!((&memory).allocate(layout(1, 1)).is_err());
+        let (memory, inner) = pair_with_a_turncoat(MEMORY.take().unwrap());
+        memory.second().0.set(Some(inner));
+        assert!(memory.allocate(layout(128, 1)).is_ok(), "the first one has so much yet");
+        assert!(memory.second().allocate(layout(1, 1)).is_ok(), "and the second one has some, too");
+        assert!(memory.allocate(layout(1, 1)).is_err());
+    }
+
+    /// Where it makes one of its blocks another, there is nothing left to pass over to, and the process ends: this test runs itself
+    /// in others.
+    #[test]
+    fn a_second_one_that_moves_its_block_into_the_pair_ends_the_process() {
+        const CHANGE: &str = "LOOM_TEST_FALLBACK_CHANGE";
+        if let Ok(change) = std::env::var(CHANGE) {
+            static MEMORY: StaticArena<4096> = StaticArena::new();
+            let arena = MEMORY.take().unwrap();
+            let (memory, inner) = pair_with_a_turncoat(arena);
+            memory.second().0.set(Some(Box::leak(Box::try_new_in(arena, arena).unwrap())));
+            memory.allocate(layout(128, 1)).unwrap();
+            let block = memory.allocate(layout(8, 1)).unwrap().cast();
+            if !change.starts_with("faithful") {
+                memory.second().0.set(Some(inner));
+            }
+            if change.ends_with("grow") {
+                // SAFETY: handed out with this layout, here and below.
+                let _ = unsafe { memory.grow(block, layout(8, 1), layout(16, 1)) };
+            } else {
+                // SAFETY: as above.
+                let _ = unsafe { memory.shrink(block, layout(8, 1), layout(4, 1)) };
+            }
+            return;
+        }
+        let run = |change: &str| {
+            let mut this = Command::new(std::env::current_exe().unwrap());
+            let name = "fallback::tests::a_second_one_that_moves_its_block_into_the_pair_ends_the_process";
+            let output = this.args(["--exact", name, "--nocapture"]).env(CHANGE, change).output().unwrap();
+            let said = std::string::String::from_utf8_lossy(&output.stderr).contains("takes its memory from the pair");
+            (output.status.success(), said)
+        };
+        for change in ["grow", "shrink"] {
+            assert_eq!(run(change), (false, true), "{change}");
+            assert_eq!(run(&std::format!("faithful {change}")), (true, false), "{change}");
+        }
     }
 }
