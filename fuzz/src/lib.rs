@@ -17,6 +17,9 @@ mod cache_world;
 #[path = "../../loom-core/tests/completions/world/mod.rs"]
 mod completions;
 mod example_protocol;
+/// The stories of leases and their oracle are those of loom-alloc's own tests.
+#[path = "../../loom-alloc/tests/registered/world/mod.rs"]
+mod leases;
 /// The oracle of the tag matcher is the one of loom-core's own tests.
 #[path = "../../loom-core/tests/tag_matcher/world/mod.rs"]
 mod matching;
@@ -24,6 +27,7 @@ mod matching;
 mod memory;
 mod mr_cache;
 mod op_table;
+mod registered;
 mod soft_network;
 mod tag_matching;
 mod tagged;
@@ -43,6 +47,7 @@ pub use completions::play as completion_decode;
 pub use example_protocol::example_protocol;
 pub use mr_cache::mr_cache;
 pub use op_table::op_table;
+pub use registered::registered;
 pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
 pub use tagged::tagged;
@@ -51,7 +56,7 @@ pub use tagged::tagged;
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 11] = [
+pub const TARGETS: [(&str, Body); 12] = [
     ("address_vector", address_vector),
     ("arena", arena),
     ("bootstrap_wire", bootstrap_wire),
@@ -60,6 +65,7 @@ pub const TARGETS: [(&str, Body); 11] = [
     ("mr_cache", mr_cache),
     ("op_table", op_table),
     ("pool", pool),
+    ("registered", registered),
     ("soft_network", soft_network),
     ("tag_matching", tag_matching),
     ("tagged", tagged),

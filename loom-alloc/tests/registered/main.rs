@@ -6,10 +6,11 @@
 mod device;
 mod exposed;
 mod heap;
-mod model;
+mod random;
 mod rules;
 mod threads;
 mod transfers;
+mod world;
 
 use loom_alloc::allocator_api2::alloc::Global;
 use loom_core::objects::domain::Domain;

@@ -1,0 +1,87 @@
+//! What leases are to be: byte numbers in the memory of their slabs.
+
+use std::ops::Range;
+
+use loom_alloc::registered::SlabAttr;
+
+/// What a lease is to have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    pub slab: usize,
+    /// All that is the lease's.
+    pub part: Range<usize>,
+    pub data: Range<usize>,
+}
+
+impl Account {
+    /// Where there is no data, all is room.
+    fn settled(mut self) -> Self {
+        if self.data.is_empty() {
+            self.data = self.part.start..self.part.start;
+        }
+        self
+    }
+
+    /// The same data, as far as it lies in a part.
+    pub fn within(&self, part: Range<usize>) -> Account {
+        let data = self.data.start.clamp(part.start, part.end)..self.data.end.clamp(part.start, part.end);
+        Account { slab: self.slab, part, data }.settled()
+    }
+
+    pub fn with_data(&self, data: Range<usize>) -> Account {
+        Account { data, ..self.clone() }.settled()
+    }
+
+    pub fn room(&self) -> Range<usize> {
+        self.data.end..self.part.end
+    }
+
+    /// What is posted of it.
+    pub fn posted(&self) -> Range<usize> {
+        if self.data.is_empty() { self.part.clone() } else { self.data.clone() }
+    }
+
+    pub fn touches(&self, other: &Account) -> bool {
+        self.slab == other.slab && (self.part.end == other.part.start || other.part.end == self.part.start)
+    }
+}
+
+/// A slab's memory.
+#[derive(Debug)]
+pub struct Model {
+    /// The address of the first buffer.
+    pub begin: usize,
+    pub attr: SlabAttr,
+    /// From one buffer to the next.
+    pub stride: usize,
+    /// From the first buffer to the end.
+    pub bytes: Vec<u8>,
+}
+
+impl Model {
+    /// Of a slab that is cut out of these bytes, which lie at an address.
+    pub fn new(attr: SlabAttr, bytes: &[u8]) -> Self {
+        let begin = bytes.as_ptr().addr().next_multiple_of(attr.align);
+        let bytes = bytes[begin - bytes.as_ptr().addr()..].to_vec();
+        Model { begin, attr, stride: attr.size.next_multiple_of(attr.align), bytes }
+    }
+
+    /// The buffer that a part is of.
+    pub fn buffer(&self, part: &Range<usize>) -> usize {
+        part.start / self.stride
+    }
+
+    /// What becomes of two leases that are joined: nothing if they are no neighbours in a buffer, or data would not be in one piece.
+    pub fn joined(&self, one: &Account, other: &Account) -> Option<Account> {
+        let [first, second] = if one.part.start < other.part.start { [one, other] } else { [other, one] };
+        let neighbours = first.part.end == second.part.start && self.buffer(&first.part) == self.buffer(&second.part);
+        let data = match (first.data.is_empty(), second.data.is_empty()) {
+            (false, false) if first.data.end != second.data.start => return None,
+            (false, false) => first.data.start..second.data.end,
+            (false, true) => first.data.clone(),
+            (true, _) => second.data.clone(),
+        };
+        let joined = Account { slab: one.slab, part: first.part.start..second.part.end, data };
+        (neighbours && one.slab == other.slab).then(|| joined.settled())
+    }
+}
