@@ -409,8 +409,16 @@ fn long_message_is_truncated_with_an_error<T: Transport>(info: &Info<T>) {
 
 /// Of those lengths that providers move in several parts, or by asking the sender for the rest.
 fn very_long_message_is_truncated_with_an_error<T: Transport>(info: &Info<T>) {
-    for len in [17_000, 1 << 17, 1 << 20].map(|len| most(info, len)) {
-        is_truncated_with_an_error(info, len);
+    let segments = info.provider() == "tcp;ofi_rxm" && !crate::pair::is_old(info, info.provider());
+    if segments {
+        crate::matrix::partly(
+            "closing after it crashes if it is between 16 and 128 KiB long \
+             (`rxm-close-after-a-truncated-long-message-crashes`)",
+        );
+    }
+    let lens: &[usize] = if segments { &[1 << 20] } else { &[17_000, 1 << 17, 1 << 20] };
+    for &len in lens {
+        is_truncated_with_an_error(info, most(info, len));
     }
 }
 
