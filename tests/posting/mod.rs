@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use loom_core::buffer::Buffer;
 use loom_core::completion::OpError;
 use loom_core::engine::op_table::OpKey;
-use loom_core::error::{PostError, Rejected};
+use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::objects::cq::{Cq, CqError};
 use loom_core::objects::deadline::Deadline;
 use loom_core::transport::Transport;
@@ -95,6 +95,15 @@ impl HasErrno for PostError {
     fn errno(&self) -> Option<Errno> {
         match self {
             PostError::Errno(errno) => Some(*errno),
+            _ => None,
+        }
+    }
+}
+
+impl HasErrno for OpenError {
+    fn errno(&self) -> Option<Errno> {
+        match self {
+            OpenError::Errno(errno) => Some(*errno),
             _ => None,
         }
     }
