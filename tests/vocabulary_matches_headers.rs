@@ -42,10 +42,12 @@ const ELSEWHERE: &[&str] = &[
     "FI_SELECTIVE_COMPLETION",
     "FI_PROV_ATTR_ONLY",
     "FI_NUMERICHOST",
+    "FI_RESCAN",
     // Flags of address vectors.
     "FI_AUTH_KEY",
     "FI_SYMMETRIC",
     "FI_SYNC_ERR",
+    "FI_FIREWALL_ADDR",
     "FI_UNIVERSE",
     "FI_BARRIER_SET",
     "FI_BROADCAST_SET",

@@ -1550,8 +1550,29 @@ static int empty_set_of_addresses_is_refused(void)
 	return fi_av_set(av, &attr, &set, NULL) == -FI_ENOMEM ? THERE : GONE;
 }
 
+/* What a stranger says to a listener, whose thread takes it for a request. */
+static int garbage_crashes_a_listener(void)
+{
+	int i, fd;
+
+	connect_all("sockets", FI_MSG, 0);
+	memset(from, 3, 64);
+	for (i = 0; i < 8; i++) {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		NEED(fd < 0 || connect(fd, (struct sockaddr *) name, sizeof(struct sockaddr_in)));
+		NEED(write(fd, from, 64) != 64);
+		poll_for(0.1);
+		NEED(close(fd));
+	}
+	return GONE;
+}
+
+/* Headers of libfabric 2.6 have no buffered receives any more. */
 static int claim_of_a_buffered_message_never_ends(void)
 {
+#ifndef FI_BUFFERED_RECV
+	return GONE;
+#else
 	struct iovec iov = { into, 64 };
 	struct fi_msg msg = { .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC };
 	struct fi_cq_tagged_entry entry;
@@ -1571,6 +1592,7 @@ static int claim_of_a_buffered_message_never_ends(void)
 		if (entry.op_context == &contexts[1])
 			return GONE;
 	return THERE;
+#endif
 }
 
 static int answer_to_a_closed_context_crashes(void)
@@ -1725,6 +1747,7 @@ static const struct {
 	{ "rxm-empty-set-of-addresses-is-refused", empty_set_of_addresses_is_refused },
 	{ "rxm-claim-of-a-buffered-message-never-ends", claim_of_a_buffered_message_never_ends },
 	{ "sockets-message-after-garbage-never-comes", message_after_garbage_never_comes },
+	{ "sockets-garbage-crashes-a-listener", garbage_crashes_a_listener },
 	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
 	{ "udp-failed-join-is-told-like-one-that-went-well", failed_join_is_told_like_one_that_went_well },
 	{ "udp-endpoint-of-a-failed-join-cannot-be-closed", endpoint_of_a_failed_join_cannot_be_closed },

@@ -141,6 +141,9 @@ options! {
         /// How transfers between devices' memories go: enabled, required, preferred, disabled.
         #[doc(alias = "FI_OPT_FI_HMEM_P2P")]
         FI_HMEM_P2P = 8,
+        /// Not zero: the endpoint is behind a firewall, and peers cannot connect to it; libfabric 2.2.
+        #[doc(alias = "FI_OPT_FIREWALL_ADDR")]
+        FIREWALL_ADDR = 20,
     }
     bool {
         /// Whether the provider may call CUDA; libfabric 1.18.
