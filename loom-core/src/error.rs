@@ -188,6 +188,9 @@ pub enum OpenError {
     Access,
     /// Memory is to be borrowed by a region, and a queue is open whose endpoints could let peers reach it after the borrow.
     QueueOpen,
+    /// Memory is to be borrowed by a region, and the provider is none that is known to end what peers do with it: endpoints may stay
+    /// open for good ([`Conduct::ends_with_queue`](crate::transport::Conduct::ends_with_queue)).
+    NoFence,
     /// Peers are to reach the memory, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`):
     /// [`MrBuilder::open_for_in`](crate::objects::mr::MrBuilder::open_for_in).
     NeedsEndpoint,
@@ -236,6 +239,9 @@ impl fmt::Display for OpenError {
             OpenError::KeyTaken => f.write_str("another region of the domain has the key"),
             OpenError::KeyNotAvailable => f.write_str("the key is not one that the application can choose"),
             OpenError::QueueOpen => f.write_str("a scope of borrowed memory has to be around the queues of its domain"),
+            OpenError::NoFence => {
+                f.write_str("a region cannot borrow memory over a provider that may keep endpoints open")
+            }
             OpenError::Errno(errno) => write!(f, "the provider refused: {errno}"),
         }
     }

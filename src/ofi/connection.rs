@@ -16,6 +16,7 @@ use super::call::{done, entry};
 use super::control::{Domain, Padded, bind, close, opened, read_address, takes};
 use super::endpoint::Endpoint;
 use super::event_queue::{Eq, Request, named};
+use super::facts::Facts;
 use super::info::RawInfo;
 use super::level::Handle;
 use super::option;
@@ -53,7 +54,7 @@ pub(super) unsafe fn listen<L>(
         fid: Handle::new(opened(code, raw)?),
         addr_format: domain.addr_format(),
         info: ManuallyDrop::new(info),
-        closes: domain.connections().closes_listeners,
+        closes: domain.facts().contains(Facts::CLOSES_LISTENERS),
     };
     // SAFETY: just opened; the queue is open (contract of callers).
     let listening = unsafe { bind(passive.fid.fid(), eq.fid(), 0) }.and_then(|()| {

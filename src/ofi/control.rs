@@ -11,10 +11,11 @@ use core::ptr::{self, NonNull};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr};
 
 use super::call::{done, entry, errno};
+use super::facts::Facts;
 use super::info::RawInfo;
 use super::level::Handle;
 use super::neighbours::Group;
-use super::quirks::{self, Connections};
+use super::quirks;
 use super::sys;
 use super::text::CText;
 
@@ -35,15 +36,16 @@ pub struct Domain<L> {
     fabric: Handle<sys::fid_fabric, L>,
     /// The format of addresses in the info that it was opened with.
     addr_format: AddressFormat,
-    /// Set if its endpoints reach into each other's memory.
+    /// Of its provider. Read once, here: the info of a connection request does not have them.
+    facts: Facts,
+    /// Set if its endpoints may reach into each other's memory.
     group: Option<Group>,
-    connections: Connections,
     /// Whether its queues and counters can be slept on.
     sleeps: bool,
     /// Whether memory of devices is granted.
     has_devices: bool,
-    /// Whether contexts of its scalable endpoints can be closed.
-    closes_contexts: bool,
+    /// Whether scalable endpoints can have contexts.
+    has_contexts: bool,
 }
 
 /// An address vector, raw.
@@ -70,15 +72,16 @@ impl<L> Fabric<L> {
 impl<L> Domain<L> {
     /// A domain of this fabric that was opened with this info.
     pub(super) fn of(raw: NonNull<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self {
+        let facts = Facts::of(info);
         Domain {
             fid: Handle::new(raw),
             fabric: Handle::new(fabric.0.raw()),
             addr_format: AddressFormat::from_raw(info.fields().addr_format),
-            group: quirks::shares_memory(info).then(Group::new),
-            connections: Connections::of(info),
-            sleeps: quirks::sleeps(info),
+            facts,
+            group: quirks::may_share_memory(facts, info).then(|| Group::of(facts)),
+            sleeps: quirks::sleeps(facts, info),
             has_devices: info.attributes().caps.contains(Caps::HMEM),
-            closes_contexts: quirks::closes_contexts(info),
+            has_contexts: quirks::has_contexts(facts, info),
         }
     }
 
@@ -101,8 +104,8 @@ impl<L> Domain<L> {
         self.group
     }
 
-    pub(super) const fn connections(&self) -> Connections {
-        self.connections
+    pub(super) const fn facts(&self) -> Facts {
+        self.facts
     }
 
     pub(super) const fn sleeps(&self) -> bool {
@@ -117,8 +120,8 @@ impl<L> Domain<L> {
         self.fid.fid()
     }
 
-    pub(super) const fn closes_contexts(&self) -> bool {
-        self.closes_contexts
+    pub(super) const fn has_contexts(&self) -> bool {
+        self.has_contexts
     }
 }
 

@@ -10,17 +10,18 @@ use loom_core::transport::{Closing, Context, CounterAttr, EndpointError, InFligh
 use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno, OptionValue};
 
 use super::call::{done, entry, errno};
+use super::closing::Closable;
 use super::control::{Domain, bind, close, opened, read_address};
 use super::counter::{self, Counter};
 use super::event_queue::Request;
+use super::facts::Facts;
 use super::info::RawInfo;
 use super::level::Handle;
 use super::multicast::Groups;
+use super::neighbours::Group;
 use super::option::endpoint_set_option;
 use super::queue::Cq;
-use super::quirks::{
-    Closable, counts_writes, is_selective, names_by_process, reads_source_as_text, shares_receives, takes_options_early,
-};
+use super::quirks::{TakesOptions, counts_writes, names_by_process, reads_source_as_text, takes_options};
 use super::sys;
 
 /// An endpoint, raw.
@@ -46,7 +47,7 @@ impl<L> Endpoint<L> {
             fid: Handle::new(raw),
             addr_format: domain.addr_format(),
             closable,
-            shuts_down: domain.connections().shuts_down,
+            shuts_down: domain.facts().contains(Facts::SHUTS_DOWN),
             groups: Groups::none(),
             selective,
             writes: None,
@@ -99,9 +100,7 @@ pub(super) unsafe fn open<L>(
     info: &RawInfo,
     bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    if bound.selective && !is_selective(info) {
-        return Err(Errno::EOPNOTSUPP.into());
-    }
+    check(domain, bound)?;
     let copy = match reads_source_as_text(info) {
         true => Some(info.with_source_as_text()),
         false => bound.selective.then(|| info.try_clone()),
@@ -113,10 +112,18 @@ pub(super) unsafe fn open<L>(
     let info = changed.as_ref().unwrap_or(info);
     let once = || {
         // SAFETY: the contract of callers.
-        unsafe { open_bound(domain, info, || {}, bound) }
+        unsafe { open_bound(domain, info, domain.group(), || {}, bound) }
     };
     // SAFETY: what it opens is open.
     unsafe { in_group(domain, info, once) }
+}
+
+/// Whether the provider is known to do what the endpoint is asked for.
+fn check<L>(domain: &Domain<L>, bound: &Bound<'_, L>) -> Result<(), Errno> {
+    let facts = domain.facts();
+    let options = bound.options.is_empty() || takes_options(facts) != TakesOptions::Never;
+    let selective = !bound.selective || facts.contains(Facts::SELECTIVE);
+    if options && selective { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
 /// Opens an endpoint by `once`, which may be called again where names are somebody else's, as one of the domain's group.
@@ -158,9 +165,7 @@ pub(super) unsafe fn open_msg<L>(
     request: &mut Option<Request>,
     bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    if bound.selective && !is_selective(info) {
-        return Err(Errno::EOPNOTSUPP.into());
-    }
+    check(domain, bound)?;
     let handle = request.as_ref().map(|request| request.0);
     let mut info = info.for_endpoint(handle, bound.shared_rx.is_some()).ok_or(Errno::ENOMEM)?;
     if bound.selective {
@@ -169,7 +174,7 @@ pub(super) unsafe fn open_msg<L>(
     // Opened, the endpoint has taken over what the handle names, whatever becomes of it.
     let taken = || *request = None;
     // SAFETY: the contract of callers: the handle is that of a request which was not used up.
-    unsafe { open_bound(domain, &info, taken, bound) }
+    unsafe { open_bound(domain, &info, None, taken, bound) }
 }
 
 /// A shared receive context.
@@ -179,7 +184,7 @@ pub(super) unsafe fn open_shared_rx<L>(
     queue: &Cq<L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
-    let entry = entry!(raw_domain, ops => srx_ctx).filter(|_| shares_receives(info));
+    let entry = entry!(raw_domain, ops => srx_ctx).filter(|_| domain.facts().contains(Facts::SHARES_RECEIVES));
     let Some(open) = entry else { return Err(Errno::ENOSYS.into()) };
     let attributes = info.fields().rx_attr;
     if attributes.is_null() {
@@ -192,7 +197,7 @@ pub(super) unsafe fn open_shared_rx<L>(
     let context = Endpoint {
         fid: Handle::new(opened(code, raw)?),
         addr_format: domain.addr_format(),
-        closable: Closable::Always,
+        closable: Closable::ALWAYS,
         shuts_down: false,
         groups: Groups::none(),
         selective: false,
@@ -207,10 +212,11 @@ pub(super) unsafe fn open_shared_rx<L>(
     }
 }
 
-/// Opens an endpoint, calls `opened_it`, binds the endpoint and enables it.
+/// Opens an endpoint that is going to be of a group, calls `opened_it`, binds the endpoint and enables it.
 unsafe fn open_bound<L>(
     domain: &Domain<L>,
     info: &RawInfo,
+    group: Option<Group>,
     opened_it: impl FnOnce(),
     bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
@@ -219,7 +225,7 @@ unsafe fn open_bound<L>(
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
-    let closable = Closable::rule(info, domain.group());
+    let closable = Closable::of(domain.facts(), info, group);
     let mut endpoint = Endpoint::of(domain, opened(code, raw)?, closable, bound.selective);
     opened_it();
     let counted = bound.counters.iter().any(|(counted, _)| counted.contains(Counted::WRITE));
@@ -229,7 +235,7 @@ unsafe fn open_bound<L>(
             endpoint.writes = Some(unsafe { counter::open(domain, CounterAttr::default()) }?);
         }
         // SAFETY: just opened; the others are open (contract of callers).
-        unsafe { bind_and_enable(&endpoint, info, bound) }
+        unsafe { bind_and_enable(&endpoint, takes_options(domain.facts()), bound) }
     })();
     match enabled {
         Ok(()) => Ok(endpoint),
@@ -244,7 +250,7 @@ pub(super) unsafe fn adopt<L>(
     selective: bool,
     mut open_it: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    let open = || Ok(Endpoint::of(domain, open_it()?, Closable::rule(info, domain.group()), selective));
+    let open = || Ok(Endpoint::of(domain, open_it()?, Closable::of(domain.facts(), info, domain.group()), selective));
     // SAFETY: what it opens is open (contract of callers).
     unsafe { in_group(domain, info, open) }
 }
@@ -290,7 +296,11 @@ pub(super) fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
 
 /// Unless it is to be selective, binds without `FI_SELECTIVE_COMPLETION`: every post except inject is answered by an event. If
 /// it is, the default flags of `info` see to the same, and calls with flags say for themselves.
-unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bound<'_, L>) -> Result<(), Errno> {
+unsafe fn bind_and_enable<L>(
+    endpoint: &Endpoint<L>,
+    takes_options: TakesOptions,
+    bound: &Bound<'_, L>,
+) -> Result<(), Errno> {
     let fid = endpoint.fid.fid();
     let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));
     let bind = |object, flags| {
@@ -319,15 +329,14 @@ unsafe fn bind_and_enable<L>(endpoint: &Endpoint<L>, info: &RawInfo, bound: &Bou
         // SAFETY: the contract of callers.
         bound.options.iter().try_for_each(|(option, value)| unsafe { endpoint_set_option(endpoint, *option, *value) })
     };
-    let early = takes_options_early(info);
-    if early {
+    if takes_options == TakesOptions::BeforeEnabled {
         set_options()?;
     }
     let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
     let enable = i32::try_from(sys::FI_ENABLE).map_err(|_| Errno::EOTHER)?;
     // SAFETY: the endpoint is open and has what it needs; the command takes no argument.
     done(unsafe { control(fid.as_ptr(), enable, ptr::null_mut()) })?;
-    if early { Ok(()) } else { set_options() }
+    if takes_options == TakesOptions::Enabled { set_options() } else { Ok(()) }
 }
 
 pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {

@@ -9,6 +9,7 @@ use loom_core::transport::Name;
 use loom_core::transport::scalable::Contexts;
 use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, MsgOrder};
 
+use super::facts::Facts;
 use super::query::{headers_version, library_version};
 use super::{decode, quirks, sys, text};
 
@@ -123,6 +124,14 @@ impl RawInfo {
     #[must_use]
     pub const fn as_ptr(&self) -> *mut sys::fi_info {
         self.raw.as_ptr()
+    }
+
+    /// Whether loom's tests have run over this version of the provider. If not, loom relies on nothing that providers are known to
+    /// differ in from the manual pages: endpoints are closed when nothing is in flight on them, and
+    /// [some features](super#providers-that-are-not-tested) are refused.
+    #[must_use]
+    pub fn is_tested(&self) -> bool {
+        Facts::of(self).contains(Facts::TESTED)
     }
 
     /// The fields. Pointers in it are null or belong to the info.

@@ -154,6 +154,23 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Providers that are not tested
+//!
+//! Where providers are known to differ from the manual pages in a way that endangers memory, loom relies on what its tests have
+//! shown of a provider in one version of libfabric: 1.17.0 and 2.5.1, and the providers of `docs/providers.md`. Over another
+//! provider, or another version, it relies on nothing of that kind:
+//!
+//! - An endpoint is closed when nothing is in flight on it, when no message was longer than its receive, and, unless endpoints
+//!   have socket addresses, when no other endpoint of an untested provider is open in the process. Before that, dropping it asks for its operations to be cancelled, and leaves it to
+//!   its queue with their buffers. What still goes on when the queue is dropped leaks with the queue; a scope aborts the process.
+//! - Regions are closed with the last endpoint of their domain, and passive endpoints stay open.
+//! - Refused are multi-receives, directed receives of messages without tag, peeks, claims, discards, unreported completions,
+//!   options of endpoints that are opened with them, sleeping on queues and counters, tags of connections, shared receives, shutting
+//!   a connection down, scalable endpoints and multicast groups. Each refusal is the error that says "not granted" or `EOPNOTSUPP`.
+//!
+//! [`RawInfo::is_tested`] and the example `info` tell. With `LOOM_UNTESTED=1` in its environment, a program treats every provider
+//! like that: for a run beside a known one, or with a library that was changed. (Feature `std`.)
+//!
 //! # What is not wrapped
 //!
 //! What has no safe form is still there. Raw handles (`raw` of an object) have the C object behind them (`as_ptr`), through which
@@ -315,11 +332,13 @@
 //! | `scalable` | scalable endpoints and their contexts, and the implementation of their trait |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `multicast` | multicast groups |
-//! | `quirks`, `neighbours` | what providers do not survive, and how they are spared it |
+//! | `facts`, `quirks` | what the tests have shown of providers, by version; what is made of that, and what providers need |
+//! | `closing`, `neighbours` | when an endpoint can be closed; endpoints that reach into each other's memory |
 //! | `transport`, `connected`, `signals` | the implementations of the traits, which name all of the above |
 
 mod batch;
 mod call;
+mod closing;
 mod connected;
 mod connection;
 mod control;
@@ -329,6 +348,7 @@ mod encode;
 mod endpoint;
 mod entry_queue;
 mod event_queue;
+mod facts;
 mod info;
 mod level;
 mod list;

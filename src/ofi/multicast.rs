@@ -146,7 +146,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
         bind: Bindings<'_, Self>,
         eq: &Eq<L>,
     ) -> Result<Endpoint<L>, EndpointError> {
-        if !quirks::multicasts(info) {
+        if !quirks::multicasts(domain.facts(), info) {
             return Err(Errno::EOPNOTSUPP.into());
         }
         let Bindings { tx, rx, av, counters, selective, options } = bind;

@@ -6,6 +6,9 @@
 //! So only the last of them is closed, when its queue is not polled any more. The others are retired, while their queues
 //! are polled, and left open afterwards: their memory goes with the process.
 //!
+//! Endpoints of a provider that is not tested may do the same, unless they are called by socket addresses, and may be driven by each
+//! other besides: there all of the process are neighbours, and none counts as left.
+//!
 //! Neighbours are the endpoints of one domain, and of domains in whose address vectors they are, whether they were opened
 //! before their addresses were inserted or after.
 
@@ -18,19 +21,24 @@ use heapless::Vec;
 use loom_core::transport::Closing;
 use loom_core::vocabulary::{EndpointAddr, Errno};
 
+use super::facts::Facts;
 use super::sys;
 
 /// Who is there, and with that who may open and close at the moment: an endpoint that is opened while another one is
 /// closed finds it gone.
 static NEIGHBOURS: spin::Mutex<Neighbours> =
-    spin::Mutex::new(Neighbours { parents: Vec::new(), endpoints: Vec::new(), known: Vec::new() });
+    spin::Mutex::new(Neighbours { parents: Vec::new(), endpoints: Vec::new(), known: Vec::new(), untested: None });
 
 /// The most endpoints of it that a process can have open.
 const ENDPOINTS: usize = 512;
 
 /// Domains that know each other, by way of their endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Group(u16);
+pub(super) struct Group {
+    number: u16,
+    /// An endpoint whose queue is not polled is not driven by others.
+    left_in_peace: bool,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -57,6 +65,8 @@ struct Neighbours {
     endpoints: Vec<Entry, ENDPOINTS>,
     /// Addresses that were inserted, and by whom: endpoints may yet be opened there. Once it is full, all are neighbours.
     known: Vec<Known, 2048>,
+    /// The group of all domains of providers that are not tested.
+    untested: Option<Group>,
 }
 
 /// An address in a vector of a group.
@@ -78,7 +88,7 @@ impl Neighbours {
         if self.known.is_full() {
             return 0;
         }
-        let mut at = group.0;
+        let mut at = group.number;
         while let Some(parent) = self.parents.get(usize::from(at)).filter(|parent| **parent != at) {
             at = *parent;
         }
@@ -121,15 +131,21 @@ impl Neighbours {
 }
 
 impl Group {
-    /// A group for a new domain. When there are no more, domains share the last one: their endpoints are only kept open
-    /// longer.
-    pub(super) fn new() -> Self {
+    /// The group of a new domain with these facts, whose endpoints may reach into each other's memory.
+    pub(super) fn of(facts: Facts) -> Self {
         let mut neighbours = NEIGHBOURS.lock();
-        let number = u16::try_from(neighbours.parents.len()).unwrap_or(u16::MAX);
-        match neighbours.parents.push(number) {
-            Ok(()) => Group(number),
-            Err(_) => Group(number.saturating_sub(1)),
+        let left_in_peace = facts.contains(Facts::LEFT_IN_PEACE);
+        if let Some(group) = neighbours.untested.filter(|_| !left_in_peace) {
+            return group;
         }
+        // When there are no more, domains share the last one: their endpoints are only kept open longer.
+        let number = u16::try_from(neighbours.parents.len()).unwrap_or(u16::MAX);
+        let number = neighbours.parents.push(number).map_or(number.saturating_sub(1), |()| number);
+        let group = Group { number, left_in_peace };
+        if !left_in_peace {
+            neighbours.untested = Some(group);
+        }
+        group
     }
 
     /// An address was inserted into a vector of this group: whoever has it, or will have it, becomes a neighbour.
@@ -184,7 +200,8 @@ impl Group {
         let (count, used) =
             others.fold((0, false), |(count, used), entry| (count + 1, used || entry.state != State::Left));
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
-        if needed || used || (entry.state != State::Left && count > 0) {
+        let others_stay = count > 0 && (entry.state != State::Left || !self.left_in_peace);
+        if needed || used || others_stay {
             entry.state = State::Retired;
             return Ok(Closing::Retired);
         }
@@ -196,14 +213,16 @@ impl Group {
         Ok(if count == 0 { Closing::Closed } else { Closing::Left })
     }
 
-    /// The queue of a retired endpoint is not polled any more: until the endpoint is retired again, or for good.
-    pub(super) fn leave(self, fid: NonNull<sys::fid>, for_good: bool) {
+    /// The queue of a retired endpoint is not polled any more: until the endpoint is retired again, or for good. Returns whether
+    /// the provider may drive it all the same.
+    pub(super) fn leave(self, fid: NonNull<sys::fid>, for_good: bool) -> bool {
         let mut neighbours = NEIGHBOURS.lock();
         if for_good {
             neighbours.forget(fid);
         } else if let Some(entry) = neighbours.entry(fid) {
             entry.state = State::Left;
         }
+        !self.left_in_peace
     }
 }
 
@@ -215,6 +234,11 @@ mod tests {
     use loom_core::vocabulary::AddressFormat;
 
     use super::*;
+
+    /// As that of a domain of `shm`.
+    fn group() -> Group {
+        Group::of(Facts::LEFT_IN_PEACE)
+    }
 
     /// An endpoint that is a name and a number.
     fn open(group: Group, name: &str, number: usize) -> NonNull<sys::fid> {
@@ -232,7 +256,7 @@ mod tests {
 
     #[test]
     fn strangers_close_at_any_time() {
-        let (one, other) = (Group::new(), Group::new());
+        let (one, other) = (group(), group());
         let (a, b) = (open(one, "strangers/a", 0x110), open(other, "strangers/b", 0x120));
         assert_eq!(close(one, a), Closing::Closed);
         assert_eq!(close(other, b), Closing::Closed);
@@ -242,7 +266,7 @@ mod tests {
     fn endpoints_are_neighbours_whether_they_or_their_addresses_come_first() {
         for (first, base) in [("address", 0x200), ("endpoint", 0x300)] {
             let name = format!("neighbours/{first}");
-            let (one, other) = (Group::new(), Group::new());
+            let (one, other) = (group(), group());
             let a = open(one, &format!("{name}/a"), base);
             let b = if first == "address" {
                 // Some say addresses with their last zero byte and some without.
@@ -264,9 +288,22 @@ mod tests {
 
     #[test]
     fn endpoint_that_is_needed_is_retired_even_alone() {
-        let group = Group::new();
+        let group = group();
         let fid = open(group, "needed", 0x400);
         assert_eq!(group.close(fid, true, || Ok(())), Ok(Closing::Retired));
         assert_eq!(close(group, fid), Closing::Closed);
+    }
+
+    #[test]
+    fn endpoints_of_untested_providers_are_neighbours_and_never_count_as_left() {
+        let [one, other] = [Facts::empty(), Facts::empty()].map(Group::of);
+        let (a, b) = (open(one, "untested/a", 0x510), open(other, "untested/b", 0x520));
+        assert_eq!(close(one, a), Closing::Retired, "a stranger is active");
+        assert!(one.leave(a, false), "others may drive it");
+        assert_eq!(close(other, b), Closing::Retired);
+        assert!(other.leave(b, false));
+        assert_eq!(close(one, a), Closing::Retired, "it is not the only one");
+        assert!(one.leave(a, true));
+        assert_eq!(close(other, b), Closing::Closed, "the last one");
     }
 }

@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use loom_core::transport::EndpointError;
 use loom_core::vocabulary::{Errno, WaitObj};
 
+use super::closing::Closable;
 use super::connection::PassiveEndpoint;
 use super::control::{Av, Domain, Fabric};
 use super::counter::Counter;
@@ -19,7 +20,7 @@ use super::info::RawInfo;
 use super::level::Level;
 use super::multicast::Group;
 use super::queue::{self, Cq};
-use super::quirks::{self, Closable};
+use super::quirks;
 use super::region::Mr;
 use super::scalable::ScalableEndpoint;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
@@ -221,7 +222,7 @@ impl<L: Level> Endpoint<L> {
     /// [`ScalableEndpoint`](loom_core::objects::scalable::ScalableEndpoint) see to that.)
     #[must_use]
     pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
-        Self::of(domain, raw, Closable::Always, selective)
+        Self::of(domain, raw, Closable::ALWAYS, selective)
     }
 
     /// Adopts the endpoint that `open` opens, and returns with everything bound that it needs and enabled. If it is open already,

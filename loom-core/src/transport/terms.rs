@@ -61,8 +61,9 @@ pub struct InFlight {
     /// Bytes of the longest message that was truncated, as far as that is known, or else as many as there can be: there are
     /// providers that do not survive closing afterwards. Never forgotten.
     pub longest_truncated: usize,
-    /// Sends, writes and reads, if it is a transmit context of a scalable endpoint, else none: there are providers that come
-    /// back to them when the answer reaches another context. Such reads count here alone.
+    /// Sends, writes and reads, where an endpoint cannot be closed with them in flight
+    /// ([`Conduct::close_with_sends`]), and on transmit contexts of scalable endpoints: there are providers that come back to them
+    /// when the answer reaches another context. Such reads count here alone. Elsewhere none.
     pub transmits: usize,
 }
 
@@ -111,6 +112,10 @@ pub struct Conduct {
     /// A region can be closed at any time, also in the middle of a peer's operation on it. Otherwise it is closed when no endpoint
     /// of its domain is open, unless the caller knows that no operation is under way.
     pub mr_close: bool,
+    /// An endpoint can be closed with sends and writes in flight, and their buffers are not read afterwards.
+    pub close_with_sends: bool,
+    /// When its queue is closed, peers do not reach memory through an endpoint any more, though it may not be closed itself.
+    pub ends_with_queue: bool,
 }
 
 /// How a provider keeps a claim on a message (`FI_CLAIM`).
@@ -133,6 +138,8 @@ impl Conduct {
         claims: Claims::ByContext,
         discard: true,
         mr_close: true,
+        close_with_sends: true,
+        ends_with_queue: true,
     };
 }
 

@@ -139,12 +139,12 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         // Of what is closed nothing is in flight any more, whatever has not come back.
         let record = self.records().get(usize::from(endpoint));
         let Some(receives) = record.and_then(Record::receives) else { return InFlight::NOTHING };
-        let transmits_only = receives == Receives::Nowhere;
+        let with_transmits = receives == Receives::Nowhere || !T::conduct(self.domain.info().raw()).close_with_sends;
         self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
             Kind::Receive | Kind::TaggedReceive | Kind::MultiReceive | Kind::Spare => {
                 InFlight { receives: in_flight.receives + 1, ..in_flight }
             }
-            Kind::Send | Kind::Read if transmits_only => InFlight { transmits: in_flight.transmits + 1, ..in_flight },
+            Kind::Send | Kind::Read if with_transmits => InFlight { transmits: in_flight.transmits + 1, ..in_flight },
             Kind::Read => InFlight { longest_read: in_flight.longest_read.max(op.len), ..in_flight },
             Kind::Send | Kind::Peek | Kind::PeekClaim => in_flight,
         })

@@ -21,6 +21,7 @@ use crate::vocabulary::Access;
 /// # Errors
 /// - [`OpenError::Access`] if the memory is not initialised, or peers may write and it may not be written
 /// - [`OpenError::QueueOpen`] over libfabric, if a queue of the domain is open
+/// - [`OpenError::NoFence`] over a provider that the tests have not run over
 /// - [`OpenError::NeedsEndpoint`] if peers may reach the memory and the domain binds regions to endpoints: their memory is
 ///   never borrowed
 /// - [`OpenError::Errno`] if the provider refuses
@@ -41,8 +42,13 @@ pub(super) fn scoped<'d, T: Transport, M: Buffer, R>(
     terms: &Terms<'_, 'd, T>,
     f: impl FnOnce(&Mr<'d, T>) -> R,
 ) -> Result<R, OpenError> {
-    if !Mr::<T>::is_fenced(terms.registration.access) && domain.lingering().has_queues() {
-        return Err(OpenError::QueueOpen);
+    if !Mr::<T>::is_fenced(terms.registration.access) {
+        if !T::conduct(domain.info().raw()).ends_with_queue {
+            return Err(OpenError::NoFence);
+        }
+        if domain.lingering().has_queues() {
+            return Err(OpenError::QueueOpen);
+        }
     }
     let lent = memory.lend();
     // SAFETY: the memory is not touched here until `Scoped` is dropped, which comes before its own end, also when `f`

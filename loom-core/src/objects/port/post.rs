@@ -71,12 +71,14 @@ impl Limits {
             0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
             size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),
         };
+        // An info without a name came with a request: what it grants is known of the domain's alone.
+        let granted = if info.provider().is_empty() { domain.info().caps() } else { Caps::all() };
         // The domain asks for it, whatever the info says.
         let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
             // Of the domain's: `sockets` does not say in the info of a request whose it is.
             conduct: T::conduct(domain.info().raw()),
-            caps: attributes.caps.with_modifiers().difference(elsewhere).difference(without),
+            caps: attributes.caps.intersection(granted).with_modifiers().difference(elsewhere).difference(without),
             inject_size,
             inject_end,
             max_msg_size: attributes.endpoint.max_msg_size,

@@ -1,0 +1,160 @@
+//! When an endpoint can be closed.
+
+use core::ptr::NonNull;
+
+use loom_core::transport::{Closing, InFlight};
+use loom_core::vocabulary::Errno;
+
+use super::facts::Facts;
+use super::info::RawInfo;
+use super::neighbours::Group;
+use super::scalable::Member;
+use super::sys;
+
+/// When an endpoint can be closed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closable {
+    hindered_by: Hindrances,
+    among: Among,
+}
+
+/// What is in flight on an endpoint, or was, that keeps it from being closed.
+#[derive(Clone, Copy, Debug)]
+struct Hindrances {
+    /// Receives.
+    receives: bool,
+    /// Sends and writes, and what else counts as [`InFlight::transmits`].
+    transmits: bool,
+    /// Reads of more bytes than these.
+    reads_above: usize,
+    /// Truncated messages of more bytes than these.
+    truncated_above: usize,
+}
+
+/// Whom closing an endpoint concerns besides itself.
+#[derive(Clone, Copy, Debug)]
+enum Among {
+    None,
+    /// The endpoints that it has talked to.
+    Neighbours(Group),
+    /// The contexts of its scalable endpoint.
+    Contexts(Member),
+}
+
+impl Hindrances {
+    const NONE: Self =
+        Hindrances { receives: false, transmits: false, reads_above: usize::MAX, truncated_above: usize::MAX };
+
+    fn of(facts: Facts, inject_size: usize) -> Self {
+        let limit = |short, long| match (facts.contains(short), facts.contains(long)) {
+            (true, true) => usize::MAX,
+            (true, false) => inject_size,
+            (false, _) => 0,
+        };
+        Hindrances {
+            receives: !facts.contains(Facts::CLOSES_WITH_RECEIVES),
+            transmits: !facts.contains(Facts::CLOSES_WITH_SENDS),
+            reads_above: limit(Facts::CLOSES_WITH_SHORT_READS, Facts::CLOSES_WITH_LONG_READS),
+            // 16 KiB for `ofi_rxm`, unless its buffers are set to be smaller: what is injected fits into one.
+            truncated_above: limit(Facts::CLOSES_AFTER_SHORT_TRUNCATED, Facts::CLOSES_AFTER_LONG_TRUNCATED),
+        }
+    }
+
+    const fn hinder(self, in_flight: InFlight) -> bool {
+        self.receives && in_flight.receives > 0
+            || self.transmits && in_flight.transmits > 0
+            || in_flight.longest_read > self.reads_above
+            || in_flight.longest_truncated > self.truncated_above
+    }
+}
+
+impl Closable {
+    /// At any time.
+    pub(super) const ALWAYS: Self = Closable { hindered_by: Hindrances::NONE, among: Among::None };
+
+    /// An endpoint of an info, in a domain with these facts, and in its group, if it has one.
+    pub(super) fn of(facts: Facts, info: &RawInfo, group: Option<Group>) -> Self {
+        let hindered_by = Hindrances::of(facts, info.attributes().tx.inject_size);
+        Closable { hindered_by, among: group.map_or(Among::None, Among::Neighbours) }
+    }
+
+    /// A context of a scalable endpoint.
+    pub(super) const fn context(member: Member) -> Self {
+        Closable { hindered_by: Hindrances::NONE, among: Among::Contexts(member) }
+    }
+
+    /// Closes an endpoint, or retires it, if it cannot be closed now.
+    pub(super) fn close(
+        self,
+        in_flight: InFlight,
+        fid: NonNull<sys::fid>,
+        close: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<Closing, Errno> {
+        let hindered = self.hindered_by.hinder(in_flight);
+        match self.among {
+            Among::Neighbours(group) => group.close(fid, hindered, close),
+            Among::None | Among::Contexts(_) if hindered => Ok(Closing::Retired),
+            Among::None => close().map(|()| Closing::Closed),
+            Among::Contexts(member) => member.close(in_flight, close),
+        }
+    }
+
+    /// The queues of a retired endpoint are not polled any more, until it is closed again or for good. Returns whether the
+    /// provider drives it all the same.
+    pub(super) fn leave(self, fid: NonNull<sys::fid>, for_good: bool) -> bool {
+        match self.among {
+            Among::Neighbours(group) => group.leave(fid, for_good),
+            // The connections of a domain's endpoints, and those of a scalable endpoint's contexts, are driven together.
+            Among::None | Among::Contexts(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    const INJECT: usize = 4096;
+
+    /// Whether an endpoint is closed with this in flight.
+    fn closes(facts: Facts, in_flight: InFlight) -> bool {
+        let closable = Closable { hindered_by: Hindrances::of(facts, INJECT), among: Among::None };
+        closable.close(in_flight, NonNull::dangling(), || Ok(())).unwrap() == Closing::Closed
+    }
+
+    /// Everything that can be in flight or have been truncated, each by itself, of one byte and of more than an injected message.
+    fn each() -> [InFlight; 6] {
+        let nothing = InFlight::NOTHING;
+        [
+            InFlight { receives: 1, ..nothing },
+            InFlight { transmits: 1, ..nothing },
+            InFlight { longest_read: 1, ..nothing },
+            InFlight { longest_read: INJECT + 1, ..nothing },
+            InFlight { longest_truncated: 1, ..nothing },
+            InFlight { longest_truncated: INJECT + 1, ..nothing },
+        ]
+    }
+
+    #[test]
+    fn endpoint_of_an_untested_provider_is_closed_with_nothing_in_flight_only() {
+        assert!(closes(Facts::empty(), InFlight::NOTHING));
+        assert_eq!(each().map(|in_flight| closes(Facts::empty(), in_flight)), [false; 6]);
+    }
+
+    #[test]
+    fn endpoint_with_every_fact_is_closed_at_any_time() {
+        assert_eq!(each().map(|in_flight| closes(Facts::all(), in_flight)), [true; 6]);
+    }
+
+    #[test]
+    fn each_missing_fact_keeps_what_it_is_about() {
+        let without = |fact| each().map(|in_flight| closes(Facts::all().difference(fact), in_flight));
+        assert_eq!(without(Facts::CLOSES_WITH_RECEIVES), [false, true, true, true, true, true]);
+        assert_eq!(without(Facts::CLOSES_WITH_SENDS), [true, false, true, true, true, true]);
+        assert_eq!(without(Facts::CLOSES_WITH_SHORT_READS), [true, true, false, false, true, true]);
+        assert_eq!(without(Facts::CLOSES_WITH_LONG_READS), [true, true, true, false, true, true]);
+        assert_eq!(without(Facts::CLOSES_AFTER_SHORT_TRUNCATED), [true, true, true, true, false, false]);
+        assert_eq!(without(Facts::CLOSES_AFTER_LONG_TRUNCATED), [true, true, true, true, true, false]);
+    }
+}
