@@ -25,6 +25,7 @@ fn offer(offer: &Offer) -> Value {
     json!({
         "provider": offer.provider,
         "provider_version": all.provider_version.to_string(),
+        "tested": offer.tested,
         "fabric": offer.fabric,
         "domain": offer.domain,
         "address": offer.address,

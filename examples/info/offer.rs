@@ -17,6 +17,8 @@ pub(crate) struct Offer {
     pub(crate) attributes: Attributes,
     pub(crate) card: Option<Card>,
     pub(crate) words: String,
+    /// Whether loom's tests have run over this version of the provider.
+    pub(crate) tested: bool,
 }
 
 /// The network card behind an offer.
@@ -39,7 +41,7 @@ pub(crate) struct Found {
 }
 
 impl Offer {
-    fn of<T: Transport>(info: &Info<T>, words: String) -> Self {
+    fn of<T: Transport>(info: &Info<T>, words: String, tested: bool) -> Self {
         Offer {
             provider: info.provider().to_owned(),
             fabric: info.fabric().to_owned(),
@@ -48,6 +50,7 @@ impl Offer {
             attributes: *info.attributes(),
             card: info.nic().map(|nic| Card::of(&nic)),
             words,
+            tested,
         }
     }
 }
@@ -75,7 +78,7 @@ pub(crate) fn find(options: &Options) -> Result<Found, String> {
     let mut offers = Vec::new();
     let network = Network::new(NetworkAttr::default()).map_err(|error| format!("the software network: {error}"))?;
     if let Some(info) = network.query(&hints) {
-        offers.push(Offer::of(&info, info.to_string()));
+        offers.push(Offer::of(&info, info.to_string(), true));
     }
     let library = libfabric(&hints, &mut offers)?;
     if offers.is_empty() {
@@ -98,7 +101,7 @@ fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String
     use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
 
     match Ofi::<Local>::query(hints) {
-        Ok(infos) => offers.extend(infos.map(|info| Offer::of(&info, info.raw().to_string()))),
+        Ok(infos) => offers.extend(infos.map(|info| Offer::of(&info, info.raw().to_string(), info.raw().is_tested()))),
         Err(QueryError::NoMatch) => {}
         Err(error) => return Err(error.to_string()),
     }

@@ -126,7 +126,8 @@ pub(crate) fn text(found: &Found) -> String {
         Err(why) => format!("The software transport alone: {why}\n\n"),
     };
     let groups = Group::all(&found.offers);
-    let mut kinds = Columns::new(&["PROVIDER", "TYPE", "OFFERS", "DOMAINS", "INJECT", "LONGEST MESSAGE", "WANTS"]);
+    let mut kinds =
+        Columns::new(&["PROVIDER", "TYPE", "OFFERS", "DOMAINS", "INJECT", "LONGEST MESSAGE", "TESTED", "WANTS"]);
     let mut grants = Columns::new(&["PROVIDER", "TYPE", "GRANTS"]);
     for group in &groups {
         kinds.rows.push(vec![
@@ -136,6 +137,7 @@ pub(crate) fn text(found: &Found) -> String {
             group.each(|offer| offer.domain.clone()),
             group.each(|offer| size(offer.attributes.tx.inject_size)),
             group.each(|offer| size(offer.attributes.endpoint.max_msg_size)),
+            group.each(|offer| if offer.tested { "yes" } else { "no" }.to_owned()),
             group.each(wants),
         ]);
         grants.rows.push(vec![group.provider.to_owned(), group.kind.clone(), group.grants()]);
@@ -152,6 +154,12 @@ pub(crate) fn text(found: &Found) -> String {
     for columns in [kinds, grants, domains].iter().filter(|columns| columns.rows.len() > 1) {
         out.push_str(&columns.text());
         out.push('\n');
+    }
+    if found.offers.iter().any(|offer| !offer.tested) {
+        out.push_str(
+            "Not tested: loom's tests have not run over this version of the provider. Memory is as safe as elsewhere;\n\
+             an endpoint is closed when nothing is in flight on it, and some features are refused.\n",
+        );
     }
     for offer in &found.offers {
         if let Some(nic) = &offer.card {

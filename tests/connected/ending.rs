@@ -58,7 +58,7 @@ fn a_shutdown_is_told_to_the_peer(info: &Info<T>) {
         sides.finish(sent);
         assert_eq!(sides.finish(received).0, pattern(64, 1));
         let shut_down = client.shutdown();
-        if info.provider() == "sockets" {
+        if !crate::shuts_down(info) {
             assert_eq!(shut_down, Err(Errno::EOPNOTSUPP), "it would close a foreign descriptor");
             crate::page::not_granted();
             return sides.message(&client, &server, 64, 2);
@@ -112,9 +112,11 @@ fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         let received: Vec<_> = (0..4).map(|_| sides.post(room(64), |buf| client.recv(buf))).collect();
-        let sent = sides.post(pattern(64 << 20, 1), |buf| client.send(buf));
+        // Of an untested provider, an endpoint is closed when what it sends is over.
+        let len = if info.raw().is_tested() { 64 << 20 } else { 64 };
+        let sent = sides.post(pattern(len, 1), |buf| client.send(buf));
         // A side that receives nothing does not look at its connection either.
-        let cut_off = sides.post(room(64 << 20), |buf| server.recv(buf));
+        let cut_off = sides.post(room(len), |buf| server.recv(buf));
         drop(client);
         for key in received {
             let (bytes, result) = sides.end(key);

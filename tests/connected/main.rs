@@ -94,6 +94,16 @@ mod shared {
     }
 }
 
+/// Whether connections can share their receives. Those of `sockets` cannot, and of an untested provider it is not known.
+pub(crate) fn shares_receives<L: Level>(info: &Info<Ofi<L>>) -> bool {
+    info.provider() != "sockets" && info.raw().is_tested()
+}
+
+/// Whether a connection can be shut down; the same.
+pub(crate) fn shuts_down<L: Level>(info: &Info<Ofi<L>>) -> bool {
+    info.provider() != "sockets" && info.raw().is_tested()
+}
+
 fn main() {
     if let Ok(role) = std::env::var(local::killed::ROLE) {
         return local::killed::play(&role);

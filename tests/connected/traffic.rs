@@ -183,7 +183,7 @@ fn counters_count_over_connections(info: &Info<T>) {
 }
 
 fn counters_count_through_a_shared_context(info: &Info<T>) {
-    if info.provider() == "sockets" {
+    if !crate::shares_receives(info) {
         return crate::page::not_granted();
     }
     count(info, true);

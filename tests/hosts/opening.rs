@@ -92,7 +92,8 @@ pub(crate) fn with_side(part: Part, way: Way, address: &str, provider: &str, pla
 type Counters<'d> = [Option<(Counted, Counter<'d, T>)>; 2];
 
 fn grants_multi_recv(cq: &Cq<'_, T, Halves>) -> bool {
-    cq.domain().info().caps().contains(Caps::MULTI_RECV)
+    let info = cq.domain().info();
+    info.caps().contains(Caps::MULTI_RECV) && info.raw().is_tested()
 }
 
 fn knowing<'q, 'd>(

@@ -133,7 +133,10 @@ pub(crate) fn with_scene<const N: usize>(
     let watches = {
         let av = Av::open(&domain, 32).expect("address vector");
         let cq = Cq::open(&domain, CqAttr::<256>::new().endpoints(32)).expect("queue");
-        let a = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, piece_len(info.provider()));
+        let mut a = cq.endpoint(&av);
+        if info.raw().is_tested() {
+            a = a.option(EndpointOption::MIN_MULTI_RECV, piece_len(info.provider()));
+        }
         let a = a.enable().expect("endpoint a");
         let b = cq.endpoint(&av).enable().expect("endpoint b");
         let addresses = [&a, &b].map(|endpoint| endpoint.address().expect("its address").to_string()).join(" ");
@@ -155,7 +158,8 @@ pub(crate) fn with_scene<const N: usize>(
         let (other, others) = (meet(other), others.map(meet));
         test(Scene { info, domain: &domain, cq: &cq, av: &av, a, b, other }, others)
     };
-    assert!(watches.iter().all(Watch::is_dropped), "buffers have leaked");
+    // Over a provider that is not tested, what has not ended keeps its buffer.
+    assert!(watches.iter().all(Watch::is_dropped) || !info.raw().is_tested(), "buffers have leaked");
 }
 
 impl Scene<'_, '_> {

@@ -263,7 +263,21 @@ fn cases() -> page::Cases {
     ]
 }
 
+/// Of a provider that is not tested.
+fn multicast_endpoints_are_refused() {
+    page::not_granted();
+    with_side("127.0.0.1", None, |side| {
+        let refused = side.cq.endpoint(side.av).enable_multicast(side.eq).map(drop);
+        assert_eq!(refused, Err(OpenError::Errno(Errno::EOPNOTSUPP)));
+    });
+}
+
 fn main() {
+    if !info("127.0.0.1", None).raw().is_tested() {
+        let refused: page::Cases = vec![("multicast_endpoints_are_refused", multicast_endpoints_are_refused)];
+        let section = format!("{}, multicast groups", library_version());
+        page::conclude(&Arguments::from_args(), page::trials("udp", refused), &section, &["udp"]);
+    }
     let mut trials = page::trials("udp", cases());
     // They need hosts: `.ci/run multicast`.
     trials.extend(hosts::cases().into_iter().map(|(name, case)| {

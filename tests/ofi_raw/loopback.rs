@@ -16,6 +16,11 @@ pub(crate) type T = Ofi<Local>;
 pub(crate) const DATA: ImmediateData = ImmediateData(0x1234_5678);
 pub(crate) const TAG: Tag = Tag(0x77_0001);
 
+/// Whether anything is known of the providers here; if not, sleeping is refused.
+pub(crate) fn are_tested() -> bool {
+    infos().iter().any(|info| info.raw().is_tested())
+}
+
 /// An info of each provider that is here, for tagged messages; with sources if there are any that can be believed.
 pub(crate) fn infos() -> Vec<Info<T>> {
     shared_memory::remove_at_exit();
@@ -43,7 +48,7 @@ pub(crate) fn infos() -> Vec<Info<T>> {
 
 /// A domain.
 pub(crate) struct Opened<'i> {
-    info: &'i Info<T>,
+    pub(crate) info: &'i Info<T>,
     pub(crate) fabric: <T as Transport>::Fabric,
     pub(crate) domain: <T as Transport>::Domain,
     pub(crate) av: Av<Local>,

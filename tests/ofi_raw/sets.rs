@@ -7,7 +7,7 @@ use loom_core::transport::{CounterAttr, Transport};
 use loom_core::vocabulary::{Counted, CqEntry, CqMsgEntry, Errno, WaitObj};
 use loom_fabric::ofi::{Entry, EntryCq, Local, Member, PollSet, WaitSet};
 
-use super::loopback::{Opened, T, infos, message};
+use super::loopback::{Opened, T, are_tested, infos, message};
 use super::{LIMIT, pattern};
 
 fn read<E: Entry + Default>(cq: &EntryCq<E, Local>) -> usize {
@@ -88,7 +88,8 @@ fn a_wait_set_sleeps_on_several_queues() {
         let set = match unsafe { WaitSet::open(domain, WaitObj::FD) } {
             Ok(set) => set,
             Err(errno) => {
-                assert_eq!((errno, info.provider()), (Errno::ENOSYS, "shm"));
+                assert_eq!(errno, Errno::ENOSYS);
+                assert!(info.provider() == "shm" || !info.raw().is_tested());
                 continue;
             }
         };
@@ -139,5 +140,5 @@ fn a_wait_set_sleeps_on_several_queues() {
         });
         ran += 1;
     }
-    assert!(ran >= 3, "over {ran} providers only");
+    assert!(ran >= if are_tested() { 3 } else { 0 }, "over {ran} providers only");
 }

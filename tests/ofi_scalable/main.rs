@@ -406,6 +406,16 @@ fn other_providers_have_none_and_say_so() {
     }
 }
 
+/// Of a provider that is not tested.
+fn scalable_endpoints_are_refused() {
+    page::not_granted();
+    let info = info::<Local>();
+    let domain = Domain::open(&info).unwrap();
+    let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
+    let refused = ScalableEndpoint::open(&av, &info, two_of_each()).map(drop);
+    assert_eq!(refused, Err(OpenError::Errno(Errno::EOPNOTSUPP)));
+}
+
 fn cases() -> page::Cases {
     vec![
         (
@@ -429,6 +439,11 @@ fn cases() -> page::Cases {
 fn main() {
     if let Ok(role) = std::env::var(killed::ROLE) {
         return killed::play(&role);
+    }
+    if !info::<Local>().raw().is_tested() {
+        let refused: page::Cases = vec![("scalable_endpoints_are_refused", scalable_endpoints_are_refused)];
+        let section = format!("{}, scalable endpoints", library_version());
+        page::conclude(&Arguments::from_args(), page::trials("sockets", refused), &section, &["sockets"]);
     }
     let cases = [cases(), bound::cases(), closing::cases(), killed::cases()].concat();
     let section = format!("{}, scalable endpoints", library_version());

@@ -9,7 +9,7 @@ use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr;
+use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 
@@ -58,44 +58,42 @@ fn cached_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
     const LENGTHS: [usize; 4] = [1, 64, 5000, 1 << 20];
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    let [mut exposed, mut out, mut into] = [(); 3].map(|()| vec![0; 2 << 20]);
+    let [exposed, mut out, mut into] = [(); 3].map(|()| vec![0; 2 << 20]);
     let cache = open(&domain, 64);
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-    mr::scope(&domain, &mut exposed[..], access, |region| {
-        cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
-            let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
-            let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
-            let (mut out, mut into) = (cut(&mut out, LENGTHS), cut(&mut into, LENGTHS));
-            for round in 0..3 {
-                let bufs = out.drain(..).zip(into.drain(..)).zip(0..);
-                let bufs = bufs.map(|((message, room), seed): ((&mut [u8], &mut [u8]), usize)| {
-                    let expected = pattern(message.len(), seed + round);
-                    message.copy_from_slice(&expected);
+    let region = Mr::open_in(&domain, exposed, access, allocator()).expect("region");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
+        let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
+        let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+        let (mut out, mut into) = (cut(&mut out, LENGTHS), cut(&mut into, LENGTHS));
+        for round in 0..3 {
+            let bufs = out.drain(..).zip(into.drain(..)).zip(0..);
+            let bufs = bufs.map(|((message, room), seed): ((&mut [u8], &mut [u8]), usize)| {
+                let expected = pattern(message.len(), seed + round);
+                message.copy_from_slice(&expected);
+                room.fill(0xee);
+                let received = post(cq, register(&cache, room), |into| b.tagged_recv(Source::Any, Tag(4), into));
+                let sent = post(cq, register(&cache, message), |out| a.tagged_send(to_b, Tag(4), out));
+                let (mut room, message) = (finish(cq, received), finish(cq, sent));
+                assert!(*room == *expected, "{} bytes", room.len());
+                let remote = region.remote();
+                let written = post(cq, register(&cache, message), |out| a.write(to_b, &remote, 0, out));
+                let message = finish(cq, written);
+                // A write's completion does not say that the bytes are there; a read that comes after it finds them.
+                let mut deadline = limit();
+                loop {
                     room.fill(0xee);
-                    let received = post(cq, register(&cache, room), |into| b.tagged_recv(Source::Any, Tag(4), into));
-                    let sent = post(cq, register(&cache, message), |out| a.tagged_send(to_b, Tag(4), out));
-                    let (mut room, message) = (finish(cq, received), finish(cq, sent));
-                    assert!(*room == *expected, "{} bytes", room.len());
-                    let remote = region.remote();
-                    let written = post(cq, register(&cache, message), |out| a.write(to_b, &remote, 0, out));
-                    let message = finish(cq, written);
-                    // A write's completion does not say that the bytes are there; a read that comes after it finds them.
-                    let mut deadline = limit();
-                    loop {
-                        room.fill(0xee);
-                        let read = post(cq, register(&cache, room), |into| a.read(to_b, &remote, 0, into));
-                        room = finish(cq, read);
-                        if *room == *expected {
-                            return (message, room);
-                        }
-                        assert!(!deadline.passed(), "{} bytes are written and read", room.len());
+                    let read = post(cq, register(&cache, room), |into| a.read(to_b, &remote, 0, into));
+                    room = finish(cq, read);
+                    if *room == *expected {
+                        return (message, room);
                     }
-                });
-                (out, into) = bufs.collect();
-            }
-        })
+                    assert!(!deadline.passed(), "{} bytes are written and read", room.len());
+                }
+            });
+            (out, into) = bufs.collect();
+        }
     })
-    .expect("region")
     .expect("queue");
     let stats = cache.stats();
     assert!(stats.misses <= 2 * LENGTHS.len() as u64, "from the second round on everything is found: {stats:?}");
@@ -156,7 +154,7 @@ fn cached_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
     assert_eq!(cache.stats().in_use, 0);
     drop(cache);
     // The domain closes: nothing of it is open.
-    drop(mr::Mr::open_in(&domain, vec![0; 8], Access::REMOTE_READ, allocator()).expect("a region"));
+    drop(Mr::open_in(&domain, vec![0; 8], Access::REMOTE_READ, allocator()).expect("a region"));
 }
 
 fn a_cached_region_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {

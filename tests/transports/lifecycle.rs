@@ -20,8 +20,9 @@ use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 
 use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, tags};
-use crate::pair::{Bytes, OrCut, Pair, limit, most, on_pair, pattern, post_on, room};
+use crate::pair::{Bytes, OrCut, Pair, is_tested, limit, most, on_pair, pattern, post_on, room};
 use crate::posting::or_less;
+use crate::rma::MAY_STAY;
 use crate::waiting::cancels_receives;
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
@@ -485,8 +486,17 @@ fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport>(
         assert!(unwinds(|| drop(cq)));
         // What the destructor that unwound has left over is dropped with the next queue.
         let other = Cq::<T, Bytes>::open_in(&domain, CqAttr::<4>::new(), allocator()).expect("queue");
-        assert_eq!(unwinds(|| drop(other)), !T::MR_CLOSE_FENCES);
-        assert_eq!(dropped.load(Ordering::Relaxed), 2 * round);
+        let unwound = unwinds(|| drop(other));
+        let dropped = dropped.load(Ordering::Relaxed);
+        if is_tested(info) {
+            assert_eq!((unwound, dropped), (!T::MR_CLOSE_FENCES, 2 * round));
+        } else {
+            // The memory may stay, with an endpoint that may.
+            assert!((round..=2 * round).contains(&dropped), "{dropped} in round {round}");
+        }
+    }
+    if !is_tested(info) {
+        return crate::matrix::partly(MAY_STAY);
     }
     let mut memory = [0; 16];
     mr::scope(&domain, &mut memory[..], Access::REMOTE_WRITE, |_| ()).expect("no queue counts as open");

@@ -255,13 +255,17 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
-    soft_trials(&mut trials);
+    // There is nothing to be known of the software transport that its tests have not shown.
+    let with_soft = !page::is_untested();
+    if with_soft {
+        soft_trials(&mut trials);
+    }
     trials.push(Trial::test("matrix::differences_are_noticed", || {
         matrix::differences_are_noticed();
         Ok(())
     }));
     #[cfg(feature = "libfabric")]
-    let providers = [vec!["soft"], libfabric_trials(&mut trials)].concat();
+    let providers = [if with_soft { vec!["soft"] } else { vec![] }, libfabric_trials(&mut trials)].concat();
     #[cfg(not(feature = "libfabric"))]
     println!("libfabric's providers: skipped, the feature `libfabric` is off");
     assert!(!trials.is_empty(), "a run over no transport proves nothing");

@@ -9,7 +9,7 @@ use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{self, Mr};
+use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{RecvOptions, SendOptions};
 use loom_core::objects::registered::Registered;
 use loom_core::transport::Transport;
@@ -44,52 +44,49 @@ fn registered_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-    let mut memory = room(1 << 20);
-    mr::scope(&domain, &mut memory[..], access, |region| {
-        cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, T>>| {
-            let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
-            let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
-            for (seed, len) in [1, 64, 5000, 1 << 20].into_iter().enumerate() {
-                let (mut out, mut into) = (register(&domain, pattern(len, seed)), register(&domain, room(len)));
-                for tagged in [false, true] {
-                    for msg in [false, true] {
-                        into.bytes_mut().expect("a buffer of bytes").fill(0xee);
-                        let received = post(cq, into, |into| match (tagged, msg) {
-                            (false, false) => b.recv(Source::Any, into),
-                            (false, true) => b.recvmsg(Source::Any, RecvOptions::new(), into),
-                            (true, false) => b.tagged_recv(Source::Any, Tag(4), into),
-                            (true, true) => b.tagged_recvmsg(Source::Any, Tag(4), RecvOptions::new(), into),
-                        });
-                        let sent = post(cq, out, |out| match (tagged, msg) {
-                            (false, false) => a.send(to_b, out),
-                            (false, true) => a.sendmsg(to_b, SendOptions::new(), out),
-                            (true, false) => a.tagged_send(to_b, Tag(4), out),
-                            (true, true) => a.tagged_sendmsg(to_b, Tag(4), SendOptions::new(), out),
-                        });
-                        (into, _) = finish(cq, received);
-                        assert!(**into == *pattern(len, seed), "{len} bytes, tagged {tagged}, msg {msg}");
-                        (out, _) = finish(cq, sent);
-                    }
-                }
-                let remote = region.remote();
-                let written = post(cq, out, |out| a.write(to_b, &remote, 0, out));
-                (out, _) = finish(cq, written);
-                // A write's completion does not say that the bytes are there; a read that comes after it finds them.
-                let mut deadline = limit();
-                loop {
+    let region = Mr::open_in(&domain, room(1 << 20), access, allocator()).expect("region");
+    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+        let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
+        let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+        for (seed, len) in [1, 64, 5000, 1 << 20].into_iter().enumerate() {
+            let (mut out, mut into) = (register(&domain, pattern(len, seed)), register(&domain, room(len)));
+            for tagged in [false, true] {
+                for msg in [false, true] {
                     into.bytes_mut().expect("a buffer of bytes").fill(0xee);
-                    let read = post(cq, into, |into| a.read(to_b, &remote, 0, into));
-                    (into, _) = finish(cq, read);
-                    if **into == *pattern(len, seed) {
-                        break;
-                    }
-                    assert!(!deadline.passed(), "{len} bytes are written and read");
+                    let received = post(cq, into, |into| match (tagged, msg) {
+                        (false, false) => b.recv(Source::Any, into),
+                        (false, true) => b.recvmsg(Source::Any, RecvOptions::new(), into),
+                        (true, false) => b.tagged_recv(Source::Any, Tag(4), into),
+                        (true, true) => b.tagged_recvmsg(Source::Any, Tag(4), RecvOptions::new(), into),
+                    });
+                    let sent = post(cq, out, |out| match (tagged, msg) {
+                        (false, false) => a.send(to_b, out),
+                        (false, true) => a.sendmsg(to_b, SendOptions::new(), out),
+                        (true, false) => a.tagged_send(to_b, Tag(4), out),
+                        (true, true) => a.tagged_sendmsg(to_b, Tag(4), SendOptions::new(), out),
+                    });
+                    (into, _) = finish(cq, received);
+                    assert!(**into == *pattern(len, seed), "{len} bytes, tagged {tagged}, msg {msg}");
+                    (out, _) = finish(cq, sent);
                 }
-                assert!(out.into_inner() == pattern(len, seed), "the bytes come back");
             }
-        })
+            let remote = region.remote();
+            let written = post(cq, out, |out| a.write(to_b, &remote, 0, out));
+            (out, _) = finish(cq, written);
+            // A write's completion does not say that the bytes are there; a read that comes after it finds them.
+            let mut deadline = limit();
+            loop {
+                into.bytes_mut().expect("a buffer of bytes").fill(0xee);
+                let read = post(cq, into, |into| a.read(to_b, &remote, 0, into));
+                (into, _) = finish(cq, read);
+                if **into == *pattern(len, seed) {
+                    break;
+                }
+                assert!(!deadline.passed(), "{len} bytes are written and read");
+            }
+            assert!(out.into_inner() == pattern(len, seed), "the bytes come back");
+        }
     })
-    .expect("region")
     .expect("queue");
 }
 

@@ -22,7 +22,7 @@ use loom_core::vocabulary::{
 };
 use loom_fabric::ofi::{Av, Domain, Endpoint, EntryCq, Local, Ofi, QueryError, library_version, sys};
 
-use super::loopback::{DATA, Opened, T, TAG, infos, insist};
+use super::loopback::{DATA, Opened, T, TAG, are_tested, infos, insist};
 use super::{LIMIT, PROVIDERS, pattern, shared_memory, word};
 
 /// The function in an object's operation table, as libfabric's static inline functions find it.

@@ -16,7 +16,8 @@ fn open_set(opened: &Opened<'_>, provider: &str) -> Option<WaitSet<Local>> {
         Ok(set) => Some(set),
         Err(errno) => {
             println!("{provider}: no wait set: {errno}");
-            assert_eq!((errno, provider), (Errno::ENOSYS, "shm"));
+            assert_eq!(errno, Errno::ENOSYS);
+            assert!(provider == "shm" || !opened.info.raw().is_tested());
             None
         }
     }
@@ -86,7 +87,7 @@ fn a_wait_set_sleeps_on_a_counter() {
         });
         ran.push(provider);
     }
-    assert!(ran.len() >= 3, "over {ran:?} only");
+    assert!(ran.len() >= if are_tested() { 3 } else { 0 }, "over {ran:?} only");
 }
 
 #[test]
@@ -137,5 +138,5 @@ fn a_wait_set_sleeps_on_an_event_queue() {
         unsafe { set.close() }.unwrap();
         opened_all.close_unused();
     }
-    assert!(ran.len() >= 3, "over {ran:?} only");
+    assert!(ran.len() >= if are_tested() { 3 } else { 0 }, "over {ran:?} only");
 }
