@@ -4,9 +4,10 @@
 
 use core::fmt;
 use core::mem::ManuallyDrop;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::OpenError;
+use crate::objects::count::SharedCount;
 use crate::objects::info::Info;
 use crate::objects::lingering::Lingering;
 use crate::transport::Transport;
@@ -60,7 +61,7 @@ impl<T: Transport> Fabric<T> {
             raw,
             info: ManuallyDrop::new(info),
             fabric: ManuallyDrop::new(self),
-            children: AtomicU32::new(0),
+            children: SharedCount::none(),
             lingering: Lingering::new(),
             keys: AtomicU64::new(1),
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
@@ -96,7 +97,8 @@ pub struct Domain<T: Transport> {
     raw: T::Domain,
     info: ManuallyDrop<Info<T>>,
     fabric: ManuallyDrop<Fabric<T>>,
-    children: AtomicU32,
+    /// Open children, forgotten ones too.
+    children: SharedCount,
     lingering: Lingering,
     keys: AtomicU64,
     identity: u64,
@@ -217,12 +219,11 @@ impl<T: Transport> Domain<T> {
     }
 
     pub(crate) fn child_opened(&self) {
-        self.children.fetch_add(1, Ordering::Relaxed);
+        self.children.add();
     }
 
-    /// Release: what the child did happens before the close that sees the count at zero.
     pub(crate) fn child_closed(&self) {
-        self.children.fetch_sub(1, Ordering::Release);
+        self.children.remove();
     }
 }
 
@@ -230,7 +231,8 @@ impl<T: Transport> Drop for Domain<T> {
     fn drop(&mut self) {
         // What is left if a destructor unwound out of the close of the last endpoint's queue.
         self.lingering.release();
-        if self.children.load(Ordering::Acquire) != 0 {
+        // Children borrow the domain, so that none is opened any more.
+        if !self.children.is_none() {
             return;
         }
         // SAFETY: no child is open, and nobody else has the handle.
@@ -245,9 +247,6 @@ impl<T: Transport> Drop for Domain<T> {
 
 impl<T: Transport> fmt::Debug for Domain<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Domain")
-            .field("info", &*self.info)
-            .field("children", &self.children.load(Ordering::Relaxed))
-            .finish_non_exhaustive()
+        f.debug_struct("Domain").field("info", &*self.info).field("children", &self.children).finish_non_exhaustive()
     }
 }

@@ -12,6 +12,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use crate::error::OpenError;
+use crate::objects::count::Count;
 use crate::storage::Block;
 
 /// A value in a block of memory from `A`, which can outlive the name of its type.
@@ -85,9 +86,9 @@ pub(crate) struct Lingering(spin::Mutex<State>);
 
 struct State {
     /// Queues that are open.
-    queues: u32,
+    queues: Count,
     /// Endpoints that are open.
-    endpoints: u32,
+    endpoints: Count,
     first: Option<NonNull<Link>>,
 }
 
@@ -96,43 +97,47 @@ unsafe impl Send for State {}
 
 impl Lingering {
     pub(crate) const fn new() -> Self {
-        Lingering(spin::Mutex::new(State { queues: 0, endpoints: 0, first: None }))
+        Lingering(spin::Mutex::new(State { queues: Count::NONE, endpoints: Count::NONE, first: None }))
     }
 
     /// A queue was opened.
     pub(crate) fn queue_opened(&self) {
-        self.0.lock().queues += 1;
+        let mut state = self.0.lock();
+        state.queues = state.queues.one_more();
     }
 
     /// A queue was closed, or is not polled any more.
     pub(crate) fn queue_closed(&self) {
-        self.0.lock().queues -= 1;
+        let mut state = self.0.lock();
+        state.queues = state.queues.one_less();
     }
 
     /// Whether a queue is open.
     pub(crate) fn has_queues(&self) -> bool {
-        self.0.lock().queues > 0
+        !self.0.lock().queues.is_none()
     }
 
     /// Before an endpoint is opened.
     pub(crate) fn endpoint_opened(&self) {
-        self.0.lock().endpoints += 1;
+        let mut state = self.0.lock();
+        state.endpoints = state.endpoints.one_more();
     }
 
     /// After an endpoint was closed, or left for good. [`release`](Self::release) follows, where user code may run.
     pub(crate) fn endpoint_closed(&self) {
-        self.0.lock().endpoints -= 1;
+        let mut state = self.0.lock();
+        state.endpoints = state.endpoints.one_less();
     }
 
     /// Whether an endpoint is open.
     pub(crate) fn has_endpoints(&self) -> bool {
-        self.0.lock().endpoints > 0
+        !self.0.lock().endpoints.is_none()
     }
 
     /// Does something while no endpoint can be opened; not if one is open.
     pub(crate) fn without_endpoints<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         let state = self.0.lock();
-        (state.endpoints == 0).then(f)
+        state.endpoints.is_none().then(f)
     }
 
     /// Keeps a value until no endpoint is open, and drops it then: at once, if none is.
@@ -141,7 +146,7 @@ impl Lingering {
     /// The value can be dropped as long as the domain is there.
     pub(crate) unsafe fn keep<V: Send, A: Allocator + Send + 'static>(&self, kept: Kept<V, A>) {
         let mut state = self.0.lock();
-        if state.endpoints == 0 {
+        if state.endpoints.is_none() {
             drop(state);
             drop(kept);
             return;
@@ -156,7 +161,7 @@ impl Lingering {
     pub(crate) fn release(&self) {
         let taken = {
             let mut state = self.0.lock();
-            if state.endpoints == 0 { state.first.take() } else { None }
+            if state.endpoints.is_none() { state.first.take() } else { None }
         };
         Taken(taken).run();
     }

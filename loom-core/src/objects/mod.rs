@@ -1,6 +1,7 @@
 //! The safe objects, written once over [`Transport`](crate::transport::Transport).
 
 pub mod av;
+mod count;
 pub mod counter;
 pub mod cq;
 pub mod deadline;

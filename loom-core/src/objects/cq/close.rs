@@ -75,7 +75,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Whether a memory region is bound to one of the endpoints: it was forgotten, if the queue is to be closed, and so the
     /// endpoint cannot be.
     pub(super) fn has_bound_regions(&self) -> bool {
-        self.records().iter().any(|record| record.regions().get() > 0)
+        self.records().iter().any(|record| !record.regions().get().is_none())
     }
 
     /// Closes every endpoint, and tells how many are still open.

@@ -5,6 +5,7 @@ use core::fmt;
 
 use super::MrOwner;
 use crate::buffer::Buffer;
+use crate::objects::count::Count;
 use crate::objects::domain::Domain;
 use crate::objects::endpoint::Endpoint;
 use crate::objects::msg_endpoint::MsgEndpoint;
@@ -44,13 +45,13 @@ impl<T: Transport> fmt::Debug for Through<'_, '_, T> {
 }
 
 /// Keeps an endpoint open for a region that is bound to it; part of an [`EndpointMr`].
-pub struct Bound<'e>(Option<&'e Cell<u32>>);
+pub struct Bound<'e>(Option<&'e Cell<Count>>);
 
 impl<'e> Bound<'e> {
     /// One region more of those that a record counts; of none, where the domain does not bind them.
-    pub(super) fn to(regions: Option<&'e Cell<u32>>) -> Self {
+    pub(super) fn to(regions: Option<&'e Cell<Count>>) -> Self {
         if let Some(regions) = regions {
-            regions.set(regions.get() + 1);
+            regions.set(regions.get().one_more());
         }
         Bound(regions)
     }
@@ -59,7 +60,7 @@ impl<'e> Bound<'e> {
 impl Drop for Bound<'_> {
     fn drop(&mut self) {
         if let Some(regions) = self.0 {
-            regions.set(regions.get() - 1);
+            regions.set(regions.get().one_less());
         }
     }
 }

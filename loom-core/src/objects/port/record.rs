@@ -9,6 +9,7 @@ use core::mem::MaybeUninit;
 use heapless::Vec;
 
 use crate::engine::op_table::Posted;
+use crate::objects::count::Count;
 use crate::objects::domain::Domain;
 use crate::objects::users::Users;
 use crate::transport::{Closing, InFlight, Transport};
@@ -27,7 +28,7 @@ pub(crate) struct Record<'d, T: Transport> {
     truncated: Cell<usize>,
     receives: Cell<Receives>,
     /// How many memory regions are bound to it, which are closed before it is.
-    regions: Cell<u32>,
+    regions: Cell<Count>,
 }
 
 /// Where an endpoint's receives are posted.
@@ -65,7 +66,7 @@ impl<'d, T: Transport> Record<'d, T> {
             users: RefCell::new(Vec::new()),
             truncated: Cell::new(0),
             receives: Cell::new(Receives::Itself),
-            regions: Cell::new(0),
+            regions: Cell::new(Count::NONE),
         }
     }
 
@@ -105,7 +106,7 @@ impl<'d, T: Transport> Record<'d, T> {
     }
 
     /// How many memory regions are bound to it.
-    pub(crate) const fn regions(&self) -> &Cell<u32> {
+    pub(crate) const fn regions(&self) -> &Cell<Count> {
         &self.regions
     }
 
@@ -145,7 +146,7 @@ impl<'d, T: Transport> Record<'d, T> {
             RecordState::Failed(errno) => return Err(errno),
             RecordState::Open | RecordState::Retired => {}
         }
-        if self.regions.get() > 0 {
+        if !self.regions.get().is_none() {
             self.state.set(RecordState::Retired);
             return Ok(Closing::Retired);
         }
