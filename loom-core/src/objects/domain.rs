@@ -97,7 +97,7 @@ pub struct Domain<T: Transport> {
     raw: T::Domain,
     info: ManuallyDrop<Info<T>>,
     fabric: ManuallyDrop<Fabric<T>>,
-    /// Open children, forgotten ones too.
+    /// Open children, forgotten ones too; with the regions that `lingering` keeps.
     children: SharedCount,
     lingering: Lingering,
     keys: AtomicU64,
@@ -213,9 +213,14 @@ impl<T: Transport> Domain<T> {
         MemoryKey(self.keys.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Its endpoints, and the memory of closed regions that they may still reach.
+    /// Its endpoints, and the regions and memory that it keeps for as long as they may reach them.
     pub(crate) fn lingering(&self) -> &Lingering {
         &self.lingering
+    }
+
+    /// Closes and drops what it keeps, if no endpoint is open. User code runs, which may unwind.
+    pub(crate) fn release(&self) {
+        self.lingering.release(&self.children);
     }
 
     pub(crate) fn child_opened(&self) {
@@ -230,7 +235,7 @@ impl<T: Transport> Domain<T> {
 impl<T: Transport> Drop for Domain<T> {
     fn drop(&mut self) {
         // What is left if a destructor unwound out of the close of the last endpoint's queue.
-        self.lingering.release();
+        self.release();
         // Children borrow the domain, so that none is opened any more.
         if !self.children.is_none() {
             return;

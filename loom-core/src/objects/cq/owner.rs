@@ -184,7 +184,7 @@ impl<T: Transport, B: Buffer, A: Allocator, const N: usize> Drop for CqOwner<'_,
             }
             Err(_) => crate::abort::abort("a provider failed to close an endpoint or queue whose buffers are borrowed"),
         }
-        domain.lingering().release();
+        domain.release();
     }
 }
 

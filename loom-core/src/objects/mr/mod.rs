@@ -182,11 +182,6 @@ impl<'d, T: Transport> Mr<'d, T> {
             users.closed();
         }
     }
-
-    /// Whether what peers have begun on the region has ended, after [`deregister`](Self::deregister).
-    fn has_ended(&self) -> bool {
-        self.fenced || !self.domain.lingering().has_endpoints()
-    }
 }
 
 /// Whether peers reach a region with this access.

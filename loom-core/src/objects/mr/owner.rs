@@ -11,7 +11,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::Mr;
 use crate::buffer::Buffer;
-use crate::objects::lingering::Kept;
+use crate::objects::lingering::{Kept, Lingers, Standstill};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
@@ -51,18 +51,21 @@ impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static
     ///   it.
     pub fn close(self) -> Result<M, CloseError<Self>> {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: called once, on an owner that ends here unless this is not called.
-        let close = || unsafe { this.mr.deregister() };
-        let closed = if this.mr.fenced { Some(close()) } else { this.mr.domain.lingering().without_endpoints(close) };
-        match closed {
-            Some(Ok(())) => {
-                this.mr.leave_counter();
-                // SAFETY: called once: the owner ends here. Nobody can reach the memory any more.
-                Ok(unsafe { this.take_memory() }.into_value().into_memory())
-            }
-            Some(Err(errno)) => Err(CloseError::Errno(errno)),
-            None => Err(CloseError::EndpointsOpen(ManuallyDrop::into_inner(this))),
+        let domain = this.mr.domain;
+        // Where closing is no fence, no endpoint is open now, and none is opened before the region is closed.
+        let standstill = (!this.mr.fenced).then(|| domain.lingering().standstill());
+        if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
+            drop(standstill);
+            return Err(CloseError::EndpointsOpen(ManuallyDrop::into_inner(this)));
         }
+        // SAFETY: called once: the owner ends here.
+        let closed = unsafe { this.mr.deregister() };
+        drop(standstill);
+        closed.map_err(CloseError::Errno)?;
+        this.mr.leave_counter();
+        // SAFETY: as above. Peers do not reach the memory any more: no endpoint was open when the region was closed, or closing is a
+        // fence.
+        Ok(unsafe { this.take_memory() }.into_value().into_memory())
     }
 
     /// Closes the region and gives the memory back, while endpoints are open.
@@ -104,33 +107,43 @@ impl<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static
 
 impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H> Drop for MrOwner<'_, T, M, A, H> {
     fn drop(&mut self) {
-        let lingering = self.mr.domain.lingering();
-        // SAFETY: called once, here. If it fails, peers may still reach the memory, which is leaked then.
-        let close = || unsafe { self.mr.deregister() };
-        let closed = if self.mr.is_used_when_closed() { lingering.without_endpoints(close) } else { Some(close()) };
-        let Some(closed) = closed else {
-            // SAFETY: taken once, here.
-            let mut memory = unsafe { self.take_memory() };
-            // SAFETY: read once, here: nobody uses this region under its name any more.
-            memory.value().region = Some(unsafe { core::ptr::read(&raw const self.mr.raw) });
-            self.mr.domain.child_closed();
-            // SAFETY: a region can be closed as long as its domain is there, whose list this is.
-            unsafe { lingering.keep(memory) };
-            return;
+        let close = |mr: &Mr<'_, T>| {
+            // SAFETY: called once, below. If it fails, the region stays a child of the domain, and its memory is leaked, which peers may
+            // still reach.
+            unsafe { mr.deregister() }
         };
-        if closed.is_err() {
-            return;
+        // A provider that can close regions at any time closes this one before the lock is taken: what peers have begun on it ends with
+        // the endpoints that are open now, and through those that are opened from now on they do not reach it.
+        let mut closed = (!self.mr.is_used_when_closed()).then(|| close(&self.mr));
+        let mut standstill = self.mr.domain.lingering().standstill();
+        let reached = standstill.has_endpoints() && !self.mr.fenced;
+        if closed.is_none() && !reached {
+            closed = Some(close(&self.mr));
         }
-        if self.mr.has_ended() {
-            self.mr.leave_counter();
-        }
-        // SAFETY: taken once, here.
-        let memory = unsafe { self.take_memory() };
-        if self.mr.fenced {
-            drop(memory);
-        } else {
-            // SAFETY: there is no region with it.
-            unsafe { lingering.keep(memory) };
+        match closed {
+            Some(Err(_)) => {}
+            None => {
+                // SAFETY: taken once: each arm ends the owner.
+                let mut memory = unsafe { self.take_memory() };
+                // SAFETY: read once, here: nobody uses this region under its name any more.
+                memory.value().region = Some(unsafe { core::ptr::read(&raw const self.mr.raw) });
+                // SAFETY: an endpoint is open. The region is a child of the domain, whose list this is.
+                unsafe { standstill.keep_region(memory) };
+            }
+            Some(Ok(())) if reached => {
+                // SAFETY: taken once: each arm ends the owner.
+                let memory = unsafe { self.take_memory() };
+                // SAFETY: an endpoint is open.
+                unsafe { standstill.keep_memory(memory) };
+            }
+            Some(Ok(())) => {
+                self.mr.leave_counter();
+                // SAFETY: taken once: each arm ends the owner.
+                let memory = unsafe { self.take_memory() };
+                // User code runs, which may open endpoints: they do not reach the memory.
+                drop(standstill);
+                drop(memory);
+            }
         }
     }
 }
@@ -143,10 +156,21 @@ impl<T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H>
     }
 }
 
-/// Memory that peers reach, and the region, where that is to be closed when the memory is dropped.
+/// Memory that peers reach, and the region, if that is to be closed before the memory is dropped.
 pub(super) struct Reached<T: Transport, M> {
     memory: ManuallyDrop<M>,
+    /// Open.
     region: Option<T::Mr>,
+}
+
+impl<T: Transport, M: Send> Lingers for Reached<T, M> {
+    fn close(&mut self) -> Result<(), Errno> {
+        let Some(region) = &self.region else { return Ok(()) };
+        // SAFETY: the region is open, and its domain too (`MrOwner`). If it fails, it is not closed again: the caller leaks this.
+        unsafe { T::mr_close(region) }?;
+        self.region = None;
+        Ok(())
+    }
 }
 
 impl<T: Transport, M> Reached<T, M> {
@@ -168,10 +192,8 @@ impl<T: Transport, M> Reached<T, M> {
 
 impl<T: Transport, M> Drop for Reached<T, M> {
     fn drop(&mut self) {
-        // SAFETY: the region is open and its domain too (`MrOwner`), and it is closed once, here.
-        let closed = self.region.take().is_none_or(|region| unsafe { T::mr_close(&region) }.is_ok());
-        if closed {
-            // SAFETY: dropped once, here. Otherwise peers may still reach the memory, which is leaked.
+        if self.region.is_none() {
+            // SAFETY: dropped once, here. Otherwise peers may reach the memory, which is leaked.
             unsafe { ManuallyDrop::drop(&mut self.memory) };
         }
     }

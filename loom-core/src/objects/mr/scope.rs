@@ -7,6 +7,7 @@ use super::register::Terms;
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::objects::domain::Domain;
+use crate::objects::lingering::Standstill;
 use crate::transport::Transport;
 use crate::vocabulary::Access;
 
@@ -46,6 +47,8 @@ pub(super) fn scoped<'d, T: Transport, M: Buffer, R>(
         if !T::conduct(domain.info().raw()).ends_with_queue {
             return Err(OpenError::NoFence);
         }
+        // Refuses early what would end the process later. A queue that another thread opens after this check is no danger: `Scoped`
+        // looks for its endpoints.
         if domain.lingering().has_queues() {
             return Err(OpenError::QueueOpen);
         }
@@ -67,14 +70,16 @@ struct Scoped<'d, T: Transport> {
 
 impl<T: Transport> Drop for Scoped<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: called once, here.
-        if unsafe { self.mr.deregister() }.is_err() {
-            crate::abort::abort("a provider failed to close a memory region whose memory is borrowed");
-        }
-        if !self.mr.fenced && self.mr.domain.lingering().has_endpoints() {
+        // Where closing is no fence, no endpoint is open now, and none is opened before the region is closed.
+        let standstill = (!self.mr.fenced).then(|| self.mr.domain.lingering().standstill());
+        if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             crate::abort::abort(
                 "endpoints are open at the end of a scope whose borrowed memory peers may reach through them",
             );
+        }
+        // SAFETY: called once, here.
+        if unsafe { self.mr.deregister() }.is_err() {
+            crate::abort::abort("a provider failed to close a memory region whose memory is borrowed");
         }
         self.mr.leave_counter();
     }

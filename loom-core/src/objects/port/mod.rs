@@ -77,7 +77,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Port<'q, 'd, T, B> {
                 } else {
                     users.iter().for_each(|users| users.closed());
                     domain.lingering().endpoint_closed();
-                    domain.lingering().release();
+                    domain.release();
                 }
                 Err(error.errno.into())
             }
@@ -178,7 +178,7 @@ impl<T: Transport, B: Buffer> Drop for Port<'_, '_, T, B> {
             self.cq.collect();
             // SAFETY: the endpoint is closed.
             unsafe { ops.abandon(self.index) };
-            domain.lingering().release();
+            domain.release();
         }
     }
 }

@@ -1,0 +1,327 @@
+//! A transport for which closing a region is no fence: it moves nothing, and watches what is closed, and when.
+
+use core::alloc::Layout;
+use core::ffi::c_int;
+use core::ptr::NonNull;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use loom_core::buffer::{Buffer, Lent};
+use loom_core::objects::info::{Info, Nic};
+use loom_core::transport::{
+    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
+    Refusal, RemotePart, RmaTarget, Transport,
+};
+use loom_core::vocabulary::{
+    Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
+    TagMatch, WaitObj,
+};
+
+/// What has happened at the boundary, and what is to happen there.
+#[derive(Default)]
+pub(crate) struct World {
+    attributes: Attributes,
+    /// Whether the provider lets regions be closed at any time ([`Conduct::mr_close`]).
+    closes_at_any_time: bool,
+    /// Endpoints that are open.
+    endpoints: AtomicUsize,
+    /// Counters that were closed.
+    counters_closed: AtomicUsize,
+    domains_closed: AtomicUsize,
+    /// Where the memory of open regions begins.
+    regions: Mutex<BTreeSet<usize>>,
+    closings: AtomicUsize,
+    /// Closing a region fails from now on.
+    fails: AtomicBool,
+    /// What was done that must not be done.
+    wrongs: Mutex<Vec<&'static str>>,
+    memories_dropped: AtomicUsize,
+    /// Happens while a region is being closed.
+    while_closing: Mutex<Option<Box<dyn FnMut() + Send>>>,
+}
+
+impl World {
+    /// A provider that lets regions be closed only while no endpoint is open.
+    pub(crate) fn strict() -> &'static Self {
+        Self::of(false)
+    }
+
+    /// A provider that lets regions be closed at any time.
+    pub(crate) fn lenient() -> &'static Self {
+        Self::of(true)
+    }
+
+    fn of(closes_at_any_time: bool) -> &'static Self {
+        let mut attributes = Attributes { caps: Caps::RMA | Caps::RMA_EVENT, ..Attributes::default() };
+        attributes.endpoint.kind = EndpointType::RDM;
+        Box::leak(Box::new(World { attributes, closes_at_any_time, ..World::default() }))
+    }
+
+    pub(crate) fn info(&'static self) -> Info<Watched> {
+        Info::from_raw(self)
+    }
+
+    /// From now on this happens whenever a region is being closed.
+    pub(crate) fn while_closing(&self, what: impl FnMut() + Send + 'static) {
+        *self.while_closing.lock().unwrap() = Some(Box::new(what));
+    }
+
+    /// Regions cannot be closed any more.
+    pub(crate) fn fail_to_close(&self) {
+        self.fails.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn endpoints(&self) -> usize {
+        self.endpoints.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn open_regions(&self) -> usize {
+        self.regions.lock().unwrap().len()
+    }
+
+    /// How often a region was closed, also in vain.
+    pub(crate) fn closings(&self) -> usize {
+        self.closings.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn counters_closed(&self) -> usize {
+        self.counters_closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn domains_closed(&self) -> usize {
+        self.domains_closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn memories_dropped(&self) -> usize {
+        self.memories_dropped.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn wrongs(&self) -> Vec<&'static str> {
+        self.wrongs.lock().unwrap().clone()
+    }
+
+    fn wrong(&self, what: &'static str) {
+        // For tests whose process ends.
+        eprintln!("wrong: {what}");
+        self.wrongs.lock().unwrap().push(what);
+    }
+
+    fn close_region(&self, region: usize) -> Result<(), Errno> {
+        let closed_under = |world: &Self| {
+            if !world.closes_at_any_time && world.endpoints() > 0 {
+                world.wrong("a region is closed while an endpoint is open");
+            }
+        };
+        self.closings.fetch_add(1, Ordering::SeqCst);
+        closed_under(self);
+        if let Some(what) = &mut *self.while_closing.lock().unwrap() {
+            what();
+        }
+        closed_under(self);
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(Errno::EBUSY);
+        }
+        assert!(self.regions.lock().unwrap().remove(&region), "a region is closed once");
+        Ok(())
+    }
+}
+
+/// Memory of regions, whose drop is noted, and may do something more.
+pub(crate) struct Memory {
+    bytes: Box<[u8]>,
+    world: &'static World,
+    on_drop: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Memory {
+    pub(crate) fn of(world: &'static World) -> Self {
+        Memory { bytes: vec![0; 8].into(), world, on_drop: None }
+    }
+
+    pub(crate) fn that_drops(world: &'static World, on_drop: impl FnOnce() + Send + 'static) -> Self {
+        Memory { bytes: vec![0; 8].into(), world, on_drop: Some(Box::new(on_drop)) }
+    }
+}
+
+// SAFETY: the box has its bytes for itself, wherever it is moved.
+unsafe impl Buffer for Memory {
+    fn lend(&mut self) -> Lent {
+        self.bytes.lend()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let region = self.bytes.as_ptr().addr();
+        if self.world.regions.lock().unwrap().contains(&region) {
+            self.world.wrong("memory is dropped while its region is open");
+        }
+        self.world.memories_dropped.fetch_add(1, Ordering::SeqCst);
+        if let Some(on_drop) = self.on_drop.take() {
+            on_drop();
+        }
+    }
+}
+
+pub(crate) struct Watched;
+
+/// A region: where its memory begins.
+pub(crate) struct Region {
+    world: &'static World,
+    at: usize,
+}
+
+/// Functions that do nothing with what they are given.
+macro_rules! answers {
+    ($(fn $name:ident($($of:ty),*) -> $answer:ty = $value:expr;)+) => {$(
+        unsafe fn $name($(_: $of),*) -> $answer {
+            $value
+        }
+    )+};
+}
+
+const NOT_HERE: Errno = Errno::ENOSYS;
+const NO_POSTS: Refusal = Refusal::Errno(Errno::ENOSYS);
+
+// SAFETY: nothing of what is lent is ever touched, and nothing is posted, so that there are no events.
+unsafe impl Transport for Watched {
+    type Info = &'static World;
+    type Fabric = ();
+    type Domain = &'static World;
+    type Av = ();
+    type Cq = ();
+    type Mr = Region;
+    type Counter = &'static World;
+    type Endpoint = &'static World;
+    type Polled<'q> = Event;
+
+    const MR_CLOSE_FENCES: bool = false;
+
+    fn duplicate(info: &Self::Info) -> Result<Self::Info, Errno> {
+        Ok(info)
+    }
+    fn attributes(info: &Self::Info) -> Attributes {
+        info.attributes
+    }
+    fn name(_: &Self::Info, _: Name) -> Option<&str> {
+        Some("watched")
+    }
+    fn source_address(_: &Self::Info) -> Option<EndpointAddr> {
+        None
+    }
+    fn destination_address(_: &Self::Info) -> Option<EndpointAddr> {
+        None
+    }
+    fn nic(_: &Self::Info) -> Option<Nic<'_>> {
+        None
+    }
+    fn serves_threading(_: &Attributes) -> bool {
+        true
+    }
+    fn conduct(info: &Self::Info) -> Conduct {
+        Conduct { mr_close: info.closes_at_any_time, ..Conduct::GOOD }
+    }
+    fn cq_layout(_: usize) -> Layout {
+        Layout::new::<()>()
+    }
+    fn mr_key(_: &Self::Mr) -> MemoryKey {
+        MemoryKey(0)
+    }
+    fn mr_descriptor(_: &Self::Mr) -> usize {
+        0
+    }
+
+    unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
+        Ok(info)
+    }
+    unsafe fn domain_close(domain: &Self::Domain) -> Result<(), Errno> {
+        if domain.open_regions() > 0 {
+            domain.wrong("the domain is closed while a region is open");
+        }
+        domain.domains_closed.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+    unsafe fn mr_open(domain: &Self::Domain, lent: &Lent, _: MrAttr) -> Result<Self::Mr, Errno> {
+        let at = lent.ptr().addr().get();
+        assert!(domain.regions.lock().unwrap().insert(at), "each region has memory of its own");
+        Ok(Region { world: domain, at })
+    }
+    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
+        mr.world.close_region(mr.at)
+    }
+    unsafe fn endpoint_open(
+        domain: &Self::Domain,
+        _: &Self::Info,
+        _: Bindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        domain.endpoints.fetch_add(1, Ordering::SeqCst);
+        Ok(domain)
+    }
+    unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: InFlight) -> Result<Closing, Errno> {
+        endpoint.endpoints.fetch_sub(1, Ordering::SeqCst);
+        Ok(Closing::Closed)
+    }
+    unsafe fn counter_open(domain: &Self::Domain, _: CounterAttr) -> Result<Self::Counter, Errno> {
+        Ok(domain)
+    }
+    unsafe fn counter_close(counter: &Self::Counter) -> Result<(), Errno> {
+        counter.counters_closed.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    answers! {
+        fn fabric_open(&Self::Info) -> Result<Self::Fabric, Errno> = Ok(());
+        fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
+        fn av_places(&Self::Domain, usize) -> usize = 1;
+        fn av_open(&Self::Domain, usize) -> Result<Self::Av, Errno> = Ok(());
+        fn av_close(&Self::Av) -> Result<(), Errno> = Ok(());
+        fn av_insert(&Self::Av, &EndpointAddr) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
+        fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
+        fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());
+        fn av_lookup(&Self::Av, FabricAddr) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
+        fn cq_open(&Self::Domain, usize, bool, WaitObj, NonNull<u8>) -> Result<Self::Cq, Errno> = Ok(());
+        fn cq_close(&Self::Cq) -> Result<(), Errno> = Ok(());
+        fn cq_poll(&Self::Cq) -> Result<Option<Event>, Errno> = Ok(None);
+        fn cq_sleep(&Self::Cq, i32) -> Result<(), Errno> = Err(NOT_HERE);
+        fn cq_wait_fd(&Self::Cq) -> Result<c_int, Errno> = Err(NOT_HERE);
+        fn cq_may_sleep(&Self::Domain, &Self::Cq) -> Result<bool, Errno> = Err(NOT_HERE);
+        fn cq_read_error(&Self::Cq) -> Result<Option<Event>, Errno> = Ok(None);
+        fn cq_error_text(&Self::Cq, i32, &mut [u8]) -> usize = 0;
+        fn mr_bind_endpoint(&mut Self::Mr, &Self::Endpoint) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_bind_counter(&mut Self::Mr, &Self::Counter) -> Result<(), Errno> = Ok(());
+        fn mr_enable(&mut Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_refresh(&Self::Mr, NonNull<u8>, usize) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_read(&Self::Counter) -> u64 = 0;
+        fn counter_read_error(&Self::Counter) -> u64 = 0;
+        fn counter_add(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_add_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_set(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_set_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_wait(&Self::Counter, u64, i32) -> Result<CounterWait, Errno> = Err(NOT_HERE);
+        fn counter_wait_fd(&Self::Counter) -> Result<c_int, Errno> = Err(NOT_HERE);
+        fn counter_may_sleep(&Self::Domain, &Self::Counter) -> Result<bool, Errno> = Err(NOT_HERE);
+        fn endpoint_leave(&Self::Endpoint, bool) -> bool = false;
+        fn endpoint_address(&Self::Endpoint) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
+        fn endpoint_option(&Self::Endpoint, u32, OptionValue) -> Result<OptionValue, Errno> = Err(NOT_HERE);
+        fn endpoint_set_option(&Self::Endpoint, u32, OptionValue) -> Result<(), Errno> = Err(NOT_HERE);
+        fn cancel(&Self::Endpoint, Context) -> Result<(), Errno> = Err(NOT_HERE);
+        fn send(&Self::Endpoint, FabricAddr, &Lent, Option<ImmediateData>, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn recv(&Self::Endpoint, FabricAddr, &Lent, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn tagged_send(&Self::Endpoint, FabricAddr, &Lent, Option<ImmediateData>, Tag, Context) -> Result<(), Refusal> =
+            Err(NO_POSTS);
+        fn tagged_recv(&Self::Endpoint, FabricAddr, &Lent, TagMatch, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn read(&Self::Endpoint, RmaTarget, &Lent, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn write(&Self::Endpoint, RmaTarget, &Lent, Option<ImmediateData>, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn sendmsg(&Self::Endpoint, &Msg<'_>) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn recvmsg(&Self::Endpoint, &Msg<'_>) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn tagged_sendmsg(&Self::Endpoint, &Msg<'_>, Tag) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn tagged_recvmsg(&Self::Endpoint, &Msg<'_>, TagMatch) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn readmsg(&Self::Endpoint, &Msg<'_>, &[RemotePart]) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn writemsg(&Self::Endpoint, &Msg<'_>, &[RemotePart]) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn tagged_inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>, Tag) -> Result<(), Refusal> =
+            Err(NO_POSTS);
+        fn inject_write(&Self::Endpoint, RmaTarget, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Err(NO_POSTS);
+    }
+}
