@@ -328,6 +328,9 @@ pub unsafe trait Transport: Sized {
     fn mr_descriptor(mr: &Self::Mr) -> usize;
     /// `fi_close` of a region: its key is not valid any more. See [`MR_CLOSE_FENCES`](Self::MR_CLOSE_FENCES).
     ///
+    /// Unless closing is a fence, the objects may hold a lock that opening an endpoint of the domain takes, so that this does not wait
+    /// for a thread that opens one.
+    ///
     /// # Safety
     /// The contract of callers.
     unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno>;

@@ -25,7 +25,8 @@ use crate::vocabulary::Errno;
 ///
 /// Some providers go on looking at a region that is closed in the middle of a peer's operation (libfabric 2's `shm`, `sockets`).
 /// There a region that is dropped while endpoints of its domain are open is closed with the last of these, and peers reach
-/// the memory, which stays, until then. [`close_finished`](Self::close_finished) closes it at once.
+/// the memory, which stays, until then. [`close_finished`](Self::close_finished) closes it at once. A thread that opens an endpoint of the
+/// domain meanwhile waits until the last of these regions is closed.
 pub struct MrOwner<'d, T: Transport, M: Buffer + Send + 'static, A: Allocator + Send + 'static, H = ()> {
     pub(super) mr: Mr<'d, T>,
     memory: ManuallyDrop<Kept<Reached<T, M>, A>>,
