@@ -4,7 +4,7 @@ use core::alloc::Layout;
 use core::ffi::c_int;
 use core::ptr::NonNull;
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use loom_core::buffer::{Buffer, Lent};
@@ -17,6 +17,8 @@ use loom_core::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
     TagMatch, WaitObj,
 };
+// Not that of `std`, of which ThreadSanitizer does not see all.
+use spin::Mutex;
 
 /// What has happened at the boundary, and what is to happen there.
 #[derive(Default)]
@@ -64,7 +66,7 @@ impl World {
 
     /// From now on this happens whenever a region is being closed.
     pub(crate) fn while_closing(&self, what: impl FnMut() + Send + 'static) {
-        *self.while_closing.lock().unwrap() = Some(Box::new(what));
+        *self.while_closing.lock() = Some(Box::new(what));
     }
 
     /// Regions cannot be closed any more.
@@ -77,7 +79,7 @@ impl World {
     }
 
     pub(crate) fn open_regions(&self) -> usize {
-        self.regions.lock().unwrap().len()
+        self.regions.lock().len()
     }
 
     /// How often a region was closed, also in vain.
@@ -98,13 +100,13 @@ impl World {
     }
 
     pub(crate) fn wrongs(&self) -> Vec<&'static str> {
-        self.wrongs.lock().unwrap().clone()
+        self.wrongs.lock().clone()
     }
 
     fn wrong(&self, what: &'static str) {
         // For tests whose process ends.
         eprintln!("wrong: {what}");
-        self.wrongs.lock().unwrap().push(what);
+        self.wrongs.lock().push(what);
     }
 
     fn close_region(&self, region: usize) -> Result<(), Errno> {
@@ -115,14 +117,14 @@ impl World {
         };
         self.closings.fetch_add(1, Ordering::SeqCst);
         closed_under(self);
-        if let Some(what) = &mut *self.while_closing.lock().unwrap() {
+        if let Some(what) = &mut *self.while_closing.lock() {
             what();
         }
         closed_under(self);
         if self.fails.load(Ordering::SeqCst) {
             return Err(Errno::EBUSY);
         }
-        assert!(self.regions.lock().unwrap().remove(&region), "a region is closed once");
+        assert!(self.regions.lock().remove(&region), "a region is closed once");
         Ok(())
     }
 }
@@ -154,7 +156,7 @@ unsafe impl Buffer for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let region = self.bytes.as_ptr().addr();
-        if self.world.regions.lock().unwrap().contains(&region) {
+        if self.world.regions.lock().contains(&region) {
             self.world.wrong("memory is dropped while its region is open");
         }
         self.world.memories_dropped.fetch_add(1, Ordering::SeqCst);
@@ -244,7 +246,7 @@ unsafe impl Transport for Watched {
     }
     unsafe fn mr_open(domain: &Self::Domain, lent: &Lent, _: MrAttr) -> Result<Self::Mr, Errno> {
         let at = lent.ptr().addr().get();
-        assert!(domain.regions.lock().unwrap().insert(at), "each region has memory of its own");
+        assert!(domain.regions.lock().insert(at), "each region has memory of its own");
         Ok(Region { world: domain, at })
     }
     unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
