@@ -277,15 +277,17 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     let raw = av.fid.raw();
     let Some(insert) = entry!(raw, ops => insert) else { return Err(Errno::ENOSYS) };
     let mut peer = FabricAddr::NOTAVAIL.0;
-    // SAFETY: the vector is open (contract of callers); there is one address, in memory larger than addresses are; `peer`
-    // takes one number. The vector has no event queue, so the call finishes here.
-    let inserted =
-        unsafe { insert(raw.as_ptr(), (&raw const padded).cast::<c_void>(), 1, &raw mut peer, 0, ptr::null_mut()) };
-    let peer = found(inserted, peer)?;
-    if let Some(group) = av.group {
-        group.meets(address);
-    }
-    Ok(peer)
+    let mut insert = || {
+        let bytes = (&raw const padded).cast::<c_void>();
+        // SAFETY: the vector is open (contract of callers); there is one address, in memory larger than addresses are; `peer`
+        // takes one number. The vector has no event queue, so the call finishes here.
+        unsafe { insert(raw.as_ptr(), bytes, 1, &raw mut peer, 0, ptr::null_mut()) }
+    };
+    let inserted = match av.group {
+        Some(group) => group.meets(address, insert),
+        None => insert(),
+    };
+    found(inserted, peer)
 }
 
 /// The address that an insertion wrote, if it says that it has inserted one.

@@ -26,9 +26,11 @@ bitflags! {
         const TESTED = 1;
         /// An endpoint can be closed while another endpoint of the process is open that it has talked to. Endpoints of `shm`
         /// reach into each other's shared region through a plain pointer, which closing unmaps (1.17), or closing answers
-        /// commands of a neighbour that is closed already (2.5).
+        /// commands of a neighbour that is closed already (2.5). The same of one whose address is in a vector of the process, which
+        /// keeps the pointer (`shm-message-to-an-endpoint-that-was-closed-crashes`).
         ///
-        /// Shown by: `closed endpoint gives its buffers back`, `closing in the middle of a long message hurts nobody`.
+        /// Shown by: `messages to an endpoint that was closed before hurt nobody`,
+        /// `closed endpoint gives its buffers back`, `closing in the middle of a long message hurts nobody`.
         const CLOSES_BESIDE_OTHERS = 1 << 1;
         /// An endpoint that is not polled is not driven by others of its domain.
         ///

@@ -1550,6 +1550,25 @@ static int empty_set_of_addresses_is_refused(void)
 	return fi_av_set(av, &attr, &set, NULL) == -FI_ENOMEM ? THERE : GONE;
 }
 
+/* By an endpoint that is opened when both have closed. */
+static int message_to_an_endpoint_that_was_closed_crashes(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_ep *later;
+	double end;
+
+	open_all("shm", FI_MSG | FI_TAGGED, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	NEED(fi_close(&ep[1]->fid));
+	NEED(fi_close(&ep[0]->fid));
+	NEED(fi_endpoint(domain, info, &later, NULL));
+	NEED(fi_ep_bind(later, &av->fid, 0));
+	NEED(fi_ep_bind(later, &cq->fid, FI_TRANSMIT | FI_RECV));
+	NEED(fi_enable(later));
+	for (end = now() + 0.5; now() < end; next(&entry, 0.01))
+		fi_send(later, from, 8, NULL, addr[1], &contexts[0]);
+	return GONE;
+}
+
 /* What a stranger says to a listener, whose thread takes it for a request. */
 static int garbage_crashes_a_listener(void)
 {
@@ -1747,6 +1766,7 @@ static const struct {
 	{ "rxm-empty-set-of-addresses-is-refused", empty_set_of_addresses_is_refused },
 	{ "rxm-claim-of-a-buffered-message-never-ends", claim_of_a_buffered_message_never_ends },
 	{ "sockets-message-after-garbage-never-comes", message_after_garbage_never_comes },
+	{ "shm-message-to-an-endpoint-that-was-closed-crashes", message_to_an_endpoint_that_was_closed_crashes },
 	{ "sockets-garbage-crashes-a-listener", garbage_crashes_a_listener },
 	{ "rxd-foreign-datagram-crashes", foreign_datagram_crashes },
 	{ "udp-failed-join-is-told-like-one-that-went-well", failed_join_is_told_like_one_that_went_well },

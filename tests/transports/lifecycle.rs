@@ -31,6 +31,11 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
         ("completed_operations_survive_the_close_of_their_endpoint", MSG, completed_operations_survive_the_close),
         ("slots_of_a_closed_endpoint_can_be_used_again", MSG, slots_of_a_closed_endpoint_can_be_used_again),
         ("closing_in_the_middle_of_a_long_message_hurts_nobody", MSG, closing_in_the_middle_of_a_long_message),
+        (
+            "messages_to_an_endpoint_that_was_closed_before_hurt_nobody",
+            MSG,
+            messages_to_an_endpoint_that_was_closed_before,
+        ),
         ("every_buffer_is_dropped_once", MSG, every_buffer_is_dropped_once),
         ("borrowed_buffers_come_back_from_a_scope", MSG, borrowed_buffers_come_back_from_a_scope),
         ("panic_in_a_scope_closes_first", MSG, panic_in_a_scope_closes_first),
@@ -104,6 +109,42 @@ fn slots_of_a_closed_endpoint_can_be_used_again<T: Transport>(info: &Info<T>) {
         }
         pair.warm_up();
     });
+}
+
+/// A vector has the address of an endpoint that is closed when the first endpoint is opened that is bound to the vector: the vector of
+/// the endpoint's own domain, or of another one.
+fn messages_to_an_endpoint_that_was_closed_before<T: Transport>(info: &Info<T>) {
+    for in_its_domain in [true, false] {
+        let (one, two) = (Domain::open(info).expect("domain"), Domain::open(info).expect("another domain"));
+        let open = |domain| Av::open_in(domain, 8, allocator()).expect("address vector");
+        let (av, other) = (open(&one), open(&two));
+        let closes = if in_its_domain { (&one, &av) } else { (&two, &other) };
+        let gone = Cq::<T, Bytes>::open_in(closes.0, CqAttr::<16>::new(), allocator()).expect("queue");
+        let endpoint = gone.endpoint(closes.1).enable().expect("endpoint");
+        let peer = av.insert(&endpoint.address().expect("its address")).expect("inserted");
+        drop(endpoint);
+        drop(gone);
+        let cq = Cq::<T, Bytes>::open_in(&one, CqAttr::<64>::new(), allocator()).expect("queue");
+        let later = cq.endpoint(&av).enable().expect("endpoint");
+        let mut taken = 0;
+        for seed in 0..32 {
+            taken += usize::from(later.send(peer, pattern(64, seed)).is_ok());
+            for _ in 0..100 {
+                // Whatever it is told.
+                let _ = cq.poll();
+            }
+        }
+        println!("{}: {taken} of 32 messages to it were taken", info.provider());
+        // The others go on.
+        let itself = av.insert(&later.address().expect("its address")).expect("inserted");
+        let received = post_on(&cq, room(64), |buf| later.recv(Source::Any, buf));
+        let sent = post_on(&cq, pattern(64, 7), |buf| later.send(itself, buf));
+        let deadline = limit();
+        let (bytes, result) = cq.wait(received, deadline).or_cut("the queue works").expect("in time").into_parts();
+        result.or_cut("it is received");
+        assert_eq!(bytes, pattern(64, 7));
+        drop(cq.wait(sent, limit()).or_cut("the queue works").expect("in time"));
+    }
 }
 
 fn closing_in_the_middle_of_a_long_message<T: Transport>(info: &Info<T>) {
