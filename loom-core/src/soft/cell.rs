@@ -143,6 +143,14 @@ impl MessageCell {
     pub(super) fn revoke(&self) -> bool {
         self.claim(State::Revoked)
     }
+
+    /// Waits while the receiver copies. For the sender, after a revocation that came too late: its buffer is its own again when
+    /// this returns, because no receiver begins a second copy.
+    pub(super) fn wait_for_copy(&self) {
+        while self.is(State::Copying) {
+            super::sync::spin_loop();
+        }
+    }
 }
 
 /// Word to a receiver that offers made to it were revoked since it last looked. One that lies among its unexpected

@@ -337,9 +337,7 @@ impl Net {
         self.harvest(port);
         for head in self.cells_of(own) {
             if !self.revoke(head) {
-                while head.is(State::Copying) {
-                    super::sync::spin_loop();
-                }
+                head.wait_for_copy();
             }
             // Whatever became of it, there will be no event: the endpoint's operations end with it.
             if self.end_offer(own, head).is_some() {

@@ -6,7 +6,6 @@ use loom::thread;
 use super::{Cells, Plain, open_inbox};
 use crate::soft::cell::{MessageCell, State};
 use crate::soft::list::Returns;
-use crate::soft::sync::spin_loop;
 
 // Eager cells.
 
@@ -71,9 +70,7 @@ impl Offer {
     fn take_back(&self) -> bool {
         let revoked = self.cell.revoke();
         if !revoked {
-            while self.cell.is(State::Copying) {
-                spin_loop();
-            }
+            self.cell.wait_for_copy();
         }
         self.buffer.write(6);
         revoked
