@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Cells, Plain, open_inbox};
-use crate::soft::list::{NIL, Returns};
+use crate::soft::list::{Inbox, NIL, Returns};
 use crate::soft::sync::{AtomicU32, Ordering};
 
 // The inbox.
@@ -99,6 +99,29 @@ fn a_push_never_reaches_the_next_endpoint() {
         let taken = sender.join().unwrap();
         assert_eq!(taken, got == [0]);
         assert_eq!(inbox.take(second), NIL);
+    });
+}
+
+/// A peer that guesses the address of an endpoint, which nobody has told it: what the endpoint is was written before the peer
+/// reads it. No other order helps: the peer's thread is there before the endpoint.
+#[test]
+fn an_address_that_is_guessed_reaches_an_endpoint_that_is_set_up() {
+    loom::model(|| {
+        let shared = Arc::new((Inbox::new(), Plain::new(0)));
+        let (_, guessed) = open_inbox();
+        let peer = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (inbox, endpoint) = &*shared;
+                if inbox.is_open(guessed) {
+                    assert_eq!(endpoint.read(), 1);
+                }
+            })
+        };
+        let (inbox, endpoint) = &*shared;
+        endpoint.write(1);
+        assert_eq!(inbox.open(), guessed);
+        peer.join().unwrap();
     });
 }
 

@@ -104,6 +104,30 @@ fn a_region_is_opened_by_another_thread_than_closed_it() {
     });
 }
 
+/// A peer that guesses the key of a region, which nobody has told it: what the region exposes was written before the peer
+/// reads it. No other order helps: the peer's thread is there before the region.
+#[test]
+fn a_key_that_is_guessed_opens_what_was_exposed_before() {
+    loom::model(|| {
+        let shared = Arc::new((Region::new(), Plain::new(0)));
+        let guessed = Region::new().open(0, exposed());
+        let user = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (region, description) = &*shared;
+                if let Ok(guard) = region.enter(guessed) {
+                    assert_eq!(description.read(), 1);
+                    assert!(guard.remote_range(0, 8, Access::REMOTE_WRITE, 1, 0).is_ok());
+                }
+            })
+        };
+        let (region, description) = &*shared;
+        description.write(1);
+        assert_eq!(region.open(0, exposed()), guessed);
+        user.join().unwrap();
+    });
+}
+
 // Controls: what the models must find.
 
 /// A region that looks whether it is open before it counts its user.
