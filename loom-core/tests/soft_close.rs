@@ -4,18 +4,20 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
 use loom_core::buffer::Lent;
-use loom_core::completion::Completion;
+use loom_core::completion::{Completion, OpError};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr, CqError, CqOwner, PEER_EVENTS};
+use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::{Domain, Fabric};
 use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::options::SendOptions;
+use loom_core::objects::mr::Mr;
+use loom_core::objects::options::{ReadOptions, SendOptions};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::vocabulary::{Counted, Errno, Tag, TagMatch};
+use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Tag, TagMatch};
 
 const DEPTH: usize = 4;
 /// More than the raw queue has places for.
@@ -254,6 +256,46 @@ fn an_info_of_another_network_is_refused() {
     assert!(owner.endpoint(&av).info(&large.info()).enable().is_err());
     assert!(owner.endpoint(&av).info(&small.info()).enable().is_ok());
     assert!(Fabric::open(&small.info()).unwrap().into_domain(&large.info()).is_err());
+}
+
+/// RMA of every kind through the handle of an endpoint that has closed, while another endpoint is in its place, whose address
+/// is not in the vector.
+#[test]
+fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
+    let network = Network::new(NetworkAttr { regions: 1, ..ATTR }).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let writes: CqOwner<'_, _, Box<[u8]>, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let peers: CqOwner<'_, _, Box<[u8]>, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let a = writes.endpoint(&av).enable().unwrap();
+    let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+    let region = Mr::open(&domain, Box::<[u8]>::from(vec![1; 8]), access).unwrap();
+    let remote = region.remote();
+    let first = peers.endpoint(&av).enable().unwrap();
+    let to_first = av.insert(&first.address().unwrap()).unwrap();
+    let end = |key| writes.wait(key, Spins(10)).unwrap().expect("it ends").into_parts();
+    let reads = || end(a.read(to_first, &remote, 0, bytes(8)).unwrap());
+    assert_eq!(*reads().0, [1; 8], "as long as the endpoint is open");
+    drop(first);
+    // There are two places, of which the other one is taken.
+    let _second = peers.endpoint(&av).enable().unwrap();
+    let gone = |(buf, result): (Box<[u8]>, Result<_, OpError>)| {
+        assert_eq!(result.unwrap_err().errno, Errno::EHOSTUNREACH);
+        buf
+    };
+    assert_eq!(*gone(reads()), [0; 8]);
+    gone(end(a.write(to_first, &remote, 0, bytes(8)).unwrap()));
+    gone(end(a.write_data(to_first, &remote, 0, ImmediateData(7), bytes(8)).unwrap()));
+    assert_eq!(a.inject_write(to_first, &remote, 0, &[2; 8]), Err(PostError::Errno(Errno::EHOSTUNREACH)));
+    let data = a.inject_write_data(to_first, &remote, 0, ImmediateData(7), &[2; 8]);
+    assert_eq!(data, Err(PostError::Errno(Errno::EHOSTUNREACH)));
+    let part = [remote.part(0, 8).unwrap()];
+    gone(end(a.writemsg(to_first, &part, SendOptions::new(), bytes(8)).unwrap()));
+    gone(end(a.readmsg(to_first, &part, ReadOptions::new(), bytes(8)).unwrap()));
+    assert!(peers.poll().unwrap().is_none(), "the second endpoint is told of nothing");
+    let mut memory = [0; 8];
+    region.window().copy_to(0, &mut memory).unwrap();
+    assert_eq!(memory, [1; 8], "nothing was written");
 }
 
 /// Such as nobody is told of when it succeeds.

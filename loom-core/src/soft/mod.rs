@@ -86,6 +86,8 @@ mod receive;
 mod region;
 mod send;
 mod sync;
+#[cfg(all(test, feature = "std", not(loom_model)))]
+mod tests;
 mod transport;
 
 pub use asks::Asks;

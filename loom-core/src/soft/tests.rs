@@ -1,0 +1,85 @@
+//! What happens between two steps of one operation, or at numbers that no test counts up to: tests that need the transport's
+//! own functions.
+
+#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::boxed::Box;
+
+use super::{Network, NetworkAttr, Soft};
+use crate::objects::av::Av;
+use crate::objects::cq::{Cq, CqAttr, CqOwner};
+use crate::objects::domain::Domain;
+use crate::objects::endpoint::Endpoint;
+use crate::transport::Refusal;
+use crate::vocabulary::{CompletionFlags, Errno, ImmediateData};
+
+const ATTR: NetworkAttr =
+    NetworkAttr { endpoints: 2, tx_depth: 1, rx_depth: 2, eager_size: 8, regions: 2, ..NetworkAttr::DEFAULT };
+
+type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Box<[u8]>, allocator_api2::alloc::Global, 4>;
+type Side<'q, 'd, 'n> = Endpoint<'q, 'd, Soft<'n>, Box<[u8]>>;
+
+/// A writer, which has one cell, and its peer.
+fn pair(test: impl for<'q, 'd, 'n> FnOnce(Side<'q, 'd, 'n>, &'q Owner<'d, 'n>, &'d Av<'d, Soft<'n>>)) {
+    let network = Network::new(ATTR).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let writes: Owner<'_, '_> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let peers: Owner<'_, '_> = Cq::open(&domain, CqAttr::new()).unwrap();
+    test(writes.endpoint(&av).enable().unwrap(), &peers, &av);
+}
+
+/// Writes with immediate data to a peer that closes when the bytes are there and the peer has not been told of them.
+fn write_data_to_a_peer_that_closes(
+    writer: &Side<'_, '_, '_>,
+    peer: Side<'_, '_, '_>,
+    context: Option<u64>,
+) -> Result<(), Refusal> {
+    let (raw, to) = (writer.raw(), peer.raw().port.own().addr.get());
+    let close = || {
+        drop(peer);
+        Ok(())
+    };
+    raw.net.write_by(raw.port, (to, 8), Some(ImmediateData(7)), (context, None), close)
+}
+
+#[test]
+fn write_with_data_fails_if_its_peer_closes_between_the_copy_and_the_news() {
+    pair(|writer, peers, av| {
+        let queue = writer.raw().port.own().tx();
+        // More often than there are cells, and places in the queue.
+        for round in 0..20 {
+            let peer = peers.endpoint(av).enable().unwrap();
+            write_data_to_a_peer_that_closes(&writer, peer, Some(round)).unwrap();
+            let event = *queue.pop().expect("the write has ended");
+            assert_eq!((event.context, event.errno), (round, Errno::EHOSTUNREACH));
+            assert_eq!(event.flags, CompletionFlags::RMA | CompletionFlags::WRITE);
+            assert!(queue.pop().is_none(), "one event for one write");
+
+            let peer = peers.endpoint(av).enable().unwrap();
+            let refused = write_data_to_a_peer_that_closes(&writer, peer, None).unwrap_err();
+            assert!(
+                matches!(refused, Refusal::Errno(Errno::EHOSTUNREACH)),
+                "an injected write has no other way to say it"
+            );
+            assert!(queue.pop().is_none());
+        }
+    });
+}
+
+/// The only cell of the writer carries the next message, which arrives.
+#[test]
+fn cell_comes_home_when_the_peer_closes_between_the_copy_and_the_news() {
+    pair(|writer, peers, av| {
+        for context in [Some(1), None] {
+            let peer = peers.endpoint(av).enable().unwrap();
+            let _ = write_data_to_a_peer_that_closes(&writer, peer, context);
+            let next = peers.endpoint(av).enable().unwrap();
+            let to_next = av.insert(&next.address().unwrap()).unwrap();
+            let received = next.recv(crate::objects::endpoint::Source::Any, Box::new([0; 8])).unwrap();
+            writer.inject(to_next, &[5; 8]).unwrap();
+            let done = peers.wait(received, crate::objects::deadline::Spins(10)).unwrap().expect("it is there");
+            assert_eq!(done.result().unwrap().len(), 8);
+        }
+    });
+}
