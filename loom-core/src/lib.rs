@@ -87,6 +87,7 @@ pub mod error;
 pub mod exposed;
 pub mod objects;
 mod random;
+mod siphash;
 pub mod soft;
 mod storage;
 pub mod tagged;

@@ -21,11 +21,11 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{self, Mr, RemoteRegion};
+use loom_core::objects::mr::{self, EndpointMr, Mr, RemoteRegion};
 use loom_core::objects::msg_endpoint::{Established, MsgEndpoint};
 use loom_core::objects::multicast::{Joined, MulticastEndpoint, MulticastGroup};
 use loom_core::objects::scalable::{Contexts, ScalableEndpoint};
-use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, Soft, SoftCounter, SoftCq, SoftEndpoint, SoftMr};
 use loom_core::transport::{Connected, Multicast, Scalable, Signals};
 use loom_core::vocabulary::{Access, Counted, EndpointAddr, FabricAddr};
 
@@ -568,6 +568,13 @@ type Post = Endpoint<'static, 'static, Soft<'static>, Box<[u8]>>;
 // A queue and its endpoints stay on the thread that opened them.
 is_not!(Owner: Send, Owner: Sync, Queue: Send, Queue: Sync, Post: Send, Post: Sync);
 is_not!(&Owner: Send, &Queue: Send, &Post: Send);
+
+// Neither do the raw handles, through which a port's cells can be reached.
+is_not!(SoftEndpoint<'static>: Sync, SoftCq<'static>: Sync, SoftCounter: Sync);
+// A raw region has numbers in it and no port, so that regions can be shared; one that is bound to an endpoint cannot.
+is!(SoftMr<'static>: Send, SoftMr<'static>: Sync, Mr<'static, Soft<'static>>: Send, Mr<'static, Soft<'static>>: Sync);
+is_not!(EndpointMr<'static, 'static, Soft<'static>, Vec<u8>, Global>: Send);
+is_not!(EndpointMr<'static, 'static, Soft<'static>, Vec<u8>, Global>: Sync);
 
 // What they are opened from is shared.
 is!(Network<Global>: Send, Network<Global>: Sync);

@@ -1,6 +1,8 @@
 //! The raw handles of the software transport: where they are in the network's storage.
 
+use core::cell::Cell;
 use core::fmt;
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::asks::Asks;
@@ -34,7 +36,7 @@ pub struct SoftFabric<'n> {
 /// A raw domain.
 pub struct SoftDomain<'n> {
     pub(super) net: &'n Net,
-    pub(super) number: u32,
+    pub(super) number: u64,
     pub(super) asks: Asks,
 }
 
@@ -53,11 +55,11 @@ pub struct SoftCq<'n> {
 pub struct SoftMr<'n> {
     pub(super) net: &'n Net,
     pub(super) key: MemoryKey,
-    /// The endpoint that it is bound to.
-    pub(super) endpoint: Option<&'n Port>,
+    /// The fabric address of the endpoint that it is bound to. Not its port, which is one thread's: a region can be shared.
+    pub(super) endpoint: Option<u64>,
 }
 
-/// A raw endpoint.
+/// A raw endpoint. It stays on the thread of its queue: what its port keeps for itself is in cells.
 pub struct SoftEndpoint<'n> {
     pub(super) net: &'n Net,
     pub(super) port: &'n Port,
@@ -65,6 +67,8 @@ pub struct SoftEndpoint<'n> {
     pub(super) insists: bool,
     /// Sends, reads and writes that are posted with flags report their success if the flags ask for it.
     pub(super) selective: bool,
+    /// A port is `Sync`, because peers reach its inbox; its endpoint is not.
+    pub(super) one_thread: PhantomData<Cell<()>>,
 }
 
 impl SoftEndpoint<'_> {

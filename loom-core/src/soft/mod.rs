@@ -77,6 +77,7 @@ mod model;
 mod msg;
 mod multi;
 mod network;
+mod numbers;
 mod peek;
 mod pieces;
 mod port;

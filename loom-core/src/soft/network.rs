@@ -16,9 +16,10 @@ use super::faults::{Faults, Injected, Plan};
 use super::handles::SoftInfo;
 use super::list::NIL;
 use super::matching::{MatchingLayout, WaitsLayout};
+use super::numbers::Numbers;
 use super::port::{Own, Port, Sending};
 use super::region::Region;
-use super::sync::{AtomicU32, Ordering};
+use super::sync::Ordering;
 use super::transport::Soft;
 use crate::error::OpenError;
 use crate::objects::info::{Hints, Info};
@@ -40,15 +41,22 @@ pub struct NetworkAttr {
     pub eager_size: u32,
     /// How many memory regions can be open at a time.
     pub regions: u16,
-    /// The seed by which tags are hashed. A peer that does not know it cannot choose tags that slow a receiver down: set one where
-    /// peers are not trusted. (A message that waits costs about the same however many do, of up to four senders with all their
-    /// messages; of more, somewhat more.)
+    /// The seed of what peers must not foresee: how tags are hashed, and the keys of memory regions. The same seed gives the
+    /// same keys, in the order in which regions are opened. Set a random one where peers are not trusted: everybody knows the
+    /// default.
+    ///
+    /// - A peer that does not know the seed cannot choose tags that slow a receiver down. (A message that waits costs about the
+    ///   same however many do, of up to four senders with all their messages; of more, somewhat more.)
+    /// - A peer that does not know the seed cannot work out the key of a region that nobody has told it, also not from other keys.
+    ///   A key has 46 bits to guess, and no bound on how often a peer may try. Whoever knows a key reaches the region until it is
+    ///   closed. With any seed, the key of a region that was closed opens none of the next 2^46 regions.
+    /// - The seed does not protect from code in this process, which may look into memory anyway.
     pub seed: u64,
 }
 
 impl NetworkAttr {
     /// Two to eight endpoints of a small program: 8 endpoints with 128 messages of up to 1024 bytes under way and 1024
-    /// posted receives each, 64 regions, and a seed that is the same for all.
+    /// posted receives each, 64 regions, and a seed that everybody knows.
     pub const DEFAULT: NetworkAttr =
         NetworkAttr { endpoints: 8, tx_depth: 128, rx_depth: 1024, eager_size: 1024, regions: 64, seed: 0 };
 
@@ -142,9 +150,8 @@ pub(super) struct Net {
     /// Tells this network from every other one of the program.
     pub(super) identity: u32,
     pub(super) eager_size: usize,
-    /// Taken while endpoints and regions are opened and closed.
-    pub(super) opening: spin::Mutex<()>,
-    pub(super) domains: AtomicU32,
+    /// Taken while endpoints and regions are opened and closed. It guards what they are numbered by, too.
+    pub(super) opening: spin::Mutex<Numbers>,
     ports: NonNull<Port>,
     regions: NonNull<Region>,
     sendings: NonNull<Cell<Option<Sending>>>,
@@ -273,8 +280,7 @@ impl<A: Allocator> Network<A> {
             attr,
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             eager_size: attr.eager_size as usize,
-            opening: spin::Mutex::new(()),
-            domains: AtomicU32::new(1),
+            opening: spin::Mutex::new(Numbers::new(attr.seed)),
             ports: at(places.ports).cast(),
             regions: at(places.regions).cast(),
             sendings: at(places.sendings).cast(),

@@ -16,7 +16,7 @@ use super::network::Net;
 use super::queue::Queue;
 use super::receive::{KINDS, Receive, Use};
 use super::send::Report;
-use super::sync::{AtomicU32, Ordering};
+use super::sync::{AtomicU64, Ordering};
 use super::{NO_PORT, addr_parts, fabric_addr};
 use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages};
 use crate::transport::Event;
@@ -32,7 +32,7 @@ pub(super) struct Port {
     /// Messages that plans of their senders delay.
     pub(super) wire: Inbox,
     /// Which domain the endpoint belongs to; for RMA.
-    pub(super) domain: AtomicU32,
+    pub(super) domain: AtomicU64,
     pub(super) returns: Aligned<Returns>,
     pub(super) own: Aligned<Own>,
 }
@@ -97,7 +97,7 @@ impl Port {
             inbox: Inbox::new(),
             revocations: Revocations::new(),
             wire: Inbox::new(),
-            domain: AtomicU32::new(0),
+            domain: AtomicU64::new(0),
             returns: Aligned(Returns::new()),
             own: Aligned(Own {
                 index,
@@ -237,7 +237,7 @@ impl Net {
     /// uses the queues any more.
     pub(super) unsafe fn open_port(
         &self,
-        (domain, asks, plan): (u32, Asks, Plan),
+        (domain, asks, plan): (u64, Asks, Plan),
         tx: NonNull<Queue>,
         rx: NonNull<Queue>,
         counters: &[(Counted, &SoftCounter)],

@@ -5,12 +5,21 @@
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
+use super::numbers::DRAWN_BITS;
 use super::sync::{AtomicU64, Ordering};
 use crate::vocabulary::{Access, Errno, MemoryKey};
 
-/// Set while the region is open; below it, how many operations use it; above it, its generation.
-const OPEN: u64 = 1 << 31;
+/// Set while the region is open; below it, how many operations use it; above it, what was drawn for its key.
+const OPEN: u64 = 1 << 17;
 const USERS: u64 = OPEN - 1;
+
+/// Where what was drawn begins, in a region's state and in its key. The key has the region's index below it.
+const DRAWN: u32 = u64::BITS - DRAWN_BITS;
+
+const _: () = assert!(OPEN << 1 == 1 << DRAWN, "nothing lies between");
+// An operation uses one region at a time, and an endpoint is in one operation at a time.
+const _: () = assert!(USERS >= u16::MAX as u64, "the users are fewer than the endpoints of a network");
+const _: () = assert!((u16::MAX as u64) < 1 << DRAWN, "an index has room below what was drawn");
 
 /// What a region exposes.
 #[derive(Debug)]
@@ -19,7 +28,7 @@ pub(super) struct Exposed {
     pub(super) len: usize,
     pub(super) access: Access,
     /// The domain that it was opened in, for what is posted there.
-    pub(super) domain: u32,
+    pub(super) domain: u64,
     /// What leads here, of what peers do.
     pub(super) reached: Reached,
 }
@@ -28,17 +37,17 @@ pub(super) struct Exposed {
 #[derive(Debug)]
 pub(super) struct Reached {
     /// The endpoints of this domain, ...
-    domain: u32,
+    domain: u64,
     /// ... or if it is [`NOBODY`](Self::NOBODY), the one with this fabric address.
     endpoint: AtomicU64,
 }
 
 impl Reached {
-    /// Where a domain's number is; domains are counted from one.
-    const NOBODY: u32 = 0;
+    /// Where a domain's number is; domains are counted [from one](super::numbers::Numbers::domain).
+    const NOBODY: u64 = 0;
 
     /// By all endpoints of a domain.
-    pub(super) fn through(domain: u32) -> Self {
+    pub(super) fn through(domain: u64) -> Self {
         Reached { domain, endpoint: AtomicU64::new(u64::MAX) }
     }
 
@@ -70,16 +79,15 @@ impl Region {
         self.state.load(Ordering::Acquire) & (OPEN | USERS) == 0
     }
 
-    /// Opens a free region. Under the network's lock.
-    pub(super) fn open(&self, index: u16, exposed: Exposed) -> MemoryKey {
+    /// Opens a free region, with what was drawn for its key. Under the network's lock.
+    pub(super) fn open(&self, index: u16, drawn: u64, exposed: Exposed) -> MemoryKey {
         // SAFETY: the region is free, so nobody reads it: a late user finds it closed before it looks.
         unsafe { *self.exposed.get() = Some(exposed) };
-        let generation = (self.state.load(Ordering::Relaxed) >> 32).wrapping_add(1) & u64::from(u32::MAX);
         // Release: whoever finds the region open sees what it exposes. An addition, because a late user of the region
         // before may be adding and taking back its own count at this moment.
-        let before = self.state.load(Ordering::Relaxed) >> 32 << 32;
-        self.state.fetch_add((generation << 32).wrapping_sub(before).wrapping_add(OPEN), Ordering::Release);
-        MemoryKey(generation << 32 | u64::from(index))
+        let before = self.state.load(Ordering::Relaxed) >> DRAWN << DRAWN;
+        self.state.fetch_add((drawn << DRAWN).wrapping_sub(before).wrapping_add(OPEN), Ordering::Release);
+        MemoryKey(drawn << DRAWN | u64::from(index))
     }
 
     /// Lets peers in through an endpoint, if the region is open for one.
@@ -92,7 +100,7 @@ impl Region {
 
     /// Which place a key names.
     pub(super) fn index(key: MemoryKey) -> usize {
-        usize::try_from(key.0 & u64::from(u32::MAX)).unwrap_or(usize::MAX)
+        usize::try_from(key.0 & ((1 << DRAWN) - 1)).unwrap_or(usize::MAX)
     }
 
     /// Begins to use the region; it stays open until the guard is dropped.
@@ -102,7 +110,7 @@ impl Region {
         // that the region is closed.
         let state = self.state.fetch_add(1, Ordering::Acquire);
         let guard = Guard(self);
-        if state & OPEN == 0 || state >> 32 != key.0 >> 32 { Err(Errno::ENOKEY) } else { Ok(guard) }
+        if state & OPEN == 0 || state >> DRAWN != key.0 >> DRAWN { Err(Errno::ENOKEY) } else { Ok(guard) }
     }
 
     /// Closes the region, and waits for operations that are using it: each is one copy.
@@ -133,7 +141,7 @@ impl Guard<'_> {
         offset: u64,
         len: usize,
         access: Access,
-        domain: u32,
+        domain: u64,
         endpoint: u64,
     ) -> Result<NonNull<u8>, Errno> {
         let exposed = self.exposed()?;
@@ -167,7 +175,7 @@ impl Guard<'_> {
 
     /// Whether a range of memory lies in the region, and may be used so. Of a region for local use this is all that is asked: its
     /// memory is reached through what is posted, and may be gone meanwhile.
-    pub(super) fn covers(&self, ptr: NonNull<u8>, len: usize, access: Access, domain: u32) -> Result<(), Errno> {
+    pub(super) fn covers(&self, ptr: NonNull<u8>, len: usize, access: Access, domain: u64) -> Result<(), Errno> {
         let exposed = self.exposed()?;
         if exposed.domain != domain {
             return Err(Errno::ENOKEY);

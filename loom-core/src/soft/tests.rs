@@ -6,6 +6,7 @@
 use std::boxed::Box;
 
 use super::{Network, NetworkAttr, Soft};
+use crate::error::OpenError;
 use crate::objects::av::Av;
 use crate::objects::cq::{Cq, CqAttr, CqOwner};
 use crate::objects::domain::Domain;
@@ -15,6 +16,22 @@ use crate::vocabulary::{CompletionFlags, Errno, ImmediateData};
 
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 2, tx_depth: 1, rx_depth: 2, eager_size: 8, regions: 2, ..NetworkAttr::DEFAULT };
+
+/// What leads to a region through no endpoint has the number that would come next if they began again.
+#[test]
+fn domain_is_refused_when_the_network_has_no_number_for_it() {
+    let network = Network::new(ATTR).unwrap();
+    let info = network.info();
+    let first = Domain::open(&info).unwrap();
+    first.raw().net.opening.lock().leave_one_domain();
+    let last = Domain::open(&info).unwrap();
+    for _ in 0..3 {
+        assert_eq!(Domain::open(&info).unwrap_err(), OpenError::Errno(Errno::EOVERFLOW));
+    }
+    drop(last);
+    assert_eq!(Domain::open(&info).unwrap_err(), OpenError::Errno(Errno::EOVERFLOW), "numbers are not used again");
+    assert_eq!(first.raw().number, 1);
+}
 
 type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Box<[u8]>, allocator_api2::alloc::Global, 4>;
 type Side<'q, 'd, 'n> = Endpoint<'q, 'd, Soft<'n>, Box<[u8]>>;

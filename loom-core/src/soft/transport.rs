@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 
 use heapless::Vec;
 
+use super::addr_parts;
 use super::address::{parse_address, parse_text, write_address};
 use super::attributes::{PROVIDER, attributes};
 use super::counter::SoftCounter;
@@ -19,7 +20,6 @@ use super::queue::Queue;
 use super::receive::Room;
 use super::region::{Exposed, Reached, Region};
 use super::send::Outgoing;
-use super::sync::Ordering;
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::Want;
 use crate::objects::info::Nic;
@@ -117,7 +117,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         if !core::ptr::eq(net, info.net) {
             return Err(Errno::EINVAL);
         }
-        Ok(SoftDomain { net, number: net.domains.fetch_add(1, Ordering::Relaxed), asks: info.plan.asks() })
+        let number = net.opening.lock().domain()?;
+        Ok(SoftDomain { net, number, asks: info.plan.asks() })
     }
 
     unsafe fn domain_close(_: &Self::Domain) -> Result<(), Errno> {
@@ -221,18 +222,18 @@ unsafe impl<'n> Transport for Soft<'n> {
         let of_endpoint = domain.asks.mr_mode.contains(MrMode::ENDPOINT);
         let reached = if of_endpoint { Reached::by_nobody() } else { Reached::through(domain.number) };
         let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number, reached };
-        let _opening = net.opening.lock();
+        let mut numbers = net.opening.lock();
         let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;
-        Ok(SoftMr { net, key: region.open(index, exposed), endpoint: None })
+        Ok(SoftMr { net, key: region.open(index, numbers.key(), exposed), endpoint: None })
     }
 
     unsafe fn mr_bind_endpoint(mr: &mut Self::Mr, endpoint: &Self::Endpoint) -> Result<(), Errno> {
         if mr.endpoint.is_some() || !core::ptr::eq(mr.net, endpoint.net) {
             return Err(Errno::EINVAL);
         }
-        let regions = &endpoint.port.own().regions;
-        regions.set(regions.get() + 1);
-        mr.endpoint = Some(endpoint.port);
+        let own = endpoint.port.own();
+        own.regions.set(own.regions.get() + 1);
+        mr.endpoint = Some(own.addr.get());
         Ok(())
     }
 
@@ -242,7 +243,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn mr_enable(mr: &mut Self::Mr) -> Result<(), Errno> {
-        let endpoint = mr.endpoint.ok_or(Errno::EINVAL)?.own().addr.get();
+        let endpoint = mr.endpoint.ok_or(Errno::EINVAL)?;
         mr.net.region(mr.key).ok_or(Errno::EINVAL)?.enable(mr.key, endpoint)
     }
 
@@ -265,8 +266,9 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
         mr.net.regions().get(Region::index(mr.key)).ok_or(Errno::EINVAL)?.close();
-        if let Some(port) = mr.endpoint {
-            let regions = &port.own().regions;
+        if let Some(endpoint) = mr.endpoint {
+            // The endpoint is open, and this is its thread: the contract of callers.
+            let regions = &mr.net.port(addr_parts(endpoint).0).own().regions;
             regions.set(regions.get() - 1);
         }
         Ok(())
@@ -339,7 +341,7 @@ unsafe impl<'n> Transport for Soft<'n> {
             net.open_port((domain.number, domain.asks, info.plan), bind.tx.queue, bind.rx.queue, bind.counters)
         };
         let insists = domain.asks.anything() || info.plan.strikes();
-        let endpoint = SoftEndpoint { net, port: opened?, insists, selective: bind.selective };
+        let endpoint = SoftEndpoint { net, port: opened?, insists, selective: bind.selective, one_thread: PhantomData };
         for (option, value) in bind.options {
             // SAFETY: just opened.
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {

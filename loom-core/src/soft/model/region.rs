@@ -18,7 +18,7 @@ fn exposed() -> Exposed {
 fn nobody_is_in_a_region_after_it_closed() {
     loom::model(|| {
         let region = Region::new();
-        let key = region.open(0, exposed());
+        let key = region.open(0, 1, exposed());
         let shared = Arc::new((region, Plain::new(0)));
         let users = [(); 2].map(|()| {
             let shared = shared.clone();
@@ -47,7 +47,7 @@ fn nobody_is_in_a_region_after_it_closed() {
 fn a_key_never_opens_the_next_region_in_its_place() {
     loom::model(|| {
         let region = Region::new();
-        let old = region.open(3, exposed());
+        let old = region.open(3, 1, exposed());
         let shared = Arc::new(region);
         let user = {
             let shared = shared.clone();
@@ -63,7 +63,7 @@ fn a_key_never_opens_the_next_region_in_its_place() {
             })
         };
         shared.close();
-        let new = shared.open(3, Exposed { domain: 2, ..exposed() });
+        let new = shared.open(3, 2, Exposed { domain: 2, ..exposed() });
         assert_ne!(old, new);
         assert_eq!((Region::index(old), Region::index(new)), (3, 3));
         user.join().unwrap();
@@ -79,7 +79,7 @@ fn a_key_never_opens_the_next_region_in_its_place() {
 fn a_region_is_opened_by_another_thread_than_closed_it() {
     loom::model(|| {
         let region = Region::new();
-        let key = region.open(0, exposed());
+        let key = region.open(0, 1, exposed());
         let shared = Arc::new((region, Plain::new(0)));
         let user = {
             let shared = shared.clone();
@@ -97,7 +97,7 @@ fn a_region_is_opened_by_another_thread_than_closed_it() {
         let (region, description) = &*shared;
         if region.is_free() {
             description.write(1);
-            let _ = region.open(0, exposed());
+            let _ = region.open(0, 2, exposed());
         }
         user.join().unwrap();
         closer.join().unwrap();
@@ -110,7 +110,7 @@ fn a_region_is_opened_by_another_thread_than_closed_it() {
 fn a_key_that_is_guessed_opens_what_was_exposed_before() {
     loom::model(|| {
         let shared = Arc::new((Region::new(), Plain::new(0)));
-        let guessed = Region::new().open(0, exposed());
+        let guessed = Region::new().open(0, 1, exposed());
         let user = {
             let shared = shared.clone();
             thread::spawn(move || {
@@ -123,7 +123,7 @@ fn a_key_that_is_guessed_opens_what_was_exposed_before() {
         };
         let (region, description) = &*shared;
         description.write(1);
-        assert_eq!(region.open(0, exposed()), guessed);
+        assert_eq!(region.open(0, 1, exposed()), guessed);
         user.join().unwrap();
     });
 }

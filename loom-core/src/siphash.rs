@@ -1,0 +1,83 @@
+//! [`SipHash`]: SipHash-1-3 over words, under a seed: the hash of whatever a peer must not foresee.
+
+/// The state of the hash.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SipHash([u64; 4]);
+
+impl SipHash {
+    /// The state for a seed. The key's other half is a constant: 64 bits are as much as anybody has to guess.
+    pub(crate) const fn of(seed: u64) -> Self {
+        const OTHER_HALF: u64 = 0x6c6f_6f6d_2061_7620;
+        SipHash([
+            seed ^ 0x736f_6d65_7073_6575,
+            OTHER_HALF ^ 0x646f_7261_6e64_6f6d,
+            seed ^ 0x6c79_6765_6e65_7261,
+            OTHER_HALF ^ 0x7465_6462_7974_6573,
+        ])
+    }
+
+    #[inline]
+    const fn round(self) -> Self {
+        let [mut a, mut b, mut c, mut d] = self.0;
+        a = a.wrapping_add(b);
+        c = c.wrapping_add(d);
+        b = b.rotate_left(13) ^ a;
+        d = d.rotate_left(16) ^ c;
+        a = a.rotate_left(32);
+        c = c.wrapping_add(b);
+        a = a.wrapping_add(d);
+        b = b.rotate_left(17) ^ c;
+        d = d.rotate_left(21) ^ a;
+        c = c.rotate_left(32);
+        SipHash([a, b, c, d])
+    }
+
+    /// The state behind another word.
+    #[inline]
+    pub(crate) const fn word(mut self, word: u64) -> Self {
+        self.0[3] ^= word;
+        self = self.round();
+        self.0[0] ^= word;
+        self
+    }
+
+    /// The hash of the words. Where sequences of several lengths are hashed, the words tell where they end.
+    #[inline]
+    pub(crate) const fn finish(mut self) -> u64 {
+        self.0[2] ^= 0xff;
+        let [a, b, c, d] = self.round().round().round().0;
+        a ^ b ^ c ^ d
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rounds, beside the standard library's own SipHash-1-3 where both can be asked: a key of 128 bits and no words.
+    #[test]
+    #[allow(deprecated, reason = "the one hasher of which the core says which function it is")]
+    fn rounds_are_those_of_siphash() {
+        use core::hash::{Hasher, SipHasher};
+        // `SipHasher` is SipHash-2-4: two rounds for each word, of which the last has the length, and four at the end.
+        let two_four = |key: [u64; 2], word: u64| {
+            let mut state = SipHash::of(key[0]);
+            state.0[1] = key[1] ^ 0x646f_7261_6e64_6f6d;
+            state.0[3] = key[1] ^ 0x7465_6462_7974_6573;
+            for word in [word, 8 << 56] {
+                state.0[3] ^= word;
+                state = state.round().round();
+                state.0[0] ^= word;
+            }
+            state.0[2] ^= 0xff;
+            let [a, b, c, d] = state.round().round().round().round().0;
+            a ^ b ^ c ^ d
+        };
+        for (key, word) in [([0, 0], 0), ([1, 2], 3), ([u64::MAX, 7], 1 << 63), ([42, u64::MAX], 0x0123_4567_89ab_cdef)]
+        {
+            let mut known = SipHasher::new_with_keys(key[0], key[1]);
+            known.write(&u64::to_le_bytes(word));
+            assert_eq!(two_four(key, word), known.finish());
+        }
+    }
+}
