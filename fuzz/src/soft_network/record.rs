@@ -282,7 +282,8 @@ impl Record {
                     Err(error) if error.errno == Errno::ECANCELED && closed => None,
                     Err(error) => Some(Some(Got::not_whole(error, buf.bytes()))),
                 };
-                if matches!(&fetched, Some(Some(got)) if got.overflow == 0) {
+                // Not one that was received and reported as failed, which is whole, too.
+                if matches!(&fetched, Some(Some(got)) if got.overflow == 0 && got.failed.is_none()) {
                     self.count(op.life, 1);
                 }
                 self.looks[*look].fetched = fetched.map(|got| (buf.bytes().len(), got));
