@@ -77,6 +77,11 @@ impl fmt::Debug for Transfer {
 #[doc(alias = "fi_cq_err_entry")]
 pub struct OpError {
     /// What went wrong.
+    ///
+    /// An error says that this side does not know of a success, and not that the peer got nothing. A send or write that ends with
+    /// [`ECANCELED`](Errno::ECANCELED), because its endpoint was closed, may have arrived: the close may come after the peer took
+    /// the message and before this side heard of it. Only a protocol of the application can tell, by an answer or by numbers in
+    /// the messages.
     pub errno: Errno,
     /// The provider's own number; [`Cq::error_text`](crate::objects::cq::CqBody::error_text) has its text.
     pub provider_errno: i32,

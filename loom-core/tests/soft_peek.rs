@@ -72,6 +72,34 @@ impl<'p, 'd, 'n> Pair<'p, 'd, 'n> {
 }
 
 #[test]
+fn claims_do_not_count_as_in_flight_and_keep_their_places_in_the_queue() {
+    with_receiver(|pair| {
+        // Posts until the queue is full.
+        let fill = || {
+            let posts = (0..=pair.cq.capacity()).map(|_| pair.receiver.tagged_peek(Source::Any, Tag(9)));
+            let taken = posts.take_while(|post| *post != Err(PostError::Full)).filter(Result::is_ok).count();
+            assert_eq!(pair.cq.in_flight(), taken);
+            while pair.cq.poll().unwrap().is_some() {}
+            assert_eq!(pair.cq.in_flight(), 0);
+            taken
+        };
+        assert_eq!(fill(), pair.cq.capacity());
+        let sender = pair.sender();
+        sender.tagged_inject(pair.to, Tag(1), &[7; 4]).unwrap();
+        let peek = pair.receiver.tagged_peek_claim(Source::Any, Tag(1)).unwrap();
+        assert_eq!(pair.cq.in_flight(), 1, "the peek is");
+        let claim = pair.answer(peek).unwrap().claim.unwrap();
+        assert_eq!(pair.cq.in_flight(), 0, "the claim is not");
+        assert_eq!(fill(), pair.cq.capacity() - 1, "it has a place");
+        let fetch = pair.receiver.tagged_claim(claim, vec![0; 4].into()).unwrap();
+        assert_eq!(pair.cq.in_flight(), 1, "the fetch is");
+        assert_eq!(pair.end(fetch), Ok(4));
+        assert_eq!(pair.cq.in_flight(), 0);
+        assert_eq!(fill(), pair.cq.capacity(), "the place is free again");
+    });
+}
+
+#[test]
 fn a_claimed_offer_can_be_taken_back() {
     with_receiver(|pair| {
         let sender = pair.sender();

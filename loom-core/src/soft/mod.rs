@@ -19,7 +19,8 @@
 //! - A short message out of several buffers is gathered into its cell; a long one's cell carries the list of them
 //!   (`soft/pieces.rs`). A multi-receive stays posted until little of its buffer is left (`soft/multi.rs`); peeks look at the
 //!   messages that wait, and a claim keeps one for itself (`soft/peek.rs`).
-//! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message.
+//! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message. Keys of regions are drawn
+//!   (`soft/numbers.rs`).
 //! - Closing an endpoint revokes what it has offered, and waits for a copy that is under way; closing a region waits for
 //!   operations that are using it. No other function waits for another thread, except that opening and closing
 //!   endpoints and regions take a spin lock.

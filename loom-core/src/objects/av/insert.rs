@@ -42,6 +42,12 @@ impl<T: Transport> Av<'_, T> {
     /// Puts a peer's address into the vector. The same address again is the same peer, however it is written
     /// ([which addresses are the same](crate::engine::address_table)), and the provider is not asked.
     ///
+    /// If the provider gives the new address the place in its own vector that another peer has here, that peer is removed: its handle
+    /// goes stale, and posts to it are refused with [`PostError::UnknownPeer`](crate::error::PostError::UnknownPeer). Over the
+    /// software transport a place is that of the endpoint in the network, so that the address of a new endpoint displaces that of
+    /// the closed endpoint before it. The address that was inserted last stays, also if it is the older one: an address that
+    /// arrives after its endpoint has closed displaces the one of the endpoint that is there.
+    ///
     /// # Errors
     /// - [`InsertError::Full`] if no place is left
     /// - [`InsertError::Errno`] if the provider refuses: a foreign format, or an address that means nothing to it

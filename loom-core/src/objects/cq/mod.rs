@@ -96,6 +96,11 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
 
     /// How many operations are in flight, and receives that are kept for peers' writes
     /// ([`EndpointBuilder::remote_writes`], where the provider asks for them).
+    ///
+    /// A peek counts until it is answered, and the fetch or discard of a claimed message until it has ended. A
+    /// [`Claim`](crate::completion::Claim) that is held in between does not count, but keeps its place in the queue: with claims held,
+    /// posts are refused as [`Full`](crate::error::PostError::Full) before `in_flight` has come to
+    /// [`capacity`](Self::capacity).
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.ops.in_flight()

@@ -43,7 +43,8 @@ impl From<Peer> for Source {
 /// Posts move a buffer into the queue and return an [`OpKey`]; the completion gives the buffer back. A post that is
 /// not taken gives it back at once, in [`Rejected`](crate::error::Rejected). Dropping the endpoint closes it:
 /// operations that are over by then complete as they ended (unless [`PEER_EVENTS`](super::cq::PEER_EVENTS) events of
-/// peers lie before them), all others with `ECANCELED`, so every buffer comes back through the queue. (Where the
+/// peers lie before them), all others with `ECANCELED`, so every buffer comes back through the queue. A send, read or write
+/// that ends so may have been done all the same: a peer may have received the message before the endpoint closed. (Where the
 /// provider cannot close an endpoint while others are open that have talked to it, or while a long read is under way, as
 /// `shm`, its receives are cancelled, its sends and reads go on, and it is closed with the queue; until then it keeps its
 /// place in it.)
