@@ -36,7 +36,7 @@ pub struct SoftFabric<'n> {
 /// A raw domain.
 pub struct SoftDomain<'n> {
     pub(super) net: &'n Net,
-    pub(super) number: u64,
+    pub(super) number: u32,
     pub(super) asks: Asks,
 }
 

@@ -13,7 +13,6 @@ use super::port::Own;
 use super::queue::Queue;
 use super::receive::Room;
 use super::send::Outgoing;
-use super::sync::Ordering;
 use crate::buffer::{Lent, Pieces};
 use crate::engine::tag_matcher::Want;
 use crate::transport::{Context, Event, Msg, Refusal, RmaTarget};
@@ -228,7 +227,7 @@ impl SoftEndpoint<'_> {
             return Ok(());
         }
         let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);
-        let domain = self.port.domain.load(Ordering::Relaxed);
+        let domain = self.net.reach(self.port.own().addr.get())?;
         self.net.region(key).ok_or(Errno::ENOKEY)?.enter(key)?.covers(lent.ptr(), lent.len(), access, domain)
     }
 }

@@ -40,17 +40,9 @@ impl Inbox {
             0 => 1,
             generation => generation,
         };
-        // Release: whoever learns of the endpoint through this word sees it set up.
-        self.0.store(word(generation, NIL), Ordering::Release);
+        // Relaxed: a push reads nothing of the endpoint but this word. Who reaches its memory asks `Reach`.
+        self.0.store(word(generation, NIL), Ordering::Relaxed);
         generation
-    }
-
-    /// Whether an endpoint of this generation is there.
-    #[inline]
-    pub(super) fn is_open(&self, generation: u32) -> bool {
-        // Acquire: pairs with `open`.
-        let (current, cell) = parts(self.0.load(Ordering::Acquire));
-        current == generation && cell != CLOSED
     }
 
     /// Gives a cell with its link to the endpoint of this generation; `false` if it is gone, and the cell stays with the
@@ -93,6 +85,40 @@ impl Inbox {
     pub(super) fn close(&self, generation: u32) -> u32 {
         // Acquire: pairs with the pushes.
         parts(self.0.swap(word(generation, CLOSED), Ordering::Acquire)).1
+    }
+}
+
+/// Which endpoint peers reach in a place, and its domain: one word, so that the two are always read together.
+#[derive(Debug)]
+pub(super) struct Reach(AtomicU64);
+
+impl Reach {
+    /// Nobody reaches anything.
+    const CLOSED: u64 = 0;
+
+    pub(super) fn new() -> Self {
+        Reach(AtomicU64::new(Self::CLOSED))
+    }
+
+    /// Lets peers reach the endpoint of this generation, which is not zero, and this domain. For the owner alone.
+    pub(super) fn open(&self, generation: u32, domain: u32) {
+        // Release: whoever learns of the endpoint through this word sees it set up.
+        self.0.store(word(generation, domain), Ordering::Release);
+    }
+
+    /// Lets peers reach it no more. For the owner alone.
+    pub(super) fn close(&self) {
+        // Relaxed: what peers have begun goes on, as long as the regions are open that it goes to.
+        self.0.store(Self::CLOSED, Ordering::Relaxed);
+    }
+
+    /// The domain of the endpoint of this generation, if it is there.
+    #[inline]
+    pub(super) fn domain(&self, generation: u32) -> Option<u32> {
+        // Acquire: pairs with `open`.
+        let word = self.0.load(Ordering::Acquire);
+        let (current, domain) = parts(word);
+        (current == generation && word != Self::CLOSED).then_some(domain)
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Numbers {
     seed: u64,
     regions: u64,
     /// How many domains there were.
-    domains: u64,
+    domains: u32,
 }
 
 impl Numbers {
@@ -32,7 +32,7 @@ impl Numbers {
     ///
     /// # Errors
     /// `EOVERFLOW` when all of them are used up.
-    pub(super) fn domain(&mut self) -> Result<u64, Errno> {
+    pub(super) fn domain(&mut self) -> Result<u32, Errno> {
         self.domains = self.domains.checked_add(1).ok_or(Errno::EOVERFLOW)?;
         Ok(self.domains)
     }
@@ -57,7 +57,7 @@ impl Numbers {
 impl Numbers {
     /// One domain more can be opened, and no other.
     pub(super) const fn leave_one_domain(&mut self) {
-        self.domains = u64::MAX - 1;
+        self.domains = u32::MAX - 1;
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
         let mut numbers = Numbers::new(0);
         assert_eq!([numbers.domain(), numbers.domain()], [Ok(1), Ok(2)]);
         numbers.leave_one_domain();
-        assert_eq!(numbers.domain(), Ok(u64::MAX));
+        assert_eq!(numbers.domain(), Ok(u32::MAX));
         for _ in 0..3 {
             assert_eq!(numbers.domain(), Err(Errno::EOVERFLOW), "and no domain gets the number of another");
         }

@@ -9,14 +9,14 @@ use super::asks::Asks;
 use super::cell::{MessageCell, Revocations, State};
 use super::counter::{Counters, SoftCounter};
 use super::faults::{Faults, Plan};
-use super::list::{Inbox, NIL, Returns};
+use super::list::{Inbox, NIL, Reach, Returns};
 use super::matching::Matching;
 use super::multi::MIN_LEFT;
 use super::network::Net;
 use super::queue::Queue;
 use super::receive::{KINDS, Receive, Use};
 use super::send::Report;
-use super::sync::{AtomicU64, Ordering};
+use super::sync::Ordering;
 use super::{NO_PORT, addr_parts, fabric_addr};
 use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages};
 use crate::transport::Event;
@@ -31,8 +31,8 @@ pub(super) struct Port {
     pub(super) revocations: Revocations,
     /// Messages that plans of their senders delay.
     pub(super) wire: Inbox,
-    /// Which domain the endpoint belongs to; for RMA.
-    pub(super) domain: AtomicU64,
+    /// For RMA.
+    pub(super) reach: Reach,
     pub(super) returns: Aligned<Returns>,
     pub(super) own: Aligned<Own>,
 }
@@ -97,7 +97,7 @@ impl Port {
             inbox: Inbox::new(),
             revocations: Revocations::new(),
             wire: Inbox::new(),
-            domain: AtomicU64::new(0),
+            reach: Reach::new(),
             returns: Aligned(Returns::new()),
             own: Aligned(Own {
                 index,
@@ -237,7 +237,7 @@ impl Net {
     /// uses the queues any more.
     pub(super) unsafe fn open_port(
         &self,
-        (domain, asks, plan): (u64, Asks, Plan),
+        (domain, asks, plan): (u32, Asks, Plan),
         tx: NonNull<Queue>,
         rx: NonNull<Queue>,
         counters: &[(Counted, &SoftCounter)],
@@ -260,13 +260,13 @@ impl Net {
         if tx != rx {
             self.join_circle(port, own.rx());
         }
-        port.domain.store(domain, Ordering::Relaxed);
         let generation = port.wire.open();
         own.addr.set(fabric_addr(index, generation));
         own.faults().begin(plan, own.addr.get());
         // Last: peers may know the address already, from what was here before.
         let opened = port.inbox.open();
         debug_assert_eq!(opened, generation, "both are opened and closed together");
+        port.reach.open(generation, domain);
         Ok(port)
     }
 
@@ -314,6 +314,7 @@ impl Net {
     pub(super) fn end_port(&self, port: &Port) {
         let own = port.own();
 
+        port.reach.close();
         // What peers have sent: nobody will receive it.
         let generation = own.generation();
         let arrived = [own.backlog.replace(NIL), port.inbox.close(generation)];
@@ -534,11 +535,12 @@ impl Net {
         }
     }
 
-    /// Whether an endpoint is open under this fabric address.
-    pub(super) fn reach(&self, to: u64) -> Result<&Port, Errno> {
+    /// The domain of the endpoint that is open under this fabric address.
+    #[inline]
+    pub(super) fn reach(&self, to: u64) -> Result<u32, Errno> {
         let (index, generation) = super::addr_parts(to);
         let port = self.ports().get(usize::from(index)).ok_or(Errno::EHOSTUNREACH)?;
-        if port.inbox.is_open(generation) { Ok(port) } else { Err(Errno::EHOSTUNREACH) }
+        port.reach.domain(generation).ok_or(Errno::EHOSTUNREACH)
     }
 }
 

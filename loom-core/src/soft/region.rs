@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "regions are reached from other threads while a count holds them open")]
 
-use core::cell::UnsafeCell;
+use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 
 use super::numbers::DRAWN_BITS;
@@ -28,7 +28,7 @@ pub(super) struct Exposed {
     pub(super) len: usize,
     pub(super) access: Access,
     /// The domain that it was opened in, for what is posted there.
-    pub(super) domain: u64,
+    pub(super) domain: u32,
     /// What leads here, of what peers do.
     pub(super) reached: Reached,
 }
@@ -37,17 +37,17 @@ pub(super) struct Exposed {
 #[derive(Debug)]
 pub(super) struct Reached {
     /// The endpoints of this domain, ...
-    domain: u64,
+    domain: u32,
     /// ... or if it is [`NOBODY`](Self::NOBODY), the one with this fabric address.
     endpoint: AtomicU64,
 }
 
 impl Reached {
     /// Where a domain's number is; domains are counted [from one](super::numbers::Numbers::domain).
-    const NOBODY: u64 = 0;
+    const NOBODY: u32 = 0;
 
     /// By all endpoints of a domain.
-    pub(super) fn through(domain: u64) -> Self {
+    pub(super) fn through(domain: u32) -> Self {
         Reached { domain, endpoint: AtomicU64::new(u64::MAX) }
     }
 
@@ -61,27 +61,36 @@ impl Reached {
 #[derive(Debug)]
 pub(super) struct Region {
     state: AtomicU64,
+    /// Whether a region has the place, from its opening until its last user has left; changed under the network's lock. (Of the
+    /// state it could not be told: a peer with an old key counts itself there before it is refused.)
+    taken: Cell<bool>,
     exposed: UnsafeCell<Option<Exposed>>,
 }
 
-// SAFETY: `exposed` is written only while the region is closed and nobody uses it (`open`, under the network's lock),
-// and read only by users that the state has admitted.
+// SAFETY: `exposed` is written only while the place is free, so that the region is closed and no operation uses it (`open`, under
+// the network's lock), and read only by users that the state has admitted. `taken` is used under that lock.
 unsafe impl Sync for Region {}
 
 impl Region {
     pub(super) fn new() -> Self {
-        Region { state: AtomicU64::new(0), exposed: UnsafeCell::new(None) }
+        Region { state: AtomicU64::new(0), taken: Cell::new(false), exposed: UnsafeCell::new(None) }
     }
 
-    /// Whether nobody has the place. Acquire: pairs with the guards' release, because another thread may have closed
-    /// the region before, and what its users have read comes before what is written for the next one.
+    /// Whether no region has the place. Under the network's lock.
     pub(super) fn is_free(&self) -> bool {
-        self.state.load(Ordering::Acquire) & (OPEN | USERS) == 0
+        !self.taken.get()
+    }
+
+    /// Frees the place of a region that has [closed](Self::close). Under the network's lock: whoever takes the place comes after
+    /// what the users of this region have read.
+    pub(super) fn free(&self) {
+        self.taken.set(false);
     }
 
     /// Opens a free region, with what was drawn for its key. Under the network's lock.
     pub(super) fn open(&self, index: u16, drawn: u64, exposed: Exposed) -> MemoryKey {
-        // SAFETY: the region is free, so nobody reads it: a late user finds it closed before it looks.
+        self.taken.set(true);
+        // SAFETY: the place was free, so that no operation reads it: a late user finds the region closed before it looks.
         unsafe { *self.exposed.get() = Some(exposed) };
         // Release: whoever finds the region open sees what it exposes. An addition, because a late user of the region
         // before may be adding and taking back its own count at this moment.
@@ -113,7 +122,7 @@ impl Region {
         if state & OPEN == 0 || state >> DRAWN != key.0 >> DRAWN { Err(Errno::ENOKEY) } else { Ok(guard) }
     }
 
-    /// Closes the region, and waits for operations that are using it: each is one copy.
+    /// Closes the region, and waits for operations that are using it: each is one copy. Its place is to be [freed](Self::free).
     pub(super) fn close(&self) {
         self.state.fetch_and(!OPEN, Ordering::Relaxed);
         // Acquire: pairs with the guards' release, so that their copies are over.
@@ -141,7 +150,7 @@ impl Guard<'_> {
         offset: u64,
         len: usize,
         access: Access,
-        domain: u64,
+        domain: u32,
         endpoint: u64,
     ) -> Result<NonNull<u8>, Errno> {
         let exposed = self.exposed()?;
@@ -175,13 +184,22 @@ impl Guard<'_> {
 
     /// Whether a range of memory lies in the region, and may be used so. Of a region for local use this is all that is asked: its
     /// memory is reached through what is posted, and may be gone meanwhile.
-    pub(super) fn covers(&self, ptr: NonNull<u8>, len: usize, access: Access, domain: u64) -> Result<(), Errno> {
+    pub(super) fn covers(&self, ptr: NonNull<u8>, len: usize, access: Access, domain: u32) -> Result<(), Errno> {
         let exposed = self.exposed()?;
         if exposed.domain != domain {
             return Err(Errno::ENOKEY);
         }
         let offset = ptr.addr().get().checked_sub(exposed.ptr.addr().get()).ok_or(Errno::EFAULT)?;
         Self::offset(exposed, offset as u64, len, access).map(|_| ())
+    }
+}
+
+#[cfg(all(test, not(loom_model)))]
+impl Region {
+    /// What a peer does between counting itself and seeing that its key is an old one.
+    pub(super) fn count_late_user(&self) -> Guard<'_> {
+        self.state.fetch_add(1, Ordering::Acquire);
+        Guard(self)
     }
 }
 

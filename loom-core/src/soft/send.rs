@@ -430,8 +430,7 @@ impl Net {
         access: Access,
         copy: impl FnOnce(*mut u8),
     ) -> Result<(), Errno> {
-        let peer = self.reach(target.to.0)?;
-        let domain = peer.domain.load(Ordering::Relaxed);
+        let domain = self.reach(target.to.0)?;
         let region = self.region(target.key).ok_or(Errno::ENOKEY)?.enter(target.key)?;
         copy(region.remote_range(target.addr.0, len, access, domain, target.to.0)?.as_ptr());
         Ok(())

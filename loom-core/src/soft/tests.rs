@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::boxed::Box;
+use std::vec;
 
 use super::{Network, NetworkAttr, Soft};
 use crate::error::OpenError;
@@ -11,8 +12,9 @@ use crate::objects::av::Av;
 use crate::objects::cq::{Cq, CqAttr, CqOwner};
 use crate::objects::domain::Domain;
 use crate::objects::endpoint::Endpoint;
+use crate::objects::mr::Mr;
 use crate::transport::Refusal;
-use crate::vocabulary::{CompletionFlags, Errno, ImmediateData};
+use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData};
 
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 2, tx_depth: 1, rx_depth: 2, eager_size: 8, regions: 2, ..NetworkAttr::DEFAULT };
@@ -31,6 +33,24 @@ fn domain_is_refused_when_the_network_has_no_number_for_it() {
     drop(last);
     assert_eq!(Domain::open(&info).unwrap_err(), OpenError::Errno(Errno::EOVERFLOW), "numbers are not used again");
     assert_eq!(first.raw().number, 1);
+}
+
+/// A peer that tries an old key again and again does not keep the place from the next region.
+#[test]
+fn region_opens_in_a_place_where_a_peer_tries_the_key_of_the_one_before() {
+    let network = Network::new(NetworkAttr { regions: 1, ..ATTR }).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let first = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
+    let (net, old) = (domain.raw().net, first.key());
+    drop(first);
+    let late = net.region(old).unwrap().count_late_user();
+    let second = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).expect("the only place is free");
+    assert_eq!(Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(), OpenError::Errno(Errno::ENOMR));
+    let region = net.region(second.key()).unwrap();
+    assert!(region.enter(old).is_err() && region.enter(second.key()).is_ok());
+    drop(late);
+    assert!(region.enter(old).is_err() && region.enter(second.key()).is_ok());
+    assert_eq!(second.close().unwrap(), [0; 8]);
 }
 
 type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Box<[u8]>, allocator_api2::alloc::Global, 4>;

@@ -18,7 +18,7 @@ use super::msg::{piece, room_of, wanted};
 use super::network::Net;
 use super::queue::Queue;
 use super::receive::Room;
-use super::region::{Exposed, Reached, Region};
+use super::region::{Exposed, Reached};
 use super::send::Outgoing;
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::Want;
@@ -265,7 +265,11 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
-        mr.net.regions().get(Region::index(mr.key)).ok_or(Errno::EINVAL)?.close();
+        let region = mr.net.region(mr.key).ok_or(Errno::EINVAL)?;
+        region.close();
+        let opening = mr.net.opening.lock();
+        region.free();
+        drop(opening);
         if let Some(endpoint) = mr.endpoint {
             // The endpoint is open, and this is its thread: the contract of callers.
             let regions = &mr.net.port(addr_parts(endpoint).0).own().regions;

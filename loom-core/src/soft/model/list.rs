@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Cells, Plain, open_inbox};
-use crate::soft::list::{Inbox, NIL, Returns};
+use crate::soft::list::{NIL, Reach, Returns};
 use crate::soft::sync::{AtomicU32, Ordering};
 
 // The inbox.
@@ -74,7 +74,6 @@ fn a_push_that_meets_a_close_is_taken_or_refused() {
         for cell in &got {
             assert_eq!(cells.carried(*cell).read(), 7);
         }
-        assert!(!inbox.is_open(generation));
         for (cell, sender) in [0, 1].into_iter().zip(senders) {
             assert_eq!(sender.join().unwrap(), got.contains(&cell), "taken or refused, never lost");
         }
@@ -102,27 +101,57 @@ fn a_push_never_reaches_the_next_endpoint() {
     });
 }
 
+// What peers reach.
+
 /// A peer that guesses the address of an endpoint, which nobody has told it: what the endpoint is was written before the peer
 /// reads it. No other order helps: the peer's thread is there before the endpoint.
 #[test]
 fn an_address_that_is_guessed_reaches_an_endpoint_that_is_set_up() {
     loom::model(|| {
-        let shared = Arc::new((Inbox::new(), Plain::new(0)));
-        let (_, guessed) = open_inbox();
+        let shared = Arc::new((Reach::new(), Plain::new(0)));
         let peer = {
             let shared = shared.clone();
             thread::spawn(move || {
-                let (inbox, endpoint) = &*shared;
-                if inbox.is_open(guessed) {
+                let (reach, endpoint) = &*shared;
+                if reach.domain(1).is_some() {
                     assert_eq!(endpoint.read(), 1);
                 }
             })
         };
-        let (inbox, endpoint) = &*shared;
+        let (reach, endpoint) = &*shared;
         endpoint.write(1);
-        assert_eq!(inbox.open(), guessed);
+        reach.open(1, 7);
         peer.join().unwrap();
     });
+}
+
+/// A peer that has the address of an endpoint, and guesses the address of the next one in its place, which belongs to another
+/// domain.
+fn domain_model(domain: fn(&Reach, &AtomicU32, u32) -> Option<u32>) {
+    loom::model(move || {
+        let shared = Arc::new((Reach::new(), AtomicU32::new(1)));
+        shared.0.open(1, 1);
+        let peer = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (reach, apart) = &*shared;
+                let (second, first) = (domain(reach, apart, 2), domain(reach, apart, 1));
+                assert!(matches!(first, None | Some(1)), "the first endpoint is not of {first:?}");
+                assert!(matches!(second, None | Some(2)), "the second endpoint is not of {second:?}");
+            })
+        };
+        let (reach, apart) = &*shared;
+        reach.close();
+        assert_eq!(reach.domain(1), None);
+        apart.store(2, Ordering::Release);
+        reach.open(2, 2);
+        peer.join().unwrap();
+    });
+}
+
+#[test]
+fn an_endpoint_is_of_its_own_domain_and_not_of_another_ones_in_its_place() {
+    domain_model(|reach, _, generation| reach.domain(generation));
 }
 
 // Cells that come back.
@@ -201,6 +230,23 @@ fn a_cell_that_goes_twice() {
 }
 
 // Controls: what the models must find.
+
+/// A domain in a word of its own, which is read after the endpoint was looked for.
+#[test]
+#[should_panic(expected = "the first endpoint is not of Some(2)")]
+fn control_domain_after_a_look() {
+    domain_model(|reach, apart, generation| reach.domain(generation).map(|_| apart.load(Ordering::Acquire)));
+}
+
+/// A domain in a word of its own, which is read before the endpoint is looked for.
+#[test]
+#[should_panic(expected = "the second endpoint is not of Some(1)")]
+fn control_domain_before_a_look() {
+    domain_model(|reach, apart, generation| {
+        let domain = apart.load(Ordering::Acquire);
+        reach.domain(generation).map(|_| domain)
+    });
+}
 
 /// Returns whose push does not release.
 #[test]
