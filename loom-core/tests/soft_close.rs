@@ -276,22 +276,26 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
     let end = |key| writes.wait(key, Spins(10)).unwrap().expect("it ends").into_parts();
     let reads = || end(a.read(to_first, &remote, 0, bytes(8)).unwrap());
     assert_eq!(*reads().0, [1; 8], "as long as the endpoint is open");
+    let all_fail = || {
+        let gone = |(buf, result): (Box<[u8]>, Result<_, OpError>)| {
+            assert_eq!(result.unwrap_err().errno, Errno::EHOSTUNREACH);
+            buf
+        };
+        assert_eq!(*gone(reads()), [0; 8]);
+        gone(end(a.write(to_first, &remote, 0, bytes(8)).unwrap()));
+        gone(end(a.write_data(to_first, &remote, 0, ImmediateData(7), bytes(8)).unwrap()));
+        assert_eq!(a.inject_write(to_first, &remote, 0, &[2; 8]), Err(PostError::Errno(Errno::EHOSTUNREACH)));
+        let data = a.inject_write_data(to_first, &remote, 0, ImmediateData(7), &[2; 8]);
+        assert_eq!(data, Err(PostError::Errno(Errno::EHOSTUNREACH)));
+        let part = [remote.part(0, 8).unwrap()];
+        gone(end(a.writemsg(to_first, &part, SendOptions::new(), bytes(8)).unwrap()));
+        gone(end(a.readmsg(to_first, &part, ReadOptions::new(), bytes(8)).unwrap()));
+    };
     drop(first);
+    all_fail();
     // There are two places, of which the other one is taken.
     let _second = peers.endpoint(&av).enable().unwrap();
-    let gone = |(buf, result): (Box<[u8]>, Result<_, OpError>)| {
-        assert_eq!(result.unwrap_err().errno, Errno::EHOSTUNREACH);
-        buf
-    };
-    assert_eq!(*gone(reads()), [0; 8]);
-    gone(end(a.write(to_first, &remote, 0, bytes(8)).unwrap()));
-    gone(end(a.write_data(to_first, &remote, 0, ImmediateData(7), bytes(8)).unwrap()));
-    assert_eq!(a.inject_write(to_first, &remote, 0, &[2; 8]), Err(PostError::Errno(Errno::EHOSTUNREACH)));
-    let data = a.inject_write_data(to_first, &remote, 0, ImmediateData(7), &[2; 8]);
-    assert_eq!(data, Err(PostError::Errno(Errno::EHOSTUNREACH)));
-    let part = [remote.part(0, 8).unwrap()];
-    gone(end(a.writemsg(to_first, &part, SendOptions::new(), bytes(8)).unwrap()));
-    gone(end(a.readmsg(to_first, &part, ReadOptions::new(), bytes(8)).unwrap()));
+    all_fail();
     assert!(peers.poll().unwrap().is_none(), "the second endpoint is told of nothing");
     let mut memory = [0; 8];
     region.window().copy_to(0, &mut memory).unwrap();
