@@ -80,4 +80,14 @@ mod tests {
             assert_eq!(two_four(key, word), known.finish());
         }
     }
+
+    /// Values of another program, which has the published ones of SipHash-2-4, too. They have no word of the length.
+    #[test]
+    fn words_are_hashed_with_siphash_1_3() {
+        let hash = |seed, words: &[u64]| words.iter().fold(SipHash::of(seed), |state, word| state.word(*word)).finish();
+        assert_eq!(hash(0, &[]), 0x9ea3_8447_f3e6_5d2c);
+        assert_eq!(hash(0, &[0]), 0x4868_ddf6_c53b_497a);
+        assert_eq!(hash(1, &[2]), 0x5e8b_285a_a6ee_3adb);
+        assert_eq!(hash(0xdead_beef, &[0x0123_4567_89ab_cdef, 1 << 63]), 0xaa9f_fefa_30a3_a72b);
+    }
 }

@@ -28,6 +28,7 @@ fn new(result: Result<Inserted, Full>) -> Peer {
 fn places_are_taken_from_the_lowest_on() {
     on_table(AddressTableAttr::new(4), |table| {
         let peers: Vec<_> = (1..=4).map(|port| new(table.insert(SocketAddr::from(([10, 0, 0, 1], port))))).collect();
+        assert_eq!((table.len(), table.is_empty()), (4, false));
         let addrs = |table: &AddressTable<'_>| peers.iter().map(|peer| table.peers().addr(*peer)).collect::<Vec<_>>();
         assert_eq!(addrs(table), [0, 1, 2, 3].map(|addr| Some(FabricAddr(addr))));
         assert_eq!(table.insert(socket("10.0.0.1:5")), Err(Full::Places));

@@ -18,6 +18,17 @@ fn envelope(tag: u64, source: u64) -> Envelope {
 }
 
 #[test]
+fn receive_accepts_its_tags_from_its_source() {
+    let accepts = |want: Want| [(5, 1), (4, 1), (5, 2)].map(|(tag, source)| want.accepts(&envelope(tag, source)));
+    assert_eq!(accepts(want(5, 0, ANYBODY)), [true, false, true]);
+    assert_eq!(accepts(want(5, 0, FabricAddr(1))), [true, false, false]);
+    assert_eq!(accepts(want(4, 1, FabricAddr(1))), [true, true, false]);
+    assert_eq!(accepts(want(0, u64::MAX, ANYBODY)), [true; 3]);
+    // A message of an unknown sender.
+    assert!(!want(5, 0, FabricAddr(1)).accepts(&Envelope { tag: Tag(5), source: ANYBODY }));
+}
+
+#[test]
 fn oldest_receive_that_accepts_is_found_whichever_way_it_asks() {
     let ways = [want(5, 0, ANYBODY), want(5, 0, FabricAddr(1)), want(4, 1, ANYBODY), want(0, u64::MAX, ANYBODY)];
     // In each order that a rotation gives, and from each of them on.

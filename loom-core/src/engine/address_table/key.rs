@@ -126,3 +126,34 @@ impl From<SocketAddr> for Key<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[test]
+    fn keys_with_the_same_words_are_the_same() {
+        let bytes: [[u8; 24]; 25] = core::array::from_fn(|changed| core::array::from_fn(|at| u8::from(at == changed)));
+        let raw = |format| move |bytes| Key::Raw { format: AddressFormat::from_raw(format), bytes };
+        let mut keys: Vec<Key<'_>> = bytes.iter().map(|bytes| &bytes[..]).map(raw(0)).collect();
+        keys.extend((0..24).map(|len| &bytes[24][..len]).map(raw(0)));
+        keys.push(raw(1)(&bytes[24][..]));
+        for (ip, port) in [(0, 0), (0, 1), (1, 0), (1, 1), (1 << 31, 1 << 15)] {
+            keys.push(Key::V4 { ip, port });
+        }
+        keys.push(Key::V6 { ip: 0, port: 0, flow: 0, scope: 0 });
+        keys.push(Key::V6 { ip: 1, port: 0, flow: 0, scope: 0 });
+        keys.push(Key::V6 { ip: 1 << 64, port: 0, flow: 0, scope: 0 });
+        keys.push(Key::V6 { ip: 0, port: 1, flow: 0, scope: 0 });
+        keys.push(Key::V6 { ip: 0, port: 0, flow: 1, scope: 0 });
+        keys.push(Key::V6 { ip: 0, port: 0, flow: 0, scope: 1 });
+        let mut known = BTreeMap::new();
+        for key in keys {
+            let words: Vec<u64> = (0..key.words()).map(|at| key.word(at)).collect();
+            assert_eq!(known.insert(words, key), None);
+        }
+    }
+}

@@ -102,7 +102,7 @@ impl AddressTableAttr {
 
 /// How many buckets an index of so many addresses has: seven for sixteen of them. With one for each, a million IPv4 peers would
 /// take 26 bytes each, and a look-up 0.6 fewer of the places that it looks at.
-const fn buckets_for(addresses: usize) -> usize {
+pub(super) const fn buckets_for(addresses: usize) -> usize {
     addresses.div_ceil(16) * 7
 }
 

@@ -345,3 +345,30 @@ fn other_child<'l>(fork: &'l Link, key: &Key) -> &'l Cell<u32> {
     let [clear, set] = &fork.children;
     if key.bit(fork.bit.get()) == 0 { set } else { clear }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the keys of a program have in common: one in each bucket on average, and not many in any.
+    #[test]
+    fn keys_are_scattered_over_all_buckets() {
+        const LINES: u32 = 64;
+        const BUCKETS: usize = (LINES * Line::BUCKETS) as usize;
+        let keys: [fn(u64) -> Key; 4] = [
+            |number| Key { tag: number, source: 0, pattern: 0 },
+            |number| Key { tag: number << 32, source: 3, pattern: 1 },
+            |number| Key { tag: 7, source: number, pattern: 1 },
+            |number| Key { tag: number % 16, source: number / 16, pattern: 2 },
+        ];
+        for (key, seed) in keys.into_iter().zip(1..) {
+            let index = Index::new(Table::leaked((0..LINES).map(|_| Line::new())), seed);
+            let mut held = [0; BUCKETS];
+            for number in 0..BUCKETS as u64 {
+                held[index.bucket(&key(number)) as usize] += 1;
+            }
+            let most = held.into_iter().max();
+            assert!(most < Some(10), "{most:?} keys in one bucket, with seed {seed}");
+        }
+    }
+}

@@ -399,3 +399,16 @@ pub(crate) unsafe fn fill<V>(at: NonNull<u8>, len: u32, value: impl Fn(u32) -> V
     // SAFETY: as above; all of them are written.
     unsafe { Table::new(first, len) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_receive_and_message_has_as_many_buckets_as_it_needs() {
+        let buckets = |lines: Result<u32, OpenError>| lines.map(|lines| lines * Line::BUCKETS);
+        assert_eq!((buckets(posted_lines(1024)), buckets(waiting_lines(1024))), (Ok(8 * 1024), Ok(16 * 1024)));
+        assert_eq!((buckets(posted_lines(1025)), buckets(posted_lines(1))), (Ok(16 * 1024), Ok(64)));
+        assert_eq!((posted_lines(1 << 29), waiting_lines(1 << 28)), (Err(OpenError::Size), Err(OpenError::Size)));
+    }
+}

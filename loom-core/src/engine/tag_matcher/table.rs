@@ -44,3 +44,15 @@ impl<V> Table<V> {
         unsafe { value.as_ref() }
     }
 }
+
+#[cfg(test)]
+impl<V: 'static> Table<V> {
+    /// A table for a test, whose memory nobody gets back.
+    pub(crate) fn leaked(values: impl IntoIterator<Item = V>) -> Self {
+        let values: &'static mut [V] = values.into_iter().collect::<std::vec::Vec<V>>().leak();
+        let len = u32::try_from(values.len()).expect("a short table");
+        let first = NonNull::from(values).cast();
+        // SAFETY: the values are there for good, and reached through the table alone; a test looks up what it has put in.
+        unsafe { Table::new(first, len) }
+    }
+}

@@ -251,3 +251,37 @@ impl UnexpectedMessages {
         Envelope { tag: Tag(message.tag.get()), source: FabricAddr(message.source.get()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::index::Line;
+    use super::*;
+    use crate::vocabulary::TagMatch;
+
+    #[test]
+    fn mask_that_was_not_used_for_longest_makes_room() {
+        let shift = views_shift(2);
+        let memory = Memory {
+            places: Table::leaked([Waiting::new()]),
+            links: Table::leaked((0..1 << shift).map(|_| Link::new())),
+            views: Table::leaked((0..1 << shift).map(|_| Cell::new(UnexpectedMessages::NO_VIEW))),
+        };
+        let index = Index::new(Table::leaked([Line::new(), Line::new()]), 0);
+        let messages = UnexpectedMessages::new(memory, index, true);
+        messages.keep(0, Envelope { tag: Tag(5), source: FabricAddr(1) });
+        let asks_with = |ignore: u64| {
+            let tag = TagMatch { tag: Tag(5 & !ignore), ignore };
+            assert_eq!(messages.find(&Want { tag, source: FabricAddr::UNSPEC }), Some(0));
+        };
+        let kept =
+            || [1, 2, 4].map(|ignore| (0..messages.live.get()).any(|at| messages.views.at(at).get().ignore == ignore));
+        asks_with(1);
+        asks_with(2);
+        asks_with(1);
+        assert_eq!(kept(), [true, true, false]);
+        asks_with(4);
+        assert_eq!(kept(), [true, false, true], "the first one was used again");
+        asks_with(2);
+        assert_eq!(kept(), [false, true, true]);
+    }
+}
