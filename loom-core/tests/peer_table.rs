@@ -28,6 +28,7 @@ fn a_peer_is_found_both_ways() {
         let peer = table.insert(addr(7, index)).unwrap();
         assert_eq!(table.addr(peer), Some(addr(7, index)));
         assert_eq!(table.peer(addr(7, index)), Some(peer));
+        assert_eq!(peer.index(), index as usize);
     }
     assert_eq!(table.iter().count(), 4);
 }

@@ -230,4 +230,17 @@ mod tests {
             assert!(peers.into_iter().flatten().all(|peer| table.addr(peer).is_none()));
         }
     }
+
+    #[test]
+    fn place_counts_as_used_after_its_first_peer() {
+        let mut entries = [const { Entry(AtomicU64::new(0)) }; 2];
+        let mut table = PeerTable::new(&mut entries);
+        let addrs = [FabricAddr(0), FabricAddr(1), FabricAddr(2)];
+        let used = |table: &PeerTable<'_>| addrs.map(|addr| table.was_used(addr));
+        assert_eq!(used(&table), [false; 3]);
+        let peer = table.insert(addrs[1]).unwrap();
+        assert_eq!(used(&table), [false, true, false]);
+        table.remove(peer);
+        assert_eq!(used(&table), [false, true, false]);
+    }
 }

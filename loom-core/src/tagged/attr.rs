@@ -86,3 +86,46 @@ impl Default for TaggedAttr {
         Self::DEFAULT
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_up_to_their_limits_are_taken_and_others_refused() {
+        const ATTR: TaggedAttr = TaggedAttr::DEFAULT;
+        let header = u32::try_from(HEADER_LEN).expect("a short header");
+        let good = [
+            ATTR,
+            TaggedAttr { links: u16::MAX, ..ATTR },
+            TaggedAttr { operations: 1, ..ATTR },
+            TaggedAttr { packet_size: header + 1, ..ATTR },
+            TaggedAttr { packet_size: 1 << 30, ..ATTR },
+            TaggedAttr { messages: 1, ..ATTR },
+            TaggedAttr { messages: MOST, ..ATTR },
+            TaggedAttr { control: LEAST_CONTROL, ..ATTR },
+            TaggedAttr { control: MOST, ..ATTR },
+            TaggedAttr { sends: 1, ..ATTR },
+            TaggedAttr { sends: 2 * MOST, ..ATTR },
+        ];
+        for attr in good {
+            assert_eq!(attr.check(), Ok(()), "{attr:?}");
+        }
+        let bad = [
+            TaggedAttr { links: 0, ..ATTR },
+            TaggedAttr { operations: 0, ..ATTR },
+            TaggedAttr { packet_size: 0, ..ATTR },
+            TaggedAttr { packet_size: header, ..ATTR },
+            TaggedAttr { packet_size: (1 << 30) + 1, ..ATTR },
+            TaggedAttr { messages: 0, ..ATTR },
+            TaggedAttr { messages: MOST + 1, ..ATTR },
+            TaggedAttr { control: LEAST_CONTROL - 1, ..ATTR },
+            TaggedAttr { control: MOST + 1, ..ATTR },
+            TaggedAttr { sends: 0, ..ATTR },
+            TaggedAttr { sends: 2 * MOST + 1, ..ATTR },
+        ];
+        for attr in bad {
+            assert_eq!(attr.check(), Err(OpenError::Size), "{attr:?}");
+        }
+    }
+}

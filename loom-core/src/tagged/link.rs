@@ -371,3 +371,21 @@ pub(super) const fn taken(sent: Result<(), PostError>) -> Result<bool, LinkError
         Err(error) => Err(LinkError::Post(error)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::Event;
+    use crate::vocabulary::CompletionFlags;
+
+    #[test]
+    fn operations_of_a_failed_link_end_with_what_its_carrier_says() {
+        let carrier = |errno| LinkError::Carrier(OpError::of(&Event::failure(0, CompletionFlags::SEND, errno)));
+        assert_eq!(LinkError::Closed.errno(), Errno::ECANCELED);
+        assert_eq!(carrier(Errno::ECONNRESET).errno(), Errno::ECONNRESET);
+        assert_eq!(carrier(Errno::ETRUNC).errno(), Errno::EPROTO);
+        assert_eq!(LinkError::Post(PostError::Errno(Errno::ENOMEM)).errno(), Errno::ENOMEM);
+        assert_eq!(LinkError::Post(PostError::Full).errno(), Errno::EIO);
+        assert_eq!(LinkError::Hello.errno(), Errno::EPROTO);
+    }
+}

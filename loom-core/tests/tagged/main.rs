@@ -5,6 +5,7 @@
 
 mod asking;
 mod faulty;
+mod footprint;
 mod model;
 mod rules;
 mod strangers;

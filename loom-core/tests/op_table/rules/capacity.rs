@@ -105,3 +105,21 @@ fn each_late_event_is_one_ghost_less() {
     table.drop_all();
     ledger.assert_all_dropped_once();
 }
+
+#[test]
+fn late_event_of_a_receive_is_one_ghost_less_among_the_receives() {
+    let table = table::<Counted, 2>(ContextKind::Word, 4);
+    let ledger = Ledger::new();
+    let [_, received] = [TX, RX].map(|direction| table.put(1, direction, ledger.buffer(1)).unwrap().1);
+    table.close_endpoint(1);
+    while table.take_parked(TX).or_else(|| table.take_parked(RX)).is_some() {}
+    assert!(matches!(complete(&table, &success(received, 1)), Resolution::Stale));
+    table.drained_of(RX);
+    assert!(table.put(2, TX, ledger.buffer(1)).is_ok());
+    let rejected = table.put(2, TX, ledger.buffer(1)).unwrap_err();
+    assert_eq!(rejected.error, PostError::Full, "the event of the send may still come");
+    table.drained_of(TX);
+    assert!(table.put(2, TX, rejected.buf).is_ok());
+    table.drop_all();
+    ledger.assert_all_dropped_once();
+}
