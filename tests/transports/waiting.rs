@@ -13,7 +13,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, Tag};
 
 use crate::needs::{Behaviour, MSG, tags};
-use crate::pair::{OrCut, Pair, limit, on_pair, on_pair_with, pattern, room};
+use crate::pair::{OrCut, Pair, is_tested, limit, on_pair, on_pair_with, pattern, room};
 use crate::posting::or_less;
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
@@ -47,6 +47,16 @@ pub(crate) fn more_than_there_are() -> usize {
 /// Whether receives are cancelled at all. Datagrams of `udp` are not.
 pub(crate) fn cancels_receives<T: Transport>(info: &Info<T>) -> bool {
     info.provider() != "udp"
+}
+
+/// Whether a scope can end with receives posted; notes it if not. Of a provider that is not tested, an endpoint is closed when they
+/// have ended, and a scope that cannot close ends the process.
+pub(crate) fn scope_ends_with_receives<T: Transport>(info: &Info<T>) -> bool {
+    let ends = is_tested(info) || cancels_receives(info);
+    if !ends {
+        crate::matrix::not_run("receives cannot be cancelled, and a scope with one in flight ends the process");
+    }
+    ends
 }
 
 /// Whether a send can be cancelled while nobody has received it; notes it if not.
