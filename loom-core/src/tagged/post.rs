@@ -253,7 +253,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         B: TargetBuffer,
     {
         let checked = match self.claimed(claim) {
-            _ if self.ops.is_full() => Err(PostError::Full),
             Some(_) => target_len(&mut buf).map(drop),
             None => Err(PostError::UnknownClaim),
         };

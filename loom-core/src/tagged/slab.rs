@@ -81,10 +81,6 @@ impl<V, A: Allocator> Slab<V, A> {
         self.taken
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.free == NONE
-    }
-
     /// Takes a place for a value; gives it back if there is none.
     pub(crate) fn insert(&mut self, value: V) -> Result<Key, V> {
         let index = self.free;

@@ -274,6 +274,12 @@ fn refused_posts_give_the_buffer_back_and_waiting_is_bounded() {
         nodes.settle();
         nodes.nodes[1].layer.tagged_recv(Source::Any, Tag(1), room(FITS)).unwrap();
         assert_eq!(nodes.done(1).into_buf(), pattern(FITS, 6));
+        let layer = &mut nodes.nodes[0].layer;
+        assert_eq!(layer.tagged_inject_data(link, Tag(1), ImmediateData(99), &pattern(3, 7)), Ok(()));
+        nodes.settle();
+        nodes.nodes[1].layer.tagged_recv(Source::Any, Tag(1), room(3)).unwrap();
+        let (bytes, result) = nodes.done(1).into_parts();
+        assert_eq!((bytes, result.unwrap().data()), (pattern(3, 7), Some(ImmediateData(99))));
     });
 }
 
