@@ -12,7 +12,7 @@
 //!   how far: ranges that may have been written over are known.
 //! - The version is made even by a release store, so that whoever loads it by acquire sees the range.
 //! - A thread that gets memory anew learns of it from the thread that gave the notice, or from somebody who did; what it
-//!   looks up then comes after the notice, so that its load of the version sees that one, or a later one.
+//!   looks up then comes after the notice, so that its load of the version sees that one, or a later one, whatever its order.
 
 #[cfg(not(loom_model))]
 use core::hint::spin_loop;
@@ -97,15 +97,16 @@ impl Notices {
     fn begin(&self) -> Giver<'_> {
         loop {
             let version = self.version.load(Ordering::Relaxed);
-            // Acquire: what the one before has written comes before what this one writes.
+            // Relaxed: the fence behind it is an acquire fence, too.
             if version.is_multiple_of(2)
                 && self
                     .version
-                    .compare_exchange_weak(version, version + 1, Ordering::Acquire, Ordering::Relaxed)
+                    .compare_exchange_weak(version, version + 1, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             {
-                // Release: see the module's documentation. (Sequentially consistent, so that a kernel that is called next, and lets another
-                // thread go on, comes after it.)
+                // Acquire: what the giver before has written comes before what this one writes. Release: see the module's
+                // documentation. (Sequentially consistent, so that a kernel that is called next, and lets another thread go on,
+                // comes after it.)
                 fence(Ordering::SeqCst);
                 return Giver { notices: self, version };
             }
@@ -115,13 +116,16 @@ impl Notices {
 
     /// Where a cache without regions begins to read.
     pub(crate) fn now(&self) -> u64 {
-        self.version.load(Ordering::Acquire) & !1
+        // Relaxed: no range is read that was given before.
+        self.version.load(Ordering::Relaxed) & !1
     }
 
     /// Whether there was nothing after this version.
     #[inline]
     pub(crate) fn is_at(&self, seen: u64) -> bool {
-        self.version.load(Ordering::Acquire) == seen
+        // Relaxed: if it is another one, `read` loads it again. A thread that has learned of a notice sees its version by whatever
+        // it has learned that from.
+        self.version.load(Ordering::Relaxed) == seen
     }
 
     /// The ranges of all notices after a version. If the cache is told that it has lost some, what it was shown may be anything.
