@@ -1,0 +1,151 @@
+"""What `.ci/mutants` found: judged by .ci/mutants.reasons, and written down in docs/mutants.md.
+
+A mutant is named by its file, its change with the function, and the line that it changes, but not by the number of that line.
+Of several places with one name, the reason has to hold for each.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+FOLDERS = {
+    "engine": "loom-core/src/engine",
+    "tagged": "loom-core/src/tagged",
+    "soft": "loom-core/src/soft",
+    "alloc": "loom-alloc/src",
+}
+REASONS = pathlib.Path(".ci/mutants.reasons")
+PAGE = pathlib.Path("docs/mutants.md")
+
+
+def name(mutant, diff):
+    change = re.sub(r"^.*?:\d+:\d+: ", "", mutant["name"])
+    lines = [line[1:].strip() for line in diff.splitlines()[2:] if line.startswith("-")]
+    # The whole body goes: it is named by its function.
+    line = "" if mutant["genre"] == "FnValue" or not lines else lines[0]
+    return f"{mutant['file']}: {change}" + (f"\n| {line}" if line else "")
+
+
+def outcomes(folder):
+    """Each mutant of some results: its name and how it ended."""
+    ended = {}
+    # First the tests next to the code, then with what survived these, among others, once more, then all tests.
+    stages = ["near", "again", "all"]
+    for path in sorted(folder.glob("*/mutants.out/outcomes.json"), key=lambda path: stages.index(path.parts[-3].split("-")[0])):
+        near = path.parts[-3].startswith("near")
+        for outcome in json.loads(path.read_text())["outcomes"]:
+            if outcome["scenario"] == "Baseline":
+                continue
+            mutant, summary = outcome["scenario"]["Mutant"], outcome["summary"]
+            log = path.parent / outcome["log_path"]
+            if summary == "CaughtMutant" and "SIGXCPU" in log.read_text(errors="replace"):
+                summary = "Timeout"
+            diff = (path.parent / outcome["diff_path"]).read_text()
+            if near or mutant["name"] in ended:
+                ended[mutant["name"]] = (name(mutant, diff), summary)
+    return list(ended.values())
+
+
+def reasons(file=REASONS):
+    """The reasons of a file, by name: stanzas of the name, and, indented, the line that is changed and the reason."""
+    found = {}
+    for stanza in re.split(r"\n\s*\n", file.read_text()) if file.exists() else []:
+        lines = [line for line in stanza.splitlines() if not line.startswith("#")]
+        if not lines:
+            continue
+        head, rest = lines[0], lines[1:]
+        if rest and rest[0].startswith("    | "):
+            head, rest = f"{head}\n{rest[0].strip()}", rest[1:]
+        text = " ".join(line.strip() for line in rest)
+        if not text or head in found:
+            sys.exit(f"{file}: there is no reason, or a second one:\n{head}")
+        found[head] = text
+    return found
+
+
+def judge(ended, known):
+    """Prints survivors without a reason, and reasons without a survivor; whether there is none of the former."""
+    survivors = {key for key, summary in ended if summary == "MissedMutant"}
+    caught = {key for key, summary in ended if summary in ("CaughtMutant", "Timeout")}
+    listed = subprocess.run(
+        ["cargo", "mutants", "--workspace", "--list", "--json", *(f"--file={place}/**" for place in FOLDERS.values())],
+        check=True,
+        stdout=subprocess.PIPE,
+    ).stdout
+    there = {name(mutant, mutant["diff"]) for mutant in json.loads(listed)}
+    for key in known:
+        if key not in there:
+            print(f"a reason is left over, its mutant is gone: {key}")
+        elif key in caught and key not in survivors:
+            print(f"a reason is left over, its mutant is caught: {key}")
+    open_ones = sorted(survivors - known.keys())
+    for key in open_ones:
+        print(f"survives, without a reason: {key}")
+    return not open_ones
+
+
+def figures(ended):
+    counted = [summary for _, summary in ended]
+    viable = len(counted) - counted.count("Unviable")
+    late, missed = counted.count("Timeout"), counted.count("MissedMutant")
+    return [len(counted), viable, viable - missed, late, missed]
+
+
+def rows(results):
+    """The figures by folder and shard: those of the page, and those of the results instead."""
+    found = {}
+    if PAGE.exists():
+        for row in re.findall(r"^\| (\w+) \| (\d+/\d+) \| (.*) \|$", PAGE.read_text(), re.M):
+            found[row[0], row[1]] = [int(cell) for cell in row[2].split(" | ")[:5]]
+    for folder in results.iterdir() if results.exists() else []:
+        kind, shard = re.fullmatch(r"(\w+)-(\d+-\d+)", folder.name).groups()
+        found[kind, shard.replace("-", "/")] = figures(outcomes(folder))
+    return found
+
+
+def page(found, known):
+    order = list(FOLDERS)
+    lines = [
+        "# Mutants",
+        "",
+        "How many faults the tests find that a tool plants: `.ci/mutants` (cargo-mutants) changes the code in one place at a",
+        "time. This page is renewed by it. What is shown to people (`Display`, `Debug`) is left out. A shard `K/N` is every",
+        "Nth mutant, beginning with number K. Caught are also those that run out of time, because they do not end.",
+        "",
+        "| folder | shard | mutants | viable | caught | of these out of time | survivors | caught of 100 viable |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for key in sorted(found, key=lambda key: (order.index(key[0]), *map(int, key[1].split("/")))):
+        cells = found[key]
+        share = 100 * cells[2] / cells[1] if cells[1] else 100
+        lines.append(f"| {' | '.join([*key, *map(str, cells)])} | {share:.1f} |")
+    lines += ["", "## Survivors", "", "No test can see them, or none that is worth its time:"]
+    for folder, place in FOLDERS.items():
+        mine = sorted(key for key in known if key.startswith(place + "/"))
+        if not mine:
+            continue
+        lines += ["", f"### {folder}", ""]
+        for key in mine:
+            change, _, line = key.partition("\n| ")
+            where = f", where `{line}` stands" if line else ""
+            file, _, change = change.partition(": ")
+            lines.append(f"- `{file}`: `{change}`{where}: {known[key]}")
+    PAGE.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    command, results = sys.argv[1], pathlib.Path(sys.argv[2])
+    known = reasons()
+    ended = [outcome for folder in sorted(results.iterdir()) for outcome in outcomes(folder)]
+    if command == "renew":
+        page(rows(results), known)
+    tried, viable, caught, late, missed = figures(ended)
+    print(f"{tried} mutants, {viable} viable, {caught} caught, of these {late} out of time, {missed} survive")
+    if not judge(ended, known):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
