@@ -139,7 +139,7 @@ fn cached_regions_come_and_go_between_messages<T: Transport>(info: &Info<T>) {
 }
 
 fn cached_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
-    if !crate::waiting::scope_ends_with_receives(info) {
+    if !crate::waiting::closes_with_receives(info) {
         return;
     }
     let domain = Domain::open(info).expect("domain");

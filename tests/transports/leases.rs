@@ -117,7 +117,7 @@ fn parts_of_a_lease_are_messages_of_their_own<T: Transport>(info: &Info<T>) {
 }
 
 fn leases_are_given_back_with_their_queue<T: Transport>(info: &Info<T>) {
-    if !crate::waiting::scope_ends_with_receives(info) {
+    if !crate::waiting::closes_with_receives(info) {
         return;
     }
     let domain = Domain::open(info).expect("domain");

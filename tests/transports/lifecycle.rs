@@ -23,7 +23,7 @@ use crate::needs::{Behaviour, MSG, RMA, tags};
 use crate::pair::{Bytes, OrCut, Pair, is_tested, limit, most, on_pair, pattern, post_on, room};
 use crate::posting::or_less;
 use crate::rma::MAY_STAY;
-use crate::waiting::{cancels_receives, scope_ends_with_receives};
+use crate::waiting::{cancels_receives, closes_with_receives};
 
 pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     vec![
@@ -59,6 +59,9 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 }
 
 fn closed_endpoint_gives_its_buffers_back<T: Transport>(info: &Info<T>) {
+    if !closes_with_receives(info) {
+        return;
+    }
     on_pair(info, |pair| {
         pair.warm_up();
         let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
@@ -97,6 +100,9 @@ fn completed_operations_survive_the_close<T: Transport>(info: &Info<T>) {
 }
 
 fn slots_of_a_closed_endpoint_can_be_used_again<T: Transport>(info: &Info<T>) {
+    if !closes_with_receives(info) {
+        return;
+    }
     on_pair(info, |pair| {
         pair.warm_up();
         for round in 0..10 {
@@ -208,7 +214,7 @@ impl Drop for Counted<'_> {
 }
 
 fn every_buffer_is_dropped_once<T: Transport>(info: &Info<T>) {
-    if !scope_ends_with_receives(info) {
+    if !closes_with_receives(info) {
         return;
     }
     let drops = Cell::new(0);
@@ -247,7 +253,7 @@ fn every_buffer_is_dropped_once<T: Transport>(info: &Info<T>) {
 }
 
 fn borrowed_buffers_come_back_from_a_scope<T: Transport>(info: &Info<T>) {
-    if !scope_ends_with_receives(info) {
+    if !closes_with_receives(info) {
         return;
     }
     let domain = Domain::open(info).expect("domain");
@@ -275,7 +281,7 @@ fn borrowed_buffers_come_back_from_a_scope<T: Transport>(info: &Info<T>) {
 }
 
 fn panic_in_a_scope_closes_first<T: Transport>(info: &Info<T>) {
-    if !scope_ends_with_receives(info) {
+    if !closes_with_receives(info) {
         return;
     }
     let domain = Domain::open(info).expect("domain");
@@ -481,7 +487,7 @@ impl Drop for Hostile<'_> {
 }
 
 fn buffer_that_panics_when_lent_is_dropped_once<T: Transport>(info: &Info<T>) {
-    if !scope_ends_with_receives(info) {
+    if !closes_with_receives(info) {
         return;
     }
     let drops = Cell::new(0);

@@ -103,7 +103,7 @@ fn a_registration_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {
 }
 
 fn registered_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
-    if !crate::waiting::scope_ends_with_receives(info) {
+    if !crate::waiting::closes_with_receives(info) {
         return;
     }
     let domain = Domain::open(info).expect("domain");

@@ -49,12 +49,14 @@ pub(crate) fn cancels_receives<T: Transport>(info: &Info<T>) -> bool {
     info.provider() != "udp"
 }
 
-/// Whether a scope can end with receives posted; notes it if not. Of a provider that is not tested, an endpoint is closed when they
-/// have ended, and a scope that cannot close ends the process.
-pub(crate) fn scope_ends_with_receives<T: Transport>(info: &Info<T>) -> bool {
+/// Whether an endpoint and its scope can be closed with receives posted; notes it if not. Of a provider that is not tested, an endpoint
+/// is closed when they have ended, and a scope that cannot close ends the process.
+pub(crate) fn closes_with_receives<T: Transport>(info: &Info<T>) -> bool {
     let ends = is_tested(info) || cancels_receives(info);
     if !ends {
-        crate::matrix::not_run("receives cannot be cancelled, and a scope with one in flight ends the process");
+        crate::matrix::not_run(
+            "receives cannot be cancelled: their buffers stay with the queue, and a scope ends the process",
+        );
     }
     ends
 }

@@ -194,7 +194,7 @@ impl Guard<'_> {
     }
 }
 
-#[cfg(all(test, not(loom_model)))]
+#[cfg(all(test, feature = "std", not(loom_model)))]
 impl Region {
     /// What a peer does between counting itself and seeing that its key is an old one.
     pub(super) fn count_late_user(&self) -> Guard<'_> {
