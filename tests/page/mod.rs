@@ -61,7 +61,43 @@ static OUTCOMES: Mutex<BTreeMap<(usize, &str, &str), Outcome>> = Mutex::new(BTre
 pub(crate) fn watch((number, name): (usize, &'static str), provider: &'static str, case: impl FnOnce()) {
     NOTED.set(Outcome::Shown);
     case();
-    keep((number, name), provider, NOTED.get());
+    let outcome = NOTED.get();
+    if std::env::var_os(ALONE).is_some() {
+        let (words, note) = outcome.words();
+        println!("{TELLS}{words}|{}", note.unwrap_or(""));
+    }
+    keep((number, name), provider, outcome);
+}
+
+/// Set for a process that runs one case.
+const ALONE: &str = "LOOM_ALONE";
+
+/// Begins the line by which such a process tells how it went.
+const TELLS: &str = "@outcome ";
+
+/// Runs a case in a process of its own, where what the case leaves open ends with the process.
+pub(crate) fn watch_alone(
+    (number, name): (usize, &'static str),
+    provider: &'static str,
+) -> Result<(), libtest_mimic::Failed> {
+    let mut process = std::process::Command::new(std::env::current_exe()?);
+    let ended = process.env(ALONE, "1").args(["--exact", &format!("{provider}::{name}")]).output()?;
+    let text = String::from_utf8_lossy(&ended.stdout);
+    let told = text.lines().find_map(|line| line.split_once(TELLS)?.1.split_once('|'));
+    let Some((words, note)) = told.filter(|_| ended.status.success()) else {
+        return Err(format!("{}: {text}{}", ended.status, String::from_utf8_lossy(&ended.stderr)).into());
+    };
+    let note: &'static str = note.to_owned().leak();
+    let outcomes = [Outcome::Shown, Outcome::Partly(note), Outcome::NotGranted, Outcome::Not(note)];
+    let outcome =
+        outcomes.into_iter().find(|outcome| outcome.words() == (words, Some(note).filter(|note| !note.is_empty())));
+    keep((number, name), provider, outcome.ok_or("it tells something else")?);
+    Ok(())
+}
+
+/// Whether this process runs one case.
+pub(crate) fn is_alone() -> bool {
+    std::env::var_os(ALONE).is_some()
 }
 
 pub(crate) fn keep((number, name): (usize, &'static str), provider: &'static str, outcome: Outcome) {
