@@ -39,6 +39,23 @@ fn a_receive_reports_what_came() {
     }
 }
 
+#[test]
+fn the_prefix_of_a_receive_does_not_count() {
+    let table = table::<Counted, 1>(ContextKind::Word, 4);
+    let ledger = Ledger::new();
+    table.set_prefix(40);
+    // A packet of the provider's own may be shorter than a prefix.
+    for (claimed, len) in [(48, 8), (41, 1), (40, 0), (3, 0)] {
+        let (_, context) = table.put(0, RX, ledger.buffer(8)).unwrap();
+        assert_eq!(done(complete(&table, &success(context, claimed))).result().unwrap().len(), len);
+    }
+    let (_, context) = table.put(0, RX, ledger.buffer(8)).unwrap();
+    let error = done(complete(&table, &success(context, 49))).result().unwrap_err();
+    assert_eq!((error.errno, error.overflow), (Errno::EOTHER, 1));
+    let (_, context) = table.put(0, TX, ledger.buffer(8)).unwrap();
+    assert_eq!(done(complete(&table, &success(context, 0))).result().unwrap().len(), 8);
+}
+
 /// Providers set the length for receives only.
 #[test]
 fn a_transmit_reports_what_was_lent() {
