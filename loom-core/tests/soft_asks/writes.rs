@@ -142,6 +142,24 @@ fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
 }
 
 #[test]
+fn writes_use_up_the_receives_in_the_order_in_which_they_were_posted() {
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
+        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+        let [first, second] = [(); 2].map(|()| posted(b.recv(Source::Any, bytes(8, 0))));
+        // Each receive that is used up is posted again, behind the other one.
+        for number in 0..2 {
+            scene.write(&b, number);
+            scene.told(number);
+            scene.nothing();
+        }
+        for (key, byte) in [(first, 1), (second, 2)] {
+            scene.send(&b, bytes(8, byte));
+            assert_eq!(scene.cq.wait(key, Spins(10)).unwrap().unwrap().into_buf(), bytes(8, byte));
+        }
+    });
+}
+
+#[test]
 fn a_write_waits_for_a_receive_and_messages_behind_it() {
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
         let b = scene.cq.endpoint(scene.av).enable().unwrap();
