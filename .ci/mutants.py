@@ -28,12 +28,12 @@ def name(mutant, diff):
     return f"{mutant['file']}: {change}" + (f"\n| {line}" if line else "")
 
 
-def outcomes(folder):
-    """Each mutant of some results: its name and how it ended."""
+def outcomes(folder, there):
+    """Each mutant of some results that is still there: its name and how it ended."""
     ended = {}
     # First the tests next to the code, then with what survived these, among others, once more, then all tests.
     stages = ["near", "again", "all"]
-    for path in sorted(folder.glob("*/mutants.out/outcomes.json"), key=lambda path: stages.index(path.parts[-3].split("-")[0])):
+    for path in sorted(folder.glob("*/mutants.out/outcomes.json"), key=lambda path: (stages.index(path.parts[-3].split("-")[0]), path)):
         near = path.parts[-3].startswith("near")
         for outcome in json.loads(path.read_text())["outcomes"]:
             if outcome["scenario"] == "Baseline":
@@ -45,7 +45,7 @@ def outcomes(folder):
             diff = (path.parent / outcome["diff_path"]).read_text()
             if near or mutant["name"] in ended:
                 ended[mutant["name"]] = (name(mutant, diff), summary)
-    return list(ended.values())
+    return [outcome for outcome in ended.values() if outcome[0] in there]
 
 
 def reasons(file=REASONS):
@@ -65,16 +65,20 @@ def reasons(file=REASONS):
     return found
 
 
-def judge(ended, known):
-    """Prints survivors without a reason, and reasons without a survivor; whether there is none of the former."""
-    survivors = {key for key, summary in ended if summary == "MissedMutant"}
-    caught = {key for key, summary in ended if summary in ("CaughtMutant", "Timeout")}
+def all_names():
+    """The names of all mutants of the tree."""
     listed = subprocess.run(
         ["cargo", "mutants", "--workspace", "--list", "--json", *(f"--file={place}/**" for place in FOLDERS.values())],
         check=True,
         stdout=subprocess.PIPE,
     ).stdout
-    there = {name(mutant, mutant["diff"]) for mutant in json.loads(listed)}
+    return {name(mutant, mutant["diff"]) for mutant in json.loads(listed)}
+
+
+def judge(ended, known, there):
+    """Prints survivors without a reason, and reasons without a survivor; whether there is none of the former."""
+    survivors = {key for key, summary in ended if summary == "MissedMutant"}
+    caught = {key for key, summary in ended if summary in ("CaughtMutant", "Timeout")}
     for key in known:
         if key not in there:
             print(f"a reason is left over, its mutant is gone: {key}")
@@ -93,7 +97,7 @@ def figures(ended):
     return [len(counted), viable, viable - missed, late, missed]
 
 
-def rows(results):
+def rows(results, there):
     """The figures by folder and shard: those of the page, and those of the results instead."""
     found = {}
     if PAGE.exists():
@@ -101,7 +105,7 @@ def rows(results):
             found[row[0], row[1]] = [int(cell) for cell in row[2].split(" | ")[:5]]
     for folder in results.iterdir() if results.exists() else []:
         kind, shard = re.fullmatch(r"(\w+)-(\d+-\d+)", folder.name).groups()
-        found[kind, shard.replace("-", "/")] = figures(outcomes(folder))
+        found[kind, shard.replace("-", "/")] = figures(outcomes(folder, there))
     return found
 
 
@@ -137,13 +141,13 @@ def page(found, known):
 
 def main():
     command, results = sys.argv[1], pathlib.Path(sys.argv[2])
-    known = reasons()
-    ended = [outcome for folder in sorted(results.iterdir()) for outcome in outcomes(folder)]
+    known, there = reasons(), all_names()
+    ended = [outcome for folder in sorted(results.iterdir()) for outcome in outcomes(folder, there)]
     if command == "renew":
-        page(rows(results), known)
+        page(rows(results, there), known)
     tried, viable, caught, late, missed = figures(ended)
     print(f"{tried} mutants, {viable} viable, {caught} caught, of these {late} out of time, {missed} survive")
-    if not judge(ended, known):
+    if not judge(ended, known, there):
         sys.exit(1)
 
 
