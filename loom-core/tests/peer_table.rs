@@ -2,6 +2,8 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
+use core::cell::UnsafeCell;
+use core::hint::spin_loop;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Barrier;
@@ -331,4 +333,38 @@ fn handles_of_another_table_never_find_an_address_that_was_not_inserted() {
             writer.join().unwrap();
         });
     }
+}
+
+/// ThreadSanitizer sees whether the table orders the two, which on this machine come in order anyway.
+#[test]
+fn reader_that_finds_a_peer_sees_what_its_inserter_has_written_before() {
+    struct Written(UnsafeCell<u64>);
+    // SAFETY: the cell is written before the peer is inserted, and read by a thread that has found it.
+    unsafe impl Sync for Written {}
+    let mut found = 0;
+    for round in 0..200 {
+        let mut entries = places(1);
+        let mut table = PeerTable::new(&mut entries);
+        let (peers, written) = (*table, &Written(UnsafeCell::new(0)));
+        thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                for _ in 0..100_000 {
+                    if peers.peer(addr(1, 0)).is_some() {
+                        // SAFETY: the table orders the write before this.
+                        return Some(unsafe { *written.0.get() });
+                    }
+                    spin_loop();
+                }
+                None
+            });
+            // SAFETY: the reader waits for the peer.
+            unsafe { *written.0.get() = round };
+            table.insert(addr(1, 0)).unwrap();
+            if let Some(seen) = reader.join().unwrap() {
+                assert_eq!(seen, round);
+                found += 1;
+            }
+        });
+    }
+    assert!(found > 0, "no reader has waited long enough");
 }
