@@ -316,9 +316,17 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     let raw = av.fid.raw();
     let Some(insert) = entry!(raw, ops => insertsvc) else { return Err(Errno::ENOSYS) };
     let mut peer = FabricAddr::NOTAVAIL.0;
-    // SAFETY: the vector is open (contract of callers); both are strings that C can read; `peer` takes one number.
-    // The vector has no event queue, so the call finishes here.
-    let inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
+    let mut inserted = 0;
+    let mut insert = || {
+        // SAFETY: the vector is open (contract of callers); both are strings that C can read; `peer` takes one number.
+        // The vector has no event queue, so the call finishes here.
+        inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
+        Ok(())
+    };
+    match av.group {
+        Some(group) => group.meets_unseen(insert),
+        None => insert(),
+    }?;
     found(inserted, peer)
 }
 

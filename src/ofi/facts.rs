@@ -155,7 +155,7 @@ bitflags! {
 
 /// A provider in one version: its name, as infos have it, and the version of the library and of the provider, as
 /// `fi_version` and infos (`fabric_attr->prov_version`) say it. A provider that was loaded from elsewhere has a version of its
-/// own.
+/// own; of a layered one (`tcp;ofi_rxm`) the upper layer's is said, so that a lower one from elsewhere is not noticed.
 type Provider = (&'static str, Version, Version);
 
 const fn of_1_17_0(name: &'static str) -> Provider {

@@ -29,8 +29,13 @@ use super::sys;
 
 /// Who is there, and with that who may open and close at the moment: an endpoint that is opened while another one is
 /// closed finds it gone.
-static NEIGHBOURS: spin::Mutex<Neighbours> =
-    spin::Mutex::new(Neighbours { parents: Vec::new(), endpoints: Vec::new(), known: Vec::new(), untested: None });
+static NEIGHBOURS: spin::Mutex<Neighbours> = spin::Mutex::new(Neighbours {
+    parents: Vec::new(),
+    endpoints: Vec::new(),
+    known: Vec::new(),
+    untested: None,
+    untested_met: false,
+});
 
 /// The most endpoints of it that a process can have open.
 const ENDPOINTS: usize = 512;
@@ -70,6 +75,8 @@ struct Neighbours {
     known: Vec<Known, 2048>,
     /// The group of all domains of providers that are not tested.
     untested: Option<Group>,
+    /// An address was inserted there: how such a provider spells it is not known, so that it may be any endpoint's.
+    untested_met: bool,
 }
 
 /// An address in a vector of a group.
@@ -80,10 +87,13 @@ struct Known {
     by: Group,
 }
 
-/// FNV-1a of an address up to its first zero byte, which not everybody counts as a part of it.
+/// FNV-1a of the name in an address: behind the first `://`, where `shm` begins to look, up to the first zero byte, which not every
+/// address has.
 fn hash(address: &EndpointAddr) -> u64 {
-    let bytes = address.bytes().iter().take_while(|byte| **byte != 0);
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    let bytes = address.bytes();
+    let begin = bytes.windows(3).position(|at| at == b"://").map_or(0, |at| at + 3);
+    let name = bytes.iter().skip(begin).take_while(|byte| **byte != 0);
+    name.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 impl Neighbours {
@@ -160,6 +170,7 @@ impl Group {
     /// is opened or closed while `insert` runs, which may look for one of that name.
     pub(super) fn meets<R>(self, address: &EndpointAddr, insert: impl FnOnce() -> R) -> R {
         let mut neighbours = NEIGHBOURS.lock();
+        neighbours.untested_met |= !self.left_in_peace;
         let known = Known { hash: hash(address), by: self };
         if !neighbours.known.contains(&known) {
             // When there is no room, all are neighbours.
@@ -169,6 +180,16 @@ impl Group {
         if let Some(other) = there.map(|entry| entry.group) {
             neighbours.unite(self, other);
         }
+        insert()
+    }
+
+    /// The same of an address that the provider finds out itself; refused where it may be a neighbour's that is to be found again.
+    pub(super) fn meets_unseen<R: From<Errno>>(self, insert: impl FnOnce() -> Result<(), R>) -> Result<(), R> {
+        if self.left_in_peace {
+            return Err(Errno::EINVAL.into());
+        }
+        let mut neighbours = NEIGHBOURS.lock();
+        neighbours.untested_met = true;
         insert()
     }
 
@@ -211,7 +232,8 @@ impl Group {
             others.fold((0, false), |(count, used), entry| (count + 1, used || entry.state != State::Left));
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
         let (state, hash) = (entry.state, hash(&entry.address));
-        let stays = count > 0 || neighbours.is_known(hash);
+        let is_known = neighbours.is_known(hash) || (neighbours.untested_met && !self.left_in_peace);
+        let stays = count > 0 || is_known;
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
         if needed || used || (stays && (state != State::Left || !self.left_in_peace)) {
             entry.state = State::Retired;
@@ -308,13 +330,16 @@ mod tests {
 
     #[test]
     fn endpoint_whose_address_is_in_a_vector_stays_open() {
-        let (one, other) = (group(), group());
-        let a = open(one, "known", 0x610);
-        // In a domain without endpoints, which may yet have one.
-        assert!(other.meets(&address("known"), || true));
-        assert_eq!(close(one, a), Closing::Retired);
-        one.leave(a, false);
-        assert_eq!(close(one, a), Closing::Left);
+        // As `shm` reads it, with its own prefix, with any, or with none.
+        for (inserted, number) in [("fi_shm://known/1", 0x610), ("x://known/2", 0x620), ("known/3", 0x630)] {
+            let (one, other) = (group(), group());
+            let a = open(one, &format!("fi_shm://known/{}", (number - 0x600) / 16), number);
+            // In a domain without endpoints, which may yet have one.
+            assert!(other.meets(&address(inserted), || true));
+            assert_eq!(close(one, a), Closing::Retired);
+            one.leave(a, false);
+            assert_eq!(close(one, a), Closing::Left, "{inserted}");
+        }
     }
 
     #[test]

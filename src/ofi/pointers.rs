@@ -124,9 +124,8 @@ impl<L: Level> Av<L> {
     /// when it likes, and loom's insertions lend it a place on the stack. What stands in events for an address that was inserted
     /// with `FI_AV_USER_ID` is its id, which is no address for posts.
     ///
-    /// Over `shm`, an address that is inserted through its own table is one of an endpoint of this domain, or of
-    /// another process: loom keeps endpoints open as long as those of this process need them that have inserted their address,
-    /// and learns of it by [`Transport::av_insert`](loom_core::transport::Transport::av_insert).
+    /// Over `shm`, and over a provider that is not tested, an address that is inserted through its own table is one of another process:
+    /// loom keeps endpoints open whose address a vector of this process has, and learns of it by [`Transport::av_insert`](loom_core::transport::Transport::av_insert).
     #[must_use]
     pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
         Self::of(domain, raw)
@@ -218,7 +217,7 @@ impl<L: Level> Endpoint<L> {
     /// As for all of them, see [`ofi`](super#adopting). What it is an alias or a context of is open, and closed after it.
     ///
     /// A transmit context of a scalable endpoint over `sockets` is closed when all its operations have ended, and its domain has
-    /// no manual progress: otherwise `sockets` uses it afterwards. (The contexts of
+    /// no manual progress: otherwise `sockets` uses it afterwards. Over a provider that is not tested, nothing is in flight on it when it is closed. (The contexts of
     /// [`ScalableEndpoint`](loom_core::objects::scalable::ScalableEndpoint) see to that.)
     #[must_use]
     pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
@@ -241,7 +240,7 @@ impl<L: Level> Endpoint<L> {
     /// As for all of them, see [`ofi`](super#adopting). What `open` returns was opened with this info, and is bound to objects
     /// of this domain and its fabric, which count as those of [`Bindings`](loom_core::transport::Bindings).
     ///
-    /// Over `shm`, endpoints of a process open and close one after the other, and `open` runs while the others wait: it opens and
+    /// Over `shm`, and over a provider that is not tested, endpoints of a process open and close one after the other, and `open` runs while the others wait: it opens and
     /// closes no endpoint and no domain through loom, and inserts no address, which would wait for ever. One that was open before
     /// is not opened or closed around by another thread meanwhile.
     pub unsafe fn from_fn(

@@ -22,7 +22,7 @@ use crate::vocabulary::Access;
 /// # Errors
 /// - [`OpenError::Access`] if the memory is not initialised, or peers may write and it may not be written
 /// - [`OpenError::QueueOpen`] over libfabric, if a queue of the domain is open
-/// - [`OpenError::NoFence`] over a provider that the tests have not run over
+/// - [`OpenError::NoFence`] over a provider that the tests have not run over, if its endpoints may have to stay open for good
 /// - [`OpenError::NeedsEndpoint`] if peers may reach the memory and the domain binds regions to endpoints: their memory is
 ///   never borrowed
 /// - [`OpenError::Errno`] if the provider refuses
