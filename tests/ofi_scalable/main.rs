@@ -402,7 +402,10 @@ fn other_providers_have_none_and_say_so() {
         let av = Av::open(&domain, 4).unwrap();
         let open = |contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap_err();
         assert_eq!(open(two_of_each()), OpenError::TooManyContexts { limit: 1 }, "{provider}");
-        assert_eq!(open(Contexts { tx: 1, rx: 1 }), OpenError::Errno(Errno::ENOSYS), "{provider}");
+        // The provider has none, or none that a test has shown.
+        let refused = open(Contexts { tx: 1, rx: 1 });
+        let errnos = [Errno::ENOSYS, Errno::EOPNOTSUPP].map(OpenError::Errno);
+        assert!(errnos.contains(&refused), "{provider}: {refused:?}");
     }
 }
 
