@@ -157,7 +157,7 @@ fn a_devices_memory_is_registered_as_such() {
     if headers_version() < Version::new(1, 20) {
         // SAFETY: nothing is exported, and these headers have no such thing.
         let exported = unsafe { Mr::builder(&domain, PEER_ACCESS).dmabuf(0, 0) };
-        assert_eq!(exported.open(vec![0; 8]).map(drop), Err(OpenError::Errno(Errno::ENOSYS)));
+        assert!(matches!(exported.open(vec![0; 8]), Err(OpenError::Errno(_))));
     } else {
         println!("skipped: a buffer that no device has exported, which `shm` of libfabric 2.6 registers unseen");
     }
