@@ -26,7 +26,7 @@ use crate::tally;
 const ALL: u64 = 200;
 /// Waits look so often: a fault that delays lets them look a few times.
 const LOOKS: u64 = 3000;
-/// Of several threads, so long: none of them is kept from running for that time.
+/// Of several threads, so long after the last one of them got on: none is kept from running for that time.
 const IN_VAIN: Duration = Duration::from_secs(2);
 
 /// What the networks are made with: small ones are made quickly.

@@ -6,7 +6,7 @@ pub(crate) mod threads;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use loom_core::buffer::Buffer;
@@ -49,9 +49,17 @@ pub(crate) enum Cut {
     InVain,
 }
 
+/// What the threads of a behaviour that may be cut short know of each other.
+#[derive(Default)]
+struct Cuts {
+    was_cut: AtomicBool,
+    /// How many waits they have begun.
+    waits: AtomicU64,
+}
+
 thread_local! {
-    /// If behaviours of this thread may be cut short: whether one of the threads of this one was.
-    static CUTS: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+    /// If behaviours of this thread may be cut short: what this one's threads know of each other.
+    static CUTS: RefCell<Option<Arc<Cuts>>> = const { RefCell::new(None) };
 }
 
 /// What a fault does to behaviours of this thread unwinds with a [`Cut`] from now on, or does not any more.
@@ -62,8 +70,8 @@ pub(crate) fn may_be_cut_short(may: bool) {
 
 /// Ends a behaviour that may be cut short.
 fn cut(by: Cut) {
-    if let Some(was_cut) = CUTS.with_borrow(Clone::clone) {
-        was_cut.store(true, Ordering::Release);
+    if let Some(cuts) = CUTS.with_borrow(Clone::clone) {
+        cuts.was_cut.store(true, Ordering::Release);
         // Nothing is printed: the run judges it.
         std::panic::resume_unwind(Box::new(by));
     }
@@ -71,7 +79,7 @@ fn cut(by: Cut) {
 
 /// Ends a behaviour of which another thread was cut short: nobody waits for that one any more.
 fn cut_like_another() {
-    if CUTS.with_borrow(|was_cut| was_cut.as_ref().is_some_and(|was_cut| was_cut.load(Ordering::Acquire))) {
+    if CUTS.with_borrow(|cuts| cuts.as_ref().is_some_and(|cuts| cuts.was_cut.load(Ordering::Acquire))) {
         cut(Cut::InVain);
     }
 }
@@ -163,23 +171,39 @@ pub(crate) fn or_less(number: usize, less: usize) -> usize {
     if SHORT.load(Ordering::Relaxed) { less } else { number }
 }
 
-/// A deadline that a working transport never meets.
+/// How many waits the threads of this behaviour have begun, if it may be cut short.
+fn waits_begun() -> u64 {
+    CUTS.with_borrow(|cuts| cuts.as_ref().map_or(0, |cuts| cuts.waits.load(Ordering::Relaxed)))
+}
+
+/// A deadline that a working transport never meets: it is put off for as long as other threads of a behaviour that may be
+/// cut short get on.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
     until: Instant,
     looks: u64,
+    waits: u64,
 }
 
 impl Limit {
     pub(crate) fn new() -> Self {
+        CUTS.with_borrow(|cuts| {
+            if let Some(cuts) = cuts {
+                cuts.waits.fetch_add(1, Ordering::Relaxed);
+            }
+        });
         let Patience { looks, time } = PATIENCE.get();
-        Limit { until: Instant::now() + time, looks }
+        Limit { until: Instant::now() + time, looks, waits: waits_begun() }
     }
 }
 
 impl Deadline for Limit {
     fn passed(&mut self) -> bool {
         cut_like_another();
+        let waits = waits_begun();
+        if self.waits != waits {
+            (self.waits, self.until) = (waits, Instant::now() + PATIENCE.get().time);
+        }
         self.looks = self.looks.saturating_sub(1);
         let passed = self.looks == 0 || self.until.passed();
         if passed {
