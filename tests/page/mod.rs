@@ -75,6 +75,9 @@ const ALONE: &str = "LOOM_ALONE";
 /// Begins the line by which such a process tells how it went.
 const TELLS: &str = "@outcome ";
 
+/// Begins the line that says what could not run on this machine.
+const SKIPPED: &str = "SKIPPED: ";
+
 /// Runs a case in a process of its own, where what the case leaves open ends with the process.
 pub(crate) fn watch_alone(
     (number, name): (usize, &'static str),
@@ -87,6 +90,7 @@ pub(crate) fn watch_alone(
     let Some((words, note)) = told.filter(|_| ended.status.success()) else {
         return Err(format!("{}: {text}{}", ended.status, String::from_utf8_lossy(&ended.stderr)).into());
     };
+    text.lines().filter_map(|line| line.strip_prefix(SKIPPED)).for_each(cannot_run_here);
     let note: &'static str = note.to_owned().leak();
     let outcomes = [Outcome::Shown, Outcome::Partly(note), Outcome::NotGranted, Outcome::Not(note)];
     let outcome =
@@ -109,7 +113,7 @@ static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
 /// A case cannot run on this machine: this run is not compared with the page.
 pub(crate) fn cannot_run_here(why: &str) {
-    println!("SKIPPED: {why}");
+    println!("{SKIPPED}{why}");
     INCOMPLETE.store(true, Ordering::Relaxed);
 }
 
