@@ -3,8 +3,8 @@
 use super::network::NetworkAttr;
 use super::pieces::{LIMIT, receive_limit, send_limit};
 use crate::vocabulary::{
-    AddressFormat, Attributes, AvType, Caps, CompOrder, DomainAttributes, EndpointAttributes, EndpointType, MrMode,
-    MsgOrder, Progress, ResourceMgmt, RxAttributes, Threading, TxAttributes, Version,
+    AddressFormat, Attributes, AvType, Caps, DomainAttributes, EndpointAttributes, EndpointType, MrMode, MsgOrder,
+    Progress, ResourceMgmt, RxAttributes, Threading, TxAttributes, Version,
 };
 
 /// The name of the software transport, where libfabric names a provider.
@@ -59,7 +59,6 @@ pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
         tx: TxAttributes {
             caps: CAPS,
             msg_order: MSG_ORDER,
-            comp_order: CompOrder::NONE,
             inject_size,
             size: attr.tx_depth as usize,
             iov_limit: send_limit(inject_size),
@@ -69,7 +68,6 @@ pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
         rx: RxAttributes {
             caps: CAPS,
             msg_order: MSG_ORDER,
-            comp_order: CompOrder::NONE,
             size: attr.rx_depth as usize,
             iov_limit: receive_limit(attr.rx_depth),
             ..RxAttributes::default()
@@ -97,5 +95,33 @@ pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
         },
         provider_version: Version::new(0, 1),
         ..Attributes::default()
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_says_what_it_was_made_with() {
+        let made =
+            NetworkAttr { endpoints: 3, tx_depth: 5, rx_depth: 7, eager_size: 64, regions: 11, ..NetworkAttr::DEFAULT };
+        let Attributes { addr_format, endpoint, tx, rx, domain, provider_version, .. } = attributes(&made);
+        assert_eq!((addr_format, provider_version), (AddressFormat::ADDR_STR, Version::new(0, 1)));
+        assert_eq!((endpoint.kind, endpoint.protocol_version), (EndpointType::RDM, 1));
+        assert_eq!((endpoint.tx_ctx_cnt, endpoint.rx_ctx_cnt), (1, 1));
+        assert_eq!((tx.size, tx.inject_size, tx.rma_iov_limit), (5, 64, LIMIT));
+        assert_eq!((rx.size, rx.iov_limit), (7, receive_limit(7)));
+        for order in [tx.msg_order, rx.msg_order] {
+            assert!(order.contains(MsgOrder::SAS | MsgOrder::RAW | MsgOrder::WAW | MsgOrder::RMA_WAW), "{order:?}");
+        }
+        assert_eq!((domain.threading, domain.resource_mgmt), (Threading::COMPLETION, ResourceMgmt::ENABLED));
+        assert_eq!((domain.control_progress, domain.data_progress), (Progress::MANUAL, Progress::MANUAL));
+        assert_eq!((domain.av_type, domain.mr_mode), (AvType::TABLE, MrMode::PROV_KEY));
+        assert_eq!((domain.mr_key_size, domain.cq_data_size), (8, 8));
+        assert_eq!((domain.ep_cnt, domain.cq_cnt), (3, 6));
+        assert_eq!((domain.tx_ctx_cnt, domain.rx_ctx_cnt), (3, 3));
+        assert_eq!((domain.max_ep_tx_ctx, domain.max_ep_rx_ctx), (1, 1));
+        assert_eq!((domain.mr_cnt, domain.mr_iov_limit), (11, 1));
     }
 }

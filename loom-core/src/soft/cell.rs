@@ -125,10 +125,11 @@ impl MessageCell {
 
     /// The receiver wants the bytes, or refuses them: `true` if the offer still stands.
     ///
-    /// Acquire: the bytes in the sender's buffer are there (they came with the cell already).
+    /// Relaxed: it decides who has the buffer. The bytes in it came with the cell, through the inbox; a sender that is too late
+    /// [waits for the copy](Self::wait_for_copy), or for the cell among those that are returned, and these acquire.
     #[inline]
     pub(super) fn claim(&self, state: State) -> bool {
-        self.state.compare_exchange(State::Offered as u32, state as u32, Ordering::Acquire, Ordering::Acquire).is_ok()
+        self.state.compare_exchange(State::Offered as u32, state as u32, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// The receiver has copied.

@@ -144,7 +144,6 @@ impl Segment {
             from: self.from + u64::from(first - self.place),
             count: end - first,
             place: first,
-            live: 0,
             ..*self
         };
         let (mut before, mut behind) = (part(self.place, place), part(place + 1, self.place + self.count));
@@ -277,6 +276,7 @@ mod tests {
         let range = SymmetricRange::new(first.parse().unwrap(), nodes, services)?;
         let all: Vec<_> = range.members().collect();
         assert_eq!(all.len() as u64, range.len());
+        assert_eq!(all.is_empty(), range.is_empty());
         for (number, member) in (0..).zip(&all) {
             assert_eq!(range.number_of(&member.socket), Some(number));
         }
