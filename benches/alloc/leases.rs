@@ -71,7 +71,13 @@ fn alone() {
             whole = black_box(one).rejoin(black_box(two)).ok();
         }
     };
-    let mut figures = [const { vec![] }; 5];
+    // What a program without a slab has for each message.
+    let of_the_allocator = |count: u32| {
+        for _ in 0..count {
+            drop(black_box(Vec::<u8>::with_capacity(black_box(SIZE))));
+        }
+    };
+    let mut figures = [const { vec![] }; 6];
     for round in 0..=ROUNDS {
         let taken = [
             per_operation(COUNT, |count| out_and_back(&owner, count)),
@@ -79,16 +85,21 @@ fn alone() {
             per_operation(COUNT, |count| all_out_and_back(&owner, count)),
             per_operation(COUNT, |count| all_out_and_back(&shared, count)),
             per_operation(COUNT, &mut split_and_rejoin),
+            per_operation(COUNT, of_the_allocator),
         ];
         // The first round finds cold caches.
         if round > 0 {
             figures.iter_mut().zip(taken).for_each(|(figures, taken)| figures.push(taken));
         }
     }
-    let names = ["lease.ns", "lease.shared_ns", "lease.all_ns", "lease.all_shared_ns", "lease.split_ns"];
-    for (name, figures) in names.into_iter().zip(figures) {
-        metric(name, median(&figures), "ns");
+    let names =
+        ["lease.ns", "lease.shared_ns", "lease.all_ns", "lease.all_shared_ns", "lease.split_ns", "lease.vec_ns"];
+    for (name, figures) in names.into_iter().zip(&figures) {
+        metric(name, median(figures), "ns");
     }
+    let [owned, shared, .., vec] = &figures;
+    metric("lease.over_vec", ratio(owned, vec), "ratio");
+    metric("lease.shared_over_vec", ratio(shared, vec), "ratio");
 }
 
 /// A message from an endpoint to itself. The buffers come back.

@@ -1,5 +1,6 @@
-//! The cache of registrations: a buffer that is found, beside one that is registered for each message.
+//! The cache of registrations: a buffer that is found, beside one that is registered for each message, and beside a map of ranges.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
@@ -48,8 +49,9 @@ fn shuffled(memory: &[u8], step: usize) -> Vec<&[u8]> {
     bufs
 }
 
-/// Nanoseconds of a buffer that is found and given back, and of one that is registered and closed, in each round.
-fn rounds<T: Transport>(info: &Info<T>, step: usize) -> [Vec<f64>; 2] {
+/// Nanoseconds of a buffer that is found and given back, of one that is registered and closed, and of one that is looked up in a
+/// map of ranges, in each round.
+fn rounds<T: Transport>(info: &Info<T>, step: usize) -> [Vec<f64>; 3] {
     let domain = Domain::open(info).expect("domain");
     let memory = vec![0; (REGIONS as usize + 1) * step * PAGE];
     let bufs = shuffled(&memory, step);
@@ -59,7 +61,9 @@ fn rounds<T: Transport>(info: &Info<T>, step: usize) -> [Vec<f64>; 2] {
     for buf in &bufs {
         drop(cache.register(*buf).expect("registered"));
     }
-    let (mut found, mut registered) = (vec![], vec![]);
+    let starts_and_ends = bufs.iter().map(|buf| buf.as_ptr_range()).map(|range| (range.start.addr(), range.end.addr()));
+    let map: BTreeMap<usize, usize> = starts_and_ends.collect();
+    let (mut found, mut registered, mut in_map) = (vec![], vec![], vec![]);
     for round in 0..ROUNDS {
         found.push(per_operation(REGIONS, |_| {
             for buf in &bufs {
@@ -71,14 +75,21 @@ fn rounds<T: Transport>(info: &Info<T>, step: usize) -> [Vec<f64>; 2] {
                 drop(black_box(Registered::new(&domain, black_box(*buf)).expect("registered")));
             }
         }));
+        in_map.push(per_operation(REGIONS, |_| {
+            for buf in &bufs {
+                let range = black_box(*buf).as_ptr_range();
+                let region = black_box(map.range(..=range.start.addr()).next_back());
+                assert!(region.is_some_and(|(_, end)| range.end.addr() <= *end), "found");
+            }
+        }));
     }
     let stats = cache.stats();
     assert_eq!((stats.found, stats.hits), (REGIONS, u64::from(REGIONS) * ROUNDS as u64), "everything was found");
-    [found, registered]
+    [found, registered, in_map]
 }
 
-fn row(name: &str, [found, registered]: &[Vec<f64>; 2]) {
-    println!("{name:<44} {:>10.1} {:>10.1}", median(found), median(registered));
+fn row(name: &str, [found, registered, in_map]: &[Vec<f64>; 3]) {
+    println!("{name:<44} {:>10.1} {:>10.1} {:>10.1}", median(found), median(registered), median(in_map));
 }
 
 /// Beside libfabric's providers.
@@ -99,7 +110,10 @@ fn over(provider: &str, name: &str, node: Option<&str>) {
 }
 
 pub(crate) fn run() {
-    println!("{:<44} {:>10} {:>10}", "a buffer of 10,000, in random order, ns", "is found", "registered");
+    println!(
+        "{:<44} {:>10} {:>10} {:>10}",
+        "a buffer of 10,000, in random order, ns", "is found", "registered", "BTreeMap"
+    );
     let regions = u16::try_from(REGIONS + 1).expect("so many regions");
     let network = Network::new(NetworkAttr { regions, ..NetworkAttr::DEFAULT }).expect("network");
     let info = network.info_that_asks(Asks::nothing().for_local_registration());
@@ -108,6 +122,7 @@ pub(crate) fn run() {
         row(&format!("over soft, {step} pages from one to the next"), &figures);
         if step == 1 {
             metric("mr_cache.hit_ns.10000", median(&figures[0]), "ns");
+            metric("mr_cache.hit_over_btree_map.10000", ratio(&figures[0], &figures[2]), "ratio");
         } else {
             metric(&format!("mr_cache.hit_ns.10000.step_{step}"), median(&figures[0]), "ns");
         }
