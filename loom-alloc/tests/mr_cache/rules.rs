@@ -2,13 +2,17 @@
 
 use loom_alloc::mr_cache::{CacheError, Cached, MrCache, MrCacheAttr, MrCacheStats, Notified};
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::buffer::{Buffer, Lent};
-use loom_core::error::OpenError;
+use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::registered::Registered;
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
-use loom_core::vocabulary::{Access, HmemIface};
+use loom_core::vocabulary::{Access, Errno, HmemIface};
 
 use crate::world::memory::{Memory, PAGE, Part, Use};
 
@@ -91,6 +95,50 @@ fn rule_2_a_region_is_found_for_what_it_covers_with_no_less_access() {
         drop(cache.register(memory.part(8 * PAGE, 10, Use::Read)).unwrap());
         assert_eq!(counts(cache.stats()), (4, 2));
     });
+}
+
+/// A buffer that lends what it is told, with a region's descriptor.
+struct Named(Lent);
+
+// SAFETY: the test lends memory that stays, one buffer at a time.
+unsafe impl Buffer for Named {
+    fn lend(&mut self) -> Lent {
+        self.0
+    }
+}
+impl SourceBuffer for Named {}
+impl TargetBuffer for Named {}
+
+/// Memory that cannot be written could not be registered for it.
+#[test]
+fn rule_2_a_region_is_open_for_what_its_buffers_lend_and_for_no_more() {
+    let network = Network::new(NetworkAttr::DEFAULT).unwrap();
+    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
+    let av = Av::open(&domain, 1).unwrap();
+    let mut memory = Memory::new(3);
+    // SAFETY: the memory is mapped until the end.
+    let cache = MrCache::open_in(&domain, MrCacheAttr::new(3), unsafe { Notified::new() }, Global).unwrap();
+    cq::scope(&domain, CqAttr::<4>::new().endpoints(1), |cq: &Cq<'_, Soft<'_>, Named>| {
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let me = av.insert(&endpoint.address().unwrap()).unwrap();
+        for (page, (use_, sends, receives)) in
+            [(Use::Read, true, false), (Use::Write, false, true), (Use::Both, true, true)].into_iter().enumerate()
+        {
+            let buf = cache.register(memory.part(page * PAGE, 8, use_)).unwrap();
+            let mut bytes = memory.part(page * PAGE, 8, Use::Both);
+            let mut named = || Named(bytes.lend().with_descriptor(buf.descriptor().unwrap()));
+            let not_allowed = Err(PostError::Errno(Errno::EACCES));
+            let received = endpoint.recv(Source::Any, named()).map_err(|rejected| rejected.error);
+            assert_eq!(received.map(|_| ()), if receives { Ok(()) } else { not_allowed }, "{use_:?}");
+            let sent = endpoint.send(me, named()).map_err(|rejected| rejected.error);
+            assert_eq!(sent.map(|_| ()), if sends { Ok(()) } else { not_allowed }, "{use_:?}");
+            for key in [received, sent].into_iter().flatten() {
+                let _ = endpoint.cancel(key);
+                cq.wait(key, Forever).unwrap().expect("it ends");
+            }
+        }
+    })
+    .unwrap();
 }
 
 #[test]

@@ -3,9 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::boxed::Box;
 use std::vec;
+use std::vec::Vec;
 
+use super::region::{Exposed, Reached, Region};
 use super::{Network, NetworkAttr, Soft};
 use crate::error::OpenError;
 use crate::objects::av::Av;
@@ -51,6 +55,32 @@ fn region_opens_in_a_place_where_a_peer_tries_the_key_of_the_one_before() {
     drop(late);
     assert!(region.enter(old).is_err() && region.enter(second.key()).is_ok());
     assert_eq!(second.close().unwrap(), [0; 8]);
+}
+
+/// Peers that copy are counted, and not only whether there is one.
+#[test]
+fn region_closes_when_the_last_of_its_users_has_left() {
+    let mut byte = 0_u8;
+    for (round, users) in (1..=100).zip((1..=5).cycle()) {
+        let region = Region::new();
+        let (ptr, reached) = (NonNull::from_mut(&mut byte), Reached::by_nobody());
+        let key = region.open(0, round, Exposed { ptr, len: 1, access: Access::REMOTE_WRITE, domain: 1, reached });
+        let guards: Vec<_> = (0..users).map(|_| region.enter(key).unwrap()).collect();
+        let left = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let closed = scope.spawn(|| {
+                region.close();
+                left.load(Ordering::Relaxed)
+            });
+            // It has begun to close.
+            while region.enter(key).is_ok() {
+                std::thread::yield_now();
+            }
+            left.store(true, Ordering::Relaxed);
+            drop(guards);
+            assert!(closed.join().unwrap(), "closed under {users} users, in round {round}");
+        });
+    }
 }
 
 type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Box<[u8]>, allocator_api2::alloc::Global, 4>;

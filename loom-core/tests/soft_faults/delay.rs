@@ -3,7 +3,7 @@
 use loom_core::completion::Completion;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::Mr;
-use loom_core::soft::Plan;
+use loom_core::soft::{Every, Plan};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag, TagMatch};
 
 use crate::{LONG, World, bytes, end, next, post, under};
@@ -57,6 +57,21 @@ fn a_message_arrives_within_the_polls_that_the_plan_says() {
     }
     waits.sort_unstable();
     assert!(waits[0] == 1 && waits[waits.len() - 1] == 7, "{waits:?}");
+}
+
+#[test]
+fn a_plan_without_delays_sends_nobody_round_another_way() {
+    under(Plan::new(1).fail(Every::Nth(1000)), |world| {
+        for senders in [[&world.a, &world.b], [&world.b, &world.a]] {
+            for (number, sender) in (1..).zip(senders) {
+                sender.inject(world.to_b, &[number]).unwrap();
+            }
+            for number in 1..=2 {
+                let key = world.b.recv(Source::Any, bytes(0, 8)).unwrap();
+                assert_eq!(end(world.b.cq(), key).0[0], number, "in the order in which they were sent");
+            }
+        }
+    });
 }
 
 #[test]

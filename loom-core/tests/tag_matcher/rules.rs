@@ -102,6 +102,7 @@ fn sizes_that_make_no_sense_are_refused() {
         TagMatcherAttr { receives: 0, ..ATTR },
         TagMatcherAttr { messages: 0, ..ATTR },
         TagMatcherAttr { receives: u32::MAX, ..ATTR },
+        TagMatcherAttr { receives: (1 << 28) + 1, ..ATTR },
         TagMatcherAttr { messages: u32::MAX, ..ATTR },
         TagMatcherAttr { messages: 1 << 29, ..ATTR },
         TagMatcherAttr { masks: 255, ..ATTR },
@@ -109,7 +110,9 @@ fn sizes_that_make_no_sense_are_refused() {
     ] {
         assert_eq!(attr.layout(), Err(OpenError::Size), "{attr:?}");
     }
-    assert!(TagMatcherAttr { receives: 1, messages: 1, masks: 0, seed: u64::MAX }.layout().is_ok());
+    for receives in [1, 1 << 28] {
+        assert!(TagMatcherAttr { receives, messages: 1, masks: 0, seed: u64::MAX }.layout().is_ok(), "{receives}");
+    }
 }
 
 #[test]

@@ -284,6 +284,21 @@ mod tests {
     }
 
     #[test]
+    fn taking_a_place_out_of_a_segment_looks_at_the_shorter_part() {
+        let range = SymmetricRange::new("10.0.0.1:1".parse().unwrap(), 100, 1).unwrap();
+        let segment = Segment { range, from: 0, count: 100, place: 7, live: 100 };
+        for (place, others) in [(7, 0), (9, 2), (57, 49), (106, 0)] {
+            let looks = core::cell::Cell::new(0);
+            let parts = segment.without(place, |_| {
+                looks.set(looks.get() + 1);
+                true
+            });
+            assert_eq!(parts.map(|part| (part.count, part.live)), [(place - 7, place - 7), (106 - place, 106 - place)]);
+            assert_eq!(looks.get(), others + 1, "the place itself, and the shorter part");
+        }
+    }
+
+    #[test]
     fn services_of_a_node_come_before_the_next_node() {
         // The example of the manual page.
         let wanted = ["10.1.1.1:5000", "10.1.1.1:5001", "10.1.1.2:5000", "10.1.1.2:5001"];

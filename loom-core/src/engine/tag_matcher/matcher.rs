@@ -51,9 +51,8 @@ impl TagMatcherAttr {
             return Err(OpenError::Size);
         }
         let shift = views_shift(self.masks);
-        let links = self.messages.checked_shl(shift).filter(|links| links >> shift == self.messages);
-        // Numbers of nodes are below `NONE`.
-        let links = links.filter(|links| *links < NONE && self.receives < NONE).ok_or(OpenError::Size)?;
+        // Numbers of nodes are below `NONE`. (Those of receives are: they would need more lines than there can be.)
+        let links = self.messages.checked_mul(1 << shift).filter(|links| *links < NONE).ok_or(OpenError::Size)?;
         let (posted, waiting) = (posted_lines(self.receives)?, waiting_lines(self.messages)?);
         let (layout, pattern) =
             extend(array::<Posted>(self.receives as usize)?, array::<Pattern>(self.receives as usize)?)?;
