@@ -74,16 +74,6 @@ unsafe fn end(asks: Asks, context: u64) -> bool {
     intact
 }
 
-/// Writes to the prefix of a message, as a provider does that puts a header there.
-///
-/// # Safety
-/// There are so many bytes in front of the message, lent with the operation.
-pub(super) unsafe fn scribble(message: *mut u8, prefix: usize) {
-    let start = message.wrapping_sub(prefix);
-    // SAFETY: the caller's promise.
-    unsafe { start.write_bytes(0xa5, prefix) };
-}
-
 impl SoftEndpoint<'_> {
     /// The bytes of one buffer where there are demands: they are met, or it is refused. Without the prefix.
     fn insist(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
@@ -104,10 +94,10 @@ impl SoftEndpoint<'_> {
         if lent.len() < prefix {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
-        let message = lent.with_headroom(prefix);
+        // As a provider does that puts a header there.
         // SAFETY: the contract of callers: what is lent begins with a prefix, which may be written to.
-        unsafe { scribble(message.ptr().as_ptr(), prefix) };
-        Ok(message)
+        unsafe { lent.ptr().write_bytes(0xa5, prefix) };
+        Ok(lent.with_headroom(prefix))
     }
 
     /// An operation of several pieces, as [`insist`](Self::insist) has it of one. `room` is for what is changed of it.
@@ -150,8 +140,7 @@ impl SoftEndpoint<'_> {
         context: Context,
     ) -> Result<(), Refusal> {
         let (ptr, len) = self.insist(lent, Access::RECV, context)?;
-        let min_left = Room::marked(self.port.own().asks.get().prefix());
-        let room = Room { ptr, len, context: context.addr(), min_left };
+        let room = Room { ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's promise.
         unsafe { self.net.post_receive(self.port, kind, Want { tag, source: from }, room) }
     }

@@ -8,7 +8,6 @@
 use core::ptr;
 
 use super::cell::{Message, MessageCell};
-use super::insists;
 use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port};
@@ -132,7 +131,7 @@ impl Net {
         self.send_eager(port, outgoing.at_once(report), gather)
     }
 
-    /// Copies a message, which may be a list, to where a receive wants it, which may be several buffers, or have a prefix.
+    /// Copies a message, which may be a list, to where a receive wants it, which may be several buffers.
     ///
     /// # Safety
     /// As [`hand_over`](Net::hand_over), and the message may be copied from.
@@ -148,11 +147,6 @@ impl Net {
             from[0] = (bytes.cast_mut(), message.len.get());
         }
         let one = (!room.is_scattered()).then_some((room.ptr, room.len));
-        if room.is_prefixed() {
-            let first = if room.is_scattered() { own.receive(room.first_piece()).room().ptr } else { room.ptr };
-            // SAFETY: the caller's promise: the prefix was lent with the buffer.
-            unsafe { insists::scribble(first, own.asks.get().prefix()) };
-        }
         let several = Pieces { own, at: room.first_piece() };
         // SAFETY: the caller's promise; ranges which are not used have no bytes.
         unsafe { copy_ranges(from.into_iter(), one.into_iter().chain(several)) };

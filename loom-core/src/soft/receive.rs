@@ -24,16 +24,12 @@ pub(super) struct Room {
     pub(super) len: usize,
     pub(super) context: u64,
     /// Zero for one message into one buffer. Of a multi-receive: the bytes that are left at least, if it goes on. Of a receive
-    /// into several buffers: `SCATTERED`, and the place of the first. `PREFIXED` besides, if there is a prefix before the (first)
-    /// buffer.
+    /// into several buffers: `SCATTERED`, and the place of the first.
     pub(super) min_left: usize,
 }
 
 /// The mark of a receive into several buffers.
 const SCATTERED: usize = 1 << (usize::BITS - 1);
-
-/// The mark of a receive with a prefix.
-const PREFIXED: usize = 1 << (usize::BITS - 2);
 
 impl Room {
     /// No room.
@@ -46,28 +42,12 @@ impl Room {
     }
 
     /// The most that multi-receives can have left.
-    pub(super) const MOST_LEFT: usize = PREFIXED - 1;
-
-    /// What `min_left` begins with, for a prefix of so many bytes.
-    pub(super) const fn marked(prefix: usize) -> usize {
-        if prefix > 0 { PREFIXED } else { 0 }
-    }
-
-    /// Whether it has several buffers or a prefix.
-    #[inline]
-    pub(super) const fn is_special(&self) -> bool {
-        self.min_left >= PREFIXED
-    }
-
-    /// Whether it has a prefix.
-    pub(super) const fn is_prefixed(&self) -> bool {
-        self.min_left & PREFIXED != 0
-    }
+    pub(super) const MOST_LEFT: usize = SCATTERED - 1;
 
     /// Whether it takes one message after the other.
     #[inline]
     pub(super) const fn is_multi(&self) -> bool {
-        self.min_left != 0 && !self.is_special()
+        self.min_left != 0 && !self.is_scattered()
     }
 
     /// Whether it has several buffers.
@@ -78,13 +58,13 @@ impl Room {
 
     /// The same, into the buffers of the places from this one on.
     pub(super) const fn scattered_over(self, first: u32) -> Self {
-        Room { min_left: SCATTERED | (self.min_left & PREFIXED) | first as usize, ..self }
+        Room { min_left: SCATTERED | first as usize, ..self }
     }
 
     /// The place of its first buffer, if it has several.
     #[expect(clippy::cast_possible_truncation, reason = "the number of a place, as it was put there")]
     pub(super) const fn first_piece(&self) -> u32 {
-        if self.is_scattered() { (self.min_left & !(SCATTERED | PREFIXED)) as u32 } else { NIL }
+        if self.is_scattered() { (self.min_left & !SCATTERED) as u32 } else { NIL }
     }
 }
 
@@ -332,7 +312,7 @@ impl Net {
         let message = &head.message;
         let len = message.len.get().min(room.len);
         let list = offered && self.is_list(head);
-        if list || room.is_special() {
+        if list || room.is_scattered() {
             // SAFETY: as below, for each of the ranges.
             unsafe { self.copy_pieces(own, message, room, list) };
         } else {

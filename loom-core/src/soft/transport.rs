@@ -547,13 +547,13 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
-        let marked = Room::marked(endpoint.port.own().asks.get().prefix());
-        let multi = msg.flags.contains(OpFlags::MULTI_RECV);
-        if multi && (marked != 0 || endpoint.port.own().asks.get().consumes_receives()) {
+        let (own, multi) = (endpoint.port.own(), msg.flags.contains(OpFlags::MULTI_RECV));
+        let asks = own.asks.get();
+        if multi && (asks.prefix() > 0 || asks.consumes_receives()) {
             // There is one prefix, and there are many messages; and nobody says what a write uses up.
             return Err(Refusal::Errno(Errno::EINVAL));
         }
-        let min_left = if multi { endpoint.port.own().min_left.get() } else { marked };
+        let min_left = if multi { own.min_left.get() } else { 0 };
         // SAFETY: the caller's contract: what is lent stays until its last event or the endpoint's close.
         unsafe { endpoint.net.receive_msg(endpoint.port, CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
     }
@@ -568,7 +568,6 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
-        let marked = Room::marked(endpoint.port.own().asks.get().prefix());
         let (net, port, flags) = (endpoint.net, endpoint.port, msg.flags);
         if flags.contains(OpFlags::PEEK) {
             net.peek(port, &wanted(msg, tag), msg.context.addr(), flags)
@@ -577,10 +576,10 @@ unsafe impl<'n> Transport for Soft<'n> {
         } else if flags.contains(OpFlags::CLAIM) {
             piece(msg)?;
             // SAFETY: the caller's contract.
-            unsafe { net.fetch_claimed(port, &room_of(msg, marked)) }
+            unsafe { net.fetch_claimed(port, &room_of(msg, 0)) }
         } else {
             // SAFETY: the caller's contract.
-            unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, marked) }
+            unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, 0) }
         }
     }
 

@@ -251,6 +251,7 @@ mod tests {
         let c = slab.insert('c').unwrap();
         assert_eq!((c.index(), slab.get(a), slab.get(c), slab.get(b)), (a.index(), None, Some(&'c'), Some(&'b')));
         assert_eq!(Key::from_word(c.to_word()), c);
+        assert_eq!((a.index(), c.generation()), (c.index(), a.generation() + 1), "its place was used again");
         assert_eq!(slab.get(Key::NONE), None);
         assert_eq!(slab.get(Key::from_word(0)), None);
     }
