@@ -18,8 +18,11 @@ use loom_core::objects::deadline::Deadline;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Errno;
 
-/// Every wait ends here at the latest.
+/// A wait ends here, unless other threads of its behaviour get on meanwhile ...
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// ... and here at the latest.
+const END: Duration = Duration::from_secs(600);
 
 thread_local! {
     /// How often a wait of this thread looks in vain, at most, and how long.
@@ -49,29 +52,30 @@ pub(crate) enum Cut {
     InVain,
 }
 
-/// What the threads of a behaviour that may be cut short know of each other.
+/// What the threads of a behaviour know of each other.
 #[derive(Default)]
-struct Cuts {
-    was_cut: AtomicBool,
+struct Together {
+    may_be_cut_short: bool,
+    was_cut_short: AtomicBool,
     /// How many waits they have begun.
     waits: AtomicU64,
 }
 
 thread_local! {
-    /// If behaviours of this thread may be cut short: what this one's threads know of each other.
-    static CUTS: RefCell<Option<Arc<Cuts>>> = const { RefCell::new(None) };
+    static TOGETHER: RefCell<Arc<Together>> = RefCell::default();
 }
 
 /// What a fault does to behaviours of this thread unwinds with a [`Cut`] from now on, or does not any more.
 #[allow(dead_code, reason = "not every program that shares this has faults")]
 pub(crate) fn may_be_cut_short(may: bool) {
-    CUTS.set(may.then(Arc::default));
+    TOGETHER.set(Arc::new(Together { may_be_cut_short: may, ..Together::default() }));
 }
 
 /// Ends a behaviour that may be cut short.
 fn cut(by: Cut) {
-    if let Some(cuts) = CUTS.with_borrow(Clone::clone) {
-        cuts.was_cut.store(true, Ordering::Release);
+    let together = TOGETHER.with_borrow(Arc::clone);
+    if together.may_be_cut_short {
+        together.was_cut_short.store(true, Ordering::Release);
         // Nothing is printed: the run judges it.
         std::panic::resume_unwind(Box::new(by));
     }
@@ -79,7 +83,7 @@ fn cut(by: Cut) {
 
 /// Ends a behaviour of which another thread was cut short: nobody waits for that one any more.
 fn cut_like_another() {
-    if CUTS.with_borrow(|cuts| cuts.as_ref().is_some_and(|cuts| cuts.was_cut.load(Ordering::Acquire))) {
+    if TOGETHER.with_borrow(|together| together.was_cut_short.load(Ordering::Acquire)) {
         cut(Cut::InVain);
     }
 }
@@ -171,15 +175,15 @@ pub(crate) fn or_less(number: usize, less: usize) -> usize {
     if SHORT.load(Ordering::Relaxed) { less } else { number }
 }
 
-/// How many waits the threads of this behaviour have begun, if it may be cut short.
+/// How many waits the threads of this behaviour have begun.
 fn waits_begun() -> u64 {
-    CUTS.with_borrow(|cuts| cuts.as_ref().map_or(0, |cuts| cuts.waits.load(Ordering::Relaxed)))
+    TOGETHER.with_borrow(|together| together.waits.load(Ordering::Relaxed))
 }
 
-/// A deadline that a working transport never meets: it is put off for as long as other threads of a behaviour that may be
-/// cut short get on.
+/// A deadline that a working transport never meets: it is put off for as long as other threads of the behaviour get on.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
+    end: Instant,
     until: Instant,
     looks: u64,
     waits: u64,
@@ -187,13 +191,10 @@ pub(crate) struct Limit {
 
 impl Limit {
     pub(crate) fn new() -> Self {
-        CUTS.with_borrow(|cuts| {
-            if let Some(cuts) = cuts {
-                cuts.waits.fetch_add(1, Ordering::Relaxed);
-            }
-        });
+        TOGETHER.with_borrow(|together| together.waits.fetch_add(1, Ordering::Relaxed));
         let Patience { looks, time } = PATIENCE.get();
-        Limit { until: Instant::now() + time, looks, waits: waits_begun() }
+        let now = Instant::now();
+        Limit { end: now + END, until: now + time, looks, waits: waits_begun() }
     }
 }
 
@@ -202,7 +203,7 @@ impl Deadline for Limit {
         cut_like_another();
         let waits = waits_begun();
         if self.waits != waits {
-            (self.waits, self.until) = (waits, Instant::now() + PATIENCE.get().time);
+            (self.waits, self.until) = (waits, self.end.min(Instant::now() + PATIENCE.get().time));
         }
         self.looks = self.looks.saturating_sub(1);
         let passed = self.looks == 0 || self.until.passed();

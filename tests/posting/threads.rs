@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use loom_core::objects::deadline::Deadline;
 
-use super::{CUTS, Cut, Limit, PATIENCE, cut_like_another};
+use super::{Cut, Limit, PATIENCE, TOGETHER, cut_like_another};
 
 /// What one thread does.
 pub(crate) type Side<'s> = Box<dyn FnOnce() + Send + 's>;
@@ -14,13 +15,13 @@ pub(crate) type Side<'s> = Box<dyn FnOnce() + Send + 's>;
 /// Runs the sides of a behaviour, each on a thread that waits as this one does. What cuts one short cuts the others short as
 /// well, and what one of them fails with is what the behaviour fails with.
 pub(crate) fn on_threads<const N: usize>(sides: [Side<'_>; N]) {
-    let (patience, cuts) = (PATIENCE.get(), CUTS.with_borrow(Clone::clone));
+    let (patience, together) = (PATIENCE.get(), TOGETHER.with_borrow(Arc::clone));
     let ended = std::thread::scope(|scope| {
         let threads = sides.map(|side| {
-            let cuts = cuts.clone();
+            let together = Arc::clone(&together);
             scope.spawn(move || {
                 PATIENCE.set(patience);
-                CUTS.set(cuts);
+                TOGETHER.set(together);
                 side();
             })
         });
