@@ -198,7 +198,7 @@ impl Guard<'_> {
 impl Region {
     /// What a peer does between counting itself and seeing that its key is an old one.
     pub(super) fn count_late_user(&self) -> Guard<'_> {
-        self.state.fetch_add(1, Ordering::Acquire);
+        self.state.fetch_add(1, Ordering::Relaxed);
         Guard(self)
     }
 }
