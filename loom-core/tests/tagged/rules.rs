@@ -144,6 +144,7 @@ fn a_message_that_is_too_long_is_cut_and_the_rest_is_not_sent() {
             let error = result.unwrap_err();
             assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, fits, len - fits));
             assert_eq!((error.tag, error.data), (Tag(3), ImmediateData(4)));
+            assert_eq!(error.provider_errno, Errno::ETRUNC.as_raw());
             assert_eq!(bytes, pattern(len, 1)[..fits]);
             assert_eq!(nodes.done(0).result().unwrap().len(), len, "the sender is not told");
             let segments = nodes.nodes[0].wires[0].sent.get() - before;
