@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use loom_core::engine::peer_table::{Beyond, Entry, Peer, PeerTable};
 use loom_core::vocabulary::FabricAddr;
@@ -225,6 +226,9 @@ proptest! {
 fn concurrent_readers_never_see_another_peers_address() {
     const ROUNDS: u32 = 30_000;
     const READERS: usize = 2;
+    /// The writer goes on until each reader has so often found handles gone, however the threads are scheduled.
+    const CHANGES: u64 = 20;
+    let changes: [AtomicU64; READERS] = Default::default();
     let mut entries = places(2);
     let mut table = PeerTable::new(&mut entries);
     let peers = *table;
@@ -234,20 +238,23 @@ fn concurrent_readers_never_see_another_peers_address() {
     let start = Barrier::new(READERS + 1);
     let (mut hits, mut misses) = (0, 0);
     thread::scope(|scope| {
-        let readers: Vec<_> = (0..READERS)
-            .map(|_| {
-                scope.spawn(|| {
+        let readers: Vec<_> = changes
+            .iter()
+            .map(|changes| {
+                let (newest, stop, start) = (&newest, &stop, &start);
+                scope.spawn(move || {
                     start.wait();
                     let (mut hits, mut misses) = (0u64, 0u64);
                     // Handles by address: once a handle was seen with an address, it has no other, ever.
                     let mut known: Vec<(Peer, FabricAddr)> = Vec::new();
                     while !stop.load(Ordering::Relaxed) {
-                        for newest in &newest {
+                        for newest in newest {
                             let wanted = FabricAddr(newest.load(Ordering::Relaxed));
                             if let Some(peer) = peers.peer(wanted) {
                                 known.push((peer, wanted));
                             }
                         }
+                        let before = misses;
                         for (peer, wanted) in &known {
                             match peers.addr(*peer) {
                                 Some(found) => {
@@ -268,13 +275,16 @@ fn concurrent_readers_never_see_another_peers_address() {
                         if known.len() > 16 {
                             known.drain(..8);
                         }
+                        changes.fetch_add(u64::from(misses > before), Ordering::Relaxed);
                     }
                     (hits, misses)
                 })
             })
             .collect();
         start.wait();
-        for round in 0..ROUNDS {
+        let limit = Instant::now() + Duration::from_secs(60);
+        let were_seen = || changes.iter().all(|changes| changes.load(Ordering::Relaxed) >= CHANGES);
+        for round in 0.. {
             let index = round % 2;
             let fresh = addr(round, index);
             // Every third peer is removed first; the others are displaced.
@@ -287,6 +297,9 @@ fn concurrent_readers_never_see_another_peers_address() {
             newest[index as usize].store(fresh.0, Ordering::Relaxed);
             assert_eq!(table.addr(peer), Some(fresh));
             if round % 64 == 0 {
+                if round > ROUNDS && (were_seen() || Instant::now() > limit) {
+                    break;
+                }
                 thread::yield_now();
             }
         }
@@ -299,6 +312,7 @@ fn concurrent_readers_never_see_another_peers_address() {
     });
     println!("{hits} handles reached their peer, {misses} were stale");
     assert!(hits > 0, "the readers read something");
+    assert!(changes.into_iter().all(|changes| changes.into_inner() >= CHANGES), "while it changed");
 }
 
 /// A handle is plain data, and may be of another table: it may find a peer of this one by chance, but never an address that
