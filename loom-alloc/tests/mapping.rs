@@ -78,17 +78,20 @@ fn memory_is_zero_of_whole_pages_and_given_back() {
         assert!(memory.iter().all(|byte| unsafe { byte.assume_init() } == 0));
         works(&mut mapping);
     }
-    // Of all that was mapped nothing is left: a mapping of its own size class that no other test has.
-    let mut mapping = Mapping::new(77 << 20, DEFAULT).unwrap();
-    let begin = addr(&mut mapping);
-    assert!(is_taken(begin + (76 << 20)));
-    drop(mapping);
-    let left = fs::read_to_string("/proc/self/maps").unwrap().lines().any(|line| {
-        let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
-        let [from, to] = [from, to].map(|number| usize::from_str_radix(number, 16).unwrap());
-        from <= begin && begin + (77 << 20) <= to
-    });
-    assert!(!left, "it is still mapped");
+    // Of all that was mapped nothing is left: a mapping of its own size class that no other test has. What another thread begins is
+    // in the same place sometimes, and not every time.
+    let is_given_back = || {
+        let mut mapping = Mapping::new(77 << 20, DEFAULT).unwrap();
+        let begin = addr(&mut mapping);
+        assert!(is_taken(begin + (76 << 20)));
+        drop(mapping);
+        !fs::read_to_string("/proc/self/maps").unwrap().lines().any(|line| {
+            let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
+            let [from, to] = [from, to].map(|number| usize::from_str_radix(number, 16).unwrap());
+            from <= begin && begin + (77 << 20) <= to
+        })
+    };
+    assert!((0..10).any(|_| is_given_back()), "it is still mapped");
 }
 
 #[test]
