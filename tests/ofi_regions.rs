@@ -5,6 +5,7 @@
 
 mod shared_memory;
 
+use std::iter;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -110,12 +111,15 @@ type Told = (EndpointAddr, Vec<RemoteRegion>);
 
 /// A peer that tries to write into all that it is told of, and answers when its writes have ended. What they end with is the
 /// provider's: `shm` of libfabric 2 says that they succeeded, where no byte was written.
+///
+/// It opens its endpoint when it is told for the first time: beside a stranger's endpoint, one of an untested provider is not closed.
 fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
+    let Ok(first) = told.recv() else { return };
     let domain = Domain::open(info).unwrap();
     let av = Av::open(&domain, 16).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<16>::new()).unwrap();
     let endpoint = cq.endpoint(&av).enable().unwrap();
-    while let Ok((address, regions)) = told.recv() {
+    for (address, regions) in iter::once(first).chain(told) {
         let to = av.insert(&address).unwrap();
         let deadline = Instant::now() + LIMIT;
         for region in regions {
