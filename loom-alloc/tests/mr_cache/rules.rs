@@ -134,7 +134,7 @@ fn rule_2_a_region_is_open_for_what_its_buffers_lend_and_for_no_more() {
             assert_eq!(sent.map(|_| ()), if sends { Ok(()) } else { not_allowed }, "{use_:?}");
             for key in [received, sent].into_iter().flatten() {
                 let _ = endpoint.cancel(key);
-                cq.wait(key, Forever).unwrap().expect("it ends");
+                drop(cq.wait(key, Forever).unwrap().expect("it ends"));
             }
         }
     })
