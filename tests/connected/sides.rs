@@ -20,9 +20,9 @@ pub(crate) type T = Ofi<super::Level>;
 pub(crate) type Bytes = Box<[u8]>;
 pub(crate) type Endpoint<'q, 'd, S = Established> = MsgEndpoint<'q, 'd, T, Bytes, S>;
 
-/// Bytes that tell where they belong.
+/// Bytes that tell where they belong: by message and place.
 pub(crate) fn pattern(len: usize, seed: usize) -> Bytes {
-    (0..len).map(|at| u8::try_from((at * 31 + at / 251 + seed * 17 + 1) % 251).unwrap()).collect()
+    crate::posting::pattern(len, seed).into()
 }
 
 /// An empty buffer to receive into.

@@ -16,7 +16,7 @@ use loom_core::vocabulary::{Caps, ImmediateData, Tag};
 use crate::line::Line;
 use crate::link::{Halves, Link, Posted, T};
 use crate::opening::{Way, with_side};
-use crate::posting::{LIMIT, post};
+use crate::posting::{LIMIT, pattern, post};
 use crate::{EVERY, FLIPS, kinds};
 
 /// What begins the lines of the receiver's report.
@@ -161,7 +161,7 @@ impl<'q, 'd> Side<'q, 'd> {
 
     /// The bytes of this kind.
     fn content(&self, len: usize) -> Box<[u8]> {
-        (0..len).map(|at| u8::try_from((at * 31 + at / 251 + self.seed * 17 + 1) % 251).expect("small")).collect()
+        pattern(len, self.seed).into()
     }
 
     /// The same to be sent: with one changed, where that is to be noticed.

@@ -105,9 +105,13 @@ pub struct Facts<'n> {
     pub fault: fn(Kind) -> Option<&'static str>,
 }
 
-/// A tenth in the dev profile, where `cargo test` is to be quick.
+/// A hundredth of many in the dev profile, where `cargo test` is to be quick, and a tenth of few.
 pub const fn scaled(rounds: u64) -> u64 {
-    if cfg!(debug_assertions) { rounds / 10 } else { rounds }
+    match rounds {
+        _ if cfg!(not(debug_assertions)) => rounds,
+        0..2_000 => rounds / 10,
+        _ => rounds / 100,
+    }
 }
 
 /// Rounds of every other case, over the transports that are measured most.

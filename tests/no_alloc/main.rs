@@ -1,6 +1,6 @@
 //! The allocation gate: what loom's objects do after they are opened takes no memory.
 //!
-//! Each kind of operation runs for 10^5 rounds (a tenth of that in the dev profile) over the software transport and, with the
+//! Each kind of operation runs for 10^5 rounds (a hundredth of that in the dev profile) over the software transport and, with the
 //! feature `libfabric`, over `shm` and `tcp;ofi_rxm`, and for fewer over the other providers named in `PROVIDERS`: between two
 //! connectionless endpoints, two of datagrams, or two that are connected to each other. What a transport cannot do is listed
 //! as skipped, with the reason. While the rounds run,

@@ -1,5 +1,7 @@
 //! What is moved: bytes that differ from round to round and from place to place.
 
+use std::ops::Range;
+
 /// Up to this length, everything is written and checked in every round.
 const SHORT: usize = 64;
 /// Of longer data, so much at either end.
@@ -12,36 +14,41 @@ pub struct Payload {
     pub whole: bool,
 }
 
+/// After so many bytes they begin anew.
+const ROW: usize = 251;
+
 impl Payload {
+    /// The bytes of a row, which is copied: one by one they would take most of the time, in a build without optimisation.
     #[expect(clippy::cast_possible_truncation, reason = "the low byte is enough")]
-    fn byte(self, at: usize) -> u8 {
-        (self.round as u8).wrapping_mul(13).wrapping_add((at % 251) as u8) ^ (self.round >> 8) as u8
+    fn row(self) -> [u8; ROW] {
+        std::array::from_fn(|at| (self.round as u8).wrapping_mul(13).wrapping_add(at as u8) ^ (self.round >> 8) as u8)
     }
 
-    /// The places that are looked at.
-    pub fn places(self, len: usize) -> impl Iterator<Item = usize> {
+    /// The parts that are looked at: rows, and the end.
+    fn parts(self, len: usize) -> impl Iterator<Item = Range<usize>> {
         let (head, tail) = if self.whole || len <= SHORT { (len, len) } else { (END, len - END) };
-        (0..head).chain(tail..len)
+        let rows = (0..head).step_by(ROW).map(move |at| at..(at + ROW).min(head));
+        rows.chain((tail < len).then_some(tail..len))
+    }
+
+    fn put(self, row: [u8; ROW], buffer: &mut [u8]) {
+        for part in self.parts(buffer.len()) {
+            let len = part.len();
+            buffer[part].copy_from_slice(&row[..len]);
+        }
     }
 
     pub fn write(self, buffer: &mut [u8]) {
-        for at in self.places(buffer.len()) {
-            if let Some(byte) = buffer.get_mut(at) {
-                *byte = self.byte(at);
-            }
-        }
+        self.put(self.row(), buffer);
     }
 
     /// So that what is there afterwards has come.
     pub fn erase(self, buffer: &mut [u8]) {
-        for at in self.places(buffer.len()) {
-            if let Some(byte) = buffer.get_mut(at) {
-                *byte = !self.byte(at);
-            }
-        }
+        self.put(self.row().map(|byte| !byte), buffer);
     }
 
     pub fn is_in(self, buffer: &[u8]) -> bool {
-        self.places(buffer.len()).all(|at| buffer.get(at) == Some(&self.byte(at)))
+        let row = self.row();
+        self.parts(buffer.len()).all(|part| buffer[part.clone()] == row[..part.len()])
     }
 }

@@ -36,7 +36,7 @@ use loom_core::vocabulary::{
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
 
-use posting::{LIMIT, post};
+use posting::{LIMIT, pattern, post};
 
 type T = Ofi<Local>;
 type Bytes = Vec<u8>;
@@ -66,11 +66,6 @@ fn info<L: Level>() -> Info<Ofi<L>> {
 
 fn two_of_each() -> Contexts {
     Contexts { tx: 2, rx: 2 }
-}
-
-/// Bytes that tell which message they are.
-fn pattern(len: usize, seed: usize) -> Bytes {
-    (0..len).map(|at| u8::try_from((at * 31 + at / 251 + seed * 17 + 1) % 251).unwrap()).collect()
 }
 
 fn end<L: Level, B: Buffer>(cq: &Cq<'_, Ofi<L>, B>, key: OpKey) -> (B, Result<Transfer, OpError>) {

@@ -1,5 +1,7 @@
-//! Posting in tests, and how long they wait.
+//! Posting in tests, what they move, and how long they wait.
 
+#[allow(dead_code, reason = "not every program that shares this moves much")]
+mod pattern;
 #[allow(dead_code, reason = "not every program that shares this has threads")]
 pub(crate) mod threads;
 
@@ -17,6 +19,9 @@ use loom_core::objects::cq::{Cq, CqError};
 use loom_core::objects::deadline::Deadline;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Errno;
+
+#[allow(unused_imports, reason = "not every program that shares this moves much")]
+pub(crate) use self::pattern::pattern;
 
 /// A wait ends here, unless other threads of its behaviour get on meanwhile ...
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);

@@ -44,7 +44,7 @@ pub(crate) fn is_tested<T: Transport>(info: &Info<T>) -> bool {
 
 /// Bytes that tell where they belong: by message and place.
 pub(crate) fn pattern(len: usize, seed: usize) -> Bytes {
-    (0..len).map(|at| u8::try_from((at * 31 + at / 251 + seed * 17 + 1) % 251).unwrap()).collect()
+    crate::posting::pattern(len, seed).into()
 }
 
 /// An empty buffer to receive into.
