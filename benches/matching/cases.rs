@@ -163,7 +163,15 @@ pub(crate) struct Run<S> {
 }
 
 impl<S: Side> Run<S> {
-    pub(crate) fn new(case: Case, order: Order, depth: u32, (side, seed): (impl FnOnce(Size) -> S, u64)) -> Self {
+    pub(crate) fn new(case: Case, order: Order, depth: u32, side: (impl FnOnce(Size) -> S, u64)) -> Self {
+        let mut run = Self::in_order(case, order, depth, side);
+        // Whatever is done once is done; and those that are asked for are no more in the order in which they were made.
+        run.run(if order == Order::Random { depth.min(ROUND) } else { 1 });
+        run
+    }
+
+    /// With everything in the order in which it was made.
+    pub(crate) fn in_order(case: Case, order: Order, depth: u32, (side, seed): (impl FnOnce(Size) -> S, u64)) -> Self {
         let others = if let Case::Mixed(patterns) = case { patterns } else { 0 };
         let size = if case.waits() {
             Size { receives: 1, messages: depth }
@@ -185,10 +193,7 @@ impl<S: Side> Run<S> {
                 side.post(case.want(tag));
             }
         }
-        let mut run = Run { case, order, depth, side, tags, next: 0, random: Random::new() };
-        // Whatever is done once is done; and those that are asked for are no more in the order in which they were made.
-        run.run(if order == Order::Random { depth.min(ROUND) } else { 1 });
-        run
+        Run { case, order, depth, side, tags, next: 0, random: Random::new() }
     }
 
     /// So many operations.
