@@ -114,12 +114,13 @@ type Told = (EndpointAddr, Vec<RemoteRegion>);
 ///
 /// It opens its endpoint when it is told for the first time: beside a stranger's endpoint, one of an untested provider is not closed.
 fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
-    let Ok(first) = told.recv() else { return };
+    let next = || told.recv_timeout(4 * LIMIT).ok();
+    let Some(first) = next() else { return };
     let domain = Domain::open(info).unwrap();
     let av = Av::open(&domain, 16).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<16>::new()).unwrap();
     let endpoint = cq.endpoint(&av).enable().unwrap();
-    for (address, regions) in iter::once(first).chain(told) {
+    for (address, regions) in iter::once(first).chain(iter::from_fn(next)) {
         let to = av.insert(&address).unwrap();
         let deadline = Instant::now() + LIMIT;
         for region in regions {

@@ -38,7 +38,10 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
     const POISON: u8 = 0xee;
 
     let network = &Network::new(ATTR).unwrap();
-    let (stop, limit) = (&AtomicBool::new(false), Instant::now() + Duration::from_secs(120));
+    /// Of one round.
+    const LIMIT: Duration = Duration::from_secs(120);
+
+    let stop = &AtomicBool::new(false);
     let (tell, hear) = channel();
     let (completed, cancelled, received) = std::thread::scope(|scope| {
         let receiver = scope.spawn(move || {
@@ -51,7 +54,9 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
             }
             tell.send(endpoint.address().unwrap()).unwrap();
             let (mut received, mut arrived) = (0, Vec::new());
-            while !stop.load(Ordering::Acquire) {
+            loop {
+                // What was sent before the end is received after it.
+                let over = stop.load(Ordering::Acquire);
                 match cq.poll().unwrap() {
                     // Looked at later: the next message is to be copied at once.
                     Some(Completion::Op(done)) => arrived.push(done),
@@ -65,6 +70,9 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
                             received += 1;
                             endpoint.recv(Source::Any, bytes).unwrap();
                         }
+                        if over {
+                            break;
+                        }
                     }
                 }
             }
@@ -74,14 +82,14 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
         let cq: CqOwner<'_, _, Box<[u8]>, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
-        let to = av.insert(&hear.recv_timeout(Duration::from_secs(60)).unwrap()).unwrap();
+        let to = av.insert(&hear.recv_timeout(LIMIT).unwrap()).unwrap();
         let (mut completed, mut cancelled) = (0, 0);
         for round in 0..ROUNDS {
             let endpoint = cq.endpoint(&av).enable().unwrap();
             let byte = u8::try_from(round).unwrap();
             let sends: Vec<_> = (0..MESSAGES).map(|_| endpoint.send(to, vec![byte; LEN].into()).unwrap()).collect();
             // Now the receiver copies: it has ended one, and goes on with the next.
-            let first = cq.wait(sends[0], limit).unwrap().expect("in time");
+            let first = cq.wait(sends[0], Instant::now() + LIMIT).unwrap().expect("in time");
             assert!(first.result().is_ok());
             completed += 1;
             drop(endpoint);

@@ -185,12 +185,17 @@ fn waits_begun() -> u64 {
     TOGETHER.with_borrow(|together| together.waits.load(Ordering::Relaxed))
 }
 
+/// So often a wait looks before its time is over: a machine that stood still meanwhile has let nobody get on.
+const LOOKS: u64 = 1000;
+
 /// A deadline that a working transport never meets: it is put off for as long as other threads of the behaviour get on.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
     end: Instant,
     until: Instant,
     looks: u64,
+    /// How many looks there were since others got on.
+    in_vain: u64,
     waits: u64,
 }
 
@@ -199,7 +204,7 @@ impl Limit {
         TOGETHER.with_borrow(|together| together.waits.fetch_add(1, Ordering::Relaxed));
         let Patience { looks, time } = PATIENCE.get();
         let now = Instant::now();
-        Limit { end: now + END, until: now + time, looks, waits: waits_begun() }
+        Limit { end: now + END, until: now + time, looks, in_vain: 0, waits: waits_begun() }
     }
 }
 
@@ -208,10 +213,11 @@ impl Deadline for Limit {
         cut_like_another();
         let waits = waits_begun();
         if self.waits != waits {
-            (self.waits, self.until) = (waits, self.end.min(Instant::now() + PATIENCE.get().time));
+            (self.waits, self.in_vain, self.until) = (waits, 0, self.end.min(Instant::now() + PATIENCE.get().time));
         }
         self.looks = self.looks.saturating_sub(1);
-        let passed = self.looks == 0 || self.until.passed();
+        self.in_vain += 1;
+        let passed = self.looks == 0 || self.in_vain > LOOKS && self.until.passed() || self.end.passed();
         if passed {
             cut(Cut::InVain);
         }

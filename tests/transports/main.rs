@@ -226,7 +226,13 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
             let trial = Trial::test(format!("{name}::{behaviour}"), move || {
                 // Threads of its own, which spin: two domains of it are too much for two cores.
                 static SOCKETS: Mutex<()> = Mutex::new(());
-                let _alone = (from.provider == "sockets").then(|| SOCKETS.lock());
+                // Its endpoints have places that all of a user share: what is for a closed one comes to the next.
+                static SM2: Mutex<()> = Mutex::new(());
+                let _alone = match from.provider {
+                    "sockets" => Some(SOCKETS.lock()),
+                    "sm2" => Some(SM2.lock()),
+                    _ => None,
+                };
                 if alone { page::watch_alone((number, behaviour), name) } else { run() }
             });
             trials.push(trial.with_ignored_flag(known.is_some()));

@@ -9,8 +9,8 @@ mod scopes;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -204,21 +204,22 @@ fn regions_that_are_dropped_among_endpoints_that_come_and_go_are_closed_under_no
     let av = vector(&domain);
     // Long enough for the other thread to open one.
     world.while_closing(|| (0..200).for_each(|_| core::hint::spin_loop()));
-    let (over, opened) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let opened = AtomicUsize::new(0);
     thread::scope(|threads| {
-        threads.spawn(|| {
-            let cq = queue(&domain);
-            while !over.load(Ordering::Relaxed) {
-                drop(cq.endpoint(&av).enable().unwrap());
+        // Ends here, also by a panic.
+        let (_until, over) = mpsc::channel::<()>();
+        let (domain, av, opened) = (&domain, &av, &opened);
+        threads.spawn(move || {
+            let cq = queue(domain);
+            while over.try_recv() == Err(TryRecvError::Empty) {
+                drop(cq.endpoint(av).enable().unwrap());
                 opened.fetch_add(1, Ordering::Relaxed);
             }
         });
         for _ in 0..ROUNDS {
-            drop(region(&domain, Memory::of(world)));
+            drop(region(domain, Memory::of(world)));
         }
-        let seen = wait_for(LIMIT, || opened.load(Ordering::Relaxed) > 0);
-        over.store(true, Ordering::Relaxed);
-        assert!(seen, "the other thread runs");
+        assert!(wait_for(LIMIT, || opened.load(Ordering::Relaxed) > 0), "the other thread runs");
     });
     assert_eq!((world.wrongs().len(), world.open_regions()), (0, 0), "of {ROUNDS}");
     assert_eq!((world.closings(), world.memories_dropped()), (ROUNDS, ROUNDS));
