@@ -14,9 +14,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use loom_core::buffer::{Buffer, Lent};
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::vocabulary::{Access, Caps, EndpointAddr};
@@ -297,4 +301,50 @@ fn rxm_memory_whose_drop_opens_an_endpoint() {
 #[test]
 fn sockets_memory_of_a_region_among_very_many() {
     an_endpoint_is_opened_while_very_many_regions_go("sockets");
+}
+
+/// An endpoint of `shm` that is not polled is not driven by others of its domain: memory that peers reach through it alone is not
+/// written when its queue is polled no more.
+#[test]
+fn shm_endpoint_that_is_not_polled_is_not_driven() {
+    let info = &info("shm");
+    let [domain, others] = [(); 2].map(|()| Domain::open(info).unwrap());
+    let [av, others_av] = [&domain, &others].map(|domain| Av::open(domain, 16).unwrap());
+    let open = |domain| Cq::<T, Vec<u8>>::open(domain, CqAttr::<64>::new()).unwrap();
+    let (idle, busy, writers) = (open(&domain), open(&domain), open(&others));
+    let (memory, left) = Given::new(64, || {});
+    let region = Mr::open(&domain, memory, Access::REMOTE_WRITE).unwrap();
+    let (reached, neighbour) = (idle.endpoint(&av).enable().unwrap(), busy.endpoint(&av).enable().unwrap());
+    let writer = writers.endpoint(&others_av).enable().unwrap();
+    let [to_reached, to_neighbour] =
+        [&reached, &neighbour].map(|endpoint| others_av.insert(&endpoint.address().unwrap()).unwrap());
+    let deadline = Instant::now() + LIMIT;
+    let posted = |post: &dyn Fn() -> Result<OpKey, Rejected<Vec<u8>>>| loop {
+        match post() {
+            Ok(key) => break key,
+            Err(refused) => assert!(refused.error.is_transient() && Instant::now() < deadline, "{:?}", refused.error),
+        }
+        writers.progress().unwrap();
+        busy.progress().unwrap();
+    };
+    let written = posted(&|| writer.write(to_reached, &region.remote(), 0, vec![1; 64]));
+    for _ in 0..1000 {
+        let received = posted(&|| neighbour.recv(Source::Any, vec![0; 8]));
+        let sent = posted(&|| writer.send(to_neighbour, vec![2; 8]));
+        while busy.wait(received, Spins(1)).unwrap().is_none() {
+            assert!(Instant::now() < deadline, "the message arrives");
+            writers.progress().unwrap();
+        }
+        while writers.wait(sent, Spins(1)).unwrap().is_none() {
+            assert!(Instant::now() < deadline, "the message is sent");
+            busy.progress().unwrap();
+        }
+    }
+    assert_eq!(self::written(left.words), 0, "the neighbour's queue drives the endpoint");
+    // Its own does.
+    while writers.wait(written, Spins(1)).unwrap().is_none() {
+        assert!(Instant::now() < deadline, "the write ends");
+        idle.progress().unwrap();
+    }
+    assert_eq!(self::written(left.words), 8);
 }

@@ -160,9 +160,11 @@
 //! shown of a provider in one version of libfabric: 1.17.0 and 2.5.1, and the providers of `docs/providers.md`. Over another
 //! provider, or another version, it relies on nothing of that kind:
 //!
-//! - An endpoint is closed when nothing is in flight on it, when no message was longer than its receive, and, unless endpoints
-//!   have socket addresses, when no other endpoint of an untested provider is open in the process. Before that, dropping it asks for its operations to be cancelled, and leaves it to
-//!   its queue with their buffers. What still goes on when the queue is dropped leaks with the queue; a scope aborts the process.
+//! - An endpoint is closed when nothing is in flight on it, and when no message was longer than its receive. Unless endpoints
+//!   have socket addresses, it is also not closed while another endpoint of an untested provider is open in the process, nor ever when
+//!   an address was inserted into a vector of one: how such a provider spells its addresses is not known. Before it can be closed,
+//!   dropping it asks for its operations to be cancelled, and leaves it to its queue with their buffers. What still goes on when the
+//!   queue is dropped leaks with the queue; a scope aborts the process.
 //! - Regions are closed with the last endpoint of their domain, unless they are bound to an endpoint (`FI_MR_ENDPOINT`), before which they
 //!   are closed; and passive endpoints stay open. Connections are closed beside each other.
 //! - Event queues are slept on, and options of an endpoint that is enabled are set, as the provider says.

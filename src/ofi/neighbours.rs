@@ -7,7 +7,8 @@
 //! are polled, and left open afterwards: their memory goes with the process.
 //!
 //! Endpoints of a provider that is not tested may do the same, unless they are called by socket addresses, and may be driven by each
-//! other besides: there all of the process are neighbours, and none counts as left.
+//! other besides: there all of the process are neighbours, and none counts as left. (One whose queue has gone for good is forgotten here;
+//! it stays open all the same, because its peers' addresses were inserted somewhere.)
 //!
 //! A vector that has an endpoint's address keeps that plain pointer: a message to the address, of whichever endpoint, follows it when
 //! the endpoint has long been closed (seen with both). So an endpoint whose address was inserted in its own process is left open, too.
@@ -184,6 +185,7 @@ impl Group {
     }
 
     /// The same of an address that the provider finds out itself; refused where it may be a neighbour's that is to be found again.
+    /// Nobody else opens or closes an endpoint of such a provider while it looks the name up, however long that takes.
     pub(super) fn meets_unseen<R: From<Errno>>(self, insert: impl FnOnce() -> Result<(), R>) -> Result<(), R> {
         if self.left_in_peace {
             return Err(Errno::EINVAL.into());

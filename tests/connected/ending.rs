@@ -1,14 +1,16 @@
 //! How connections end: by shutdown, by closing, in the middle of transfers, and in every order.
 
+use std::hint::black_box;
 use std::mem;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use loom_core::error::PostError;
 use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
-use loom_core::vocabulary::Errno;
+use loom_core::objects::mr::Mr;
+use loom_core::vocabulary::{Access, Errno};
 
 use super::Case;
 use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, pattern, room, with_sides};
@@ -19,6 +21,8 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("closing_is_told_to_the_peer", closing_is_told_to_the_peer),
         ("operations_in_flight_come_back_when_the_peer_goes", operations_in_flight_come_back_when_the_peer_goes),
         ("operations_in_flight_come_back_with_the_endpoint", operations_in_flight_come_back_with_the_endpoint),
+        ("reads_in_flight_come_back_with_the_endpoint", reads_in_flight_come_back_with_the_endpoint),
+        ("a_region_may_be_closed_in_the_middle_of_writes", a_region_may_be_closed_in_the_middle_of_writes),
         ("a_closed_endpoints_events_are_not_the_next_ones", a_closed_endpoints_events_are_not_the_next_ones),
         ("an_attempt_can_be_given_up", an_attempt_can_be_given_up),
         ("requests_nobody_has_read_end_with_the_queue", requests_nobody_has_read_end_with_the_queue),
@@ -59,7 +63,7 @@ fn a_shutdown_is_told_to_the_peer(info: &Info<T>) {
         assert_eq!(sides.finish(received).0, pattern(64, 1));
         let shut_down = client.shutdown();
         if !crate::shuts_down(info) {
-            assert_eq!(shut_down, Err(Errno::EOPNOTSUPP), "it would close a foreign descriptor");
+            assert_eq!(shut_down, Err(Errno::EOPNOTSUPP));
             crate::page::not_granted();
             return sides.message(&client, &server, 64, 2);
         }
@@ -140,13 +144,81 @@ fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     });
 }
 
+/// However long they are; and what has come back is not written to, whatever the peer still does.
+fn reads_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
+    let lens = [8, 64, 4096, 1 << 20];
+    let content = pattern(lens[3], 1);
+    for progress in [0, 1, 3, 10] {
+        with_sides(info, |sides| {
+            let (server, client) = sides.pair();
+            let region = Mr::builder(sides.domain, Access::REMOTE_READ).open_for(&server, content.clone());
+            let remote = region.as_ref().expect("a region").remote();
+            let reads = lens.map(|len| sides.post(room(len), |buf| client.read(&remote, 0, buf)));
+            for _ in 0..progress {
+                sides.cq.progress().expect("the queue works");
+            }
+            drop(client);
+            let back = reads.map(|read| sides.end(read));
+            let seen = back.each_ref().map(|(buf, _)| buf.clone());
+            assert_eq!(sides.ended(sides.server), server.fid());
+            // The peer goes on.
+            for _ in 0..2000 {
+                sides.cq.progress().expect("the queue works");
+            }
+            drop(region);
+            drop(server);
+            let (other, another) = sides.pair();
+            sides.message(&other, &another, 100_000, 2);
+            for ((buf, result), seen) in black_box(back).into_iter().zip(seen) {
+                assert!(buf == seen, "{} bytes were written to after they had come back", buf.len());
+                match result {
+                    Ok(_) => assert!(*buf == content[..buf.len()], "what was read"),
+                    Err(error) => assert_eq!(error.errno, Errno::ECANCELED),
+                }
+            }
+        });
+    }
+}
+
+fn a_region_may_be_closed_in_the_middle_of_writes(info: &Info<T>) {
+    /// More than the system takes at once.
+    const LEN: usize = 16 << 20;
+    let mut unfinished = 0;
+    for progress in [0, 1, 2, 5, 20, 100] {
+        with_sides(info, |sides| {
+            let (server, client) = sides.pair();
+            let region =
+                Mr::builder(sides.domain, Access::REMOTE_WRITE).open_for(&server, room(LEN)).expect("a region");
+            let remote = region.remote();
+            let written = sides.post(pattern(LEN, 1), |buf| client.write(&remote, 0, buf));
+            for _ in 0..progress {
+                sides.cq.progress().expect("the queue works");
+            }
+            unfinished += sides.cq.in_flight();
+            drop(region);
+            let until = Instant::now() + Duration::from_millis(20);
+            while Instant::now() < until && sides.cq.in_flight() > 0 {
+                sides.cq.progress().expect("the queue works");
+            }
+            // However it ends, with its endpoint at the latest.
+            drop((client, server));
+            assert!(sides.end(written).0 == pattern(LEN, 1), "what was written comes back as it was");
+        });
+    }
+    assert!(unfinished > 0, "regions were closed in the middle of writes");
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        sides.message(&client, &server, 100_000, 2);
+    });
+}
+
 fn a_closed_endpoints_events_are_not_the_next_ones(info: &Info<T>) {
     with_sides(info, |sides| {
         for round in 0..20 {
             let (server, client) = sides.pair();
             // The server's queue has, or will have, its event, which nobody reads before it is closed too.
             drop(client);
-            let deadline = Instant::now() + std::time::Duration::from_millis(20);
+            let deadline = Instant::now() + Duration::from_millis(20);
             while Instant::now() < deadline {
                 sides.cq.progress().expect("the queue works");
             }

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::completion::Completion;
+use loom_core::error::OpenError;
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::eq::{Eq, EqAttr, EqError, EqEvent};
 use loom_core::objects::info::Info;
@@ -9,7 +12,8 @@ use loom_core::transport::connected::{Entry, Fid};
 use loom_core::vocabulary::{EventKind, WaitObj};
 
 use super::Case;
-use super::sides::{LIMIT, T, with_sides};
+use super::sides::{Bytes, LIMIT, T, meet, pattern, room, with_sides};
+use crate::posting::post;
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -18,6 +22,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_queue_without_a_wait_object_cannot_be_slept_on", a_queue_without_a_wait_object_cannot_be_slept_on),
         ("a_descriptor_tells_of_a_request", a_descriptor_tells_of_a_request),
         ("a_sleeper_is_woken_by_a_request", a_sleeper_is_woken_by_a_request),
+        ("a_queue_of_connections_sleeps_until_something_completes", a_queue_of_connections_sleeps),
     ]
 }
 
@@ -63,8 +68,7 @@ fn a_queue_without_a_wait_object_cannot_be_slept_on(info: &Info<T>) {
     // It serves connections all the same.
     let address = eq.listen(info).expect("listens").address().expect("its address");
     let info = super::sides::client_info(info, &address);
-    let cq = loom_core::objects::cq::Cq::<T, Vec<u8>>::open(&domain, loom_core::objects::cq::CqAttr::<4>::new())
-        .expect("queue");
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<4>::new()).expect("queue");
     let _connecting = cq.msg_endpoint(&eq, &info).expect("endpoint").connect(&address, b"x").expect("asks");
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -134,8 +138,7 @@ fn with_client<R>(
     let info = super::sides::client_info(info, address);
     let domain = Domain::open(&info).expect("domain");
     let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
-    let cq = loom_core::objects::cq::Cq::<T, Vec<u8>>::open(&domain, loom_core::objects::cq::CqAttr::<4>::new())
-        .expect("queue");
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<4>::new()).expect("queue");
     let connecting = cq.msg_endpoint(&eq, &info).expect("endpoint").connect(address, b"hello").expect("asks");
     let result = client(&eq);
     drop(connecting);
@@ -169,5 +172,39 @@ fn a_sleeper_is_woken_by_a_request(info: &Info<T>) {
             drop(request);
             assert!(client.join().expect("the client"));
         });
+    });
+}
+
+fn a_queue_of_connections_sleeps(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let cq = match Cq::<T, Bytes>::open(sides.domain, CqAttr::<16>::new().with_fd()) {
+            Ok(cq) => cq,
+            Err(error) => {
+                assert!(matches!(error, OpenError::Errno(_)), "{error}");
+                return crate::page::not_granted();
+            }
+        };
+        let eq = sides.server;
+        let connecting = cq.msg_endpoint(eq, &sides.info).expect("an endpoint").connect(&sides.address, b"sleeps");
+        let (server, client) = meet(eq, connecting.expect("asks"), |request| request.endpoint(&cq, eq));
+        let (begin, time) = (Instant::now(), Duration::from_millis(20));
+        // It may wake up for nothing.
+        while begin.elapsed() < time {
+            assert!(cq.poll_for(time).expect("the queue works").is_none());
+        }
+        for round in 0..20 {
+            let received = post(&cq, room(300), |buf| server.recv(buf));
+            let sent = post(&cq, pattern(300, round), |buf| client.send(buf));
+            let (deadline, mut left) = (Instant::now() + LIMIT, vec![received, sent]);
+            while !left.is_empty() {
+                assert!(Instant::now() < deadline, "{left:?} never came");
+                let Some(completion) = cq.poll_for(LIMIT).expect("the queue works") else { continue };
+                let Completion::Op(done) = completion else { panic!("{completion:?}") };
+                let at = left.iter().position(|key| *key == done.key()).expect("each once");
+                left.swap_remove(at);
+                done.result().expect("it succeeds");
+                assert_eq!(done.into_buf(), pattern(300, round));
+            }
+        }
     });
 }

@@ -99,9 +99,9 @@ pub(crate) fn shares_receives<L: Level>(info: &Info<Ofi<L>>) -> bool {
     info.provider() != "sockets" && info.raw().is_tested()
 }
 
-/// Whether a connection can be shut down; the same.
+/// Whether a connection can be shut down; the same, and those of libfabric 1 cannot.
 pub(crate) fn shuts_down<L: Level>(info: &Info<Ofi<L>>) -> bool {
-    info.provider() != "sockets" && info.raw().is_tested()
+    info.provider() != "sockets" && library_version().major >= 2 && info.raw().is_tested()
 }
 
 fn main() {

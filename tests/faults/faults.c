@@ -1164,6 +1164,73 @@ static struct fid_ep *connect_all(const char *provider, uint64_t caps, int share
 	return srx;
 }
 
+/* The one who reads ends the connection in the middle of the answer. Whether the provider then keeps two receives in the place
+ * of one: an endpoint that is closed gives back both. */
+static int cut_read_is_freed_twice(const char *provider, int (*end)(void))
+{
+	struct fi_eq_attr eq_attr = { .size = 16 };
+	struct fi_cq_err_entry error = { 0 };
+	struct fi_cq_tagged_entry entry;
+	struct fid_ep *other;
+	struct fid_eq *eq;
+	struct fid_mr *mr;
+	uint64_t remote;
+	int i, polls, given_back;
+
+	for (polls = 0; polls < 10; polls++) {
+		connect_all(provider, FI_MSG | FI_RMA, 0);
+		NEED(fi_mr_reg(domain, from, sizeof(from), FI_REMOTE_READ, 0, 1, 0, &mr, NULL));
+		remote = (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) ? (uint64_t) (uintptr_t) from : 0;
+		POST(fi_read(ep[0], behind, sizeof(from), NULL, 0, remote, fi_mr_key(mr), &contexts[2]));
+		for (i = 0; i < polls; i++)
+			fi_cq_read(cq, NULL, 0);
+		NEED(end());
+		for (i = 0; i < 1000; i++)
+			if (fi_cq_read(cq, &entry, 1) == -FI_EAVAIL)
+				fi_cq_readerr(cq, &error, 0);
+		NEED(fi_eq_open(fabric, &eq_attr, &eq, NULL));
+		other = connected_endpoint(info, eq, NULL);
+		POST(fi_recv(other, into, 8, NULL, 0, &contexts[0]));
+		POST(fi_recv(other, into + 8, 8, NULL, 0, &contexts[1]));
+		NEED(fi_close(&other->fid));
+		for (given_back = 0; next(&entry, 0.1) == -1; given_back++)
+			NEED(fi_cq_readerr(cq, &error, 0) != 1);
+		if (given_back < 2)
+			return THERE;
+	}
+	return GONE;
+}
+
+static int closes(void)
+{
+	return fi_close(&ep[0]->fid);
+}
+
+static int shuts_down(void)
+{
+	return fi_shutdown(ep[0], 0);
+}
+
+static int net_read_that_is_cut_by_closing_is_freed_twice(void)
+{
+	return cut_read_is_freed_twice("net", closes);
+}
+
+static int net_read_that_is_cut_by_shutting_down_is_freed_twice(void)
+{
+	return cut_read_is_freed_twice("net", shuts_down);
+}
+
+static int tcp_read_that_is_cut_by_closing_is_freed_twice(void)
+{
+	return cut_read_is_freed_twice("tcp", closes);
+}
+
+static int tcp_read_that_is_cut_by_shutting_down_is_freed_twice(void)
+{
+	return cut_read_is_freed_twice("tcp", shuts_down);
+}
+
 /* A tagged message comes that nobody waits for. */
 static int tagged_message_to_shared_receives_crashes(const char *provider)
 {
@@ -1227,6 +1294,21 @@ static int net_close_while_a_peer_connects_crashes(void)
 	return GONE;
 }
 
+/* A peer goes that an endpoint has begun to connect to, and the endpoint sends to it again. */
+static int peer_that_goes_while_one_connects_crashes(void)
+{
+	int i;
+
+	open_all("tcp", FI_MSG, FI_THREAD_SAFE, FI_WAIT_NONE);
+	fi_send(ep[0], from, 8, NULL, addr[1], &contexts[0]);
+	NEED(fi_close(&ep[1]->fid));
+	for (i = 0; i < 1000; i++) {
+		fi_send(ep[0], from, 8, NULL, addr[1], &contexts[0]);
+		fi_cq_read(cq, NULL, 0);
+	}
+	return GONE;
+}
+
 /* Endpoints of shm that nobody closes leave their names behind. */
 static void remove_names_of(pid_t process)
 {
@@ -1273,7 +1355,7 @@ static int crashes_after_some_polls(void (*run)(int))
 	int polls, status;
 	pid_t process;
 
-	for (polls = 0; polls < 20; polls++) {
+	for (polls = 0; polls < 200; polls += 3) {
 		process = fork();
 		if (process == 0) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -1758,8 +1840,13 @@ static const struct {
 	{ "sm2-directed-receive-goes-before-older-ones", sm2_directed_receive_goes_first },
 	{ "rxm-directed-receive-goes-before-older-ones", rxm_directed_receive_goes_first },
 	{ "net-close-while-a-peer-connects-crashes", net_close_while_a_peer_connects_crashes },
+	{ "tcp-peer-that-goes-while-one-connects-crashes", peer_that_goes_while_one_connects_crashes },
 	{ "net-tagged-message-to-shared-receives-crashes", net_tagged_message_to_shared_receives_crashes },
 	{ "tcp-tagged-message-to-shared-receives-crashes", tcp_tagged_message_to_shared_receives_crashes },
+	{ "net-read-that-is-cut-by-closing-is-freed-twice", net_read_that_is_cut_by_closing_is_freed_twice },
+	{ "net-read-that-is-cut-by-shutting-down-is-freed-twice", net_read_that_is_cut_by_shutting_down_is_freed_twice },
+	{ "tcp-read-that-is-cut-by-closing-is-freed-twice", tcp_read_that_is_cut_by_closing_is_freed_twice },
+	{ "tcp-read-that-is-cut-by-shutting-down-is-freed-twice", tcp_read_that_is_cut_by_shutting_down_is_freed_twice },
 	{ "net-stranger-of-a-closed-endpoint-crashes", net_stranger_of_a_closed_endpoint_crashes },
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
 	{ "sockets-second-range-of-a-region-is-not-reached", second_range_of_a_region_is_not_reached },

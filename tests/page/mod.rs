@@ -90,7 +90,7 @@ pub(crate) fn watch_alone(
     let Some((words, note)) = told.filter(|_| ended.status.success()) else {
         return Err(format!("{}: {text}{}", ended.status, String::from_utf8_lossy(&ended.stderr)).into());
     };
-    text.lines().filter_map(|line| line.strip_prefix(SKIPPED)).for_each(cannot_run_here);
+    text.lines().filter_map(|line| Some(line.split_once(SKIPPED)?.1)).for_each(cannot_run_here);
     let note: &'static str = note.to_owned().leak();
     let outcomes = [Outcome::Shown, Outcome::Partly(note), Outcome::NotGranted, Outcome::Not(note)];
     let outcome =

@@ -1,6 +1,7 @@
 //! Opening, closing, dropping and forgetting: in any order that compiles, with operations in flight.
 
 use std::cell::Cell;
+use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use loom_core::vocabulary::{Access, EndpointAddr, Errno, ImmediateData, Tag};
 
 use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, tags};
-use crate::pair::{Bytes, OrCut, Pair, is_tested, limit, most, on_pair, pattern, post_on, room};
+use crate::pair::{Bytes, OrCut, Pair, fails_with, is_tested, limit, most, on_pair, pattern, post_on, room};
 use crate::posting::or_less;
 use crate::rma::MAY_STAY;
 use crate::waiting::{cancels_receives, closes_with_receives};
@@ -31,6 +32,7 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
         ("completed_operations_survive_the_close_of_their_endpoint", MSG, completed_operations_survive_the_close),
         ("slots_of_a_closed_endpoint_can_be_used_again", MSG, slots_of_a_closed_endpoint_can_be_used_again),
         ("closing_in_the_middle_of_a_long_message_hurts_nobody", MSG, closing_in_the_middle_of_a_long_message),
+        ("reads_in_flight_come_back_with_their_endpoint", RMA, reads_in_flight_come_back_with_their_endpoint),
         (
             "messages_to_an_endpoint_that_was_closed_before_hurt_nobody",
             MSG,
@@ -115,6 +117,44 @@ fn slots_of_a_closed_endpoint_can_be_used_again<T: Transport>(info: &Info<T>) {
         }
         pair.warm_up();
     });
+}
+
+/// However long they are; and what has come back is not written to, whatever the peer still does.
+fn reads_in_flight_come_back_with_their_endpoint<T: Transport>(info: &Info<T>) {
+    let lens = [8, 64, 4096, or_less(1 << 20, 1 << 16)];
+    let content = pattern(lens[3], 1);
+    for progress in [0, 1, 3, 10] {
+        on_pair(info, |pair| {
+            pair.warm_up();
+            let memory = content.clone();
+            let region = Mr::open_in(pair.domain, memory, Access::REMOTE_READ, allocator()).expect("region");
+            let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+            // Connected, where that is a thing.
+            let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+            let sent = pair.post(pattern(8, 2), |buf| c.send(pair.to_b, buf));
+            pair.finish(received);
+            pair.finish(sent);
+
+            let reads = lens.map(|len| pair.post(room(len), |buf| c.read(pair.to_b, &region.remote(), 0, buf)));
+            for _ in 0..progress {
+                pair.cq.progress().or_cut("the queue works");
+            }
+            drop(c);
+            let back = reads.map(|read| pair.end(read));
+            let seen = back.each_ref().map(|(buf, _)| buf.clone());
+            for _ in 0..2000 {
+                pair.cq.progress().or_cut("the queue works");
+            }
+            pair.warm_up();
+            for ((buf, result), seen) in black_box(back).into_iter().zip(seen) {
+                assert!(buf == seen, "{} bytes were written to after they had come back", buf.len());
+                match result {
+                    Ok(_) => assert!(*buf == content[..buf.len()], "what was read"),
+                    Err(error) => drop(fails_with(Err::<(), _>(error), Errno::ECANCELED)),
+                }
+            }
+        });
+    }
 }
 
 /// A vector has the address of an endpoint that is closed when the first endpoint is opened that is bound to the vector: the vector of

@@ -18,7 +18,7 @@ use loom_core::objects::options::{CompletionLevel, ReadOptions, RecvOptions, Sen
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Tag};
 
-use super::pair::{Bytes, LIMIT, OrCut, carries_data, is_old, limit, most, pattern, post_on, room};
+use super::pair::{Bytes, LIMIT, OrCut, carries_data, is_old, is_tested, limit, most, pattern, post_on, room};
 use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, tags};
 
@@ -246,7 +246,9 @@ fn delivery_is_awaited<T: Transport>(info: &Info<T>) {
         let sent = two.post(pattern(8, 2), |buf| two.a.sendmsg(two.to_b, options, buf));
         // libfabric leaves open whether a buffer of the provider's at the peer is delivery.
         let buffers = !["soft", "shm", "net", "tcp"].contains(&info.provider());
-        let until = Instant::now() + if buffers { LIMIT } else { Duration::from_millis(20) };
+        // `shm` of libfabric 2.6 does, too: what another version does is not known.
+        let known = is_tested(info);
+        let until = Instant::now() + if buffers && known { LIMIT } else { Duration::from_millis(20) };
         let mut early = None;
         while early.is_none() && Instant::now() < until {
             early = two.cq.poll().or_cut("works").map(|completion| match completion {
@@ -257,8 +259,8 @@ fn delivery_is_awaited<T: Transport>(info: &Info<T>) {
                 other => panic!("not expected: {other:?}"),
             });
         }
-        assert_eq!(early.is_some(), buffers, "whether it is over before it is received");
-        if buffers {
+        assert!(!known || early.is_some() == buffers, "whether it is over before it is received");
+        if buffers || early.is_some() {
             crate::matrix::partly("a buffer of the provider's at the peer is delivery");
         }
         let received = two.post(room(8), |buf| two.b.recv(Source::Any, buf));

@@ -114,7 +114,8 @@ pub struct Conduct {
     pub mr_close: bool,
     /// An endpoint can be closed with sends and writes in flight, and their buffers are not read afterwards.
     pub close_with_sends: bool,
-    /// When its queue is closed, peers do not reach memory through an endpoint any more, though it may not be closed itself.
+    /// When its queue is closed, an endpoint is closed with it, or peers do not reach memory through it any more; but for one that cannot
+    /// be closed after a message that was longer than its receive.
     pub ends_with_queue: bool,
 }
 
