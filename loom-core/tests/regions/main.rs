@@ -148,19 +148,27 @@ fn no_endpoint_is_opened_while_this_closes(
     this: impl FnOnce(),
 ) {
     let (closing, begun) = mpsc::channel();
+    let (wants, wanted) = mpsc::channel();
+    let (ready, is_ready) = mpsc::channel();
     let (ended, end) = mpsc::channel();
+    let mut is_wanted = false;
     world.while_closing(move || {
         let _ = closing.send(());
+        is_wanted = is_wanted || wanted.recv_timeout(LIMIT).is_ok();
+        assert!(is_wanted);
         wait_for(WHILE_CLOSING, || world.endpoints() > 0);
     });
     thread::scope(|threads| {
         threads.spawn(move || {
             let cq = queue(domain);
+            ready.send(()).unwrap();
             begun.recv_timeout(LIMIT).unwrap();
+            wants.send(()).unwrap();
             let endpoint = cq.endpoint(av).enable().unwrap();
             end.recv_timeout(LIMIT).unwrap();
             drop(endpoint);
         });
+        is_ready.recv_timeout(LIMIT).unwrap();
         this();
         ended.send(()).unwrap();
     });

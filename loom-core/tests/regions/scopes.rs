@@ -52,11 +52,13 @@ fn an_endpoint_that_is_opened_after_the_region_was_closed_does_no_harm() {
         let world = World::strict();
         let domain = Domain::open(&world.info()).unwrap();
         let (closing, begun) = mpsc::channel();
+        let (wants, wanted) = mpsc::channel();
         let (ended, end) = mpsc::channel();
         thread::scope(|threads| {
             let domain = &domain;
             threads.spawn(move || {
                 begun.recv_timeout(LIMIT).unwrap();
+                wants.send(()).unwrap();
                 let (av, cq) = (vector(domain), queue(domain));
                 let endpoint = cq.endpoint(&av).enable().unwrap();
                 // Open until the scope has ended.
@@ -66,6 +68,7 @@ fn an_endpoint_that_is_opened_after_the_region_was_closed_does_no_harm() {
             let scope = mr::scope(domain, vec![0; 8], PEER_ACCESS, |_| {
                 world.while_closing(move || {
                     closing.send(()).unwrap();
+                    wanted.recv_timeout(LIMIT).unwrap();
                     wait_for(WHILE_CLOSING, || world.endpoints() > 0);
                 });
             });
