@@ -85,6 +85,8 @@ pub mod completion;
 pub mod engine;
 pub mod error;
 pub mod exposed;
+#[cfg(test)]
+mod handed_over;
 pub mod objects;
 mod random;
 mod siphash;

@@ -76,6 +76,7 @@ mod tests {
     use std::string::String;
 
     use super::*;
+    use crate::handed_over::is_seen_by_another_thread;
     use crate::objects::users::Users;
 
     fn shared(count: u32) -> SharedCount {
@@ -98,6 +99,11 @@ mod tests {
         assert!(!count.is_none());
         count.remove();
         assert!(count.is_none());
+    }
+
+    #[test]
+    fn thread_that_sees_none_left_sees_what_they_did() {
+        is_seen_by_another_thread(&shared(1), SharedCount::remove, SharedCount::is_none);
     }
 
     /// One more than the limit ends the process: this test runs itself in others.

@@ -22,7 +22,6 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicBool;
 
 use heapless::Deque;
 
@@ -32,6 +31,7 @@ use self::keep::Bystander;
 #[cfg(feature = "std")]
 pub use self::owner::scope;
 pub use self::owner::{CqOwner, scope_in};
+use self::signal::Signalled;
 pub use self::signal::Signaller;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{OpTable, Slot};
@@ -63,8 +63,7 @@ pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
     bystanders: RefCell<Deque<Bystander, PEER_EVENTS>>,
     /// What there is to sleep on.
     wait: WaitObj,
-    /// A [`Signaller`] has signalled, and no sleeper was told of it yet.
-    signalled: AtomicBool,
+    signalled: Signalled,
     /// Whether there ever was a [`Signaller`].
     has_signallers: Cell<bool>,
     /// No poll goes the short way: there are two provider queues, or prefixes that its events count.

@@ -8,11 +8,11 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicBool;
 
 use allocator_api2::alloc::Allocator;
 use heapless::Deque;
 
+use super::signal::Signalled;
 use super::{Cq, CqAttr, CqBody};
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
@@ -141,7 +141,7 @@ impl<'d, T: Transport, B: Buffer, A: Allocator, const N: usize> CqOwner<'d, T, B
         set!(bystanders, RefCell::new(Deque::new()));
         set!(turn, Cell::new(false));
         set!(wait, attr.wait);
-        set!(signalled, AtomicBool::new(false));
+        set!(signalled, Signalled::not_yet());
         set!(has_signallers, Cell::new(false));
         set!(parent, PhantomData);
         // SAFETY: as above.

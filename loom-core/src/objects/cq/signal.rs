@@ -10,6 +10,26 @@ use crate::buffer::Buffer;
 use crate::transport::{Signals, Transport};
 use crate::vocabulary::{Errno, WaitObj};
 
+/// Whether a [`Signaller`] has signalled, and no sleeper was told of it yet.
+#[derive(Debug)]
+pub(super) struct Signalled(AtomicBool);
+
+impl Signalled {
+    pub(super) const fn not_yet() -> Self {
+        Signalled(AtomicBool::new(false))
+    }
+
+    /// Release: what this thread did before happens before what the sleeper does that is told of it.
+    fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Acquire: see [`set`](Self::set).
+    fn take(&self) -> bool {
+        self.0.swap(false, Ordering::Acquire)
+    }
+}
+
 /// Wakes up the thread that sleeps on a queue. It borrows the queue, which other threads cannot otherwise name.
 ///
 /// # References
@@ -17,7 +37,7 @@ use crate::vocabulary::{Errno, WaitObj};
 pub struct Signaller<'q, T: Signals> {
     raw: T::Signal,
     /// The queue's, which is open as long as it is borrowed.
-    signalled: &'q AtomicBool,
+    signalled: &'q Signalled,
 }
 
 impl<T: Signals> Signaller<'_, T> {
@@ -34,7 +54,7 @@ impl<T: Signals> Signaller<'_, T> {
     #[doc(alias = "fi_cq_signal")]
     pub fn signal(&self) -> Result<(), Errno> {
         // Before the provider wakes the sleeper up, who looks for this.
-        self.signalled.store(true, Ordering::Release);
+        self.signalled.set();
         // SAFETY: the queue is borrowed, so it is open until this returns.
         unsafe { T::cq_signal(&self.raw) }
     }
@@ -68,6 +88,17 @@ impl<T: Signals, B: Buffer> Cq<'_, T, B> {
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Whether there was a signal of which nobody was told yet.
     pub(super) fn take_signal(&self) -> bool {
-        self.signalled.swap(false, Ordering::Acquire)
+        self.signalled.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handed_over::is_seen_by_another_thread;
+
+    #[test]
+    fn thread_that_takes_a_signal_sees_what_was_done_before() {
+        is_seen_by_another_thread(&Signalled::not_yet(), Signalled::set, Signalled::take);
     }
 }
