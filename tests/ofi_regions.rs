@@ -20,7 +20,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::vocabulary::{Access, Caps, EndpointAddr};
@@ -319,32 +319,39 @@ fn shm_endpoint_that_is_not_polled_is_not_driven() {
     let [to_reached, to_neighbour] =
         [&reached, &neighbour].map(|endpoint| others_av.insert(&endpoint.address().unwrap()).unwrap());
     let deadline = Instant::now() + LIMIT;
-    let posted = |post: &dyn Fn() -> Result<OpKey, Rejected<Vec<u8>>>| loop {
+    // Drives the writer's queue and the one that it reaches.
+    let posted = |on: &Cq<'_, T, Vec<u8>>, post: &dyn Fn() -> Result<OpKey, Rejected<Vec<u8>>>| loop {
         match post() {
             Ok(key) => break key,
             Err(refused) => assert!(refused.error.is_transient() && Instant::now() < deadline, "{:?}", refused.error),
         }
         writers.progress().unwrap();
-        busy.progress().unwrap();
+        on.progress().unwrap();
     };
-    let written = posted(&|| writer.write(to_reached, &region.remote(), 0, vec![1; 64]));
-    for _ in 0..1000 {
-        let received = posted(&|| neighbour.recv(Source::Any, vec![0; 8]));
-        let sent = posted(&|| writer.send(to_neighbour, vec![2; 8]));
-        while busy.wait(received, Spins(1)).unwrap().is_none() {
+    let message = |on: &Cq<'_, T, Vec<u8>>, to: &Endpoint<'_, '_, T, Vec<u8>>, peer| {
+        let received = posted(on, &|| to.recv(Source::Any, vec![0; 8]));
+        let sent = posted(on, &|| writer.send(peer, vec![2; 8]));
+        while on.wait(received, Spins(1)).unwrap().is_none() {
             assert!(Instant::now() < deadline, "the message arrives");
             writers.progress().unwrap();
         }
         while writers.wait(sent, Spins(1)).unwrap().is_none() {
             assert!(Instant::now() < deadline, "the message is sent");
-            busy.progress().unwrap();
+            on.progress().unwrap();
         }
+    };
+    // They meet.
+    message(&idle, &reached, to_reached);
+    posted(&busy, &|| writer.write(to_reached, &region.remote(), 0, vec![1; 64]));
+    for _ in 0..1000 {
+        message(&busy, &neighbour, to_neighbour);
     }
     assert_eq!(self::written(left.words), 0, "the neighbour's queue drives the endpoint");
     // Its own does.
-    while writers.wait(written, Spins(1)).unwrap().is_none() {
-        assert!(Instant::now() < deadline, "the write ends");
+    let mut is_over = false;
+    while !is_over || self::written(left.words) < 8 {
+        assert!(Instant::now() < deadline, "the write ends, and has arrived");
+        is_over |= writers.poll().unwrap().is_some();
         idle.progress().unwrap();
     }
-    assert_eq!(self::written(left.words), 8);
 }
