@@ -166,6 +166,10 @@ pub(super) unsafe fn open_msg<L>(
     bound: &Bound<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;
+    if domain.group().is_some() {
+        // Which endpoints it is connected with, nobody tells: it could never be closed.
+        return Err(Errno::EOPNOTSUPP.into());
+    }
     let handle = request.as_ref().map(|request| request.0);
     let mut info = info.for_endpoint(handle, bound.shared_rx.is_some()).ok_or(Errno::ENOMEM)?;
     if bound.selective {

@@ -366,6 +366,8 @@ mod tests {
         for (at, (provider, facts)) in SHOWN.iter().enumerate() {
             assert!(SHOWN.iter().skip(at + 1).all(|(other, _)| other != provider), "{provider:?} stands twice");
             assert!(facts.contains(Facts::TESTED), "{provider:?}");
+            // By what transports say of themselves (`Conduct`), tests over all of them tell who is tested.
+            assert!(facts.contains(Facts::CLOSES_WITH_SENDS), "{provider:?}");
             // It has one way to keep claims, and one time to set options.
             assert!(!facts.contains(Facts::CLAIMS_BY_CONTEXT | Facts::CLAIMS_IN_CONTEXTS), "{provider:?}");
             assert!(!facts.contains(Facts::OPTIONS_BEFORE | Facts::OPTIONS_AFTER), "{provider:?}");

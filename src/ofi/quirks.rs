@@ -35,7 +35,8 @@ pub(super) fn correct(info: &mut RawInfo) {
 /// Unless an order among RMA operations is asked for, `shm` writes to the peer's addresses without asking the peer (by
 /// cross-memory attach): with any key, to any address, and to a region that is closed already. With an order it goes
 /// through the peer's queue, where the region is looked up. (`sm2` has no RMA, and no domain for an info that asks for an
-/// order of it.)
+/// order of it.) In a version that no test has seen, asking is what there is to do: keys are the manual's promise (`man fi_mr`),
+/// and the system lets who may attach to a process write to it without any.
 fn have_keys_checked(info: &mut RawInfo) {
     if has_layer(info, "shm") {
         info.ask_for_order(MsgOrder::WAW);
@@ -113,7 +114,13 @@ pub(super) fn takes_options(facts: Facts) -> TakesOptions {
 /// called by a socket address reaches its peers through sockets or a network card; of all others it has to be shown.
 pub(super) fn may_share_memory(facts: Facts, info: &RawInfo) -> bool {
     let format = AddressFormat::from_raw(info.fields().addr_format);
-    let sockets = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];
+    let sockets = [
+        AddressFormat::SOCKADDR,
+        AddressFormat::SOCKADDR_IN,
+        AddressFormat::SOCKADDR_IN6,
+        AddressFormat::SOCKADDR_IB,
+        AddressFormat::SOCKADDR_IP,
+    ];
     !facts.contains(Facts::CLOSES_BESIDE_OTHERS) && !sockets.contains(&format)
 }
 

@@ -108,7 +108,9 @@ fn injected_tagged_message(side: &Side<'_, '_>) -> Outcome {
 /// Two messages fill the buffer so far that it is given back.
 fn multi_receive(side: &Side<'_, '_>) -> Outcome {
     if !side.info().raw().is_tested() {
-        // How much is left when a buffer is let go cannot be said.
+        // How much is left when a buffer is let go cannot be said: the safe form is refused.
+        let safe = side.link.safe_multi_recv(Side::room(8)).map_err(|rejected| rejected.error);
+        assert!(matches!(safe, Err(PostError::NotSafe | PostError::NotGranted(_))), "{safe:?}");
         return Outcome::NotGranted;
     }
     const PIECE: usize = LONGEST_PIECE * 2 / 3;

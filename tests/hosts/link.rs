@@ -149,11 +149,15 @@ impl Link<'_, '_> {
     }
 
     /// Posts a multi-receive, over any provider that grants it.
-    pub(crate) fn multi_recv(&self, buf: Halves) -> Posted {
-        let posted = match self {
+    pub(crate) fn safe_multi_recv(&self, buf: Halves) -> Posted {
+        match self {
             Link::Peer(endpoint, _) => endpoint.multi_recv(Source::Any, buf),
             Link::Connection(endpoint) => endpoint.multi_recv(buf),
-        };
+        }
+    }
+
+    pub(crate) fn multi_recv(&self, buf: Halves) -> Posted {
+        let posted = self.safe_multi_recv(buf);
         let Err(Rejected { buf, error: PostError::NotSafe }) = posted else { return posted };
         match self {
             // SAFETY: the endpoint was opened with the length of the longest message, one peer sends, and it sends as many as

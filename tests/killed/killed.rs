@@ -264,8 +264,13 @@ fn a_target_of_writes_with_data_is_killed(info: &Info<T>) {
 
 fn a_filler_is_killed(info: &Info<T>) {
     if !info.raw().is_tested() {
-        // How much is left when a buffer is let go cannot be said.
-        return crate::page::not_granted();
+        // How much is left when a buffer is let go cannot be said: the safe form is refused.
+        return with_scene(info, [], |scene, []| {
+            let posted = scene.a.multi_recv(Source::Any, room(8)).map_err(|rejected| rejected.error);
+            assert!(matches!(posted, Err(PostError::NotSafe | PostError::NotGranted(_))), "{posted:?}");
+            crate::page::not_granted();
+            Vec::new()
+        });
     }
     kill_in_the_middle(info, "fills", fills);
 }
