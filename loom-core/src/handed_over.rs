@@ -18,7 +18,7 @@ unsafe impl Sync for Turns {}
 pub(crate) fn is_seen_by_another_thread<T: Sync>(between: &T, tell: impl Fn(&T) + Send, hears: impl Fn(&T) -> bool) {
     let memory = &Turns(UnsafeCell::new(0));
     thread::scope(|scope| {
-        scope.spawn(move || {
+        let other = scope.spawn(move || {
             // SAFETY: nobody has been told.
             unsafe { *memory.0.get() = 42 };
             tell(between);
@@ -30,5 +30,6 @@ pub(crate) fn is_seen_by_another_thread<T: Sync>(between: &T, tell: impl Fn(&T) 
         }
         // SAFETY: the other thread has written, and does no more.
         assert_eq!(unsafe { *memory.0.get() }, 42);
+        other.join().expect("it has told");
     });
 }
