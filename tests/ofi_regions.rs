@@ -308,6 +308,12 @@ fn sockets_memory_of_a_region_among_very_many() {
 #[test]
 fn shm_endpoint_that_is_not_polled_is_not_driven() {
     let info = &info("shm");
+    if !info.raw().is_tested() {
+        println!(
+            "skipped: it is relied on in versions that are tested, and these endpoints would keep those of other tests open"
+        );
+        return;
+    }
     let [domain, others] = [(); 2].map(|()| Domain::open(info).unwrap());
     let [av, others_av] = [&domain, &others].map(|domain| Av::open(domain, 16).unwrap());
     let open = |domain| Cq::<T, Vec<u8>>::open(domain, CqAttr::<64>::new()).unwrap();
