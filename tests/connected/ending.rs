@@ -165,8 +165,6 @@ fn reads_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
             for _ in 0..2000 {
                 sides.cq.progress().expect("the queue works");
             }
-            drop(region);
-            drop(server);
             let (other, another) = sides.pair();
             sides.message(&other, &another, 100_000, 2);
             for ((buf, result), seen) in black_box(back).into_iter().zip(seen) {
