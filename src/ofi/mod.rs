@@ -166,7 +166,8 @@
 //!   dropping it asks for its operations to be cancelled, and leaves it to its queue with their buffers. What still goes on when the
 //!   queue is dropped leaks with the queue; a scope aborts the process.
 //! - Regions are closed with the last endpoint of their domain, unless they are bound to an endpoint (`FI_MR_ENDPOINT`), before which they
-//!   are closed; and passive endpoints stay open. Connections are closed beside each other.
+//!   are closed; and passive endpoints stay open. Connections are closed beside each other, and are refused where endpoints have no
+//!   socket addresses.
 //! - Event queues are slept on, and options of an endpoint that is enabled are set, as the provider says.
 //! - Refused are multi-receives, directed receives of messages without tag, peeks, claims, discards, unreported completions,
 //!   options of endpoints that are opened with them, sleeping on queues and counters, tags of connections, shared receives, shutting

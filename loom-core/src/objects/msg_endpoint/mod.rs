@@ -334,7 +334,8 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, '_, T, B, Established> {
     ///
     /// # Errors
     /// The provider's; `EOPNOTSUPP` over `sockets`, which would close a foreign file descriptor afterwards, and libfabric 1's
-    /// `net` and `tcp`, which would free reads twice: dropping the endpoint ends the connection there.
+    /// `net` and `tcp`, which would free reads twice, and over providers that are not tested: dropping the endpoint ends the connection
+    /// there.
     #[doc(alias = "fi_shutdown")]
     pub fn shutdown(&self) -> Result<(), Errno> {
         // SAFETY: the endpoint is open and was connected.
