@@ -1032,6 +1032,10 @@ static int injected_write_to_a_killed_peer_crashes(void)
 	NEED(fi_av_insert(av, there.name, 1, &addr[1], 0, NULL) != 1);
 	for (written = 0; written < 100; written++)
 		POST(fi_inject_write(ep[0], from, 64, addr[1], there.at, there.key));
+	/* It answers no more, so that writes are in flight when it is killed. */
+	NEED(kill(peer, SIGSTOP) || waitpid(peer, &status, WUNTRACED) != peer);
+	for (written = 0; written < 100; written++)
+		fi_inject_write(ep[0], from, 64, addr[1], there.at, there.key);
 	NEED(kill(peer, SIGKILL) || waitpid(peer, &status, 0) != peer);
 	for (end = now() + 2; now() < end;) {
 		fi_inject_write(ep[0], from, 64, addr[1], there.at, there.key);
