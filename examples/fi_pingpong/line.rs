@@ -7,10 +7,10 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::MsgEndpoint;
+use loom_core::objects::endpoint::{Endpoint, Source, ThePeer};
 use loom_core::objects::eq::{ConnectedEvent, ConnectionRequest, Eq, EqEvent};
 use loom_core::objects::info::Info;
-use loom_core::objects::msg_endpoint::MsgEndpoint;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::{EndpointAddr, Tag};
 
@@ -31,8 +31,8 @@ impl<T: Connected> Line<'_, '_, T> {
         match (self, tagged) {
             (Line::ToPeer(endpoint, peer), false) => endpoint.send(*peer, buf),
             (Line::ToPeer(endpoint, peer), true) => endpoint.tagged_send(*peer, TAG, buf),
-            (Line::Connected(endpoint), false) => endpoint.send(buf),
-            (Line::Connected(endpoint), true) => endpoint.tagged_send(TAG, buf),
+            (Line::Connected(endpoint), false) => endpoint.send(ThePeer, buf),
+            (Line::Connected(endpoint), true) => endpoint.tagged_send(ThePeer, TAG, buf),
         }
     }
 
@@ -40,8 +40,8 @@ impl<T: Connected> Line<'_, '_, T> {
         match (self, tagged) {
             (Line::ToPeer(endpoint, peer), false) => endpoint.inject(*peer, bytes),
             (Line::ToPeer(endpoint, peer), true) => endpoint.tagged_inject(*peer, TAG, bytes),
-            (Line::Connected(endpoint), false) => endpoint.inject(bytes),
-            (Line::Connected(endpoint), true) => endpoint.tagged_inject(TAG, bytes),
+            (Line::Connected(endpoint), false) => endpoint.inject(ThePeer, bytes),
+            (Line::Connected(endpoint), true) => endpoint.tagged_inject(ThePeer, TAG, bytes),
         }
     }
 
@@ -59,7 +59,7 @@ fn recv<T: Connected, S>(
     tagged: bool,
     buf: Vec<u8>,
 ) -> Result<OpKey, Rejected<Vec<u8>>> {
-    if tagged { endpoint.tagged_recv(TAG, buf) } else { endpoint.recv(buf) }
+    if tagged { endpoint.tagged_recv(ThePeer, TAG, buf) } else { endpoint.recv(ThePeer, buf) }
 }
 
 /// The next event that `wanted` takes; everything that fails is an error.

@@ -18,8 +18,8 @@
 //! - [`objects`]: the safe API, written once: [`Info`](objects::info::Info), [`Domain`](objects::domain::Domain),
 //!   [`Av`](objects::av::Av), [`Mr`](objects::mr::Mr), [`Cq`](objects::cq::Cq),
 //!   [`Endpoint`](objects::endpoint::Endpoint), [`Counter`](objects::counter::Counter), and for connections [`Eq`](objects::eq::Eq) and
-//!   [`MsgEndpoint`](objects::msg_endpoint::MsgEndpoint); for many queues at one address
-//!   [`ScalableEndpoint`](objects::scalable::ScalableEndpoint). No object names a transport.
+//!   [`MsgEndpoint`](objects::endpoint::MsgEndpoint); for many queues at one address
+//!   [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No object names a transport.
 //! - [`tagged`]: tagged messages over objects that have none.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
 //!

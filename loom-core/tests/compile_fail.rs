@@ -18,13 +18,13 @@ use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{self, Cq, CqAttr, CqOwner};
 use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Contexts, ScalableEndpoint, ThePeer};
 use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Established, MsgEndpoint};
+use loom_core::objects::endpoint::{Joined, MulticastEndpoint, MulticastGroup};
 use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{self, EndpointMr, Mr, RemoteRegion};
-use loom_core::objects::msg_endpoint::{Established, MsgEndpoint};
-use loom_core::objects::multicast::{Joined, MulticastEndpoint, MulticastGroup};
-use loom_core::objects::scalable::{Contexts, ScalableEndpoint};
 use loom_core::soft::{Network, NetworkAttr, Soft, SoftCounter, SoftCq, SoftEndpoint, SoftMr};
 use loom_core::transport::{Connected, Multicast, Scalable, Signals};
 use loom_core::vocabulary::{Access, Counted, EndpointAddr, FabricAddr};
@@ -68,7 +68,7 @@ mod connections {
     use super::*;
 
     fn connecting_endpoint_sends<T: Connected>(endpoint: MsgEndpoint<'_, '_, T, &'static [u8], Established>) {
-        endpoint.send(b"in time").unwrap();
+        endpoint.send(ThePeer, b"in time").unwrap();
     }
 
     fn request_used_twice<T: Connected>(request: ConnectionRequest<'_, '_, T>) {

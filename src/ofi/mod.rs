@@ -11,7 +11,7 @@
 //! use std::time::{Duration, Instant};
 //!
 //! use loom_fabric::loom_core::error::PostError;
-//! use loom_fabric::loom_core::objects::{cq, cq::CqAttr, domain::Domain, eq::{Eq, EqAttr, EqEvent}, info::Hints, msg_endpoint::CmError};
+//! use loom_fabric::loom_core::objects::{cq, cq::CqAttr, domain::Domain, endpoint::{CmError, ThePeer}, eq::{Eq, EqAttr, EqEvent}, info::Hints};
 //! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 //! use loom_fabric::ofi::{Local, Ofi};
 //!
@@ -56,8 +56,8 @@
 //!         }
 //!     }
 //!     let (client, server) = (client.ok_or("no client")?, server.ok_or("no server")?);
-//!     let received = server.recv(vec![0; 64]).map_err(PostError::from)?;
-//!     client.send(b"hello".to_vec()).map_err(PostError::from)?;
+//!     let received = server.recv(ThePeer, vec![0; 64]).map_err(PostError::from)?;
+//!     client.send(ThePeer, b"hello".to_vec()).map_err(PostError::from)?;
 //!     let (bytes, result) = cq.wait(received, deadline)?.ok_or("nothing came")?.into_parts();
 //!     assert_eq!(&bytes[..result?.len()], b"hello");
 //!     Ok::<_, Box<dyn std::error::Error>>(())
@@ -116,7 +116,7 @@
 //! use std::time::{Duration, Instant};
 //!
 //! use loom_fabric::loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain, endpoint::Source, info::Hints};
-//! use loom_fabric::loom_core::objects::scalable::{Contexts, ScalableEndpoint};
+//! use loom_fabric::loom_core::objects::endpoint::{Contexts, ScalableEndpoint};
 //! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 //! use loom_fabric::ofi::{Ofi, Shared};
 //!

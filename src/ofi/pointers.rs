@@ -218,7 +218,7 @@ impl<L: Level> Endpoint<L> {
     ///
     /// A transmit context of a scalable endpoint over `sockets` is closed when all its operations have ended, and its domain has
     /// no manual progress: otherwise `sockets` uses it afterwards. Over a provider that is not tested, nothing is in flight on it when it is closed. (The contexts of
-    /// [`ScalableEndpoint`](loom_core::objects::scalable::ScalableEndpoint) see to that.)
+    /// [`ScalableEndpoint`](loom_core::objects::endpoint::ScalableEndpoint) see to that.)
     #[must_use]
     pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
         Self::of(domain, raw, Closable::ALWAYS, selective)

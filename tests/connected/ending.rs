@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use loom_core::error::PostError;
 use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::ThePeer;
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
@@ -40,7 +41,7 @@ fn posts_fail(sides: &Sides<'_, '_>, endpoint: &Endpoint<'_, '_>) {
     // What fits into its buffers, `sockets` takes for sent.
     let provider_knows = sides.domain.info().provider() != "sockets";
     for len in [8, 100_000] {
-        match endpoint.send(pattern(len, 1)) {
+        match endpoint.send(ThePeer, pattern(len, 1)) {
             Ok(key) => {
                 let (bytes, result) = sides.end(key);
                 assert!(bytes == pattern(len, 1));
@@ -57,8 +58,8 @@ fn posts_fail(sides: &Sides<'_, '_>, endpoint: &Endpoint<'_, '_>) {
 fn a_shutdown_is_told_to_the_peer(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
-        let received = sides.post(room(64), |buf| server.recv(buf));
-        let sent = sides.post(pattern(64, 1), |buf| client.send(buf));
+        let received = sides.post(room(64), |buf| server.recv(ThePeer, buf));
+        let sent = sides.post(pattern(64, 1), |buf| client.send(ThePeer, buf));
         sides.finish(sent);
         assert_eq!(sides.finish(received).0, pattern(64, 1));
         let shut_down = client.shutdown();
@@ -91,9 +92,9 @@ fn closing_is_told_to_the_peer(info: &Info<T>) {
 fn operations_in_flight_come_back_when_the_peer_goes(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
-        let received: Vec<_> = (0..4).map(|_| sides.post(room(64), |buf| server.recv(buf))).collect();
+        let received: Vec<_> = (0..4).map(|_| sides.post(room(64), |buf| server.recv(ThePeer, buf))).collect();
         // More than sockets hold.
-        let sent = sides.post(pattern(64 << 20, 1), |buf| server.send(buf));
+        let sent = sides.post(pattern(64 << 20, 1), |buf| server.send(ThePeer, buf));
         drop(client);
         if info.provider() == "sockets" {
             crate::page::partly(UNTOLD);
@@ -115,12 +116,12 @@ fn operations_in_flight_come_back_when_the_peer_goes(info: &Info<T>) {
 fn operations_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
-        let received: Vec<_> = (0..4).map(|_| sides.post(room(64), |buf| client.recv(buf))).collect();
+        let received: Vec<_> = (0..4).map(|_| sides.post(room(64), |buf| client.recv(ThePeer, buf))).collect();
         // Of an untested provider, an endpoint is closed when what it sends is over.
         let len = if info.raw().is_tested() { 64 << 20 } else { 64 };
-        let sent = sides.post(pattern(len, 1), |buf| client.send(buf));
+        let sent = sides.post(pattern(len, 1), |buf| client.send(ThePeer, buf));
         // A side that receives nothing does not look at its connection either.
-        let cut_off = sides.post(room(len), |buf| server.recv(buf));
+        let cut_off = sides.post(room(len), |buf| server.recv(ThePeer, buf));
         drop(client);
         for key in received {
             let (bytes, result) = sides.end(key);
@@ -153,7 +154,7 @@ fn reads_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
             let (server, client) = sides.pair();
             let region = Mr::builder(sides.domain, Access::REMOTE_READ).open_for(&server, content.clone());
             let remote = region.as_ref().expect("a region").remote();
-            let reads = lens.map(|len| sides.post(room(len), |buf| client.read(&remote, 0, buf)));
+            let reads = lens.map(|len| sides.post(room(len), |buf| client.read(ThePeer, &remote, 0, buf)));
             for _ in 0..progress {
                 sides.cq.progress().expect("the queue works");
             }
@@ -188,7 +189,7 @@ fn a_region_may_be_closed_in_the_middle_of_writes(info: &Info<T>) {
             let region =
                 Mr::builder(sides.domain, Access::REMOTE_WRITE).open_for(&server, room(LEN)).expect("a region");
             let remote = region.remote();
-            let written = sides.post(pattern(LEN, 1), |buf| client.write(&remote, 0, buf));
+            let written = sides.post(pattern(LEN, 1), |buf| client.write(ThePeer, &remote, 0, buf));
             for _ in 0..progress {
                 sides.cq.progress().expect("the queue works");
             }
@@ -290,7 +291,7 @@ fn forgotten_objects_leak_and_touch_nothing(info: &Info<T>) {
     // An endpoint: closed with its queue, before the event queue.
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
-        let received = sides.post(room(64), |buf| server.recv(buf));
+        let received = sides.post(room(64), |buf| server.recv(ThePeer, buf));
         mem::forget(server);
         drop(client);
         let _ = received;
@@ -309,7 +310,7 @@ fn forgotten_objects_leak_and_touch_nothing(info: &Info<T>) {
     let info = super::sides::client_info(info, &address);
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
     let endpoint = cq.msg_endpoint(&eq, &info).expect("an endpoint");
-    endpoint.recv(room(64)).expect("posts");
+    endpoint.recv(ThePeer, room(64)).expect("posts");
     mem::forget(endpoint);
     mem::forget(cq);
 }
@@ -322,7 +323,7 @@ fn borrowed_buffers_come_back_before_a_scope_ends(info: &Info<T>) {
     let mut bytes = [0; 64];
     cq::scope(&domain, CqAttr::<16>::new(), |cq| {
         let endpoint = cq.msg_endpoint(&eq, &info).expect("an endpoint");
-        endpoint.recv(&mut bytes[..]).expect("posts");
+        endpoint.recv(ThePeer, &mut bytes[..]).expect("posts");
         mem::forget(endpoint);
     })
     .expect("a queue");

@@ -6,6 +6,7 @@ use loom_core::completion::Completion;
 use loom_core::error::OpenError;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::ThePeer;
 use loom_core::objects::eq::{Eq, EqAttr, EqError, EqEvent};
 use loom_core::objects::info::Info;
 use loom_core::transport::connected::{Entry, Fid};
@@ -193,8 +194,8 @@ fn a_queue_of_connections_sleeps(info: &Info<T>) {
             assert!(cq.poll_for(time).expect("the queue works").is_none());
         }
         for round in 0..20 {
-            let received = post(&cq, room(300), |buf| server.recv(buf));
-            let sent = post(&cq, pattern(300, round), |buf| client.send(buf));
+            let received = post(&cq, room(300), |buf| server.recv(ThePeer, buf));
+            let sent = post(&cq, pattern(300, round), |buf| client.send(ThePeer, buf));
             let (deadline, mut left) = (Instant::now() + LIMIT, vec![received, sent]);
             while !left.is_empty() {
                 assert!(Instant::now() < deadline, "{left:?} never came");

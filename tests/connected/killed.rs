@@ -10,6 +10,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::ThePeer;
 use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
@@ -58,11 +59,11 @@ pub(crate) fn play(role: &str) {
             break connecting.established(&event).expect("about this one");
         }
     };
-    let told = endpoint.send(region.remote().to_bytes().to_vec().into()).expect("posts");
+    let told = endpoint.send(ThePeer, region.remote().to_bytes().to_vec().into()).expect("posts");
     cq.wait(told, deadline).expect("works").expect("in time").result().expect("sent");
     match part {
-        "receives" => drop(endpoint.recv(room(LONG)).expect("posts")),
-        "sends" => drop(endpoint.send(room(LONG)).expect("posts")),
+        "receives" => drop(endpoint.recv(ThePeer, room(LONG)).expect("posts")),
+        "sends" => drop(endpoint.send(ThePeer, room(LONG)).expect("posts")),
         "exposes" => {}
         initiates => initiate(initiates, &cq, &endpoint),
     }
@@ -82,21 +83,21 @@ fn initiate(part: &str, cq: &Cq<'_, T, Bytes>, endpoint: &Endpoint<'_, '_>) {
         result.expect("it succeeds");
         bytes
     };
-    let bytes = finish(endpoint.recv(room(RemoteRegion::WIRE_LEN)).expect("posts"));
+    let bytes = finish(endpoint.recv(ThePeer, room(RemoteRegion::WIRE_LEN)).expect("posts"));
     let region = RemoteRegion::from_bytes(&(*bytes).try_into().expect("as long as a region"));
     let initiated = [0, 1, 2, 3].map(|number: u64| {
         let (at, buf) = (GAP as u64, vec![WRITTEN; LONG].into());
         crate::posting::post(cq, buf, |buf| match part {
-            "reads" | "visits-reading" => endpoint.read(&region, at, buf),
-            "writes" | "visits-writing" => endpoint.write(&region, at, buf),
-            _ => endpoint.write_data(&region, at, ImmediateData(number), buf),
+            "reads" | "visits-reading" => endpoint.read(ThePeer, &region, at, buf),
+            "writes" | "visits-writing" => endpoint.write(ThePeer, &region, at, buf),
+            _ => endpoint.write_data(ThePeer, &region, at, ImmediateData(number), buf),
         })
     });
     let [first, between @ .., last] = initiated;
     let told = |key| {
         let bytes = finish(key);
         assert!(part != "visits-reading" || *bytes == *vec![READ; LONG]);
-        finish(crate::posting::post(cq, vec![1].into(), |buf| endpoint.send(buf)));
+        finish(crate::posting::post(cq, vec![1].into(), |buf| endpoint.send(ThePeer, buf)));
     };
     told(first);
     for key in between {
@@ -138,7 +139,7 @@ fn peer<'q, 'd>(sides: &Sides<'q, 'd>, part: &str) -> (Peer, Endpoint<'q, 'd>, R
         .expect("a second process");
     let process = Peer(process);
     let endpoint = sides.request().endpoint(sides.cq, sides.server).expect("an endpoint");
-    let told = endpoint.recv(room(RemoteRegion::WIRE_LEN)).expect("posts");
+    let told = endpoint.recv(ThePeer, room(RemoteRegion::WIRE_LEN)).expect("posts");
     let accepting = endpoint.accept(&[]).expect("accepts");
     let endpoint = sides.established(sides.server, accepting);
     let (bytes, _) = sides.finish(told);
@@ -187,7 +188,7 @@ fn kill_in_the_middle(
         println!("{ended} operations ended");
         assert!(ended > 0);
         // The other one still receives.
-        let sent = sides.post(room(LONG), |buf| other.send(buf));
+        let sent = sides.post(room(LONG), |buf| other.send(ThePeer, buf));
         sides.finish(sent);
         assert_eq!(sides.cq.in_flight(), 0);
     });
@@ -211,40 +212,40 @@ fn taken(sides: &Sides<'_, '_>, left: &mut Vec<OpKey>) -> Option<OpKey> {
 
 fn a_receiver_is_killed_in_the_middle_of_a_message(info: &Info<T>) {
     kill_in_the_middle(info, "receives", |_, endpoint, _| {
-        let waits = endpoint.recv(room(64)).expect("posts");
-        let message = endpoint.send(room(LONG)).expect("posts");
-        let more = endpoint.send(room(LONG)).expect("posts");
+        let waits = endpoint.recv(ThePeer, room(64)).expect("posts");
+        let message = endpoint.send(ThePeer, room(LONG)).expect("posts");
+        let more = endpoint.send(ThePeer, room(LONG)).expect("posts");
         vec![waits, message, more]
     });
 }
 
 fn a_sender_is_killed_in_the_middle_of_a_message(info: &Info<T>) {
     kill_in_the_middle(info, "sends", |_, endpoint, _| {
-        vec![endpoint.recv(room(LONG)).expect("posts"), endpoint.recv(room(64)).expect("posts")]
+        vec![endpoint.recv(ThePeer, room(LONG)).expect("posts"), endpoint.recv(ThePeer, room(64)).expect("posts")]
     });
 }
 
 fn a_target_is_killed_in_the_middle_of_writes(info: &Info<T>) {
     kill_in_the_middle(info, "exposes", |_, endpoint, region| {
-        let waits = endpoint.recv(room(64)).expect("posts");
-        let writes = (0..4).map(|_| endpoint.write(region, 0, room(LONG)).expect("posts"));
+        let waits = endpoint.recv(ThePeer, room(64)).expect("posts");
+        let writes = (0..4).map(|_| endpoint.write(ThePeer, region, 0, room(LONG)).expect("posts"));
         std::iter::once(waits).chain(writes).collect()
     });
 }
 
 fn a_target_is_killed_in_the_middle_of_reads(info: &Info<T>) {
     kill_in_the_middle(info, "exposes", |_, endpoint, region| {
-        let waits = endpoint.recv(room(64)).expect("posts");
-        let reads = (0..4).map(|_| endpoint.read(region, 0, room(LONG)).expect("posts"));
+        let waits = endpoint.recv(ThePeer, room(64)).expect("posts");
+        let reads = (0..4).map(|_| endpoint.read(ThePeer, region, 0, room(LONG)).expect("posts"));
         std::iter::once(waits).chain(reads).collect()
     });
 }
 
 fn a_target_is_killed_in_the_middle_of_data(info: &Info<T>) {
     kill_in_the_middle(info, "exposes", |_, endpoint, region| {
-        let waits = endpoint.recv(room(64)).expect("posts");
+        let waits = endpoint.recv(ThePeer, room(64)).expect("posts");
         let data = ImmediateData(0x1234_5678);
-        let writes = (0..4).map(|_| endpoint.write_data(region, 0, data, room(LONG)).expect("posts"));
+        let writes = (0..4).map(|_| endpoint.write_data(ThePeer, region, 0, data, room(LONG)).expect("posts"));
         std::iter::once(waits).chain(writes).collect()
     });
 }
@@ -252,11 +253,11 @@ fn a_target_is_killed_in_the_middle_of_data(info: &Info<T>) {
 /// What is injected behind a long write goes with it.
 fn a_peer_is_killed_behind_what_was_injected(info: &Info<T>) {
     kill_in_the_middle(info, "exposes", |_, endpoint, region| {
-        let waits = endpoint.recv(room(64)).expect("posts");
-        let write = endpoint.write(region, 0, room(LONG)).expect("posts");
+        let waits = endpoint.recv(ThePeer, room(64)).expect("posts");
+        let write = endpoint.write(ThePeer, region, 0, room(LONG)).expect("posts");
         for _ in 0..4 {
             // As many as there is room for.
-            for injected in [endpoint.inject(&[1; 64]), endpoint.inject_write(region, 0, &[1; 64])] {
+            for injected in [endpoint.inject(ThePeer, &[1; 64]), endpoint.inject_write(ThePeer, region, 0, &[1; 64])] {
                 assert!(injected.is_ok() || injected.is_err_and(PostError::is_transient), "{injected:?}");
             }
         }
@@ -278,9 +279,9 @@ fn an_initiator_is_killed_in_time(info: &Info<T>, part: &str) -> bool {
         let (_visits, other, _) = peer(sides, if reads { "visits-reading" } else { "visits-writing" });
         let (mut killed, endpoint, _) = peer(sides, part);
         let begin = |endpoint: &Endpoint<'_, '_>| {
-            let told = [(); 2].map(|()| sides.post(room(1), |buf| endpoint.recv(buf)));
+            let told = [(); 2].map(|()| sides.post(room(1), |buf| endpoint.recv(ThePeer, buf)));
             let region: Bytes = region.remote().to_bytes().to_vec().into();
-            sides.finish(sides.post(region, |buf| endpoint.send(buf)));
+            sides.finish(sides.post(region, |buf| endpoint.send(ThePeer, buf)));
             told
         };
         let [first, last] = begin(&endpoint);

@@ -7,9 +7,9 @@ use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::endpoint::{AnyConnection, Connecting, SharedRx, ThePeer};
 use loom_core::objects::eq::Eq;
 use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::msg_endpoint::{Connecting, SharedRx};
 use loom_core::objects::options::RecvOptions;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType, Errno};
 
@@ -83,16 +83,18 @@ fn shared_receives_take_messages_of_any_connection(info: &Info<T>) {
             let len = if round == 9 { 1 << 18 } else { LEN };
             // Fewer buffers than connections, twice: whoever sends first has one.
             let mut received: Vec<_> =
-                (0..CLIENTS / 2).map(|_| sides.post(room(len), |buf| shared.recv(buf))).collect();
+                (0..CLIENTS / 2).map(|_| sides.post(room(len), |buf| shared.recv(AnyConnection, buf))).collect();
             let sent: Vec<_> = pairs
                 .iter()
                 .enumerate()
-                .map(|(who, (_, client))| sides.post(pattern(len, round * CLIENTS + who), |buf| client.send(buf)))
+                .map(|(who, (_, client))| {
+                    sides.post(pattern(len, round * CLIENTS + who), |buf| client.send(ThePeer, buf))
+                })
                 .collect();
             let mut arrived: Vec<_> = received.drain(..).map(|key| sides.finish(key)).collect();
             received.extend((CLIENTS / 2..CLIENTS).map(|piece| match piece % 2 {
-                0 => sides.post(room(len), |buf| shared.recv(buf)),
-                _ => sides.post(room(len), |buf| shared.recvmsg(RecvOptions::default(), buf)),
+                0 => sides.post(room(len), |buf| shared.recv(AnyConnection, buf)),
+                _ => sides.post(room(len), |buf| shared.recvmsg(AnyConnection, RecvOptions::default(), buf)),
             }));
             arrived.extend(received.into_iter().map(|key| sides.finish(key)));
             let mut wanted: Vec<_> = (0..CLIENTS).map(|who| pattern(len, round * CLIENTS + who)).collect();
@@ -116,14 +118,14 @@ fn a_shared_receive_cuts_a_message_that_is_too_long(info: &Info<T>) {
         let Some(shared) = shared(sides, info) else { return };
         let (_server, client) = pair(sides, &shared);
         let (_other_server, other) = pair(sides, &shared);
-        let received = sides.post(room(64), |buf| shared.recv(buf));
-        let sent = sides.post(pattern(100, 1), |buf| client.send(buf));
+        let received = sides.post(room(64), |buf| shared.recv(AnyConnection, buf));
+        let sent = sides.post(pattern(100, 1), |buf| client.send(ThePeer, buf));
         let (_, result) = sides.end(received);
         assert_eq!(result.expect_err("it is cut").errno, Errno::ETRUNC);
         let _ = sides.end(sent);
         // What it does to its own connection is the provider's; others go on.
-        let received = sides.post(room(64), |buf| shared.recv(buf));
-        let sent = sides.post(pattern(64, 2), |buf| other.send(buf));
+        let received = sides.post(room(64), |buf| shared.recv(AnyConnection, buf));
+        let sent = sides.post(pattern(64, 2), |buf| other.send(ThePeer, buf));
         assert_eq!(sides.finish(received).0, pattern(64, 2));
         sides.finish(sent);
     });
@@ -133,13 +135,13 @@ fn a_shared_receive_is_cancelled(info: &Info<T>) {
     with_sides(info, |sides| {
         let Some(shared) = shared(sides, info) else { return };
         let (_server, client) = pair(sides, &shared);
-        let cancelled = sides.post(room(16), |buf| shared.recv(buf));
+        let cancelled = sides.post(room(16), |buf| shared.recv(AnyConnection, buf));
         shared.cancel(cancelled).expect("in flight");
         let (buf, result) = sides.end(cancelled);
         assert_eq!((buf.len(), result.expect_err("it was cancelled").errno), (16, Errno::ECANCELED));
         assert_eq!(shared.cancel(cancelled), Err(Errno::ENOENT));
-        let received = sides.post(room(16), |buf| shared.recv(buf));
-        let sent = sides.post(pattern(16, 3), |buf| client.send(buf));
+        let received = sides.post(room(16), |buf| shared.recv(AnyConnection, buf));
+        let sent = sides.post(pattern(16, 3), |buf| client.send(ThePeer, buf));
         assert_eq!(sides.finish(received).0, pattern(16, 3), "the next one takes the message");
         sides.finish(sent);
     });
@@ -149,16 +151,17 @@ fn shared_receives_outlive_connections(info: &Info<T>) {
     with_sides(info, |sides| {
         let Some(shared) = shared(sides, info) else { return };
         let (_server, client) = pair(sides, &shared);
-        let mut waiting: VecDeque<_> = (0..2).map(|_| sides.post(room(32), |buf| shared.recv(buf))).collect();
+        let mut waiting: VecDeque<_> =
+            (0..2).map(|_| sides.post(room(32), |buf| shared.recv(AnyConnection, buf))).collect();
         for seed in 0..4 {
             let (server, passing) = pair(sides, &shared);
             for (who, seed) in [(&passing, seed), (&client, seed + 10)] {
-                let sent = sides.post(pattern(32, seed), |buf| who.send(buf));
+                let sent = sides.post(pattern(32, seed), |buf| who.send(ThePeer, buf));
                 // The oldest one takes it, whoever was connected when it was posted.
                 let oldest = waiting.pop_front().expect("posted");
                 assert_eq!(sides.finish(oldest).0, pattern(32, seed));
                 sides.finish(sent);
-                waiting.push_back(sides.post(room(32), |buf| shared.recv(buf)));
+                waiting.push_back(sides.post(room(32), |buf| shared.recv(AnyConnection, buf)));
             }
             drop(passing);
             assert_eq!(sides.ended(sides.server), server.fid());
@@ -173,8 +176,8 @@ fn a_connection_that_ends_in_the_middle_of_a_message_leaves_the_others(info: &In
         let Some(shared) = shared(sides, info) else { return };
         let (_server, client) = pair(sides, &shared);
         let (server, passing) = pair(sides, &shared);
-        let cut_off = sides.post(room(LONG), |buf| shared.recv(buf));
-        let _sent = sides.post(pattern(LONG, 1), |buf| passing.send(buf));
+        let cut_off = sides.post(room(LONG), |buf| shared.recv(AnyConnection, buf));
+        let _sent = sides.post(pattern(LONG, 1), |buf| passing.send(ThePeer, buf));
         // Until something of it is there.
         for _ in 0..100 {
             sides.cq.progress().expect("the queue works");
@@ -182,8 +185,8 @@ fn a_connection_that_ends_in_the_middle_of_a_message_leaves_the_others(info: &In
         drop(passing);
         assert_eq!(sides.ended(sides.server), server.fid());
         drop(server);
-        let next = sides.post(room(LONG), |buf| shared.recv(buf));
-        let sent = sides.post(pattern(32, 2), |buf| client.send(buf));
+        let next = sides.post(room(LONG), |buf| shared.recv(AnyConnection, buf));
+        let sent = sides.post(pattern(32, 2), |buf| client.send(ThePeer, buf));
         sides.finish(sent);
         let bytes = one_of(sides, [cut_off, next], 32);
         assert_eq!(&bytes[..32], &*pattern(32, 2));
@@ -197,15 +200,15 @@ fn an_endpoint_that_is_closed_in_the_middle_of_a_message_leaves_the_others(info:
         let (_server, client) = pair(sides, &shared);
         for round in 0..4 {
             let (server, going_on) = pair(sides, &shared);
-            let cut_off = sides.post(room(LONG), |buf| shared.recv(buf));
-            let cut_short = sides.post(pattern(LONG, round), |buf| going_on.send(buf));
+            let cut_off = sides.post(room(LONG), |buf| shared.recv(AnyConnection, buf));
+            let cut_short = sides.post(pattern(LONG, round), |buf| going_on.send(ThePeer, buf));
             for _ in 0..50 * round {
                 sides.cq.progress().expect("the queue works");
             }
             // This side goes, and the other is still sending.
             drop(server);
-            let next = sides.post(room(LONG), |buf| shared.recv(buf));
-            let sent = sides.post(pattern(32, round), |buf| client.send(buf));
+            let next = sides.post(room(LONG), |buf| shared.recv(AnyConnection, buf));
+            let sent = sides.post(pattern(32, round), |buf| client.send(ThePeer, buf));
             sides.finish(sent);
             let bytes = one_of(sides, [cut_off, next], 32);
             assert_eq!(&bytes[..32], &*pattern(32, round));
@@ -265,9 +268,9 @@ fn an_endpoint_with_shared_receives_has_none_of_its_own(info: &Info<T>) {
     with_sides(info, |sides| {
         let Some(shared) = shared(sides, info) else { return };
         let (server, _client) = pair(sides, &shared);
-        let refused = server.recv(pattern(8, 1)).unwrap_err();
+        let refused = server.recv(ThePeer, pattern(8, 1)).unwrap_err();
         assert_eq!((&refused.buf, refused.error), (&pattern(8, 1), PostError::NotGranted(Caps::RECV)));
-        let refused = server.recvmsg(RecvOptions::default(), pattern(8, 1)).unwrap_err();
+        let refused = server.recvmsg(ThePeer, RecvOptions::default(), pattern(8, 1)).unwrap_err();
         assert_eq!(refused.error, PostError::NotGranted(Caps::RECV));
     });
 }
@@ -285,8 +288,8 @@ fn a_client_receives_through_a_shared_context_too(info: &Info<T>) {
             })
             .collect();
         for (seed, (client, server)) in clients.iter().enumerate() {
-            let received = sides.post(room(500), |buf| shared.recv(buf));
-            let sent = sides.post(pattern(500, seed), |buf| server.send(buf));
+            let received = sides.post(room(500), |buf| shared.recv(AnyConnection, buf));
+            let sent = sides.post(pattern(500, seed), |buf| server.send(ThePeer, buf));
             assert_eq!(sides.finish(received).0, pattern(500, seed));
             sides.finish(sent);
             sides.message(client, server, 500, seed);
@@ -298,7 +301,7 @@ fn what_waits_comes_back_with_a_shared_context(info: &Info<T>) {
     with_sides(info, |sides| {
         let Some(shared) = shared(sides, info) else { return };
         let (server, client) = pair(sides, &shared);
-        let waiting: Vec<_> = (0..3).map(|_| sides.post(room(32), |buf| shared.recv(buf))).collect();
+        let waiting: Vec<_> = (0..3).map(|_| sides.post(room(32), |buf| shared.recv(AnyConnection, buf))).collect();
         drop(server);
         drop(client);
         for key in &waiting {
@@ -311,7 +314,7 @@ fn what_waits_comes_back_with_a_shared_context(info: &Info<T>) {
         }
         // Its place is free again.
         let shared = sides.cq.shared_rx(info).expect("another one");
-        sides.post(room(32), |buf| shared.recv(buf));
+        sides.post(room(32), |buf| shared.recv(AnyConnection, buf));
     });
 }
 
@@ -320,7 +323,7 @@ fn a_forgotten_endpoint_keeps_its_shared_context(info: &Info<T>) {
         let Some(shared) = shared(sides, info) else { return };
         let (server, client) = pair(sides, &shared);
         let (other_server, other) = sides.pair();
-        sides.post(room(32), |buf| shared.recv(buf));
+        sides.post(room(32), |buf| shared.recv(AnyConnection, buf));
         std::mem::forget(server);
         drop(shared);
         sides.message(&other, &other_server, 64, 1);
@@ -337,10 +340,10 @@ fn shared_receives_complete_into_a_queue_of_their_own(info: &Info<T>) {
         }
         let shared = cq.shared_rx(info).expect("a shared receive context");
         let (server, client) = pair(sides, &shared);
-        let received = crate::posting::post(&cq, room(700), |buf| shared.recv(buf));
-        let sent = sides.post(pattern(700, 1), |buf| client.send(buf));
-        let answer = sides.post(room(80), |buf| client.recv(buf));
-        let answered = crate::posting::post(&cq, pattern(80, 2), |buf| server.send(buf));
+        let received = crate::posting::post(&cq, room(700), |buf| shared.recv(AnyConnection, buf));
+        let sent = sides.post(pattern(700, 1), |buf| client.send(ThePeer, buf));
+        let answer = sides.post(room(80), |buf| client.recv(ThePeer, buf));
+        let answered = crate::posting::post(&cq, pattern(80, 2), |buf| server.send(ThePeer, buf));
         let deadline = Instant::now() + LIMIT;
         let (mut told, mut into) = ([None, None], None);
         while told.contains(&None) {

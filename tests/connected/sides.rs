@@ -7,9 +7,9 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, Rejected};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested, ThePeer};
 use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint};
 use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::msg_endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested};
 use loom_core::transport::connected::Fid;
 use loom_core::vocabulary::{EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::Ofi;
@@ -194,8 +194,8 @@ impl<'q, 'd> Sides<'q, 'd> {
 
     /// A message from one to another, checked.
     pub(crate) fn message(&self, from: &Endpoint<'_, '_>, to: &Endpoint<'_, '_>, len: usize, seed: usize) {
-        let received = self.post(room(len), |buf| to.recv(buf));
-        let sent = self.post(pattern(len, seed), |buf| from.send(buf));
+        let received = self.post(room(len), |buf| to.recv(ThePeer, buf));
+        let sent = self.post(pattern(len, seed), |buf| from.send(ThePeer, buf));
         let (bytes, transfer) = self.finish(received);
         assert_eq!(transfer.len(), len);
         assert!(bytes == pattern(len, seed), "a message of {len} bytes");

@@ -8,9 +8,9 @@ use loom_core::completion::{OpError, Transfer};
 use loom_core::error::PostError;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{MsgEndpoint, ThePeer};
 use loom_core::objects::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::objects::info::Info;
-use loom_core::objects::msg_endpoint::MsgEndpoint;
 use loom_core::tagged::wire::WireError;
 use loom_core::tagged::{LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey};
 use loom_core::vocabulary::{EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
@@ -343,7 +343,7 @@ fn a_peer_sends_junk(info: &Info<T>) {
         let mut a = TaggedEndpoint::<_, Bytes, _>::open(&*servers, ATTR).expect("an endpoint");
         let link = a.add_link(server, packets()).expect("a link");
         let waits = a.tagged_recv(link, Tag(1), room(64)).expect("posts");
-        stranger.send(pattern(100, 1)).expect("posts");
+        stranger.send(ThePeer, pattern(100, 1)).expect("posts");
         let deadline = Instant::now() + LIMIT;
         let (mut error, mut ended) = (None, None);
         while error.is_none() || ended.is_none() {

@@ -7,10 +7,10 @@ use loom_core::error::PostError;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{AnyConnection, Binding, ThePeer};
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
-use loom_core::objects::msg_endpoint::Binding;
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
 
 use super::Case;
@@ -45,11 +45,11 @@ fn a_receive_may_be_posted_before_the_connection(info: &Info<T>) {
     with_sides(info, |sides| {
         let connecting = sides.connect(&[]);
         let accepting = sides.request().endpoint(sides.cq, sides.server).expect("an endpoint");
-        let received = sides.post(room(64), |buf| accepting.recv(buf));
+        let received = sides.post(room(64), |buf| accepting.recv(ThePeer, buf));
         let accepting = accepting.accept(&[]).expect("accepts");
         let _server = sides.established(sides.server, accepting);
         let client = sides.established(sides.client, connecting);
-        let sent = sides.post(pattern(64, 3), |buf| client.send(buf));
+        let sent = sides.post(pattern(64, 3), |buf| client.send(ThePeer, buf));
         assert_eq!(sides.finish(received).0, pattern(64, 3));
         sides.finish(sent);
     });
@@ -60,21 +60,21 @@ fn immediate_data_and_injected_messages_arrive(info: &Info<T>) {
         let (server, client) = sides.pair();
         let data = ImmediateData(0x1234_5678_9abc_def0);
         let expect = |len: usize, seed: usize, data: Option<ImmediateData>, send: &dyn Fn()| {
-            let received = sides.post(room(len), |buf| server.recv(buf));
+            let received = sides.post(room(len), |buf| server.recv(ThePeer, buf));
             send();
             let (bytes, transfer) = sides.finish(received);
             assert_eq!((&*bytes, transfer.data()), (&*pattern(len, seed), data));
         };
         expect(16, 1, Some(data), &|| {
-            let sent = sides.post(pattern(16, 1), |buf| client.send_data(data, buf));
+            let sent = sides.post(pattern(16, 1), |buf| client.send_data(ThePeer, data, buf));
             sides.finish(sent);
         });
         let len = client.inject_size().min(64);
         assert!(len > 0);
-        expect(len, 2, None, &|| client.inject(&pattern(len, 2)).expect("injects"));
-        expect(len, 3, Some(data), &|| client.inject_data(data, &pattern(len, 3)).expect("injects"));
+        expect(len, 2, None, &|| client.inject(ThePeer, &pattern(len, 2)).expect("injects"));
+        expect(len, 3, Some(data), &|| client.inject_data(ThePeer, data, &pattern(len, 3)).expect("injects"));
         let limit = client.inject_size();
-        assert_eq!(client.inject(&vec![0; limit + 1]), Err(PostError::TooLong { limit }));
+        assert_eq!(client.inject(ThePeer, &vec![0; limit + 1]), Err(PostError::TooLong { limit }));
     });
 }
 
@@ -82,17 +82,17 @@ fn tagged_messages_match_or_are_refused(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         if !info.caps().contains(Caps::TAGGED) {
-            let refused = client.tagged_send(Tag(1), pattern(8, 1)).unwrap_err();
+            let refused = client.tagged_send(ThePeer, Tag(1), pattern(8, 1)).unwrap_err();
             assert_eq!(refused.buf, pattern(8, 1));
             assert!(matches!(refused.error, PostError::NotGranted(caps) if caps.contains(Caps::TAGGED)));
-            let refused = server.tagged_recv(Tag(1), room(8)).unwrap_err();
+            let refused = server.tagged_recv(ThePeer, Tag(1), room(8)).unwrap_err();
             assert!(matches!(refused.error, PostError::NotGranted(caps) if caps.contains(Caps::TAGGED)));
             return;
         }
-        let second = sides.post(room(8), |buf| server.tagged_recv(Tag(2), buf));
-        let first = sides.post(room(8), |buf| server.tagged_recv(Tag(1), buf));
+        let second = sides.post(room(8), |buf| server.tagged_recv(ThePeer, Tag(2), buf));
+        let first = sides.post(room(8), |buf| server.tagged_recv(ThePeer, Tag(1), buf));
         for tag in [1, 2] {
-            let sent = sides.post(pattern(8, tag), |buf| client.tagged_send(Tag(tag as u64), buf));
+            let sent = sides.post(pattern(8, tag), |buf| client.tagged_send(ThePeer, Tag(tag as u64), buf));
             sides.finish(sent);
         }
         assert_eq!(sides.finish(first).0, pattern(8, 1));
@@ -108,20 +108,20 @@ fn reads_and_writes_reach_the_region(info: &Info<T>) {
         let region = Mr::builder(sides.domain, access).open_for(&server, pattern(len, 7)).expect("a region");
         let remote = region.remote();
 
-        let read = sides.post(room(1000), |buf| client.read(&remote, 24, buf));
+        let read = sides.post(room(1000), |buf| client.read(ThePeer, &remote, 24, buf));
         assert_eq!(&*sides.finish(read).0, &pattern(len, 7)[24..1024]);
-        let written = sides.post(pattern(500, 8), |buf| client.write(&remote, 100, buf));
+        let written = sides.post(pattern(500, 8), |buf| client.write(ThePeer, &remote, 100, buf));
         sides.finish(written);
-        client.inject_write(&remote, 2000, &pattern(32, 9)).expect("injects");
+        client.inject_write(ThePeer, &remote, 2000, &pattern(32, 9)).expect("injects");
         let data = ImmediateData(77);
-        let written = sides.post(pattern(500, 10), |buf| client.write_data(&remote, 3000, data, buf));
+        let written = sides.post(pattern(500, 10), |buf| client.write_data(ThePeer, &remote, 3000, data, buf));
         sides.finish(written);
         assert_eq!(remote_event(sides), Some(data));
-        client.inject_write_data(&remote, 4000, data, &pattern(32, 11)).expect("injects");
+        client.inject_write_data(ThePeer, &remote, 4000, data, &pattern(32, 11)).expect("injects");
         assert_eq!(remote_event(sides), Some(data));
 
         // Read back over the connection, which keeps the order.
-        let read = sides.post(room(len), |buf| client.read(&remote, 0, buf));
+        let read = sides.post(room(len), |buf| client.read(ThePeer, &remote, 0, buf));
         let mut expected = pattern(len, 7);
         for (at, bytes) in
             [(100, pattern(500, 8)), (2000, pattern(32, 9)), (3000, pattern(500, 10)), (4000, pattern(32, 11))]
@@ -129,7 +129,7 @@ fn reads_and_writes_reach_the_region(info: &Info<T>) {
             expected[at..at + bytes.len()].copy_from_slice(&bytes);
         }
         assert!(sides.finish(read).0 == expected);
-        let outside = client.read(&remote, len as u64 - 1, room(2)).unwrap_err();
+        let outside = client.read(ThePeer, &remote, len as u64 - 1, room(2)).unwrap_err();
         assert_eq!(outside.error, PostError::OutOfBounds);
         // The region is one for the server's endpoint, and is closed before that.
         drop(region);
@@ -154,8 +154,8 @@ fn a_message_that_is_too_long_is_cut_and_told(info: &Info<T>) {
     for len in [64, 100_000] {
         with_sides(info, |sides| {
             let (server, client) = sides.pair();
-            let received = sides.post(room(16), |buf| server.recv(buf));
-            let sent = sides.post(pattern(len, 5), |buf| client.send(buf));
+            let received = sides.post(room(16), |buf| server.recv(ThePeer, buf));
+            let sent = sides.post(pattern(len, 5), |buf| client.send(ThePeer, buf));
             let (bytes, result) = sides.end(received);
             let error = result.expect_err("does not fit");
             println!("{error:?}");
@@ -172,12 +172,12 @@ fn a_message_that_is_too_long_is_cut_and_told(info: &Info<T>) {
 fn a_receive_is_cancelled(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
-        let cancelled = sides.post(room(16), |buf| server.recv(buf));
-        let kept = sides.post(room(16), |buf| server.recv(buf));
+        let cancelled = sides.post(room(16), |buf| server.recv(ThePeer, buf));
+        let kept = sides.post(room(16), |buf| server.recv(ThePeer, buf));
         server.cancel(cancelled).expect("cancels");
         let (bytes, result) = sides.end(cancelled);
         assert_eq!((bytes, result.expect_err("cancelled").errno), (room(16), Errno::ECANCELED));
-        let sent = sides.post(pattern(16, 6), |buf| client.send(buf));
+        let sent = sides.post(pattern(16, 6), |buf| client.send(ThePeer, buf));
         assert_eq!(sides.finish(kept).0, pattern(16, 6));
         sides.finish(sent);
     });
@@ -224,11 +224,11 @@ fn count(info: &Info<T>, through_shared: bool) {
     let deadline = Instant::now() + LIMIT;
     for round in 1..=5 {
         let receive = match &shared {
-            Some(shared) => shared.recv(room(64)),
-            None => server.recv(room(64)),
+            Some(shared) => shared.recv(AnyConnection, room(64)),
+            None => server.recv(ThePeer, room(64)),
         };
         let receive = receive.expect("posts");
-        client.send(pattern(64, 1)).expect("posts");
+        client.send(ThePeer, pattern(64, 1)).expect("posts");
         cq.wait(receive, deadline).expect("works").expect("in time").result().expect("succeeds");
         while (sent.read(), received.read()) != (round, round) {
             assert!(Instant::now() < deadline, "{} sent, {} received", sent.read(), received.read());

@@ -11,10 +11,10 @@ use loom_core::error::{OpenError, PostError};
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Binding, ThePeer};
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
-use loom_core::objects::msg_endpoint::Binding;
 use loom_core::objects::options::{ReadOptions, SendOptions};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
 use loom_fabric::ofi::library_version;
@@ -94,53 +94,53 @@ fn unreported_operations_arrive_and_are_counted(info: &Info<T>) {
     let tagged = info.caps().contains(Caps::TAGGED);
     for (round, bytes) in bytes.iter().enumerate() {
         let (lent, data) = (source(bytes), ImmediateData(7));
-        let received = server.recv(room(bytes.len())).expect("posts");
+        let received = server.recv(ThePeer, room(bytes.len())).expect("posts");
         // SAFETY: the bytes are read only, and outlive the endpoint; so do those below.
-        insist(&cq, || unsafe { client.send_unreported(SendOptions::new().data(data), &lent) });
+        insist(&cq, || unsafe { client.send_unreported(ThePeer, SendOptions::new().data(data), &lent) });
         assert_eq!(finish(&cq, received), (bytes.clone(), Some(data)));
         reaches(1);
 
         if tagged {
-            let received = server.tagged_recv(Tag(9), room(bytes.len())).expect("posts");
+            let received = server.tagged_recv(ThePeer, Tag(9), room(bytes.len())).expect("posts");
             // SAFETY: as above.
-            insist(&cq, || unsafe { client.tagged_send_unreported(Tag(9), SendOptions::new(), &lent) });
+            insist(&cq, || unsafe { client.tagged_send_unreported(ThePeer, Tag(9), SendOptions::new(), &lent) });
             assert_eq!(&finish(&cq, received).0, bytes);
             reaches(1);
         } else {
             // SAFETY: it is refused.
-            let refused = unsafe { client.tagged_send_unreported(Tag(9), SendOptions::new(), &lent) };
+            let refused = unsafe { client.tagged_send_unreported(ThePeer, Tag(9), SendOptions::new(), &lent) };
             assert!(matches!(refused, Err(PostError::NotGranted(_))), "{refused:?}");
         }
 
         // SAFETY: as above.
-        insist(&cq, || unsafe { client.write_unreported(&remote, 0, SendOptions::new(), &lent) });
+        insist(&cq, || unsafe { client.write_unreported(ThePeer, &remote, 0, SendOptions::new(), &lent) });
         reaches(1);
         let room = Lent::target(NonNull::from_mut(&mut *back).cast(), bytes.len());
         // SAFETY: it outlives the endpoint, and nobody touches it before the counter says that the read is over.
-        insist(&cq, || unsafe { client.read_unreported(&remote, 0, ReadOptions::new(), &room) });
+        insist(&cq, || unsafe { client.read_unreported(ThePeer, &remote, 0, ReadOptions::new(), &room) });
         reaches(1);
         assert_eq!(back.get(..bytes.len()), Some(&bytes[..]));
 
         // All others report.
-        let received = server.recv(self::room(64)).expect("posts");
+        let received = server.recv(ThePeer, self::room(64)).expect("posts");
         let sent = match round % 2 {
-            0 => client.send(pattern(64, round)),
-            _ => client.sendmsg(SendOptions::new(), pattern(64, round)),
+            0 => client.send(ThePeer, pattern(64, round)),
+            _ => client.sendmsg(ThePeer, SendOptions::new(), pattern(64, round)),
         };
         assert_eq!(finish(&cq, sent.expect("posts")).0, pattern(64, round));
         assert_eq!(finish(&cq, received).0, pattern(64, round));
         reaches(1);
     }
-    let received = client.recv(room(64)).expect("posts");
+    let received = client.recv(ThePeer, room(64)).expect("posts");
     // SAFETY: as above.
-    insist(&cq, || unsafe { server.send_unreported(SendOptions::new(), &source(&answer)) });
+    insist(&cq, || unsafe { server.send_unreported(ThePeer, SendOptions::new(), &source(&answer)) });
     assert_eq!(finish(&cq, received).0, answer);
-    let received = client.recv(room(64)).expect("posts");
-    let sent = server.send(answer.clone()).expect("posts");
+    let received = client.recv(ThePeer, room(64)).expect("posts");
+    let sent = server.send(ThePeer, answer.clone()).expect("posts");
     assert_eq!((finish(&cq, sent).0, finish(&cq, received).0), (answer.clone(), answer.clone()));
     let beyond = source(&[0; 8]);
     // SAFETY: it is refused.
-    let refused = unsafe { client.write_unreported(&remote, 1 << 20, SendOptions::new(), &beyond) };
+    let refused = unsafe { client.write_unreported(ThePeer, &remote, 1 << 20, SendOptions::new(), &beyond) };
     assert_eq!(refused, Err(PostError::OutOfBounds));
     assert_eq!((cq.in_flight(), cq.strays()), (0, 0));
 }
@@ -149,10 +149,10 @@ fn a_connection_that_is_not_selective_reports_everything(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         // SAFETY: it is refused.
-        let refused = unsafe { client.send_unreported(SendOptions::new(), &source(&[1; 8])) };
+        let refused = unsafe { client.send_unreported(ThePeer, SendOptions::new(), &source(&[1; 8])) };
         assert_eq!(refused, Err(PostError::NotSelective));
-        let received = sides.post(room(8), |buf| server.recv(buf));
-        let sent = sides.post(pattern(8, 1), |buf| client.sendmsg(SendOptions::new(), buf));
+        let received = sides.post(room(8), |buf| server.recv(ThePeer, buf));
+        let sent = sides.post(pattern(8, 1), |buf| client.sendmsg(ThePeer, SendOptions::new(), buf));
         sides.finish(sent);
         sides.finish(received);
     });

@@ -162,7 +162,7 @@ fn read_of_several_buffers(side: &Side<'_, '_>) -> Outcome {
 
 fn directed_receive(side: &Side<'_, '_>) -> Outcome {
     let Link::Peer(endpoint, peer) = &side.link else { unreachable!("among peers") };
-    let receive = |buf| endpoint.tagged_recv((*peer).into(), TAG, buf);
+    let receive = |buf| endpoint.tagged_recv(*peer, TAG, buf);
     if !side.grants(Caps::DIRECTED_RECV) {
         return side.refused(Caps::DIRECTED_RECV, receive);
     }

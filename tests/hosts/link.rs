@@ -6,9 +6,9 @@ use loom_core::buffer::{Buffer, Lent, Pieces, SourceBuffer, TargetBuffer};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Endpoint, Source, ThePeer};
+use loom_core::objects::endpoint::{Established, MsgEndpoint};
 use loom_core::objects::mr::RemoteRegion;
-use loom_core::objects::msg_endpoint::{Established, MsgEndpoint};
 use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::transport::RemotePart;
 use loom_core::vocabulary::{ImmediateData, Tag};
@@ -46,105 +46,105 @@ impl Link<'_, '_> {
     pub(crate) fn send(&self, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.send(*peer, buf),
-            Link::Connection(endpoint) => endpoint.send(buf),
+            Link::Connection(endpoint) => endpoint.send(ThePeer, buf),
         }
     }
 
     pub(crate) fn send_data(&self, data: ImmediateData, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.send_data(*peer, data, buf),
-            Link::Connection(endpoint) => endpoint.send_data(data, buf),
+            Link::Connection(endpoint) => endpoint.send_data(ThePeer, data, buf),
         }
     }
 
     pub(crate) fn inject(&self, bytes: &[u8]) -> Result<(), PostError> {
         match self {
             Link::Peer(endpoint, peer) => endpoint.inject(*peer, bytes),
-            Link::Connection(endpoint) => endpoint.inject(bytes),
+            Link::Connection(endpoint) => endpoint.inject(ThePeer, bytes),
         }
     }
 
     pub(crate) fn recv(&self, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, _) => endpoint.recv(Source::Any, buf),
-            Link::Connection(endpoint) => endpoint.recv(buf),
+            Link::Connection(endpoint) => endpoint.recv(ThePeer, buf),
         }
     }
 
     pub(crate) fn sendmsg(&self, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.sendmsg(*peer, SendOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.sendmsg(SendOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.sendmsg(ThePeer, SendOptions::new(), buf),
         }
     }
 
     pub(crate) fn recvmsg(&self, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, _) => endpoint.recvmsg(Source::Any, RecvOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.recvmsg(RecvOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.recvmsg(ThePeer, RecvOptions::new(), buf),
         }
     }
 
     pub(crate) fn tagged_send(&self, tag: Tag, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.tagged_send(*peer, tag, buf),
-            Link::Connection(endpoint) => endpoint.tagged_send(tag, buf),
+            Link::Connection(endpoint) => endpoint.tagged_send(ThePeer, tag, buf),
         }
     }
 
     pub(crate) fn tagged_inject(&self, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
         match self {
             Link::Peer(endpoint, peer) => endpoint.tagged_inject(*peer, tag, bytes),
-            Link::Connection(endpoint) => endpoint.tagged_inject(tag, bytes),
+            Link::Connection(endpoint) => endpoint.tagged_inject(ThePeer, tag, bytes),
         }
     }
 
     pub(crate) fn tagged_recv(&self, tag: Tag, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, _) => endpoint.tagged_recv(Source::Any, tag, buf),
-            Link::Connection(endpoint) => endpoint.tagged_recv(tag, buf),
+            Link::Connection(endpoint) => endpoint.tagged_recv(ThePeer, tag, buf),
         }
     }
 
     pub(crate) fn write(&self, region: &RemoteRegion, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.write(*peer, region, 0, buf),
-            Link::Connection(endpoint) => endpoint.write(region, 0, buf),
+            Link::Connection(endpoint) => endpoint.write(ThePeer, region, 0, buf),
         }
     }
 
     pub(crate) fn write_data(&self, region: &RemoteRegion, data: ImmediateData, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.write_data(*peer, region, 0, data, buf),
-            Link::Connection(endpoint) => endpoint.write_data(region, 0, data, buf),
+            Link::Connection(endpoint) => endpoint.write_data(ThePeer, region, 0, data, buf),
         }
     }
 
     pub(crate) fn inject_write(&self, region: &RemoteRegion, bytes: &[u8]) -> Result<(), PostError> {
         match self {
             Link::Peer(endpoint, peer) => endpoint.inject_write(*peer, region, 0, bytes),
-            Link::Connection(endpoint) => endpoint.inject_write(region, 0, bytes),
+            Link::Connection(endpoint) => endpoint.inject_write(ThePeer, region, 0, bytes),
         }
     }
 
     pub(crate) fn read(&self, region: &RemoteRegion, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.read(*peer, region, 0, buf),
-            Link::Connection(endpoint) => endpoint.read(region, 0, buf),
+            Link::Connection(endpoint) => endpoint.read(ThePeer, region, 0, buf),
         }
     }
 
     pub(crate) fn writemsg(&self, part: RemotePart, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.writemsg(*peer, &[part], SendOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.writemsg(&[part], SendOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.writemsg(ThePeer, &[part], SendOptions::new(), buf),
         }
     }
 
     pub(crate) fn readmsg(&self, part: RemotePart, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.readmsg(*peer, &[part], ReadOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.readmsg(&[part], ReadOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.readmsg(ThePeer, &[part], ReadOptions::new(), buf),
         }
     }
 
@@ -152,7 +152,7 @@ impl Link<'_, '_> {
     pub(crate) fn safe_multi_recv(&self, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, _) => endpoint.multi_recv(Source::Any, buf),
-            Link::Connection(endpoint) => endpoint.multi_recv(buf),
+            Link::Connection(endpoint) => endpoint.multi_recv(ThePeer, buf),
         }
     }
 
@@ -164,7 +164,7 @@ impl Link<'_, '_> {
             // fit, which have all come before anything is closed.
             Link::Peer(endpoint, _) => unsafe { endpoint.multi_recv_trusting(Source::Any, buf) },
             // SAFETY: as above.
-            Link::Connection(endpoint) => unsafe { endpoint.multi_recv_trusting(buf) },
+            Link::Connection(endpoint) => unsafe { endpoint.multi_recv_trusting(ThePeer, buf) },
         }
     }
 

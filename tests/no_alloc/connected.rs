@@ -9,10 +9,10 @@ use loom_core::error::PostError;
 use loom_core::objects::counter::Counter;
 use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Binding, CmError, MsgEndpoint, ThePeer};
 use loom_core::objects::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::RemoteRegion;
-use loom_core::objects::msg_endpoint::{Binding, CmError, MsgEndpoint};
 use loom_core::objects::options::RecvOptions;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointOption, EndpointType, Errno, ImmediateData, Tag};
@@ -38,53 +38,53 @@ impl<'b, T: Connected> Verbs<'b> for Connection<'_, '_, 'b, T> {
     fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b> {
         let endpoint = &self.endpoint;
         match (message.tagged, message.data) {
-            (false, _) if message.msg => endpoint.sendmsg(send_options(message, data), out),
-            (true, _) if message.msg => endpoint.tagged_sendmsg(tag, send_options(message, data), out),
-            (false, false) => endpoint.send(out),
-            (false, true) => endpoint.send_data(data, out),
-            (true, false) => endpoint.tagged_send(tag, out),
-            (true, true) => endpoint.tagged_send_data(tag, data, out),
+            (false, _) if message.msg => endpoint.sendmsg(ThePeer, send_options(message, data), out),
+            (true, _) if message.msg => endpoint.tagged_sendmsg(ThePeer, tag, send_options(message, data), out),
+            (false, false) => endpoint.send(ThePeer, out),
+            (false, true) => endpoint.send_data(ThePeer, data, out),
+            (true, false) => endpoint.tagged_send(ThePeer, tag, out),
+            (true, true) => endpoint.tagged_send_data(ThePeer, tag, data, out),
         }
     }
 
     fn inject(&self, message: Message, tag: Tag, data: ImmediateData, out: &[u8]) -> Result<(), PostError> {
         match (message.tagged, message.data) {
-            (false, false) => self.endpoint.inject(out),
-            (false, true) => self.endpoint.inject_data(data, out),
-            (true, false) => self.endpoint.tagged_inject(tag, out),
-            (true, true) => self.endpoint.tagged_inject_data(tag, data, out),
+            (false, false) => self.endpoint.inject(ThePeer, out),
+            (false, true) => self.endpoint.inject_data(ThePeer, data, out),
+            (true, false) => self.endpoint.tagged_inject(ThePeer, tag, out),
+            (true, true) => self.endpoint.tagged_inject_data(ThePeer, tag, data, out),
         }
     }
 
     fn receive(&self, message: Message, tag: Tag, into: Buffer<'b>) -> Posted<'b> {
         match (message.tagged, message.msg) {
-            (true, true) => self.endpoint.tagged_recvmsg(tag, RecvOptions::new(), into),
-            (false, true) => self.endpoint.recvmsg(RecvOptions::new(), into),
-            (true, false) => self.endpoint.tagged_recv(tag, into),
-            (false, false) => self.endpoint.recv(into),
+            (true, true) => self.endpoint.tagged_recvmsg(ThePeer, tag, RecvOptions::new(), into),
+            (false, true) => self.endpoint.recvmsg(ThePeer, RecvOptions::new(), into),
+            (true, false) => self.endpoint.tagged_recv(ThePeer, tag, into),
+            (false, false) => self.endpoint.recv(ThePeer, into),
         }
     }
 
     fn multi_receive(&self, into: Buffer<'b>) -> Posted<'b> {
         // SAFETY: the peer sends what fits, and it is not cancelled.
-        unsafe { self.endpoint.multi_recv_trusting(into) }
+        unsafe { self.endpoint.multi_recv_trusting(ThePeer, into) }
     }
 
     fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b> {
-        self.endpoint.read(remote, 0, into)
+        self.endpoint.read(ThePeer, remote, 0, into)
     }
 
     fn write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: Buffer<'b>) -> Posted<'b> {
         match data {
-            None => self.endpoint.write(remote, 0, out),
-            Some(data) => self.endpoint.write_data(remote, 0, data, out),
+            None => self.endpoint.write(ThePeer, remote, 0, out),
+            Some(data) => self.endpoint.write_data(ThePeer, remote, 0, data, out),
         }
     }
 
     fn inject_write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: &[u8]) -> Result<(), PostError> {
         match data {
-            None => self.endpoint.inject_write(remote, 0, out),
-            Some(data) => self.endpoint.inject_write_data(remote, 0, data, out),
+            None => self.endpoint.inject_write(ThePeer, remote, 0, out),
+            Some(data) => self.endpoint.inject_write_data(ThePeer, remote, 0, data, out),
         }
     }
 

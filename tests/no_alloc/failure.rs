@@ -6,8 +6,8 @@ use loom_core::completion::OpError;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::InsertError;
 use loom_core::objects::cq::CqError;
+use loom_core::objects::endpoint::CmError;
 use loom_core::objects::eq::EqError;
-use loom_core::objects::msg_endpoint::CmError;
 use loom_core::vocabulary::Errno;
 
 #[derive(Clone, Copy, Debug)]

@@ -12,9 +12,9 @@ use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{ContextBinding, Contexts, ScalableEndpoint};
 use loom_core::objects::info::Hints;
 use loom_core::objects::mr::Mr;
-use loom_core::objects::scalable::{ContextBinding, Contexts, ScalableEndpoint};
 use loom_core::vocabulary::{Access, Caps, Counted, EndpointOption, Tag, TagMatch};
 
 use super::{LIMIT, Queue, T, caps, exchange, finish, info, pattern, post, sockets_hints, two_of_each};

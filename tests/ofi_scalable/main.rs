@@ -26,10 +26,10 @@ use loom_core::objects::av::Av;
 use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{RecvOptions, SendOptions};
-use loom_core::objects::scalable::{Contexts, RxContext, ScalableEndpoint, TxContext};
 use loom_core::vocabulary::{
     Access, Caps, DomainAttributes, EndpointAttributes, EndpointType, Errno, ImmediateData, Progress, Tag,
 };

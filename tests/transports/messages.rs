@@ -293,10 +293,10 @@ fn directed_receive_takes_one_peer_or_is_refused<T: Transport>(info: &Info<T>) {
     on_pair(info, |pair| {
         if !info.caps().contains(Caps::DIRECTED_RECV) {
             crate::matrix::not_granted();
-            let rejected = pair.b.recv(pair.to_a.into(), room(8)).expect_err("not granted");
+            let rejected = pair.b.recv(pair.to_a, room(8)).expect_err("not granted");
             assert_eq!(rejected.error, PostError::NotGranted(Caps::DIRECTED_RECV));
             assert_eq!(rejected.buf, room(8), "the buffer comes back");
-            let rejected = pair.b.tagged_recv(pair.to_a.into(), Tag(1), room(8)).expect_err("not granted");
+            let rejected = pair.b.tagged_recv(pair.to_a, Tag(1), room(8)).expect_err("not granted");
             let missing = if tags(info) { Caps::DIRECTED_RECV } else { Caps::TAGGED };
             assert_eq!(rejected.error, PostError::NotGranted(missing));
             return;
@@ -307,7 +307,7 @@ fn directed_receive_takes_one_peer_or_is_refused<T: Transport>(info: &Info<T>) {
         }
         let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
-        let from_c = pair.post(room(8), |buf| pair.b.tagged_recv(to_c.into(), Tag(1), buf));
+        let from_c = pair.post(room(8), |buf| pair.b.tagged_recv(to_c, Tag(1), buf));
         let from_a = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Peer(pair.to_a), Tag(1), buf));
         let sends = [
             pair.post(pattern(8, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(1), buf)),
@@ -333,7 +333,7 @@ fn directed_among_others<T: Transport>(info: &Info<T>, tagged: bool) {
     on_pair(info, |pair| {
         if !info.caps().contains(Caps::DIRECTED_RECV) || !(tagged || T::conduct(info.raw()).directed_recv) {
             crate::matrix::not_granted();
-            let rejected = pair.b.recv(pair.to_a.into(), room(8)).expect_err("it is not granted");
+            let rejected = pair.b.recv(pair.to_a, room(8)).expect_err("it is not granted");
             assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(Caps::DIRECTED_RECV), room(8)));
             return;
         }

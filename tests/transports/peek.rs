@@ -161,8 +161,8 @@ fn a_peek_asks_for_a_tag_and_a_source<T: Transport>(info: &Info<T>) {
         let some = find(pair, || pair.b.tagged_peek(Source::Any, TagMatch { tag: Tag(0x20), ignore: 0xf }));
         assert_eq!((some.tag, some.len), (Tag(0x21), 20));
         if info.caps().contains(Caps::DIRECTED_RECV) {
-            assert_eq!(find(pair, || pair.b.tagged_peek(pair.to_a.into(), Tag(0x21))).len, 20);
-            let key = ask(pair, || pair.b.tagged_peek(pair.to_b.into(), Tag(0x21)));
+            assert_eq!(find(pair, || pair.b.tagged_peek(pair.to_a, Tag(0x21))).len, 20);
+            let key = ask(pair, || pair.b.tagged_peek(pair.to_b, Tag(0x21)));
             assert!(answer(pair, key).message().or_cut("the peek works").is_none(), "it is not from b");
         }
         for (tag, len, seed) in [(0x21, 20, 2), (0x10, 10, 1), (0x22, 30, 3)] {

@@ -11,7 +11,7 @@ use heapless::Vec;
 
 use crate::error::OpenError;
 use crate::objects::domain::Domain;
-use crate::objects::port::Bound;
+use crate::objects::endpoint::Bound;
 use crate::objects::users::Users;
 pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};

@@ -503,7 +503,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         unsafe { endpoint.net.read(endpoint.port, &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
     }
 
-    #[inline]
+    // Never: then what posts it is small enough to be compiled into its caller, and its arguments go through registers.
+    #[inline(never)]
     unsafe fn write(
         endpoint: &Self::Endpoint,
         to: RmaTarget,

@@ -8,8 +8,7 @@ use crate::completion::{Completion, OpError};
 use crate::engine::peer_table::Peer;
 use crate::error::Rejected;
 use crate::objects::cq::{Cq, CqError};
-use crate::objects::endpoint::{Endpoint, Source};
-use crate::objects::msg_endpoint::MsgEndpoint;
+use crate::objects::endpoint::{Endpoint, MsgEndpoint, Source, ThePeer};
 use crate::transport::{Connected, Transport};
 
 /// Plain messages to one peer and from it: a connected [`MsgEndpoint`], or an endpoint [with a peer](WithPeer).
@@ -82,12 +81,12 @@ impl<'d, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'
 
     #[inline]
     fn send(&self, packet: Packet<P>) -> Result<(), Rejected<Packet<P>>> {
-        MsgEndpoint::send(self, packet).map(drop)
+        MsgEndpoint::send(self, ThePeer, packet).map(drop)
     }
 
     #[inline]
     fn recv(&self, packet: Packet<P>) -> Result<(), Rejected<Packet<P>>> {
-        MsgEndpoint::recv(self, packet).map(drop)
+        MsgEndpoint::recv(self, ThePeer, packet).map(drop)
     }
 
     #[inline]

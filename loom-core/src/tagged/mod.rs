@@ -1,7 +1,7 @@
 //! Tagged messages where the endpoint has none (`FI_TAGGED`): over links that carry plain messages.
 //!
 //! A [`TaggedEndpoint`] has links to peers that have one, too. What carries a link is a [`Carrier`]: a connected
-//! [`MsgEndpoint`](crate::objects::msg_endpoint::MsgEndpoint), as of `tcp`, `net` or hardware with reliable connections, or a
+//! [`MsgEndpoint`](crate::objects::endpoint::MsgEndpoint), as of `tcp`, `net` or hardware with reliable connections, or a
 //! connectionless endpoint and one peer of its ([`WithPeer`]), where receives can be directed. Messages have 64-bit tags and 8 bytes of
 //! immediate data, whatever the carrier has, and are matched by the [tag matcher](crate::engine::tag_matcher): as
 //! `man fi_tagged` says, at the same cost however many there are.

@@ -1,6 +1,6 @@
 //! A multicast group that is used after its endpoint was closed.
 
-use loom_core::objects::multicast::MulticastEndpoint;
+use loom_core::objects::endpoint::MulticastEndpoint;
 use loom_core::transport::Multicast;
 use loom_core::vocabulary::EndpointAddr;
 

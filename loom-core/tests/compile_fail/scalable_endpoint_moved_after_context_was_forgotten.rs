@@ -3,7 +3,7 @@
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::scalable::{Contexts, ScalableEndpoint};
+use loom_core::objects::endpoint::{Contexts, ScalableEndpoint};
 use loom_core::transport::Scalable;
 
 fn elsewhere<T: Scalable>(domain: &Domain<T>) {

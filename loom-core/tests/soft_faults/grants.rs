@@ -39,7 +39,7 @@ fn what_is_not_granted_is_refused_with_the_buffer() {
         let refused = [
             (world.a.tagged_send(world.to_b, Tag(1), buf()), Caps::TAGGED),
             (world.a.tagged_recv(Source::Any, Tag(1), buf()), Caps::TAGGED),
-            (world.a.recv(world.to_b.into(), buf()), Caps::DIRECTED_RECV),
+            (world.a.recv(world.to_b, buf()), Caps::DIRECTED_RECV),
             (world.a.multi_recv(Source::Any, buf()), Caps::MULTI_RECV),
         ];
         for (post, caps) in refused {

@@ -6,7 +6,7 @@ use super::{CqBody, PEER_EVENTS};
 use crate::buffer::Buffer;
 use crate::engine::op_table::Slot;
 use crate::error::OpenError;
-use crate::objects::port::Record;
+use crate::objects::endpoint::Record;
 use crate::storage::{array, extend};
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;

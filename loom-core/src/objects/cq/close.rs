@@ -8,7 +8,7 @@ use super::Cq;
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Kind, OpKey, Posted};
-use crate::objects::port::{Receives, Record};
+use crate::objects::endpoint::{Receiving, Record};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
@@ -87,7 +87,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         // What others receive through comes last.
         for for_others in [false, true] {
             for (index, record) in (0u16..).zip(self.records()) {
-                if (record.receives() == Some(Receives::ForOthers)) != for_others {
+                if (record.receives() == Some(Receiving::ForOthers)) != for_others {
                     continue;
                 }
                 // SAFETY: the caller's promise.
@@ -103,7 +103,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// Whether an endpoint is open that receives through the shared receive context at this place of the queue.
     pub(crate) fn is_received_through(&self, index: u16) -> bool {
-        let through_this = Some(Receives::Through(index));
+        let through_this = Some(Receiving::Through(index));
         self.records().iter().any(|other| other.receives() == through_this)
     }
 
@@ -139,7 +139,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         // Of what is closed nothing is in flight any more, whatever has not come back.
         let record = self.records().get(usize::from(endpoint));
         let Some(receives) = record.and_then(Record::receives) else { return InFlight::NOTHING };
-        let with_transmits = receives == Receives::Nowhere || !T::conduct(self.domain.info().raw()).close_with_sends;
+        let with_transmits = receives == Receiving::Nowhere || !T::conduct(self.domain.info().raw()).close_with_sends;
         self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
             Kind::Receive | Kind::TaggedReceive | Kind::MultiReceive | Kind::Spare => {
                 InFlight { receives: in_flight.receives + 1, ..in_flight }

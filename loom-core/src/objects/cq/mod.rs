@@ -38,7 +38,7 @@ use crate::engine::op_table::{OpTable, Slot};
 use crate::objects::av::Av;
 use crate::objects::domain::Domain;
 use crate::objects::endpoint::EndpointBuilder;
-use crate::objects::port::Record;
+use crate::objects::endpoint::Record;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 

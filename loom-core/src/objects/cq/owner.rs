@@ -19,7 +19,7 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::{ContextKind, OpTable, Slot};
 use crate::error::OpenError;
 use crate::objects::domain::Domain;
-use crate::objects::port::Record;
+use crate::objects::endpoint::Record;
 use crate::storage::Block;
 use crate::transport::{Claims, Transport};
 use crate::vocabulary::{Caps, Errno, WaitObj};

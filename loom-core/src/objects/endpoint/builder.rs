@@ -5,17 +5,19 @@
 use core::ptr;
 
 use super::Endpoint;
+use super::kind::Connectionless;
+use super::multicast::{InGroups, MulticastEndpoint};
+use super::opened::Opened;
+use super::opened::Options;
+use super::record::Receiving;
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::objects::av::Av;
 use crate::objects::counter::{Counter, Counters};
 use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
-use crate::objects::endpoint_options::Options;
 use crate::objects::eq::Eq;
 use crate::objects::info::Info;
-use crate::objects::multicast::MulticastEndpoint;
-use crate::objects::port::{Port, Receives};
 use crate::objects::users::Users;
 use crate::transport::{Bindings, EndpointError, Multicast, Transport};
 use crate::vocabulary::{Caps, Counted, EndpointOption, EndpointType, OptionType};
@@ -30,7 +32,7 @@ pub struct EndpointBuilder<'q, 'd, T: Transport, B: Buffer> {
     counters: Counters<'d, T>,
     options: Options,
     selective: bool,
-    receives: Receives,
+    receives: Receiving,
 }
 
 impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
@@ -42,7 +44,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
             counters: Counters::none(),
             options: Options::none(),
             selective: false,
-            receives: Receives::Itself,
+            receives: Receiving::Itself,
         }
     }
 
@@ -92,7 +94,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     /// some.
     #[doc(alias = "FI_RX_CQ_DATA")]
     pub fn remote_writes(mut self, count: u16) -> Self {
-        self.receives = Receives::OfWrites(count);
+        self.receives = Receiving::OfWrites(count);
         self
     }
 
@@ -109,13 +111,15 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     #[doc(alias = "fi_enable")]
     #[doc(alias = "fi_ep_bind")]
     pub fn enable(self) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
-        self.open(
+        let av = self.av;
+        let opened = self.open(
             || None,
             |domain, info, bind| {
                 // SAFETY: see `open`.
                 unsafe { T::endpoint_open(domain, info, bind) }
             },
-        )
+        )?;
+        Ok(Endpoint { opened, kind: Connectionless { av } })
     }
 
     /// As [`enable`](Self::enable), for an endpoint that joins multicast groups: it is bound to an event queue, too, which
@@ -140,14 +144,15 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         if !missing.is_empty() {
             return Err(OpenError::NotGranted(missing));
         }
-        let endpoint = self.open(
+        let av = self.av;
+        let opened = self.open(
             || Some(eq.bind()),
             |domain, info, bind| {
                 // SAFETY: see `open`; the event queue is open, of this domain, and stays open while it has users.
                 unsafe { T::multicast_endpoint_open(domain, info, bind, eq.raw()) }
             },
         )?;
-        Ok(MulticastEndpoint::new(endpoint, eq))
+        Ok(Endpoint { opened, kind: InGroups { av, eq } })
     }
 
     /// Opens the endpoint, bound to one thing more that counts its users. `open` may rely on this: everything that it is given
@@ -156,7 +161,7 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         self,
         more: impl FnOnce() -> Option<&'d Users>,
         open: impl FnOnce(&T::Domain, &T::Info, Bindings<'_, T>) -> Result<T::Endpoint, EndpointError>,
-    ) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
+    ) -> Result<Opened<'q, 'd, T, B>, OpenError> {
         let EndpointBuilder { cq, av, info, counters, options, selective, receives } = self;
         let domain = cq.domain();
         let info = info.unwrap_or_else(|| domain.info());
@@ -171,12 +176,12 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
         let options = options.raw()?;
         let mut users = counters.bind(av.bind());
         users.extend(more());
-        let port = Port::open(cq, info, receives, users, |tx, rx| {
+        let opened = Opened::open(cq, info, receives, users, |tx, rx| {
             // Queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it before
             // itself, and the others live for 'd and stay open while they have users.
             let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), selective, options };
             open(domain.raw(), info.raw(), bind)
         })?;
-        Ok(Endpoint { port: port.with_selective(selective), av })
+        Ok(opened.with_selective(selective))
     }
 }

@@ -1,48 +1,87 @@
 //! [`Endpoint`]: where messages, tagged messages and RMA operations are posted.
+//!
+//! Operations are written once. What differs from one kind of endpoint to another is how it is opened, and whom its operations
+//! name as the other side:
+//!
+//! | kind | opened by | transmits to | receives from |
+//! |---|---|---|---|
+//! | [`Connectionless`] | [`Cq::endpoint`](crate::objects::cq::CqBody::endpoint) | a [`Peer`](crate::engine::peer_table::Peer) of its address vector | a [`Source`] |
+//! | [`MulticastEndpoint`] | [`EndpointBuilder::enable_multicast`] | a peer, or a [`MulticastGroup`] | a [`Source`] |
+//! | [`MsgEndpoint`] | [`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint), or a request | [`ThePeer`], when it is connected | [`ThePeer`] |
+//! | [`SharedRx`] | [`Cq::shared_rx`](crate::objects::cq::CqBody::shared_rx) | nobody | [`AnyConnection`] |
+//! | [`TxContext`] | [`Cq::tx_context`](crate::objects::cq::CqBody::tx_context) | a peer, or one of its receive contexts ([`RxPeer`](crate::engine::peer_table::RxPeer)) | nobody |
+//! | [`RxContext`] | [`Cq::rx_context`](crate::objects::cq::CqBody::rx_context) | nobody | a [`Source`] |
+//!
+//! Two other forms were tried. With a path (`endpoint.to(peer).send(buf)`), a connection, which has one peer only, needs operations
+//! or a detour of its own. With operations as values (`endpoint.post(send(peer), buf)`), neither `Endpoint` nor its documentation
+//! says what it can do. This form takes as many instructions as operations that are written for each kind.
+//!
+//! What works for several kinds is generic in the kind:
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::buffer::SourceBuffer;
+//! use loom_core::error::Rejected;
+//! use loom_core::objects::endpoint::{Endpoint, Transmits};
+//! use loom_core::transport::Transport;
+//! use loom_core::vocabulary::Tag;
+//!
+//! /// A message and its tag, to a peer or over a connection.
+//! fn send_both<T, B, K>(endpoint: &Endpoint<'_, '_, T, B, K>, to: K::To, first: B, second: B) -> Result<(), Rejected<B>>
+//! where
+//!     T: Transport,
+//!     B: SourceBuffer,
+//!     K: Transmits<T, To: Copy>,
+//! {
+//!     endpoint.send(to, first)?;
+//!     endpoint.tagged_send(to, Tag(7), second)?;
+//!     Ok(())
+//! }
+//! # }
+//! ```
 
+mod binding;
 mod builder;
-mod message;
-mod msg;
-mod multi;
+mod kind;
+mod limits;
+mod msg_endpoint;
+mod multicast;
+mod opened;
 mod peek;
+mod post;
+mod record;
+mod recv;
 mod rma;
-mod tagged;
+mod scalable;
+mod send;
+mod shared_rx;
 mod unreported;
 
 use core::fmt;
 
+pub use self::binding::{Binding, ContextBinding};
 pub use self::builder::EndpointBuilder;
+pub use self::kind::{Connectionless, HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
+use self::limits::Limits;
+pub use self::msg_endpoint::{CmError, Connecting, Established, Idle, Msg, MsgEndpoint, Refused, Requested};
+pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, MulticastGroup};
+use self::opened::Opened;
+pub(crate) use self::record::{Bound, Receiving, Record};
+pub use self::scalable::{Contexts, RxContext, RxCtx, ScalableEndpoint, TxContext, TxCtx};
+pub use self::shared_rx::{AnyConnection, SharedRx, Srx};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
-use crate::engine::peer_table::Peer;
 use crate::error::PostError;
 use crate::objects::av::Av;
 use crate::objects::cq::Cq;
-use crate::objects::port::Port;
 use crate::transport::Transport;
 use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
 
-/// Whose messages a receive takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Anybody's.
-    Any,
-    /// One peer's; where the provider grants `DIRECTED_RECV`.
-    #[doc(alias = "FI_DIRECTED_RECV")]
-    Peer(Peer),
-}
-
-impl From<Peer> for Source {
-    fn from(peer: Peer) -> Self {
-        Source::Peer(peer)
-    }
-}
-
-/// A connectionless endpoint.
+/// An endpoint; a connectionless one, if its kind is not said.
 ///
 /// Posts move a buffer into the queue and return an [`OpKey`]; the completion gives the buffer back. A post that is
 /// not taken gives it back at once, in [`Rejected`](crate::error::Rejected). Dropping the endpoint closes it:
-/// operations that are over by then complete as they ended (unless [`PEER_EVENTS`](super::cq::PEER_EVENTS) events of
+/// operations that are over by then complete as they ended (unless [`PEER_EVENTS`](crate::objects::cq::PEER_EVENTS) events of
 /// peers lie before them), all others with `ECANCELED`, so every buffer comes back through the queue. A send, read or write
 /// that ends so may have been done all the same: a peer may have received the message before the endpoint closed. (Where the
 /// provider cannot close an endpoint while others are open that have talked to it, or while a long read is under way, as
@@ -52,12 +91,12 @@ impl From<Peer> for Source {
 /// # References
 /// - `man fi_endpoint`, `man fi_msg`, `man fi_tagged`, `man fi_rma`
 #[doc(alias = "fid_ep")]
-pub struct Endpoint<'q, 'd, T: Transport, B: Buffer> {
-    port: Port<'q, 'd, T, B>,
-    av: &'d Av<'d, T>,
+pub struct Endpoint<'q, 'd, T: Transport, B: Buffer, K = Connectionless<'d, T>> {
+    opened: Opened<'q, 'd, T, B>,
+    kind: K,
 }
 
-impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
+impl<'q, 'd, T: Transport, B: Buffer, K> Endpoint<'q, 'd, T, B, K> {
     /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
     /// happened if it was too late, or if the provider cannot cancel this kind of operation.
     ///
@@ -65,53 +104,13 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     /// `ENOENT` if the operation is not in flight on this endpoint, or what the provider says.
     #[doc(alias = "fi_cancel")]
     pub fn cancel(&self, key: OpKey) -> Result<(), Errno> {
-        self.port.cancel(key)
-    }
-
-    /// The endpoint's address, for peers to insert into their address vectors.
-    ///
-    /// # Errors
-    /// The provider's.
-    #[doc(alias = "fi_getname")]
-    pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        self.port.address()
-    }
-
-    /// The most bytes that the inject calls take. (Where the provider asks for room in front of messages, loom puts it there, and
-    /// 1024 bytes are the most with that.)
-    #[must_use]
-    pub fn inject_size(&self) -> usize {
-        self.port.limits.inject_size
-    }
-
-    /// What an option of the endpoint is set to.
-    ///
-    /// # Errors
-    /// The provider's: `ENOPROTOOPT` for an option that it does not have.
-    #[doc(alias = "fi_getopt")]
-    pub fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
-        self.port.option(option)
-    }
-
-    /// Sets an option of the endpoint. Most have to be set [before it is enabled](EndpointBuilder::option).
-    ///
-    /// # Errors
-    /// `EINVAL` for an option that can only be read or not be set to that, or what the provider says.
-    #[doc(alias = "fi_setopt")]
-    pub fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
-        self.port.set_option(option, value)
+        self.opened.cancel(key)
     }
 
     /// The queue that the endpoint completes into.
     #[must_use]
-    pub fn cq(&self) -> &'q Cq<'d, T, B> {
-        self.port.cq()
-    }
-
-    /// The address vector in which the endpoint finds its peers.
-    #[must_use]
-    pub fn av(&self) -> &'d Av<'d, T> {
-        self.av
+    pub const fn cq(&self) -> &'q Cq<'d, T, B> {
+        self.opened.cq()
     }
 
     /// The raw handle, for posting what loom does not wrap.
@@ -120,33 +119,82 @@ impl<'q, 'd, T: Transport, B: Buffer> Endpoint<'q, 'd, T, B> {
     #[inline]
     #[must_use]
     pub fn raw(&self) -> &T::Endpoint {
-        self.port.raw()
+        self.opened.raw()
     }
 
-    /// What it posts through.
-    pub(crate) const fn port(&self) -> &Port<'q, 'd, T, B> {
-        &self.port
-    }
-
-    #[inline]
-    fn peer(&self, peer: Peer) -> Result<FabricAddr, PostError> {
-        self.av.fabric_addr(peer).ok_or(PostError::UnknownPeer)
+    /// Its place in the queue.
+    pub(crate) const fn record(&self) -> &'q Record<'d, T> {
+        self.opened.record()
     }
 
     #[inline]
-    fn source(&self, from: Source) -> Result<FabricAddr, PostError> {
-        self.port.source(self.av, from)
-    }
-
-    /// As [`source`](Self::source), of messages without tag.
-    #[inline]
-    fn plain_source(&self, from: Source) -> Result<FabricAddr, PostError> {
-        self.port.plain_source(self.av, from)
+    const fn limits(&self) -> &Limits {
+        &self.opened.limits
     }
 }
 
-impl<T: Transport, B: Buffer> fmt::Debug for Endpoint<'_, '_, T, B> {
+impl<T: Transport, B: Buffer, K: HasOptions> Endpoint<'_, '_, T, B, K> {
+    /// What an option of the endpoint is set to.
+    ///
+    /// # Errors
+    /// The provider's: `ENOPROTOOPT` for an option that it does not have.
+    #[doc(alias = "fi_getopt")]
+    pub fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
+        self.opened.option(option)
+    }
+}
+
+impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, '_, T, B, K> {
+    /// The endpoint's address, for peers to insert into their address vectors, or to connect to.
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_getname")]
+    pub fn address(&self) -> Result<EndpointAddr, Errno> {
+        self.opened.address()
+    }
+
+    /// Sets an option of the endpoint. Most have to be set [before it is enabled](EndpointBuilder::option).
+    ///
+    /// # Errors
+    /// `EINVAL` for an option that can only be read or not be set to that, or what the provider says.
+    #[doc(alias = "fi_setopt")]
+    pub fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
+        self.opened.set_option(option, value)
+    }
+}
+
+impl<'d, T: Transport, B: Buffer> Endpoint<'_, 'd, T, B> {
+    /// The address vector in which the endpoint finds its peers.
+    #[must_use]
+    pub const fn av(&self) -> &'d Av<'d, T> {
+        self.kind.av
+    }
+}
+
+impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
+    /// The most bytes that the inject calls take. (Where the provider asks for room in front of messages, loom puts it there, and
+    /// 1024 bytes are the most with that.)
+    #[must_use]
+    pub const fn inject_size(&self) -> usize {
+        self.limits().inject_size
+    }
+
+    #[inline]
+    fn destination(&self, to: K::To) -> Result<FabricAddr, PostError> {
+        self.kind.destination(self.limits(), to)
+    }
+}
+
+impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, '_, T, B, K> {
+    #[inline]
+    fn source(&self, from: K::From) -> Result<FabricAddr, PostError> {
+        self.kind.source(self.limits(), from)
+    }
+}
+
+impl<T: Transport, B: Buffer, K> fmt::Debug for Endpoint<'_, '_, T, B, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("port", &self.port).finish_non_exhaustive()
+        f.debug_struct("Endpoint").field("opened", &self.opened).finish_non_exhaustive()
     }
 }

@@ -1,15 +1,21 @@
 //! Reading from and writing into a peer's memory: what `man fi_rma` describes.
+//!
+//! Ranges are checked when the buffer is in its slot, which alone says how long it is.
+
+#![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;
+use super::kind::Transmits;
+use super::post::{Use, needs, remote, taken};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
-use crate::engine::peer_table::Peer;
 use crate::error::{PostError, Rejected};
 use crate::objects::mr::RemoteRegion;
-use crate::transport::Transport;
-use crate::vocabulary::ImmediateData;
+use crate::objects::options::{ReadOptions, SendOptions};
+use crate::transport::{RemotePart, Transport};
+use crate::vocabulary::{Errno, ImmediateData, OpFlags};
 
-impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
+impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
     /// Reads from a peer's region, from `offset` bytes into it, as many bytes as the buffer has.
     ///
     /// # Errors
@@ -17,11 +23,55 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// peer refuses is an error completion.
     #[doc(alias = "fi_read")]
     #[inline]
-    pub fn read(&self, peer: Peer, region: &RemoteRegion, offset: u64, buf: B) -> Result<OpKey, Rejected<B>>
+    pub fn read(&self, peer: impl Into<K::To>, region: &RemoteRegion, offset: u64, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
-        self.port.read(|| self.peer(peer), region, offset, buf)
+        let (peer, how) = (peer.into(), (needs::READ, Use::Read));
+        self.opened.post(
+            how,
+            || self.destination(peer),
+            None,
+            buf,
+            |raw, peer, lent, context| {
+                let target = remote(peer, region, offset, lent.len())?;
+                // SAFETY: see `post`.
+                taken(unsafe { T::read(raw, target, lent, context) })
+            },
+        )
+    }
+
+    /// Reads parts of a peer's memory into one buffer or several. The parts
+    /// ([`RemoteRegion::part`]) and the buffers are taken as one range each, of the same length.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`PostError::TooManyPieces`] of either side.
+    #[doc(alias = "fi_readmsg")]
+    #[doc(alias = "fi_readv")]
+    pub fn readmsg(
+        &self,
+        peer: impl Into<K::To>,
+        remote: &[RemotePart],
+        options: ReadOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        let (peer, limits) = (peer.into(), self.limits());
+        let how = (needs::READ, Use::Read, limits.tx_iov_limit);
+        let flags = options.flags | limits.tx_flags.intersection(OpFlags::FENCE);
+        self.opened.post_msg(
+            how,
+            || self.destination(peer),
+            (None, flags),
+            buf,
+            |raw, msg, total| {
+                let parts = self.opened.parts(remote, total)?;
+                // SAFETY: see `post_msg`.
+                taken(unsafe { T::readmsg(raw, msg, &parts) })
+            },
+        )
     }
 
     /// Writes the buffer into a peer's region, from `offset` bytes into it.
@@ -30,11 +80,17 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// As [`read`](Self::read).
     #[doc(alias = "fi_write")]
     #[inline]
-    pub fn write(&self, peer: Peer, region: &RemoteRegion, offset: u64, buf: B) -> Result<OpKey, Rejected<B>>
+    pub fn write(
+        &self,
+        peer: impl Into<K::To>,
+        region: &RemoteRegion,
+        offset: u64,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
     where
         B: SourceBuffer,
     {
-        self.port.write(|| self.peer(peer), region, offset, None, buf)
+        self.write_with(peer.into(), region, offset, None, buf)
     }
 
     /// Writes the buffer into a peer's region and tells the peer, whose queue reports a
@@ -46,7 +102,7 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     #[inline]
     pub fn write_data(
         &self,
-        peer: Peer,
+        peer: impl Into<K::To>,
         region: &RemoteRegion,
         offset: u64,
         data: ImmediateData,
@@ -55,17 +111,80 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     where
         B: SourceBuffer,
     {
-        self.port.write(|| self.peer(peer), region, offset, Some(data), buf)
+        self.write_with(peer.into(), region, offset, Some(data), buf)
+    }
+
+    #[inline]
+    fn write_with(
+        &self,
+        peer: K::To,
+        region: &RemoteRegion,
+        offset: u64,
+        data: Option<ImmediateData>,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>> {
+        let how = (needs::WRITE, Use::Write);
+        self.opened.post(
+            how,
+            || self.destination(peer),
+            data,
+            buf,
+            |raw, peer, lent, context| {
+                let target = remote(peer, region, offset, lent.len())?;
+                // SAFETY: see `post`.
+                taken(unsafe { T::write(raw, target, lent, data, context) })
+            },
+        )
+    }
+
+    /// Writes one buffer or several into parts of a peer's memory, as [`readmsg`](Self::readmsg) reads.
+    ///
+    /// # Errors
+    /// As [`write_data`](Self::write_data), and [`PostError::TooManyPieces`] of either side.
+    #[doc(alias = "fi_writemsg")]
+    #[doc(alias = "fi_writev")]
+    pub fn writemsg(
+        &self,
+        peer: impl Into<K::To>,
+        remote: &[RemotePart],
+        options: SendOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        let (peer, limits) = (peer.into(), self.limits());
+        let how = (needs::WRITE, Use::Write, limits.tx_iov_limit);
+        let asked = (options.data, limits.with_default(options.flags));
+        self.opened.post_msg(
+            how,
+            || self.destination(peer),
+            asked,
+            buf,
+            |raw, msg, total| {
+                let parts = self.opened.parts(remote, total)?;
+                // SAFETY: see `post_msg`.
+                taken(unsafe { T::writemsg(raw, msg, &parts) })
+            },
+        )
     }
 
     /// Writes a copy of `bytes` into a peer's region. Nothing reports success.
     ///
     /// # Errors
-    /// [`PostError::TooLong`] beyond the provider's `inject_size`, or any other [`PostError`] of a write.
+    /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or any other [`PostError`] of a write;
+    /// `EOPNOTSUPP` for transmit contexts over `sockets`, which does not survive that a context is closed before such a write was
+    /// answered, and nothing tells when that is.
     #[doc(alias = "fi_inject_write")]
     #[inline]
-    pub fn inject_write(&self, peer: Peer, region: &RemoteRegion, offset: u64, bytes: &[u8]) -> Result<(), PostError> {
-        self.port.inject_write(|| self.peer(peer), region, offset, None, bytes)
+    pub fn inject_write(
+        &self,
+        peer: impl Into<K::To>,
+        region: &RemoteRegion,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), PostError> {
+        self.inject_write_with(peer.into(), region, offset, None, bytes)
     }
 
     /// Writes a copy of `bytes` into a peer's region and tells the peer.
@@ -76,12 +195,30 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     #[inline]
     pub fn inject_write_data(
         &self,
-        peer: Peer,
+        peer: impl Into<K::To>,
         region: &RemoteRegion,
         offset: u64,
         data: ImmediateData,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        self.port.inject_write(|| self.peer(peer), region, offset, Some(data), bytes)
+        self.inject_write_with(peer.into(), region, offset, Some(data), bytes)
+    }
+
+    #[inline]
+    fn inject_write_with(
+        &self,
+        peer: K::To,
+        region: &RemoteRegion,
+        offset: u64,
+        data: Option<ImmediateData>,
+        bytes: &[u8],
+    ) -> Result<(), PostError> {
+        if !self.kind.injects_writes() {
+            return Err(PostError::Errno(Errno::EOPNOTSUPP));
+        }
+        let peer = self.opened.injectable(needs::WRITE, || self.destination(peer), data, bytes)?;
+        let target = remote(peer, region, offset, bytes.len())?;
+        // SAFETY: the endpoint is open, the address one that it may write to, and the length checked.
+        taken(unsafe { T::inject_write(self.raw(), target, bytes, data) })
     }
 }

@@ -3,15 +3,17 @@
 #![allow(unsafe_code, reason = "operations with memory that no completion gives back")]
 
 use super::Endpoint;
+use super::kind::Transmits;
+use super::opened::Opened;
+use super::post::{Use, needs, remote, taken};
 use crate::buffer::{Buffer, Lent};
-use crate::engine::peer_table::Peer;
 use crate::error::PostError;
 use crate::objects::mr::RemoteRegion;
 use crate::objects::options::{ReadOptions, SendOptions};
-use crate::transport::Transport;
-use crate::vocabulary::Tag;
+use crate::transport::{Context, Msg, RemotePart, Transport};
+use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
-impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
+impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
     /// Sends a message, and reports nothing if that succeeds: no completion, and nothing that keeps the memory.
     ///
     /// That it is over, a [`Counter`](crate::objects::counter::Counter) of the endpoint tells, which counts those that fail
@@ -67,9 +69,24 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     /// - the memory stays where it is, and nobody writes to it;
     /// - the endpoint stays open: it is not dropped, and neither is its queue.
     #[doc(alias = "fi_sendmsg")]
-    pub unsafe fn send_unreported(&self, to: Peer, options: SendOptions, lent: &Lent) -> Result<(), PostError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.port.send_unreported(|| self.peer(to), None, options, lent) }
+    pub unsafe fn send_unreported(
+        &self,
+        to: impl Into<K::To>,
+        options: SendOptions,
+        lent: &Lent,
+    ) -> Result<(), PostError> {
+        let to = to.into();
+        let how = (options.data, self.limits().with_default(options.flags));
+        self.opened.post_unreported(
+            (needs::SEND, Use::Send),
+            || self.destination(to),
+            how,
+            lent,
+            |raw, msg| {
+                // SAFETY: see `post_unreported`.
+                taken(unsafe { T::sendmsg(raw, msg) })
+            },
+        )
     }
 
     /// Sends a tagged message, as [`send_unreported`](Self::send_unreported).
@@ -82,13 +99,23 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     #[doc(alias = "fi_tsendmsg")]
     pub unsafe fn tagged_send_unreported(
         &self,
-        to: Peer,
+        to: impl Into<K::To>,
         tag: Tag,
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.port.send_unreported(|| self.peer(to), Some(tag), options, lent) }
+        let to = to.into();
+        let how = (options.data, self.limits().with_default(options.flags));
+        self.opened.post_unreported(
+            (needs::TAGGED_SEND, Use::Send),
+            || self.destination(to),
+            how,
+            lent,
+            |raw, msg| {
+                // SAFETY: see `post_unreported`.
+                taken(unsafe { T::tagged_sendmsg(raw, msg, tag) })
+            },
+        )
     }
 
     /// Writes into a peer's region, from `offset` bytes into it, as [`send_unreported`](Self::send_unreported).
@@ -101,14 +128,25 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     #[doc(alias = "fi_writemsg")]
     pub unsafe fn write_unreported(
         &self,
-        peer: Peer,
+        peer: impl Into<K::To>,
         region: &RemoteRegion,
         offset: u64,
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.port.write_unreported(|| self.peer(peer), region, offset, options, lent) }
+        let peer = peer.into();
+        let how = (options.data, self.limits().with_default(options.flags));
+        self.opened.post_unreported(
+            (needs::WRITE, Use::Write),
+            || self.destination(peer),
+            how,
+            lent,
+            |raw, msg| {
+                let part = part(msg.address, region, offset, lent.len())?;
+                // SAFETY: see `post_unreported`.
+                taken(unsafe { T::writemsg(raw, msg, &[part]) })
+            },
+        )
     }
 
     /// Reads from a peer's region, from `offset` bytes into it, as [`send_unreported`](Self::send_unreported).
@@ -122,13 +160,59 @@ impl<T: Transport, B: Buffer> Endpoint<'_, '_, T, B> {
     #[doc(alias = "fi_readmsg")]
     pub unsafe fn read_unreported(
         &self,
-        peer: Peer,
+        peer: impl Into<K::To>,
         region: &RemoteRegion,
         offset: u64,
         options: ReadOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        // SAFETY: the caller's promise.
-        unsafe { self.port.read_unreported(|| self.peer(peer), region, offset, options, lent) }
+        let peer = peer.into();
+        let how = (None, options.flags | self.limits().tx_flags.intersection(OpFlags::FENCE));
+        self.opened.post_unreported(
+            (needs::READ, Use::Read),
+            || self.destination(peer),
+            how,
+            lent,
+            |raw, msg| {
+                let part = part(msg.address, region, offset, lent.len())?;
+                // SAFETY: see `post_unreported`.
+                taken(unsafe { T::readmsg(raw, msg, &[part]) })
+            },
+        )
     }
+}
+
+impl<T: Transport, B: Buffer> Opened<'_, '_, T, B> {
+    /// Posts an operation. `submit` may rely on this: the endpoint is open, the address is what `address` gave, and what is lent
+    /// allows the access; that it stays is the caller's promise.
+    fn post_unreported(
+        &self,
+        (caps, purpose): (Caps, Use),
+        address: impl FnOnce() -> Result<FabricAddr, PostError>,
+        (data, flags): (Option<ImmediateData>, OpFlags),
+        lent: &Lent,
+        submit: impl FnOnce(&T::Endpoint, &Msg<'_>) -> Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        if !self.limits.selective {
+            return Err(PostError::NotSelective);
+        }
+        if !self.cq().domain().info().contexts().is_empty() {
+            // There is no slot whose space the provider could write to.
+            return Err(PostError::Errno(Errno::EOPNOTSUPP));
+        }
+        let address = self.check(Self::with_fence(caps, flags), address, data)?;
+        let flags = flags.difference(OpFlags::COMPLETION);
+        // No slot's context: the op table takes a failure for a stray.
+        let context = Context::NONE;
+        self.hand_in(lent, purpose, (context, address), |lent| {
+            let pieces = core::slice::from_ref(lent);
+            submit(self.raw(), &Msg { address, pieces, data, context, flags })
+        })
+    }
+}
+
+/// The one part of the peer's memory.
+fn part(to: FabricAddr, region: &RemoteRegion, offset: u64, len: usize) -> Result<RemotePart, PostError> {
+    let target = remote(to, region, offset, len)?;
+    Ok(RemotePart { addr: target.addr, len, key: target.key })
 }

@@ -16,7 +16,7 @@ pub enum EqEvent<'e, 'd, T: Connected> {
     #[doc(alias = "FI_CONNREQ")]
     Request(ConnectionRequest<'e, 'd, T>),
     /// An endpoint is connected: see
-    /// [`MsgEndpoint::established`](crate::objects::msg_endpoint::MsgEndpoint::established).
+    /// [`MsgEndpoint::established`](crate::objects::endpoint::MsgEndpoint::established).
     #[doc(alias = "FI_CONNECTED")]
     Connected(ConnectedEvent),
     /// An endpoint is not connected any more, because the peer has shut the connection down, or closed its endpoint, or is
@@ -24,7 +24,7 @@ pub enum EqEvent<'e, 'd, T: Connected> {
     #[doc(alias = "FI_SHUTDOWN")]
     Shutdown(Fid),
     /// An endpoint is in a multicast group: see
-    /// [`MulticastGroup::joined`](crate::objects::multicast::MulticastGroup::joined).
+    /// [`MulticastGroup::joined`](crate::objects::endpoint::MulticastGroup::joined).
     #[doc(alias = "FI_JOIN_COMPLETE")]
     Joined(JoinedEvent),
     /// Something failed: an attempt to connect, for example, that the peer has rejected, or to join a group.
@@ -43,7 +43,7 @@ pub enum EqEvent<'e, 'd, T: Connected> {
 }
 
 /// An endpoint is connected. What the peer gave to accept is
-/// [`MsgEndpoint::answer`](crate::objects::msg_endpoint::MsgEndpoint::answer).
+/// [`MsgEndpoint::answer`](crate::objects::endpoint::MsgEndpoint::answer).
 #[derive(Clone, Copy)]
 pub struct ConnectedEvent {
     pub(super) endpoint: Fid,

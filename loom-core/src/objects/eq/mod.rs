@@ -1,9 +1,9 @@
 //! [`struct@Eq`]: the event queue, which tells of connections and of multicast groups.
 //!
 //! A server listens on the queue's [`PassiveEndpoint`] and gets a [`ConnectionRequest`] for each peer; a client connects a
-//! [`MsgEndpoint`](super::msg_endpoint::MsgEndpoint) that is bound to the queue. Both are told by the queue when their
+//! [`MsgEndpoint`](super::endpoint::MsgEndpoint) that is bound to the queue. Both are told by the queue when their
 //! endpoints are connected, and when they are not any more. An endpoint that joins a
-//! [`MulticastGroup`](super::multicast::MulticastGroup) is told when it is in it.
+//! [`MulticastGroup`](super::endpoint::MulticastGroup) is told when it is in it.
 
 #![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
 

@@ -8,8 +8,8 @@ use super::{Eq, Fid};
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::objects::cq::Cq;
+use crate::objects::endpoint::{Binding, CmError, MsgEndpoint, Refused, Requested, SharedRx};
 use crate::objects::info::Info;
-use crate::objects::msg_endpoint::{Binding, CmError, MsgEndpoint, Refused, Requested, SharedRx};
 use crate::transport::Connected;
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
 

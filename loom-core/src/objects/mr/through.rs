@@ -7,10 +7,8 @@ use super::MrOwner;
 use crate::buffer::Buffer;
 use crate::objects::count::Count;
 use crate::objects::domain::Domain;
-use crate::objects::endpoint::Endpoint;
-use crate::objects::msg_endpoint::MsgEndpoint;
-use crate::objects::port::Record;
-use crate::transport::{Connected, Transport};
+use crate::objects::endpoint::{Endpoint, HasAddress, Record};
+use crate::transport::Transport;
 
 /// A region that peers reach through one endpoint: [`MrBuilder::open_for_in`](super::MrBuilder::open_for_in). It stays on the
 /// endpoint's thread.
@@ -26,15 +24,9 @@ pub struct Through<'e, 'd, T: Transport> {
     pub(super) domain: &'d Domain<T>,
 }
 
-impl<'e, 'd, T: Transport, B: Buffer> From<&'e Endpoint<'_, 'd, T, B>> for Through<'e, 'd, T> {
-    fn from(endpoint: &'e Endpoint<'_, 'd, T, B>) -> Self {
-        Through { record: endpoint.port().record(), domain: endpoint.cq().domain() }
-    }
-}
-
-impl<'e, 'd, T: Connected, B: Buffer, S> From<&'e MsgEndpoint<'_, 'd, T, B, S>> for Through<'e, 'd, T> {
-    fn from(endpoint: &'e MsgEndpoint<'_, 'd, T, B, S>) -> Self {
-        Through { record: endpoint.port().record(), domain: endpoint.cq().domain() }
+impl<'e, 'd, T: Transport, B: Buffer, K: HasAddress> From<&'e Endpoint<'_, 'd, T, B, K>> for Through<'e, 'd, T> {
+    fn from(endpoint: &'e Endpoint<'_, 'd, T, B, K>) -> Self {
+        Through { record: endpoint.record(), domain: endpoint.cq().domain() }
     }
 }
 

@@ -26,14 +26,14 @@ pub(crate) struct Record<'d, T: Transport> {
     users: RefCell<Bound<'d>>,
     /// Bytes of the longest message that was truncated.
     truncated: Cell<usize>,
-    receives: Cell<Receives>,
+    receives: Cell<Receiving>,
     /// How many memory regions are bound to it, which are closed before it is.
     regions: Cell<Count>,
 }
 
 /// Where an endpoint's receives are posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Receives {
+pub(crate) enum Receiving {
     /// On itself.
     Itself,
     /// On itself, for others, too: it is a shared receive context.
@@ -65,13 +65,13 @@ impl<'d, T: Transport> Record<'d, T> {
             raw: UnsafeCell::new(MaybeUninit::uninit()),
             users: RefCell::new(Vec::new()),
             truncated: Cell::new(0),
-            receives: Cell::new(Receives::Itself),
+            receives: Cell::new(Receiving::Itself),
             regions: Cell::new(Count::NONE),
         }
     }
 
     /// Whether an endpoint can be opened here.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.state.get() == RecordState::Closed
     }
 
@@ -85,7 +85,7 @@ impl<'d, T: Transport> Record<'d, T> {
     /// # Safety
     /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to what `users`
     /// belong to, and counted there.
-    pub(super) unsafe fn open(&self, raw: T::Endpoint, receives: Receives, users: Bound<'d>) {
+    pub(super) unsafe fn open(&self, raw: T::Endpoint, receives: Receiving, users: Bound<'d>) {
         // SAFETY: the caller's promise.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
         self.users.replace(users);
@@ -95,13 +95,13 @@ impl<'d, T: Transport> Record<'d, T> {
     }
 
     /// Keeps in mind that an endpoint was opened by half and cannot be closed: the queue finds out when it is dropped.
-    pub(super) fn fail(&self, receives: Receives, errno: Errno) {
+    pub(super) fn fail(&self, receives: Receiving, errno: Errno) {
         self.receives.set(receives);
         self.state.set(RecordState::Failed(errno));
     }
 
     /// Where the endpoint that is open here receives.
-    pub(crate) fn receives(&self) -> Option<Receives> {
+    pub(crate) fn receives(&self) -> Option<Receiving> {
         (!self.is_closed()).then(|| self.receives.get())
     }
 

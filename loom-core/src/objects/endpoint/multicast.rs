@@ -1,54 +1,74 @@
 //! [`MulticastGroup`]: one message to many endpoints.
-//!
-//! An endpoint that is opened with an event queue
-//! ([`EndpointBuilder::enable_multicast`](super::endpoint::EndpointBuilder::enable_multicast)) joins groups, which are
-//! addresses of their own. The event queue says when it is in one; from then on what is sent to the group reaches every member.
-//! Receives are those of any endpoint, posted on the endpoint itself.
-//!
-//! | state | how it is left |
-//! |---|---|
-//! | [`Joining`] | [`joined`](MulticastGroup::joined), with the event that says so |
-//! | [`Joined`] | dropping it |
 
 #![allow(unsafe_code, reason = "joins, uses and leaves raw groups")]
 
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
-use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::Endpoint;
+use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::limits::Limits;
+use super::post::{Use, needs, taken};
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
-use crate::error::Rejected;
-use crate::objects::endpoint::Endpoint;
+use crate::engine::peer_table::Peer;
+use crate::error::{PostError, Rejected};
+use crate::objects::av::Av;
 use crate::objects::eq::{Eq, JoinedEvent};
 use crate::objects::options::SendOptions;
 use crate::transport::Multicast;
 use crate::transport::connected::Fid;
-use crate::vocabulary::{Caps, EndpointAddr, Errno, OpFlags};
+use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 
-/// A connectionless endpoint that can be in multicast groups: an [`Endpoint`], bound to an event queue besides.
+/// A connectionless endpoint that can be in multicast groups: an [`Endpoint`], bound to an event queue besides
+/// ([`EndpointBuilder::enable_multicast`](super::EndpointBuilder::enable_multicast)).
+///
+/// Groups are addresses of their own, which it [joins](Self::join). The event queue says when it is in one; from then on what is
+/// sent to the group reaches every member. Receives are those of any endpoint, posted on the endpoint itself.
 ///
 /// # References
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "FI_MULTICAST")]
-pub struct MulticastEndpoint<'q, 'd, T: Multicast, B: Buffer> {
-    endpoint: Endpoint<'q, 'd, T, B>,
-    eq: &'d Eq<'d, T>,
+pub type MulticastEndpoint<'q, 'd, T, B> = Endpoint<'q, 'd, T, B, InGroups<'d, T>>;
+
+/// A connectionless endpoint that can be in multicast groups: see [`MulticastEndpoint`].
+#[derive(Debug)]
+pub struct InGroups<'d, T: Multicast> {
+    pub(super) av: &'d Av<'d, T>,
+    pub(super) eq: &'d Eq<'d, T>,
+}
+
+impl<T: Multicast> Sealed for InGroups<'_, T> {}
+impl<T: Multicast> HasOptions for InGroups<'_, T> {}
+impl<T: Multicast> HasAddress for InGroups<'_, T> {}
+impl<T: Multicast> Peeks<T> for InGroups<'_, T> {}
+
+impl<T: Multicast> Transmits<T> for InGroups<'_, T> {
+    type To = Peer;
+
+    #[inline]
+    fn destination(&self, _: &Limits, to: Peer) -> Result<FabricAddr, PostError> {
+        self.av.fabric_addr(to).ok_or(PostError::UnknownPeer)
+    }
+}
+
+impl<T: Multicast> Receives<T> for InGroups<'_, T> {
+    type From = Source;
+
+    #[inline]
+    fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
+        from.address(limits, self.av)
+    }
 }
 
 impl<'q, 'd, T: Multicast, B: Buffer> MulticastEndpoint<'q, 'd, T, B> {
-    /// `endpoint` was opened with `Multicast::multicast_endpoint_open`, and this event queue.
-    pub(crate) const fn new(endpoint: Endpoint<'q, 'd, T, B>, eq: &'d Eq<'d, T>) -> Self {
-        MulticastEndpoint { endpoint, eq }
-    }
-
     /// Joins the group at an address, to send to it and to receive what others send: a multicast address, and the port at
     /// which the members receive. Whether and when the endpoint is in it, the event queue says.
     ///
     /// To receive, the endpoint itself has to be open at that port, and at the group's address or every address of its host:
-    /// what [`Hints::node`](super::info::Hints::node) and `service` of its info say. Members on one host need a port each (`udp`
+    /// what [`Hints::node`](crate::objects::info::Hints::node) and `service` of its info say. Members on one host need a port each (`udp`
     /// does not share them), and so are not reached by one message.
     ///
     /// # Errors
@@ -65,28 +85,14 @@ impl<'q, 'd, T: Multicast, B: Buffer> MulticastEndpoint<'q, 'd, T, B> {
 
         let context = JOINS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the endpoint is open, and was opened for it.
-        let raw = unsafe { T::join(self.endpoint.raw(), address, context) }?;
+        let raw = unsafe { T::join(self.raw(), address, context) }?;
         Ok(MulticastGroup { member: Member { endpoint: self, raw, context }, state: PhantomData })
     }
 
     /// The event queue that tells of the endpoint's groups.
     #[must_use]
     pub const fn eq(&self) -> &'d Eq<'d, T> {
-        self.eq
-    }
-}
-
-impl<'q, 'd, T: Multicast, B: Buffer> Deref for MulticastEndpoint<'q, 'd, T, B> {
-    type Target = Endpoint<'q, 'd, T, B>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.endpoint
-    }
-}
-
-impl<T: Multicast, B: Buffer> fmt::Debug for MulticastEndpoint<'_, '_, T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MulticastEndpoint").field("endpoint", &self.endpoint).finish_non_exhaustive()
+        self.kind.eq
     }
 }
 
@@ -99,6 +105,11 @@ pub enum Joining {}
 pub enum Joined {}
 
 /// A multicast group that an endpoint is in, or is about to be in. Dropping it leaves the group.
+///
+/// | state | how it is left |
+/// |---|---|
+/// | [`Joining`] | [`joined`](MulticastGroup::joined), with the event that says so |
+/// | [`Joined`] | dropping it |
 ///
 /// It borrows the endpoint. If it is forgotten, the endpoint stays in the group until it is closed.
 ///
@@ -158,7 +169,7 @@ impl<'e, 'q, 'd, T: Multicast, B: Buffer, S> MulticastGroup<'e, 'q, 'd, T, B, S>
 impl<'e, 'q, 'd, T: Multicast, B: Buffer> MulticastGroup<'e, 'q, 'd, T, B, Joining> {
     /// The group that the endpoint is in now, if the event is about this one.
     ///
-    /// A join that has failed is an [`EqEvent::Failed`](super::eq::EqEvent::Failed) about this [`fid`](Self::fid); then drop this.
+    /// A join that has failed is an [`EqEvent::Failed`](crate::objects::eq::EqEvent::Failed) about this [`fid`](Self::fid); then drop this.
     ///
     /// # Errors
     /// The group as it was, if the event is about another.
@@ -195,15 +206,16 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, '_, '_, T, B, Joined> {
         B: SourceBuffer,
     {
         let Member { endpoint, raw, .. } = &self.member;
-        let options = SendOptions { flags: options.flags | OpFlags::MULTICAST, ..options };
-        let port = endpoint.port();
-        let to = || {
-            port.granted(Caps::MULTICAST)?;
-            // SAFETY: the group was joined on this endpoint, whose event has said so, and not left. The address goes to
-            // `sendmsg` of this endpoint, with the flag.
-            Ok(unsafe { T::group_address(raw) })
-        };
-        port.sendmsg(to, options, buf)
+        let limits = endpoint.limits();
+        let how = (Caps::MULTICAST.union(needs::SEND), Use::Send, limits.tx_iov_limit);
+        let asked = (options.data, limits.with_default(options.flags | OpFlags::MULTICAST));
+        // SAFETY: the group was joined on this endpoint, whose event has said so, and not left. The address goes to `sendmsg` of
+        // this endpoint, with the flag.
+        let to = || Ok(unsafe { T::group_address(raw) });
+        endpoint.opened.post_msg(how, to, asked, buf, |raw, msg, _| {
+            // SAFETY: see `post_msg`.
+            taken(unsafe { T::sendmsg(raw, msg) })
+        })
     }
 }
 

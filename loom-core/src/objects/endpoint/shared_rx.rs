@@ -2,19 +2,20 @@
 
 #![allow(unsafe_code, reason = "opens a raw shared receive context")]
 
-use core::fmt;
-
-use super::{Binding, Idle, MsgEndpoint, the_peer};
-use crate::buffer::{Buffer, TargetBuffer};
-use crate::engine::op_table::OpKey;
-use crate::error::{OpenError, Rejected};
+use super::Endpoint;
+use super::binding::Binding;
+use super::kind::{Receives, Sealed};
+use super::limits::Limits;
+use super::msg_endpoint::{Idle, MsgEndpoint};
+use super::opened::Opened;
+use super::record::{Bound, Receiving};
+use crate::buffer::Buffer;
+use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
 use crate::objects::info::Info;
-use crate::objects::options::RecvOptions;
-use crate::objects::port::{Bound, Port, Receives};
 use crate::transport::Connected;
-use crate::vocabulary::{EndpointType, Errno};
+use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 
 /// A shared receive context: receives that take the messages of many connections, whichever has one first, so that a server
 /// needs buffers for the messages under way and not for its peers.
@@ -28,14 +29,32 @@ use crate::vocabulary::{EndpointType, Errno};
 /// dropped; the others wait for the next message of any connection. A context that is dropped while a forgotten endpoint still
 /// receives through it is closed with its queue; its receives are cancelled, where the provider can.
 ///
-/// Messages have no tags here: the providers that have them with shared contexts crash when one arrives that nobody waits for.
+/// Messages have no tags here ([`PostError::NotGranted`]): the providers that have them with shared contexts crash when one arrives
+/// that nobody waits for.
 ///
 /// # References
 /// - `man fi_endpoint`, *shared contexts*
 #[doc(alias = "fi_srx_context")]
 #[doc(alias = "FI_SHARED_CONTEXT")]
-pub struct SharedRx<'q, 'd, T: Connected, B: Buffer> {
-    port: Port<'q, 'd, T, B>,
+pub type SharedRx<'q, 'd, T, B> = Endpoint<'q, 'd, T, B, Srx>;
+
+/// A shared receive context: see [`SharedRx`].
+#[derive(Debug)]
+pub struct Srx(());
+
+/// Whichever connection has a message first: what stands for a peer in receives of a [`SharedRx`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnyConnection;
+
+impl Sealed for Srx {}
+
+impl<T: Connected> Receives<T> for Srx {
+    type From = AnyConnection;
+
+    #[inline]
+    fn source(&self, _: &Limits, AnyConnection: AnyConnection) -> Result<FabricAddr, PostError> {
+        Ok(FabricAddr::UNSPEC)
+    }
 }
 
 impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
@@ -62,16 +81,16 @@ impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
         if attributes.domain.max_ep_srx_ctx == 0 {
             return Err(Errno::ENOSYS.into());
         }
-        let port = Port::open(self, info, Receives::ForOthers, Bound::new(), |_, rx| {
+        let opened = Opened::open(self, info, Receiving::ForOthers, Bound::new(), |_, rx| {
             // SAFETY: domain and queue are open. The queue closes the context before itself, and after every endpoint that receives
             // through it.
             unsafe { T::shared_rx_open(domain.raw(), info.raw(), rx) }
         })?;
-        Ok(SharedRx { port })
+        Ok(Endpoint { opened, kind: Srx(()) })
     }
 }
 
-impl<'d, T: Connected, B: Buffer> SharedRx<'_, 'd, T, B> {
+impl<'q, 'd, T: Connected, B: Buffer> SharedRx<'q, 'd, T, B> {
     /// Opens an endpoint that is to be connected, as
     /// [`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint) does, and receives through this context.
     ///
@@ -84,64 +103,5 @@ impl<'d, T: Connected, B: Buffer> SharedRx<'_, 'd, T, B> {
         info: &Info<T>,
     ) -> Result<MsgEndpoint<'s, 'd, T, B, Idle>, OpenError> {
         MsgEndpoint::to_connect(self.cq(), Some(self), bind.into(), info)
-    }
-
-    /// Receives a message of any connection.
-    ///
-    /// # Errors
-    /// As [`MsgEndpoint::recv`].
-    #[doc(alias = "fi_recv")]
-    #[inline]
-    pub fn recv(&self, buf: B) -> Result<OpKey, Rejected<B>>
-    where
-        B: TargetBuffer,
-    {
-        self.port.recv(the_peer, buf)
-    }
-
-    /// Receives a message of any connection into one buffer or several, each filled before the next.
-    ///
-    /// # Errors
-    /// As [`MsgEndpoint::recvmsg`].
-    #[doc(alias = "fi_recvmsg")]
-    #[doc(alias = "fi_recvv")]
-    pub fn recvmsg(&self, options: RecvOptions, buf: B) -> Result<OpKey, Rejected<B>>
-    where
-        B: TargetBuffer,
-    {
-        self.port.recvmsg(the_peer, options, buf)
-    }
-
-    /// Asks for a receive to end early, as [`MsgEndpoint::cancel`] does.
-    ///
-    /// # Errors
-    /// `ENOENT` if the operation is not in flight on this context, or what the provider says.
-    #[doc(alias = "fi_cancel")]
-    pub fn cancel(&self, key: OpKey) -> Result<(), Errno> {
-        self.port.cancel(key)
-    }
-
-    /// The queue that receives complete into.
-    #[must_use]
-    pub fn cq(&self) -> &Cq<'d, T, B> {
-        self.port.cq()
-    }
-
-    /// The raw handle, for posting what loom does not wrap.
-    #[inline]
-    #[must_use]
-    pub fn raw(&self) -> &T::Endpoint {
-        self.port.raw()
-    }
-
-    /// Its place in the queue.
-    pub(super) const fn index(&self) -> u16 {
-        self.port.index()
-    }
-}
-
-impl<T: Connected, B: Buffer> fmt::Debug for SharedRx<'_, '_, T, B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedRx").field("port", &self.port).finish_non_exhaustive()
     }
 }

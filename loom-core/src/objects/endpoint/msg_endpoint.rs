@@ -1,48 +1,27 @@
 //! [`MsgEndpoint`]: an endpoint that is connected to one other.
-//!
-//! A client opens one ([`Cq::msg_endpoint`](super::cq::CqBody::msg_endpoint)) and connects it; a server opens one for a
-//! peer's request ([`ConnectionRequest::endpoint`](super::eq::ConnectionRequest::endpoint)) and accepts. Both are connected
-//! when the event queue says so. The state is a type: what an endpoint cannot do yet, it has no method for.
-//!
-//! | state | how it is left |
-//! |---|---|
-//! | [`Idle`] | [`connect`](MsgEndpoint::connect) |
-//! | [`Requested`] | [`accept`](MsgEndpoint::accept) |
-//! | [`Connecting`] | [`established`](MsgEndpoint::established), with the event that says so |
-//! | [`Established`] | dropping it |
-//!
-//! Receives can be posted in every state, so that there is room for what the peer sends first.
 
 #![allow(unsafe_code, reason = "opens and uses raw handles")]
-
-mod binding;
-mod error;
-mod message;
-mod msg;
-mod peek;
-mod rma;
-mod shared_rx;
-mod tagged;
-mod unreported;
 
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 
-pub use self::binding::Binding;
-pub use self::error::{CmError, Refused};
-pub use self::shared_rx::SharedRx;
+use super::Endpoint;
+use super::binding::Binding;
+use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, ThePeer, Transmits};
+use super::limits::Limits;
+use super::opened::Opened;
+use super::record::Receiving;
+use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
-use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
 use crate::objects::eq::{ConnectedEvent, Moment};
 use crate::objects::info::Info;
-use crate::objects::port::{Port, Receives};
 use crate::transport::Connected;
 use crate::transport::connected::{Fid, MsgBindings};
-use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr, OptionType};
+use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr};
 
 /// Not connected yet.
 #[derive(Debug)]
@@ -62,8 +41,18 @@ pub enum Established {}
 
 /// A connection-oriented endpoint (`FI_EP_MSG`), in one of four states.
 ///
-/// Posts are those of a connectionless [`Endpoint`](super::endpoint::Endpoint), but without an address. When the connection
-/// ends, by [`shutdown`](Self::shutdown), by the peer, or because the network fails, operations in flight complete with an
+/// A client opens one ([`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint)) and connects it; a server opens one for a
+/// peer's request ([`ConnectionRequest::endpoint`](crate::objects::eq::ConnectionRequest::endpoint)) and accepts. Both are
+/// connected when the event queue says so. The state is a type: what an endpoint cannot do yet, it has no method for.
+///
+/// | state | how it is left |
+/// |---|---|
+/// | [`Idle`] | [`connect`](MsgEndpoint::connect) |
+/// | [`Requested`] | [`accept`](MsgEndpoint::accept) |
+/// | [`Connecting`] | [`established`](MsgEndpoint::established), with the event that says so |
+/// | [`Established`] | dropping it |
+///
+/// Receives can be posted in every state, so that there is room for what the peer sends first. When the connection ends, by [`shutdown`](Self::shutdown), by the peer, or because the network fails, operations in flight complete with an
 /// error, or come back when the endpoint is dropped; posts from then on are refused, or complete with an error (but
 /// `sockets` reports what fits into its buffers as sent).
 ///
@@ -71,8 +60,11 @@ pub enum Established {}
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "FI_EP_MSG")]
 #[doc(alias = "fid_ep")]
-pub struct MsgEndpoint<'q, 'd, T: Connected, B: Buffer, S = Established> {
-    port: Port<'q, 'd, T, B>,
+pub type MsgEndpoint<'q, 'd, T, B, S = Established> = Endpoint<'q, 'd, T, B, Msg<S>>;
+
+/// A connection-oriented endpoint (`FI_EP_MSG`) in one of its four states.
+#[derive(Debug)]
+pub struct Msg<S> {
     fid: Fid,
     /// When it was opened, in its event queue's time.
     opened: Moment,
@@ -83,10 +75,28 @@ pub struct MsgEndpoint<'q, 'd, T: Connected, B: Buffer, S = Established> {
     state: PhantomData<S>,
 }
 
-/// A connected endpoint has one peer, and no address for it.
-#[expect(clippy::unnecessary_wraps, reason = "what posts ask for the address")]
-const fn the_peer() -> Result<FabricAddr, PostError> {
-    Ok(FabricAddr::UNSPEC)
+impl<S> Sealed for Msg<S> {}
+impl<S> HasOptions for Msg<S> {}
+impl<S> HasAddress for Msg<S> {}
+impl<T: Connected> Peeks<T> for Msg<Established> {}
+
+impl<T: Connected> Transmits<T> for Msg<Established> {
+    type To = ThePeer;
+
+    #[inline]
+    fn destination(&self, _: &Limits, ThePeer: ThePeer) -> Result<FabricAddr, PostError> {
+        Ok(FabricAddr::UNSPEC)
+    }
+}
+
+/// In every state, so that there is room for what the peer sends first.
+impl<T: Connected, S> Receives<T> for Msg<S> {
+    type From = ThePeer;
+
+    #[inline]
+    fn source(&self, _: &Limits, ThePeer: ThePeer) -> Result<FabricAddr, PostError> {
+        Ok(FabricAddr::UNSPEC)
+    }
 }
 
 impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
@@ -132,10 +142,10 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
         let accepts = request.is_some();
         let receives = match through {
             None => receives,
-            Some(_) if receives != Receives::Itself => return Err(Errno::EINVAL.into()),
-            Some(shared) => Receives::Through(shared.index()),
+            Some(_) if receives != Receiving::Itself => return Err(Errno::EINVAL.into()),
+            Some(shared) => Receiving::Through(shared.opened.index()),
         };
-        let port = Port::open(cq, info, receives, counters.bind(eq.bind()), |tx, rx| {
+        let held = Opened::open(cq, info, receives, counters.bind(eq.bind()), |tx, rx| {
             let shared_rx = through.map(SharedRx::raw);
             let counters = &counters.raw();
             let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters, selective, options };
@@ -144,51 +154,22 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
             // users. The request is one of an event queue that is open (`ConnectionRequest` borrows it).
             unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
         })?;
-        let port = port.with_selective(selective);
-        let cm_data_size = port.option(EndpointOption::CM_DATA_SIZE);
-        let (fid, opened) = (T::endpoint_fid(port.raw()), eq.moment());
-        Ok(MsgEndpoint { port, fid, opened, accepts, cm_data_size, state: PhantomData })
+        let held = held.with_selective(selective);
+        let cm_data_size = held.option(EndpointOption::CM_DATA_SIZE);
+        let (fid, opened) = (T::endpoint_fid(held.raw()), eq.moment());
+        let kind = Msg { fid, opened, accepts, cm_data_size, state: PhantomData };
+        Ok(Endpoint { opened: held, kind })
     }
 
     fn into_state<N>(self) -> MsgEndpoint<'q, 'd, T, B, N> {
-        let MsgEndpoint { port, fid, opened, accepts, cm_data_size, state: _ } = self;
-        MsgEndpoint { port, fid, opened, accepts, cm_data_size, state: PhantomData }
-    }
-
-    pub(crate) const fn port(&self) -> &Port<'q, 'd, T, B> {
-        &self.port
+        let Endpoint { opened: held, kind: Msg { fid, opened, accepts, cm_data_size, state: _ } } = self;
+        Endpoint { opened: held, kind: Msg { fid, opened, accepts, cm_data_size, state: PhantomData } }
     }
 
     /// What events name this endpoint by, as long as it is open.
     #[must_use]
     pub fn fid(&self) -> Fid {
-        self.fid
-    }
-
-    /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
-    /// happened if it was too late, or if the provider cannot cancel this kind of operation.
-    ///
-    /// # Errors
-    /// `ENOENT` if the operation is not in flight on this endpoint, or what the provider says.
-    #[doc(alias = "fi_cancel")]
-    pub fn cancel(&self, key: OpKey) -> Result<(), Errno> {
-        self.port.cancel(key)
-    }
-
-    /// The endpoint's own address.
-    ///
-    /// # Errors
-    /// The provider's.
-    #[doc(alias = "fi_getname")]
-    pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        self.port.address()
-    }
-
-    /// The most bytes that the inject calls take. (Where the provider asks for room in front of messages, loom puts it there, and
-    /// 1024 bytes are the most with that.)
-    #[must_use]
-    pub fn inject_size(&self) -> usize {
-        self.port.limits.inject_size
+        self.kind.fid
     }
 
     /// The most bytes that [`connect`](MsgEndpoint::connect) and [`accept`](MsgEndpoint::accept) take along.
@@ -197,46 +178,13 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
     /// The provider's, if it does not tell.
     #[doc(alias = "FI_OPT_CM_DATA_SIZE")]
     pub fn cm_data_size(&self) -> Result<usize, Errno> {
-        self.cm_data_size
-    }
-
-    /// What an option of the endpoint is set to.
-    ///
-    /// # Errors
-    /// The provider's: `ENOPROTOOPT` for an option that it does not have.
-    #[doc(alias = "fi_getopt")]
-    pub fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
-        self.port.option(option)
-    }
-
-    /// Sets an option of the endpoint. Most have to be set [before it is enabled](Binding::option).
-    ///
-    /// # Errors
-    /// `EINVAL` for an option that can only be read or not be set to that, or what the provider says.
-    #[doc(alias = "fi_setopt")]
-    pub fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
-        self.port.set_option(option, value)
-    }
-
-    /// The queue that the endpoint completes into.
-    #[must_use]
-    pub fn cq(&self) -> &'q Cq<'d, T, B> {
-        self.port.cq()
-    }
-
-    /// The raw handle, for posting what loom does not wrap.
-    ///
-    /// Events of contexts that the op table did not give out are counted as strays and otherwise ignored.
-    #[inline]
-    #[must_use]
-    pub fn raw(&self) -> &T::Endpoint {
-        self.port.raw()
+        self.kind.cm_data_size
     }
 }
 
 impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
     /// Opens an endpoint from an info of the queue's domain.
-    fn to_connect(
+    pub(super) fn to_connect(
         cq: &'q Cq<'d, T, B>,
         through: Option<&'q SharedRx<'_, 'd, T, B>>,
         bind: Binding<'d, T>,
@@ -249,7 +197,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
     }
 
     /// Asks for a connection to a passive endpoint. `data` goes along, for the peer's
-    /// [`ConnectionRequest::data`](super::eq::ConnectionRequest::data).
+    /// [`ConnectionRequest::data`](crate::objects::eq::ConnectionRequest::data).
     ///
     /// # Errors
     /// [`CmError`]; the endpoint comes back, but not every provider lets it try again. A peer that rejects, or cannot be
@@ -261,7 +209,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
         to: &EndpointAddr,
         data: &[u8],
     ) -> Result<MsgEndpoint<'q, 'd, T, B, Connecting>, Refused<Self>> {
-        let connected = CmError::check(data, self.cm_data_size).and_then(|()| {
+        let connected = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
             // SAFETY: the endpoint is open, and the data is not too long.
             Ok(unsafe { T::connect(self.raw(), to, data) }?)
         });
@@ -295,7 +243,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
     #[doc(alias = "fi_accept")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'q, 'd, T, B, Connecting>, Refused<Self>> {
-        let accepted = CmError::check(data, self.cm_data_size).and_then(|()| {
+        let accepted = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
             // SAFETY: the endpoint is open, was opened for a request, and the data is not too long.
             Ok(unsafe { T::accept(self.raw(), data) }?)
         });
@@ -310,12 +258,12 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Connecting> {
     /// What the peer gave to accept, if the event is about this endpoint. On the accepting side nothing comes along.
     #[must_use]
     pub fn answer<'a>(&self, event: &'a ConnectedEvent) -> &'a [u8] {
-        if self.is_meant(event) && !self.accepts { event.data() } else { &[] }
+        if self.is_meant(event) && !self.kind.accepts { event.data() } else { &[] }
     }
 
     /// Whether an event is about this endpoint.
     fn is_meant(&self, event: &ConnectedEvent) -> bool {
-        event.endpoint() == self.fid && event.seen().is_since(self.opened)
+        event.endpoint() == self.kind.fid && event.seen().is_since(self.kind.opened)
     }
 
     /// The connected endpoint, if the event is about this one.
@@ -353,8 +301,73 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, '_, T, B, Established> {
     }
 }
 
-impl<T: Connected, B: Buffer, S> fmt::Debug for MsgEndpoint<'_, '_, T, B, S> {
+/// Why connecting, accepting or rejecting was refused on this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CmError {
+    /// The data is longer than the provider carries. libfabric would cut it without a word.
+    DataTooLong {
+        /// The most bytes that it carries.
+        limit: usize,
+    },
+    /// The provider refused.
+    Errno(Errno),
+}
+
+impl CmError {
+    /// Whether data can be carried, of which there may be so much.
+    pub(crate) fn check(data: &[u8], limit: Result<usize, Errno>) -> Result<(), CmError> {
+        match limit {
+            _ if data.is_empty() => Ok(()),
+            Ok(limit) if data.len() > limit => Err(CmError::DataTooLong { limit }),
+            Ok(_) => Ok(()),
+            Err(errno) => Err(CmError::Errno(errno)),
+        }
+    }
+}
+
+impl From<Errno> for CmError {
+    fn from(errno: Errno) -> Self {
+        CmError::Errno(errno)
+    }
+}
+
+impl fmt::Display for CmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MsgEndpoint").field("fid", &self.fid).field("port", &self.port).finish_non_exhaustive()
+        match self {
+            CmError::DataTooLong { limit } => write!(f, "connections carry no more than {limit} bytes of data"),
+            CmError::Errno(errno) => write!(f, "the provider refused: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for CmError {}
+
+/// What was refused: the reason, and what it was for, as it was.
+pub struct Refused<E> {
+    /// The endpoint, or the request.
+    pub what: E,
+    /// The reason.
+    pub error: CmError,
+}
+
+impl<E> fmt::Debug for Refused<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<E> fmt::Display for Refused<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<E> core::error::Error for Refused<E> {}
+
+/// The reason alone, for `?`; the endpoint is closed, or the request rejected.
+impl<E> From<Refused<E>> for CmError {
+    fn from(refused: Refused<E>) -> Self {
+        refused.error
     }
 }

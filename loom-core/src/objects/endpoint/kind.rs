@@ -1,0 +1,113 @@
+//! Kinds of endpoints: whom each transmits to, and from whom it receives.
+//!
+//! Operations are written once, for every kind ([`Endpoint`](super::Endpoint)). A kind says which it has ([`Transmits`],
+//! [`Receives`]), and what stands for the other side in their arguments.
+
+use super::limits::Limits;
+use crate::engine::peer_table::Peer;
+use crate::error::PostError;
+use crate::objects::av::Av;
+use crate::transport::Transport;
+use crate::vocabulary::{Caps, FabricAddr};
+
+/// Kinds are loom's own.
+#[expect(unnameable_types, reason = "nobody else is to implement it")]
+pub trait Sealed {}
+
+/// A kind of endpoint whose options can be read.
+pub trait HasOptions: Sealed {}
+
+/// A kind of endpoint that has an address of its own.
+pub trait HasAddress: HasOptions {}
+
+/// A kind of endpoint that sends, writes and reads.
+pub trait Transmits<T: Transport>: Sealed {
+    /// Whom an operation goes to.
+    type To;
+
+    /// The address that an operation goes to: one that the endpoint may transmit to.
+    #[doc(hidden)]
+    fn destination(&self, limits: &Limits, to: Self::To) -> Result<FabricAddr, PostError>;
+
+    /// Whether writes can be injected.
+    #[doc(hidden)]
+    fn injects_writes(&self) -> bool {
+        true
+    }
+}
+
+/// A kind of endpoint that receives messages.
+pub trait Receives<T: Transport>: Sealed {
+    /// Whose messages a receive takes.
+    type From;
+
+    /// The address whose messages a receive takes: one of the endpoint's vector, or none in particular.
+    #[doc(hidden)]
+    fn source(&self, limits: &Limits, from: Self::From) -> Result<FabricAddr, PostError>;
+}
+
+/// A kind of endpoint that can look at tagged messages which nobody has received yet.
+pub trait Peeks<T: Transport>: Receives<T> {}
+
+/// Whose messages a receive takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Anybody's.
+    Any,
+    /// One peer's; where the provider grants `DIRECTED_RECV`.
+    #[doc(alias = "FI_DIRECTED_RECV")]
+    Peer(Peer),
+}
+
+impl From<Peer> for Source {
+    fn from(peer: Peer) -> Self {
+        Source::Peer(peer)
+    }
+}
+
+impl Source {
+    /// The address of the one whose messages a receive takes.
+    #[inline]
+    pub(super) fn address<T: Transport>(self, limits: &Limits, av: &Av<'_, T>) -> Result<FabricAddr, PostError> {
+        match self {
+            Source::Any => Ok(FabricAddr::UNSPEC),
+            Source::Peer(peer) => {
+                limits.granted(Caps::DIRECTED_RECV)?;
+                av.fabric_addr(peer).ok_or(PostError::UnknownPeer)
+            }
+        }
+    }
+}
+
+/// The other side of a connection: what stands for a peer in operations of an endpoint that has one only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThePeer;
+
+/// A connectionless endpoint, which finds its peers in an address vector.
+#[derive(Debug)]
+pub struct Connectionless<'d, T: Transport> {
+    pub(super) av: &'d Av<'d, T>,
+}
+
+impl<T: Transport> Sealed for Connectionless<'_, T> {}
+impl<T: Transport> HasOptions for Connectionless<'_, T> {}
+impl<T: Transport> HasAddress for Connectionless<'_, T> {}
+impl<T: Transport> Peeks<T> for Connectionless<'_, T> {}
+
+impl<T: Transport> Transmits<T> for Connectionless<'_, T> {
+    type To = Peer;
+
+    #[inline]
+    fn destination(&self, _: &Limits, to: Peer) -> Result<FabricAddr, PostError> {
+        self.av.fabric_addr(to).ok_or(PostError::UnknownPeer)
+    }
+}
+
+impl<T: Transport> Receives<T> for Connectionless<'_, T> {
+    type From = Source;
+
+    #[inline]
+    fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
+        from.address(limits, self.av)
+    }
+}

@@ -1,0 +1,298 @@
+//! What every post goes through: it is checked, and its buffer moves into the op table.
+
+use heapless::Vec;
+
+use super::limits::INJECT_ROOM;
+use super::opened::Opened;
+use crate::buffer::{Buffer, Lent, Pieces};
+use crate::engine::op_table::{Kind, OpKey};
+use crate::error::{PostError, Rejected};
+use crate::objects::mr::RemoteRegion;
+use crate::transport::{Context, Msg, Refusal, RemotePart, RmaTarget, Transport};
+use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
+
+/// What a provider has to grant for each group of operations.
+pub(super) mod needs {
+    use crate::vocabulary::Caps;
+
+    pub(in crate::objects::endpoint) const SEND: Caps = Caps::MSG.union(Caps::SEND);
+    pub(in crate::objects::endpoint) const RECV: Caps = Caps::MSG.union(Caps::RECV);
+    pub(in crate::objects::endpoint) const MULTI_RECV: Caps = RECV.union(Caps::MULTI_RECV);
+    pub(in crate::objects::endpoint) const TAGGED_SEND: Caps = Caps::TAGGED.union(Caps::SEND);
+    pub(in crate::objects::endpoint) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
+    pub(in crate::objects::endpoint) const READ: Caps = Caps::RMA.union(Caps::READ);
+    pub(in crate::objects::endpoint) const WRITE: Caps = Caps::RMA.union(Caps::WRITE);
+}
+
+/// What an operation does with its buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// A message is sent out of it.
+    Send,
+    /// A message is received into it.
+    Receive,
+    /// A tagged message is received into it.
+    TaggedReceive,
+    /// It is written to a peer's memory.
+    Write,
+    /// A peer's memory is read into it.
+    Read,
+}
+
+impl Use {
+    pub(super) const fn kind(self) -> Kind {
+        match self {
+            Use::Send | Use::Write => Kind::Send,
+            Use::Receive => Kind::Receive,
+            Use::TaggedReceive => Kind::TaggedReceive,
+            Use::Read => Kind::Read,
+        }
+    }
+
+    /// Whether the buffer's bytes go out.
+    pub(super) const fn is_out(self) -> bool {
+        matches!(self, Use::Send | Use::Write)
+    }
+}
+
+impl<T: Transport, B: Buffer> Opened<'_, '_, T, B> {
+    /// Checks what goes out as a copy.
+    #[inline]
+    pub(super) fn injectable(
+        &self,
+        caps: Caps,
+        to: impl FnOnce() -> Result<FabricAddr, PostError>,
+        data: Option<ImmediateData>,
+        bytes: &[u8],
+    ) -> Result<FabricAddr, PostError> {
+        if bytes.len() > self.limits.inject_size {
+            return Err(PostError::TooLong { limit: self.limits.inject_size });
+        }
+        self.check(caps, to, data)
+    }
+
+    /// Sends a message as a copy. `submit` may rely on this: the endpoint is open, the address is what `to` gave, and what it is
+    /// given is not longer than a prefix and `inject_size` together.
+    #[inline(always)]
+    pub(super) fn inject(
+        &self,
+        caps: Caps,
+        to: impl FnOnce() -> Result<FabricAddr, PostError>,
+        data: Option<ImmediateData>,
+        bytes: &[u8],
+        submit: impl FnOnce(&T::Endpoint, FabricAddr, &[u8]) -> Result<(), Refusal>,
+    ) -> Result<(), PostError> {
+        let room;
+        let mut bytes = bytes;
+        if bytes.len() >= self.limits.inject_end {
+            room = self.prefixed(bytes)?;
+            bytes = room.get(..self.limits.prefixes.tx + bytes.len()).unwrap_or(&[]);
+        }
+        Ok(submit(self.raw(), self.check(caps, to, data)?, bytes)?)
+    }
+
+    /// Puts a prefix before what is injected, where one is asked for; else it is too long.
+    #[cold]
+    #[inline(never)]
+    fn prefixed(&self, bytes: &[u8]) -> Result<[u8; INJECT_ROOM], PostError> {
+        let (needed, limit) = (self.limits.prefixes.tx, self.limits.inject_size);
+        if bytes.len() > limit {
+            return Err(PostError::TooLong { limit });
+        }
+        let mut room = [0; INJECT_ROOM];
+        let message = room.get_mut(needed..).and_then(|rest| rest.get_mut(..bytes.len()));
+        message.ok_or(PostError::NoPrefix { needed })?.copy_from_slice(bytes);
+        Ok(room)
+    }
+
+    /// Checks what a buffer has lent, but for what only some providers [insist](Self::insist) on.
+    #[inline]
+    pub(super) fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
+        let allowed = if purpose.is_out() { lent.is_readable() } else { lent.is_writable() };
+        if !allowed {
+            return Err(PostError::Access);
+        }
+        if lent.kind() != HmemIface::SYSTEM {
+            self.takes_of_device(lent)?;
+        }
+        if let Some(descriptor) = lent.descriptor()
+            && descriptor.domain != self.cq().domain().identity()
+        {
+            return Err(PostError::ForeignDescriptor);
+        }
+        if purpose.is_out() && lent.len() > self.limits.max_msg_size {
+            return Err(PostError::TooLong { limit: self.limits.max_msg_size });
+        }
+        Ok(())
+    }
+
+    /// Whether what a buffer has lent of a device's memory can be posted. It has to be registered, whether the domain asks for
+    /// that or not: by its descriptor a provider knows whose memory it is.
+    #[cold]
+    fn takes_of_device(&self, lent: &Lent) -> Result<(), PostError> {
+        if !self.limits.takes_device_memory() {
+            return Err(PostError::DeviceMemory);
+        }
+        if lent.descriptor().is_none() && lent.len() > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
+    }
+
+    /// What is to be posted of a buffer for a provider that asks for more than others: with the prefix, if it is the first of a
+    /// message's, and registered. The first comes with the operation's context and address.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn insist(
+        &self,
+        lent: Lent,
+        purpose: Use,
+        first: Option<(Context, FabricAddr)>,
+    ) -> Result<Lent, PostError> {
+        let needed = match purpose {
+            _ if first.is_none() => 0,
+            Use::Send => self.limits.prefixes.tx,
+            Use::Receive | Use::TaggedReceive => self.limits.prefixes.rx,
+            Use::Write | Use::Read => 0,
+        };
+        if let Some((context, from)) = first
+            && self.limits.consumes
+            && purpose == Use::Receive
+        {
+            // What it takes to post it again.
+            self.cq().ops().note_source(context, from);
+        }
+        let lent = lent.with_prefix(needed).ok_or(PostError::NoPrefix { needed })?;
+        if self.limits.local && lent.descriptor().is_none() && lent.len() > 0 {
+            return Err(PostError::NotRegistered);
+        }
+        Ok(lent)
+    }
+
+    /// Hands what a buffer has lent to `submit`, as the provider wants it. (Which has one call only, so that it is compiled into
+    /// where that is.)
+    #[inline(always)]
+    pub(super) fn hand_in(
+        &self,
+        lent: &Lent,
+        purpose: Use,
+        (context, address): (Context, FabricAddr),
+        submit: impl FnOnce(&Lent) -> Result<(), PostError>,
+    ) -> Result<(), PostError> {
+        self.lendable(lent, purpose)?;
+        let mut lent = *lent;
+        if self.limits.insists {
+            // By value: where nothing is insisted on, what is lent stays in registers.
+            lent = self.insist(lent, purpose, Some((context, address)))?;
+        }
+        submit(&lent)
+    }
+
+    /// Checks what can be checked before a buffer is in its slot.
+    #[inline(always)]
+    pub(super) fn check(
+        &self,
+        caps: Caps,
+        address: impl FnOnce() -> Result<FabricAddr, PostError>,
+        data: Option<ImmediateData>,
+    ) -> Result<FabricAddr, PostError> {
+        self.limits.granted(caps)?;
+        self.limits.carries(data)?;
+        address()
+    }
+
+    /// Posts an operation with a buffer. `submit` may rely on this: the endpoint is open, the address is what `address` gave, and
+    /// what is lent allows what the purpose says, and stays in the op table until its event or the endpoint's close.
+    // Always: what does not hold for this endpoint or buffer is gone then, and the key need not go through memory.
+    #[inline(always)]
+    pub(super) fn post(
+        &self,
+        (caps, purpose): (Caps, Use),
+        address: impl FnOnce() -> Result<FabricAddr, PostError>,
+        data: Option<ImmediateData>,
+        buf: B,
+        submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>> {
+        let address = match self.check(caps, address, data) {
+            Ok(address) => address,
+            Err(error) => return Err(Rejected { buf, error }),
+        };
+        let lending = self.cq().ops().lend(self.index(), purpose.kind(), buf)?;
+        let submit = |lent: &Lent| submit(self.raw(), address, lent, lending.context);
+        let submitted = self.hand_in(&lending.lent, purpose, (lending.context, address), submit);
+        self.cq().ops().settle(lending, submitted)
+    }
+}
+
+/// Where an RMA operation of `len` bytes goes.
+#[inline]
+pub(super) fn remote(to: FabricAddr, region: &RemoteRegion, offset: u64, len: usize) -> Result<RmaTarget, PostError> {
+    let addr = region.range(offset, len).ok_or(PostError::OutOfBounds)?;
+    Ok(RmaTarget { to, addr, key: region.key() })
+}
+
+/// The answer of a transport.
+#[inline]
+pub(super) fn taken(posted: Result<(), Refusal>) -> Result<(), PostError> {
+    Ok(posted?)
+}
+
+/// The parts of peers' memory that one operation names.
+pub(super) type Parts = Vec<RemotePart, { Pieces::MOST }>;
+
+impl<T: Transport, B: Buffer> Opened<'_, '_, T, B> {
+    /// What a provider has to grant besides the operation itself.
+    pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
+        if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }
+    }
+
+    /// Posts an operation. `submit` may rely on what [`post`](Self::post) promises its own, for each piece.
+    pub(super) fn post_msg(
+        &self,
+        (caps, purpose, iov_limit): (Caps, Use, usize),
+        address: impl FnOnce() -> Result<FabricAddr, PostError>,
+        (data, flags): (Option<ImmediateData>, OpFlags),
+        buf: B,
+        submit: impl FnOnce(&T::Endpoint, &Msg<'_>, usize) -> Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>> {
+        let caps = Self::with_fence(caps, flags);
+        // Rule 7 of the op table.
+        let flags = flags | OpFlags::COMPLETION;
+        let address = match self.check(caps, address, data) {
+            Ok(address) => address,
+            Err(error) => return Err(Rejected { buf, error }),
+        };
+        self.cq().ops().post_pieces(self.index(), purpose.kind(), buf, |pieces, context| {
+            let too_many = PostError::TooManyPieces { limit: iov_limit.min(Pieces::MOST) };
+            let pieces_of = pieces.get().ok_or(too_many)?;
+            let nothing = [().lend()];
+            let pieces_of: &[Lent] = if pieces_of.is_empty() { &nothing } else { pieces_of };
+            if pieces_of.len() > iov_limit {
+                return Err(too_many);
+            }
+            for piece in pieces_of {
+                self.lendable(piece, purpose)?;
+            }
+            let too_long = PostError::TooLong { limit: self.limits.max_msg_size };
+            let total = pieces.total().ok_or(too_long)?;
+            if purpose.is_out() && total > self.limits.max_msg_size {
+                return Err(too_long);
+            }
+            let mut insisted = Vec::<Lent, { Pieces::MOST }>::new();
+            if self.limits.insists {
+                for (at, piece) in pieces_of.iter().enumerate() {
+                    // There is room: there are not more than that.
+                    let _ = insisted.push(self.insist(*piece, purpose, (at == 0).then_some((context, address)))?);
+                }
+            }
+            let pieces = if self.limits.insists { &insisted } else { pieces_of };
+            submit(self.raw(), &Msg { address, pieces, data, context, flags }, total)
+        })
+    }
+
+    /// The parts of a peer's memory, of which there may be so many, and which are as long together as the buffer.
+    pub(super) fn parts(&self, remote: &[RemotePart], total: usize) -> Result<Parts, PostError> {
+        let limit = self.limits.rma_iov_limit.min(Pieces::MOST);
+        let parts = Parts::from_slice(remote).ok().filter(|parts| parts.len() <= limit && !parts.is_empty());
+        let parts = parts.ok_or(PostError::TooManyPieces { limit })?;
+        let sum = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.len));
+        if sum == Some(total) { Ok(parts) } else { Err(PostError::OutOfBounds) }
+    }
+}

@@ -1,0 +1,318 @@
+//! [`ScalableEndpoint`]: one address, and transmit and receive contexts for many queues.
+
+#![allow(unsafe_code, reason = "opens, uses and closes a raw scalable endpoint")]
+
+use core::fmt;
+use core::ptr;
+
+use super::Endpoint;
+use super::binding::ContextBinding;
+use super::kind::{HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::limits::Limits;
+use super::opened::Opened;
+use super::record::Receiving;
+use crate::buffer::Buffer;
+use crate::engine::peer_table::RxPeer;
+use crate::error::{OpenError, PostError};
+use crate::objects::av::Av;
+use crate::objects::cq::Cq;
+use crate::objects::domain::Domain;
+use crate::objects::info::Info;
+use crate::objects::users::Users;
+use crate::transport::Scalable;
+use crate::transport::scalable::ContextBindings;
+pub use crate::transport::scalable::Contexts;
+use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, FabricAddr};
+
+/// A connectionless endpoint with several transmit and receive contexts, which alone post.
+///
+/// A program with a queue for each thread can give each its own transmit context and receive context of one endpoint
+/// ([`Cq::tx_context`](crate::objects::cq::CqBody::tx_context), [`Cq::rx_context`](crate::objects::cq::CqBody::rx_context)), where
+/// it would need an endpoint with an address for each otherwise. Peers say which receive context a message is for
+/// ([`RxPeer`]). Of libfabric's software providers only `sockets` has them.
+///
+/// Where the transport's threading level admits it, threads share it, and each opens contexts of its own. It is closed when it
+/// is dropped; if a context is still open then, because its queue was forgotten, it is left open, with its address vector and
+/// domain.
+///
+/// A message to a receive context that its peer has not open waits until it is, and over `sockets` everything that comes after
+/// it from the same scalable endpoint waits, too. So open the contexts before peers know the address, and close them together.
+///
+/// # References
+/// - `man fi_endpoint`, *scalable endpoints*
+#[doc(alias = "fi_scalable_ep")]
+#[doc(alias = "FI_CLASS_SEP")]
+pub struct ScalableEndpoint<'d, T: Scalable> {
+    pub(super) raw: T::ScalableEndpoint,
+    /// What it was opened from, and its contexts are.
+    pub(super) info: Info<T>,
+    pub(super) av: &'d Av<'d, T>,
+    pub(super) contexts: Contexts,
+    /// Its open contexts.
+    pub(super) users: Users,
+}
+
+impl<'d, T: Scalable> ScalableEndpoint<'d, T> {
+    /// Opens an endpoint with so many contexts from an info of the vector's domain.
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the info belongs to another domain
+    /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
+    /// - [`OpenError::Threading`] if the provider wants all contexts of an endpoint on one thread, and the transport's type
+    ///   admits many
+    /// - [`OpenError::Size`] if there is to be no context at all
+    /// - [`OpenError::TooManyContexts`] if the provider's endpoints have not so many
+    /// - [`OpenError::OutOfMemory`] if there is no memory for a copy of the info
+    /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has no scalable endpoints; `EOPNOTSUPP` over `sockets` with
+    ///   manual progress, where a context that was closed would go on being used
+    #[doc(alias = "fi_scalable_ep")]
+    #[doc(alias = "fi_scalable_ep_bind")]
+    #[doc(alias = "fi_enable")]
+    pub fn open(av: &'d Av<'d, T>, info: &Info<T>, contexts: Contexts) -> Result<Self, OpenError> {
+        let domain = av.domain();
+        if !info.same_domain(domain.info()) {
+            return Err(OpenError::OtherDomain);
+        }
+        Domain::check(info)?;
+        let attributes = info.attributes();
+        if !matches!(attributes.endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
+            return Err(OpenError::EndpointType(attributes.endpoint.kind));
+        }
+        if !T::serves_contexts(domain.attributes()) || !T::serves_contexts(attributes) {
+            return Err(OpenError::Threading);
+        }
+        if contexts == (Contexts { tx: 0, rx: 0 }) {
+            return Err(OpenError::Size);
+        }
+        let limits = [(contexts.tx, attributes.domain.max_ep_tx_ctx), (contexts.rx, attributes.domain.max_ep_rx_ctx)];
+        for (wanted, most) in limits {
+            let limit = most.min(Self::MAX_CONTEXTS.into());
+            if usize::from(wanted) > limit {
+                return Err(OpenError::TooManyContexts { limit });
+            }
+        }
+        let info = info.try_clone()?;
+        domain.child_opened();
+        av.bind();
+        // SAFETY: domain and vector are open, and outlive the endpoint: they live for 'd, and stay open while they have users.
+        match unsafe { T::scalable_open(domain.raw(), info.raw(), av.raw(), contexts) } {
+            Ok(raw) => Ok(ScalableEndpoint { raw, info, av, contexts, users: Users::none() }),
+            Err(error) => {
+                // What is left open keeps what it is bound to open, too.
+                if !error.left_open {
+                    av.unbind();
+                    domain.child_closed();
+                }
+                Err(error.errno.into())
+            }
+        }
+    }
+
+    /// The most contexts of a kind that one endpoint can have here, whatever the provider's limit is.
+    pub const MAX_CONTEXTS: u16 = 64;
+
+    /// The endpoint's address, for peers to insert into their address vectors: all its contexts are reached by it.
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_getname")]
+    pub fn address(&self) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the endpoint is open.
+        unsafe { T::scalable_address(&self.raw) }
+    }
+
+    /// How many contexts it has; they are numbered from zero.
+    #[must_use]
+    pub const fn contexts(&self) -> Contexts {
+        self.contexts
+    }
+
+    /// The address vector in which its contexts find their peers.
+    #[must_use]
+    pub fn av(&self) -> &'d Av<'d, T> {
+        self.av
+    }
+
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::ScalableEndpoint {
+        &self.raw
+    }
+}
+
+impl<T: Scalable> Drop for ScalableEndpoint<'_, T> {
+    fn drop(&mut self) {
+        if !self.users.are_none() {
+            return;
+        }
+        // SAFETY: no context is open, and nobody borrows the endpoint. A failed close is not retried: vector and domain then have
+        // a user for ever, and leak themselves.
+        if unsafe { T::scalable_close(&self.raw) }.is_ok() {
+            self.av.unbind();
+            self.av.domain().child_closed();
+        }
+    }
+}
+
+impl<T: Scalable> fmt::Debug for ScalableEndpoint<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("ScalableEndpoint");
+        out.field("contexts", &self.contexts).field("users", &self.users).finish_non_exhaustive()
+    }
+}
+
+/// Whether an endpoint and a queue are of one domain.
+pub(super) fn same_domain<T: Scalable>(
+    endpoint: &ScalableEndpoint<'_, T>,
+    domain: &Domain<T>,
+) -> Result<(), OpenError> {
+    if ptr::eq(endpoint.av.domain(), domain) { Ok(()) } else { Err(OpenError::OtherDomain) }
+}
+
+/// What a transmit context can count.
+const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::WRITE);
+
+/// A transmit context of a [`ScalableEndpoint`]: sends, reads and writes, ordered among themselves and
+/// not with those of other contexts.
+///
+/// Peers are a [`Peer`](crate::engine::peer_table::Peer), or one of its receive contexts by number
+/// ([`Peer::rx_context`](crate::engine::peer_table::Peer::rx_context)). RMA operations name a receive context, too: its queue tells of their immediate
+/// data, and `sockets` serves none to a context that is not open.
+///
+/// Dropping it closes it. (Over `sockets` it can only be closed when its operations have ended, or when it is the last context of
+/// its endpoint: else, after a short wait, they go on, and it is closed with its queue. If some never end, because the peer has
+/// not the context open that they are for, closed it in the middle of one, or stands still, a long-lived queue then leaks itself,
+/// and a scope ends the process.)
+///
+/// # References
+/// - `man fi_endpoint`, *scalable endpoints*
+#[doc(alias = "fi_tx_context")]
+pub type TxContext<'q, 'd, T, B> = Endpoint<'q, 'd, T, B, TxCtx<'d, T>>;
+
+/// A transmit context: see [`TxContext`].
+#[derive(Debug)]
+pub struct TxCtx<'d, T: Scalable> {
+    av: &'d Av<'d, T>,
+    injects_writes: bool,
+}
+
+impl<T: Scalable> Sealed for TxCtx<'_, T> {}
+impl<T: Scalable> HasOptions for TxCtx<'_, T> {}
+
+impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
+    type To = RxPeer;
+
+    #[inline]
+    fn destination(&self, limits: &Limits, to: RxPeer) -> Result<FabricAddr, PostError> {
+        if to.index() != 0 {
+            limits.granted(Caps::NAMED_RX_CTX)?;
+        }
+        self.av.rx_addr(to)
+    }
+
+    fn injects_writes(&self) -> bool {
+        self.injects_writes
+    }
+}
+
+impl<'d, T: Scalable, B: Buffer> Cq<'d, T, B> {
+    /// Opens the transmit context of this number (of `&endpoint`, or of a [`ContextBinding`] with counters), which completes into
+    /// this queue. It takes one of the queue's places for endpoints.
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the endpoint or a counter belongs to another domain
+    /// - [`OpenError::Counters`] if two counters count the same, or what is of the other direction
+    /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
+    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
+    ///   endpoint's last one was closed with operations in flight; or what the provider says
+    #[doc(alias = "fi_tx_context")]
+    pub fn tx_context<'q>(
+        &'q self,
+        bind: impl Into<ContextBinding<'d, T>>,
+        index: u16,
+    ) -> Result<TxContext<'q, 'd, T, B>, OpenError> {
+        let bind = bind.into();
+        bind.check(self.domain(), TX_COUNTABLE)?;
+        let ContextBinding { endpoint, counters, options } = &bind;
+        let (endpoint, options) = (*endpoint, options.raw()?);
+        if index >= endpoint.contexts.tx {
+            return Err(Errno::EINVAL.into());
+        }
+        let opened = Opened::open(self, &endpoint.info, Receiving::Nowhere, bind.bind(), |tx, _| {
+            let bind = ContextBindings { cq: tx, counters: &counters.raw(), options };
+            // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
+            // others live for 'd, where they are, and stay open while they have users.
+            unsafe { T::tx_context_open(&endpoint.raw, index, bind) }
+        })?;
+        let kind = TxCtx { av: endpoint.av, injects_writes: T::injects_writes(&endpoint.raw) };
+        Ok(Endpoint { opened, kind })
+    }
+}
+
+/// What a receive context can count.
+const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Counted::REMOTE_WRITE);
+
+/// A receive context of a [`ScalableEndpoint`]: takes the messages that peers send to its number, and
+/// their RMA operations complete into its queue.
+///
+/// Dropping it closes it, when its receives have been cancelled or have ended; a receive that does neither soon comes back with
+/// `ECANCELED`. Over `sockets`, one that is closed in the middle of a message holds up what the same peer sends to the other
+/// contexts, until the scalable endpoint is closed.
+///
+/// # References
+/// - `man fi_endpoint`, *scalable endpoints*
+#[doc(alias = "fi_rx_context")]
+pub type RxContext<'q, 'd, T, B> = Endpoint<'q, 'd, T, B, RxCtx<'d, T>>;
+
+/// A receive context: see [`RxContext`].
+#[derive(Debug)]
+pub struct RxCtx<'d, T: Scalable> {
+    av: &'d Av<'d, T>,
+}
+
+impl<T: Scalable> Sealed for RxCtx<'_, T> {}
+impl<T: Scalable> HasOptions for RxCtx<'_, T> {}
+impl<T: Scalable> Peeks<T> for RxCtx<'_, T> {}
+
+impl<T: Scalable> Receives<T> for RxCtx<'_, T> {
+    type From = Source;
+
+    #[inline]
+    fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
+        from.address(limits, self.av)
+    }
+}
+
+impl<'d, T: Scalable, B: Buffer> Cq<'d, T, B> {
+    /// Opens the receive context of this number (of `&endpoint`, or of a [`ContextBinding`] with counters), which completes into
+    /// this queue. It takes one of the queue's places for endpoints.
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the endpoint or a counter belongs to another domain
+    /// - [`OpenError::Counters`] if two counters count the same, or what is of the other direction
+    /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
+    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
+    ///   endpoint's last one was closed with operations in flight; or what the provider says
+    #[doc(alias = "fi_rx_context")]
+    pub fn rx_context<'q>(
+        &'q self,
+        bind: impl Into<ContextBinding<'d, T>>,
+        index: u16,
+    ) -> Result<RxContext<'q, 'd, T, B>, OpenError> {
+        let bind = bind.into();
+        bind.check(self.domain(), RX_COUNTABLE)?;
+        let ContextBinding { endpoint, counters, options } = &bind;
+        let (endpoint, options) = (*endpoint, options.raw()?);
+        if index >= endpoint.contexts.rx {
+            return Err(Errno::EINVAL.into());
+        }
+        let opened = Opened::open(self, &endpoint.info, Receiving::Itself, bind.bind(), |_, rx| {
+            let bind = ContextBindings { cq: rx, counters: &counters.raw(), options };
+            // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
+            // others live for 'd, where they are, and stay open while they have users.
+            unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
+        })?;
+        // Not in the middle of a message, if that can be.
+        Ok(Endpoint { opened: opened.settling(), kind: RxCtx { av: endpoint.av } })
+    }
+}

@@ -1,0 +1,241 @@
+//! Sending messages, with tags and without: what `man fi_msg` and `man fi_tagged` describe.
+
+#![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
+
+use super::Endpoint;
+use super::kind::Transmits;
+use super::post::{Use, needs, taken};
+use crate::buffer::{Buffer, SourceBuffer};
+use crate::engine::op_table::OpKey;
+use crate::error::{PostError, Rejected};
+use crate::objects::options::SendOptions;
+use crate::transport::Transport;
+use crate::vocabulary::{ImmediateData, Tag};
+
+impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// Any [`PostError`] but `OutOfBounds`; the buffer comes back.
+    #[doc(alias = "fi_send")]
+    #[inline]
+    pub fn send(&self, to: impl Into<K::To>, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.send_with(to.into(), None, buf)
+    }
+
+    /// Sends a message with immediate data, which the receiver finds in its completion.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send), and [`PostError::DataWidth`] if the provider carries fewer bytes than `data` needs.
+    #[doc(alias = "fi_senddata")]
+    #[inline]
+    pub fn send_data(&self, to: impl Into<K::To>, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.send_with(to.into(), Some(data), buf)
+    }
+
+    #[inline(always)]
+    fn send_with(&self, to: K::To, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
+        self.opened.post(
+            (needs::SEND, Use::Send),
+            || self.destination(to),
+            data,
+            buf,
+            |raw, to, lent, context| {
+                // SAFETY: see `post`.
+                taken(unsafe { T::send(raw, to, lent, data, context) })
+            },
+        )
+    }
+
+    /// Sends a message out of one buffer or several. An array of buffers is one message out of all of them in order, up to the
+    /// endpoint's `iov_limit` ([`Info::attributes`](crate::objects::info::Info::attributes)); any other buffer is a message of
+    /// one piece.
+    ///
+    /// # Errors
+    /// As [`send_data`](Self::send_data); [`PostError::TooManyPieces`], and [`PostError::NotGranted`] for a fence where the
+    /// provider has none.
+    #[doc(alias = "fi_sendmsg")]
+    #[doc(alias = "fi_sendv")]
+    pub fn sendmsg(&self, to: impl Into<K::To>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        let (to, limits) = (to.into(), self.limits());
+        let how = (needs::SEND, Use::Send, limits.tx_iov_limit);
+        let asked = (options.data, limits.with_default(options.flags));
+        self.opened.post_msg(
+            how,
+            || self.destination(to),
+            asked,
+            buf,
+            |raw, msg, _| {
+                // SAFETY: see `post_msg`.
+                taken(unsafe { T::sendmsg(raw, msg) })
+            },
+        )
+    }
+
+    /// Sends a copy of `bytes`, which can be reused at once. Nothing reports success.
+    ///
+    /// # Errors
+    /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or any other [`PostError`] of a send.
+    #[doc(alias = "fi_inject")]
+    #[inline]
+    pub fn inject(&self, to: impl Into<K::To>, bytes: &[u8]) -> Result<(), PostError> {
+        self.inject_with(to.into(), None, bytes)
+    }
+
+    /// Sends a copy of `bytes` with immediate data.
+    ///
+    /// # Errors
+    /// As [`inject`](Self::inject), and [`PostError::DataWidth`].
+    #[doc(alias = "fi_injectdata")]
+    #[inline]
+    pub fn inject_data(&self, to: impl Into<K::To>, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
+        self.inject_with(to.into(), Some(data), bytes)
+    }
+
+    #[inline]
+    fn inject_with(&self, to: K::To, data: Option<ImmediateData>, bytes: &[u8]) -> Result<(), PostError> {
+        self.opened.inject(
+            needs::SEND,
+            || self.destination(to),
+            data,
+            bytes,
+            |raw, to, bytes| {
+                // SAFETY: see `inject`.
+                unsafe { T::inject(raw, to, bytes, data) }
+            },
+        )
+    }
+
+    /// Sends a tagged message.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[doc(alias = "fi_tsend")]
+    #[inline]
+    pub fn tagged_send(&self, to: impl Into<K::To>, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.tagged_send_with(to.into(), tag, None, buf)
+    }
+
+    /// Sends a tagged message with immediate data.
+    ///
+    /// # Errors
+    /// As [`send_data`](Self::send_data).
+    #[doc(alias = "fi_tsenddata")]
+    #[inline]
+    pub fn tagged_send_data(
+        &self,
+        to: impl Into<K::To>,
+        tag: Tag,
+        data: ImmediateData,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.tagged_send_with(to.into(), tag, Some(data), buf)
+    }
+
+    #[inline(always)]
+    fn tagged_send_with(&self, to: K::To, tag: Tag, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
+        let how = (needs::TAGGED_SEND, Use::Send);
+        self.opened.post(
+            how,
+            || self.destination(to),
+            data,
+            buf,
+            |raw, to, lent, context| {
+                // SAFETY: see `post`.
+                taken(unsafe { T::tagged_send(raw, to, lent, data, tag, context) })
+            },
+        )
+    }
+
+    /// Sends a tagged message out of one buffer or several, as [`sendmsg`](Self::sendmsg).
+    ///
+    /// # Errors
+    /// As [`sendmsg`](Self::sendmsg).
+    #[doc(alias = "fi_tsendmsg")]
+    #[doc(alias = "fi_tsendv")]
+    pub fn tagged_sendmsg(
+        &self,
+        to: impl Into<K::To>,
+        tag: Tag,
+        options: SendOptions,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        let (to, limits) = (to.into(), self.limits());
+        let how = (needs::TAGGED_SEND, Use::Send, limits.tx_iov_limit);
+        let asked = (options.data, limits.with_default(options.flags));
+        self.opened.post_msg(
+            how,
+            || self.destination(to),
+            asked,
+            buf,
+            |raw, msg, _| {
+                // SAFETY: see `post_msg`.
+                taken(unsafe { T::tagged_sendmsg(raw, msg, tag) })
+            },
+        )
+    }
+
+    /// Sends a tagged copy of `bytes`, which can be reused at once. Nothing reports success.
+    ///
+    /// # Errors
+    /// As [`inject`](Self::inject).
+    #[doc(alias = "fi_tinject")]
+    #[inline]
+    pub fn tagged_inject(&self, to: impl Into<K::To>, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
+        self.tagged_inject_with(to.into(), tag, None, bytes)
+    }
+
+    /// Sends a tagged copy of `bytes` with immediate data.
+    ///
+    /// # Errors
+    /// As [`inject_data`](Self::inject_data).
+    #[doc(alias = "fi_tinjectdata")]
+    #[inline]
+    pub fn tagged_inject_data(
+        &self,
+        to: impl Into<K::To>,
+        tag: Tag,
+        data: ImmediateData,
+        bytes: &[u8],
+    ) -> Result<(), PostError> {
+        self.tagged_inject_with(to.into(), tag, Some(data), bytes)
+    }
+
+    #[inline(always)]
+    fn tagged_inject_with(
+        &self,
+        to: K::To,
+        tag: Tag,
+        data: Option<ImmediateData>,
+        bytes: &[u8],
+    ) -> Result<(), PostError> {
+        self.opened.inject(
+            needs::TAGGED_SEND,
+            || self.destination(to),
+            data,
+            bytes,
+            |raw, to, bytes| {
+                // SAFETY: see `inject`.
+                unsafe { T::tagged_inject(raw, to, bytes, data, tag) }
+            },
+        )
+    }
+}
