@@ -190,6 +190,16 @@ pub(crate) fn differences_are_noticed() {
     assert_eq!(find(&whole, "9.9").map(str::trim_end), Some(page.trim_end()));
     assert_eq!(find(&whole, "10.0").map(str::trim_end), Some("## libfabric 10.0\n\nmore"));
     assert_eq!(find(&whole, "1.17"), None);
+    // A version without a section passes where a user runs it, and says so; where maintainers do, it fails.
+    for (mode, passes) in [(Mode::Use, true), (Mode::Check, false)] {
+        let judgement = judge(mode, page, "1.17", page);
+        assert!(judgement.passes == passes && judgement.new_page.is_none());
+        assert!(matches!(&judgement.says[..], [line] if line.starts_with("NOT COMPARED")));
+        let other = judge(mode, page, "9.9", &page.replace("| one | yes |", "| one | not granted |"));
+        assert!(!other.passes && judge(mode, page, "9.9", page).passes);
+    }
+    let written = judge(Mode::Write, page, "1.17", "## libfabric 1.17\n").new_page.expect("it is added");
+    assert!(judge(Mode::Check, &written, "1.17", "## libfabric 1.17\n").passes);
 }
 
 /// What a run does where the page has no section for it, or another one.
@@ -230,36 +240,48 @@ fn agrees_with_the_page(version: &str, providers: &[&str]) -> bool {
         println!("the page of providers: not compared with a run that is not whole");
         return true;
     }
-    let (mode, name) = (Mode::of_environment(), page_name());
+    let name = page_name();
     let path = &format!("{}/{name}", env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(path).expect("the page");
-    let text = section(version, providers);
-    let Some(committed) = find(&page, version) else {
+    let judgement = judge(Mode::of_environment(), &page, version, &section(version, providers));
+    for line in judgement.says {
+        println!("{name}: {line}");
+    }
+    if let Some(new) = judgement.new_page {
+        std::fs::write(path, new).expect("writes the page");
+    }
+    judgement.passes
+}
+
+/// What becomes of a run beside the page.
+struct Judgement {
+    passes: bool,
+    says: Vec<String>,
+    new_page: Option<String>,
+}
+
+/// Compares a run's section with the page.
+fn judge(mode: Mode, page: &str, version: &str, text: &str) -> Judgement {
+    let writes = |new_page| Judgement { passes: true, says: Vec::new(), new_page: Some(new_page) };
+    let Some(committed) = find(page, version) else {
         if mode == Mode::Write {
-            std::fs::write(path, format!("{}\n\n{text}", page.trim_end())).expect("writes the page");
-            return true;
+            return writes(format!("{}\n\n{text}", page.trim_end()));
         }
-        println!(
-            "{name}: NOT COMPARED: it has no section of libfabric {version}. What ran is not known to be all that should; \
+        let says = format!(
+            "NOT COMPARED: it has no section of libfabric {version}. What ran is not known to be all that should; \
              LOOM_PAGE=check fails here, LOOM_PAGE=write adds the section"
         );
-        return mode != Mode::Check;
+        return Judgement { passes: mode != Mode::Check, says: vec![says], new_page: None };
     };
-    let differences = differences(committed, &text);
-    if differences.is_empty() {
-        println!("{name}: agrees with this run");
-        return true;
+    let mut says = differences(committed, text);
+    if says.is_empty() {
+        return Judgement { passes: true, says: vec!["agrees with this run".to_owned()], new_page: None };
     }
     if mode == Mode::Write {
-        let new = page.replace(committed.trim_end(), text.trim_end());
-        std::fs::write(path, new).expect("writes the page");
-        return true;
+        return writes(page.replace(committed.trim_end(), text.trim_end()));
     }
-    for difference in differences {
-        println!("{name}: {difference}");
-    }
-    println!("{name} differs from this run; LOOM_PAGE=write makes it agree");
-    false
+    says.push("differs from this run; LOOM_PAGE=write makes it agree".to_owned());
+    Judgement { passes: false, says, new_page: None }
 }
 
 /// Runs the trials of a program, and compares them with its section of the page if all have run and succeeded.
