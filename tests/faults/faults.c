@@ -1672,10 +1672,10 @@ static int garbage_crashes_a_listener(void)
 	return GONE;
 }
 
-/* Headers of libfabric 2.6 have no buffered receives any more. */
+/* Headers of libfabric 2.6 have no buffered receives any more; -DWITHOUT_BUFFERED_RECV compiles as with those. */
 static int claim_of_a_buffered_message_never_ends(void)
 {
-#ifndef FI_BUFFERED_RECV
+#if !defined(FI_BUFFERED_RECV) || defined(WITHOUT_BUFFERED_RECV)
 	return GONE;
 #else
 	struct iovec iov = { into, 64 };
