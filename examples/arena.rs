@@ -17,13 +17,14 @@ use std::time::{Duration, Instant};
 
 use lexopt::{Arg, Parser, ValueExt};
 use loom_alloc::registered::{Lease, Slab, SlabAttr};
-use loom_alloc::{Arena, Ledger};
+use loom_alloc::{Account, Arena, Ledger, Locked};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::{Av, AvAttr};
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Tag;
@@ -45,9 +46,11 @@ const PEERS: usize = 200;
 const SLAB: SlabAttr = SlabAttr::new(4096, 8 << 10);
 const NETWORK: NetworkAttr = NetworkAttr { endpoints: 32, tx_depth: 256, rx_depth: 1024, ..NetworkAttr::DEFAULT };
 
-const fn queue() -> CqAttr<DEPTH> {
-    CqAttr::new().endpoints(2)
-}
+const QUEUE: CqAttr = CqAttr::new(DEPTH).endpoints(2);
+
+/// What each object takes its memory from. The arena has a lock: whoever drops the last handle of an object gives its block back,
+/// on any thread.
+type Alloc<'a, 'm> = Account<'a, &'a Locked<Arena<'m>>>;
 
 /// What an object takes.
 #[derive(Clone)]
@@ -69,16 +72,17 @@ impl Part {
 
 /// The names of the accounts.
 const NETWORK_NAME: &str = "software network";
+const DOMAIN_NAME: &str = "domain";
 const VECTOR_NAME: &str = "address vector";
 const SLAB_NAME: &str = "registered slab";
 const QUEUE_NAME: &str = "queue and endpoints";
 
-/// What is going to be opened in a domain, in this order. Before there is one, an address vector cannot say what it takes.
-fn parts<T: Transport>(domain: Option<&Domain<T>>) -> Result<Vec<Part>, OpenError> {
-    let vector = domain.map(|domain| Part::new(VECTOR_NAME, [AvAttr::new(PEERS).layout(domain)]));
+/// What is going to be opened, in this order, but for the address vector: that cannot say what it takes before there is a domain.
+fn parts<T: Transport>() -> Result<Vec<Part>, OpenError> {
+    let domain = Part::new(DOMAIN_NAME, [Domain::<T>::layout::<Alloc<'_, '_>>()]);
     let slab = Part::new(SLAB_NAME, [SLAB.memory(), SLAB.table()]);
-    let queue = Part::new(QUEUE_NAME, [queue().layout::<T, Lease<'_>>()]);
-    vector.into_iter().chain([slab, queue]).collect()
+    let queue = Part::new(QUEUE_NAME, [QUEUE.layout::<T, Lease<'_>, Alloc<'_, '_>>()]);
+    [domain, slab, queue].into_iter().collect()
 }
 
 /// The block is too small.
@@ -103,14 +107,14 @@ impl fmt::Display for TooSmall {
 impl Error for TooSmall {}
 
 /// Sees that there is room for all parts, before any is opened.
-fn check(arena: &Arena<'_>, parts: &[Part]) -> Result<(), TooSmall> {
-    let mut end = arena.used();
+fn check(arena: &Locked<Arena<'_>>, parts: &[Part]) -> Result<(), TooSmall> {
+    let (mut end, capacity) = arena.with(|arena| (arena.used(), arena.capacity()));
     let mut missing = None;
     for part in parts {
-        let left = arena.capacity().saturating_sub(end);
+        let left = capacity.saturating_sub(end);
         // Wherever the block begins, it is aligned within so many bytes more.
         end += part.blocks.iter().map(|block| block.size() + block.align() - 1).sum::<usize>();
-        if end > arena.capacity() {
+        if end > capacity {
             missing = missing.or(Some((part, left)));
         }
     }
@@ -149,26 +153,26 @@ fn run(mut arguments: Parser) -> Result<(), Box<dyn Error>> {
     let mut block: Vec<MaybeUninit<u8>> = Vec::new();
     block.try_reserve_exact(bytes)?;
     block.resize(bytes, MaybeUninit::uninit());
-    let mut arena = Arena::new(&mut block);
+    let mut arena = Locked::new(Arena::new(&mut block));
     let ledger = Ledger::<8>::new();
     match provider {
         None => {
-            let network = Part::new(NETWORK_NAME, [NETWORK.layout()])?;
-            let others = parts::<Soft<'_>>(None)?;
-            check(&arena, &[vec![network], others].concat())?;
+            let network = Part::new(NETWORK_NAME, [NETWORK.layout::<Alloc<'_, '_>>()])?;
+            check(&arena, &[vec![network], parts::<Soft<'_>>()?].concat())?;
             let network = Network::new_in(NETWORK, ledger.account(NETWORK_NAME, &arena)?)?;
             deploy(&network.info(), &arena, &ledger)?;
         }
         Some(provider) => libfabric(&provider, &arena, &ledger)?,
     }
     // All of it is closed: otherwise this would not compile. What was left between blocks is free again, too, for the next one.
+    let arena = arena.get_mut();
     arena.reset();
     println!("closed: {} bytes are in use, {} were at most", arena.used(), arena.high_water());
     Ok(())
 }
 
 #[cfg(feature = "libfabric")]
-fn libfabric(provider: &str, arena: &Arena<'_>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
+fn libfabric(provider: &str, arena: &Locked<Arena<'_>>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
     use loom_core::objects::info::Hints;
     use loom_core::vocabulary::Caps;
     use loom_fabric::ofi::{Local, Ofi};
@@ -180,58 +184,67 @@ fn libfabric(provider: &str, arena: &Arena<'_>, ledger: &Ledger<8>) -> Result<()
 }
 
 #[cfg(not(feature = "libfabric"))]
-fn libfabric(_: &str, _: &Arena<'_>, _: &Ledger<8>) -> Result<(), Box<dyn Error>> {
+fn libfabric(_: &str, _: &Locked<Arena<'_>>, _: &Ledger<8>) -> Result<(), Box<dyn Error>> {
     Err("this program was built without libfabric: cargo run --release --features libfabric --example arena".into())
 }
 
-/// Opens everything in a domain, moves data, and prints where each byte went.
-fn deploy<T: Transport>(info: &Info<T>, arena: &Arena<'_>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
-    let domain = Domain::open(info)?;
-    let parts = parts(Some(&domain))?;
+/// Opens everything, moves data, and prints where each byte went.
+fn deploy<T: Transport>(info: &Info<T>, arena: &Locked<Arena<'_>>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
+    let mut parts = parts::<T>()?;
     check(arena, &parts)?;
-    let av = Av::open_in(&domain, PEERS, ledger.account(VECTOR_NAME, arena)?)?;
-    let slab = Slab::open_in(&domain, SLAB, ledger.account(SLAB_NAME, arena)?)?;
-    cq::scope_in(&domain, queue(), ledger.account(QUEUE_NAME, arena)?, |cq: &Cq<'_, T, Lease<'_>>| {
-        let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
-        let to_bob = av.insert(&bob.address()?)?;
-        let opened = arena.used();
-        for round in 0..10_000_u64 {
-            let mut message = slab.lease().ok_or("all buffers are out")?;
-            message.append(&round.to_le_bytes())?;
-            message.append(&[0x5a; 1000])?;
-            let received = bob.tagged_recv(Source::Any, Tag(7), slab.lease().ok_or("all buffers are out")?);
-            let received = received.map_err(PostError::from)?;
-            let deadline = Instant::now() + Duration::from_secs(10);
-            let mut sent = alice.tagged_send(to_bob, Tag(7), message);
-            while let Err(refused) = sent {
-                // A connection that is not up yet, or a queue that is full.
-                if !refused.error.is_transient() {
-                    return Err(refused.error.into());
+    // The block is borrowed: so all that is in it is closed when the scope ends.
+    scope(|s| {
+        let domain = s.open_in(info, ledger.account(DOMAIN_NAME, arena)?)?;
+        let vector = AvAttr::new(PEERS).layout::<T, Alloc<'_, '_>>(&domain);
+        parts.insert(1, Part::new(VECTOR_NAME, [vector])?);
+        check(arena, &parts[1..])?;
+        let av = Av::open_in(&domain, PEERS, ledger.account(VECTOR_NAME, arena)?)?;
+        let slab = Slab::open_in(&domain, SLAB, ledger.account(SLAB_NAME, arena)?)?;
+        // And the slab lends its buffers: so the queue is closed before it.
+        scope(|s| {
+            let cq = Cq::open_in(&s.domain(&domain), QUEUE, ledger.account(QUEUE_NAME, arena)?)?;
+            let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+            let to_bob = av.insert(&bob.address()?)?;
+            let opened = arena.with(Arena::used);
+            for round in 0..10_000_u64 {
+                let mut message = slab.lease().ok_or("all buffers are out")?;
+                message.append(&round.to_le_bytes())?;
+                message.append(&[0x5a; 1000])?;
+                let received = bob.tagged_recv(Source::Any, Tag(7), slab.lease().ok_or("all buffers are out")?);
+                let received = received.map_err(PostError::from)?;
+                let deadline = Instant::now() + Duration::from_secs(10);
+                let mut sent = alice.tagged_send(to_bob, Tag(7), message);
+                while let Err(refused) = sent {
+                    // A connection that is not up yet, or a queue that is full.
+                    if !refused.error.is_transient() {
+                        return Err(refused.error.into());
+                    }
+                    if Instant::now() > deadline {
+                        return Err("a message cannot be sent".into());
+                    }
+                    cq.progress()?;
+                    sent = alice.tagged_send(to_bob, Tag(7), refused.buf);
                 }
-                if Instant::now() > deadline {
-                    return Err("a message cannot be sent".into());
+                let done = cq.wait(received, deadline)?.ok_or("nothing has arrived in time")?;
+                let (mut message, result) = done.into_parts();
+                message.commit(result?.len())?;
+                let (number, rest) = message.data().split_at(8);
+                if number != round.to_le_bytes() || rest != [0x5a; 1000] {
+                    return Err("a message is not what was sent".into());
                 }
-                cq.progress()?;
-                sent = alice.tagged_send(to_bob, Tag(7), refused.buf);
+                cq.wait(sent.map_err(PostError::from)?, deadline)?.ok_or("a send does not end")?.into_parts().1?;
             }
-            let done = cq.wait(received, deadline)?.ok_or("nothing has arrived in time")?;
-            let (mut message, result) = done.into_parts();
-            message.commit(result?.len())?;
-            let (number, rest) = message.data().split_at(8);
-            if number != round.to_le_bytes() || rest != [0x5a; 1000] {
-                return Err("a message is not what was sent".into());
+            if arena.with(Arena::used) != opened {
+                return Err("something has taken memory after it was opened".into());
             }
-            cq.wait(sent.map_err(PostError::from)?, deadline)?.ok_or("a send does not end")?.into_parts().1?;
-        }
-        if arena.used() != opened {
-            return Err("something has taken memory after it was opened".into());
-        }
-        print(arena, ledger, &parts)
-    })?
+            print(arena, ledger, &parts)
+        })
+    })
 }
 
 /// Where each byte went, beside what the objects said beforehand.
-fn print(arena: &Arena<'_>, ledger: &Ledger<8>, parts: &[Part]) -> Result<(), Box<dyn Error>> {
+fn print(arena: &Locked<Arena<'_>>, ledger: &Ledger<8>, parts: &[Part]) -> Result<(), Box<dyn Error>> {
+    let (used, capacity) = arena.with(|arena| (arena.used(), arena.capacity()));
     let mut booked = 0;
     println!("{:>12}  {:>6}  what", "bytes", "blocks");
     for entry in ledger.entries() {
@@ -241,8 +254,8 @@ fn print(arena: &Arena<'_>, ledger: &Ledger<8>, parts: &[Part]) -> Result<(), Bo
             return Err(format!("the {} takes something else than it has said", entry.name).into());
         }
     }
-    println!("{:>12}  {:>6}  between them, to align them", arena.used() - booked, "");
-    println!("{:>12}  {:>6}  left of {}", arena.remaining(), "", arena.capacity());
+    println!("{:>12}  {:>6}  between them, to align them", used - booked, "");
+    println!("{:>12}  {:>6}  left of {capacity}", capacity - used, "");
     println!("10,000 messages of 1,008 bytes were sent out of the slab and received into it, and took nothing more");
     Ok(())
 }

@@ -9,35 +9,28 @@
 //! ```
 //! use std::time::{Duration, Instant};
 //!
-//! use loom_fabric::loom_core::error::PostError;
-//! use loom_fabric::loom_core::objects::{av::Av, cq, cq::CqAttr, domain::Domain, endpoint::Source};
-//! use loom_fabric::loom_core::soft::{Network, NetworkAttr};
-//! use loom_fabric::loom_core::vocabulary::Tag;
+//! use loom_fabric::{Av, Cq, Domain, Network, NetworkAttr, Source, Tag};
 //!
 //! let network = Network::new(NetworkAttr::default())?;
 //! let info = network.info();
 //! // Over libfabric: let info = Ofi::<Local>::query(&Hints { provider: Some("shm"), ..Hints::default() })?.next();
 //!
 //! let domain = Domain::open(&info)?;
-//! let av = Av::open(&domain, 16)?;
-//! let (mut inbox, mut outbox) = ([0; 64], *b"hello");
-//! let (into, from) = (&mut inbox[..], &mut outbox[..]);
-//! cq::scope(&domain, CqAttr::<64>::new(), |cq| {
-//!     let alice = cq.endpoint(&av).enable()?;
-//!     let bob = cq.endpoint(&av).enable()?;
-//!     let to_bob = av.insert(&bob.address()?)?;
+//! let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
+//! let alice = cq.endpoint(&av).enable()?;
+//! let bob = cq.endpoint(&av).enable()?;
+//! let to_bob = av.insert(&bob.address()?)?;
 //!
-//!     // Buffers move into posts and come back out of completions.
-//!     let received = bob.tagged_recv(Source::Any, Tag(7), into).map_err(PostError::from)?;
-//!     let sent = alice.tagged_send(to_bob, Tag(7), from).map_err(PostError::from)?;
+//! // Buffers move into posts and come back out of completions.
+//! let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 64])?;
+//! let deadline = Instant::now() + Duration::from_secs(5);
+//! // Over a fabric a first message may be refused until a connection is there: `post` tries again.
+//! let sent = cq.post(b"hello".to_vec(), deadline, |message| alice.tagged_send(to_bob, Tag(7), message))?;
 //!
-//!     let deadline = Instant::now() + Duration::from_secs(5);
-//!     let (bytes, result) = cq.wait(received, deadline)?.ok_or("nothing came in time")?.into_parts();
-//!     assert_eq!(&bytes[..result?.len()], b"hello");
-//!     cq.wait(sent, deadline)?.ok_or("not sent in time")?.result()?;
-//!     Ok::<_, Box<dyn std::error::Error>>(())
-//! })??;
-//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! let (bytes, result) = cq.finish(received, deadline)?.into_parts();
+//! assert_eq!(&bytes[..result?.len()], b"hello");
+//! cq.finish(sent, deadline)?.result()?;
+//! # Ok::<_, loom_fabric::Error>(())
 //! ```
 //!
 //! # Features
@@ -54,9 +47,19 @@
 extern crate std;
 
 pub use loom_core;
+// What a program of any transport needs.
+pub use loom_core::soft::{Network, NetworkAttr, Soft};
+pub use loom_core::{
+    Access, Av, AvAttr, Buffer, Caps, Completion, Counter, CounterAttr, Cq, CqAttr, Deadline, Domain, Done, Endpoint,
+    EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Fabric, Forever, Hints, ImmediateData, Info, Mr, MrBuilder,
+    MsgEndpoint, OpKey, Peer, Piece, RemoteRegion, Scope, Source, SourceBuffer, Spins, Tag, TagMatch, TargetBuffer,
+    ThePeer, Transfer, Transport, scope,
+};
 
 #[cfg(feature = "libfabric")]
 pub mod ofi;
+#[cfg(feature = "libfabric")]
+pub use ofi::{Local, Ofi, Shared};
 
 /// The code in the README compiles and runs.
 #[cfg(all(doctest, feature = "std"))]

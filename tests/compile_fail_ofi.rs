@@ -6,7 +6,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, Signaller};
+use loom_core::objects::cq::{Cq, Parked, Signaller};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::endpoint::{RxContext, ScalableEndpoint, TxContext};
@@ -42,24 +42,26 @@ macro_rules! is {
     };
 }
 
-// One thread for everything under a domain, which may move as a whole.
-is_not!(ScalableEndpoint<'static, Ofi<Local>>: Sync, &'static ScalableEndpoint<'static, Ofi<Local>>: Send);
-is_not!(Domain<Ofi<Local>>: Sync, Av<'static, Ofi<Local>>: Sync, &Domain<Ofi<Local>>: Send);
-is!(Domain<Ofi<Local>>: Send);
+// One thread for a domain and everything under it: another handle of the domain may be anywhere.
+is_not!(ScalableEndpoint<'static, Ofi<Local>>: Sync, ScalableEndpoint<'static, Ofi<Local>>: Send);
+is_not!(Domain<'static, Ofi<Local>>: Sync, Domain<'static, Ofi<Local>>: Send);
+is_not!(Av<'static, Ofi<Local>>: Sync, Av<'static, Ofi<Local>>: Send);
 
 // Threads share a domain and its address vectors, each with queues of its own.
-is!(ScalableEndpoint<'static, Ofi<Shared>>: Sync, &'static ScalableEndpoint<'static, Ofi<Shared>>: Send);
-is!(Domain<Ofi<Shared>>: Sync, Domain<Ofi<Shared>>: Send, Av<'static, Ofi<Shared>>: Sync);
-is!(&'static Domain<Ofi<Shared>>: Send, &'static Av<'static, Ofi<Shared>>: Send);
+is!(ScalableEndpoint<'static, Ofi<Shared>>: Sync, ScalableEndpoint<'static, Ofi<Shared>>: Send);
+is!(Domain<'static, Ofi<Shared>>: Sync, Domain<'static, Ofi<Shared>>: Send);
+is!(Av<'static, Ofi<Shared>>: Sync, Av<'static, Ofi<Shared>>: Send);
 
-// Queues and endpoints stay where they were opened.
+// Queues and endpoints stay where they were opened, unless they are parked, where threads share a domain.
 type Queue<L> = Cq<'static, Ofi<L>, ()>;
-type Post<L> = Endpoint<'static, 'static, Ofi<L>, ()>;
+type Post<L> = Endpoint<'static, Ofi<L>, ()>;
 is_not!(Queue<Local>: Sync, Queue<Local>: Send, Post<Local>: Sync, Post<Local>: Send);
-type Tx<L> = TxContext<'static, 'static, Ofi<L>, ()>;
-type Rx<L> = RxContext<'static, 'static, Ofi<L>, ()>;
+type Tx<L> = TxContext<'static, Ofi<L>, ()>;
+type Rx<L> = RxContext<'static, Ofi<L>, ()>;
 is_not!(Tx<Shared>: Sync, Tx<Shared>: Send, Rx<Shared>: Sync, Rx<Shared>: Send);
 is_not!(Queue<Shared>: Sync, Queue<Shared>: Send, Post<Shared>: Sync, Post<Shared>: Send);
+is!(Parked<'static, Ofi<Shared>, Vec<u8>, 1>: Send);
+is_not!(Parked<'static, Ofi<Local>, Vec<u8>, 1>: Send);
 
 // Others can wake up the thread of a queue, where there are others.
 is!(Ofi<Shared>: Signals, Signaller<'static, Ofi<Shared>>: Send, Signaller<'static, Ofi<Shared>>: Sync);

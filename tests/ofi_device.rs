@@ -11,11 +11,11 @@ use std::time::Instant;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::mr::Mr;
+use loom_core::objects::mr::{Mr, MrBuilder};
 use loom_core::objects::registered::Registered;
 use loom_core::vocabulary::{Access, Caps, DomainAttributes, Errno, HmemIface, MemoryKey, MrMode, Version};
 use loom_fabric::loom_core;
@@ -61,13 +61,13 @@ impl SourceBuffer for OnDevice {}
 impl TargetBuffer for OnDevice {}
 
 /// Bytes of the host, with a descriptor or without.
-enum Memory<'d> {
+enum Memory {
     Plain(Vec<u8>),
-    Registered(Registered<'d, T, Vec<u8>>),
+    Registered(Registered<'static, T, Vec<u8>>),
 }
 
 // SAFETY: the bytes stay where they are.
-unsafe impl Buffer for Memory<'_> {
+unsafe impl Buffer for Memory {
     fn lend(&mut self) -> Lent {
         match self {
             Memory::Plain(bytes) => bytes.lend(),
@@ -75,10 +75,10 @@ unsafe impl Buffer for Memory<'_> {
         }
     }
 }
-impl SourceBuffer for Memory<'_> {}
-impl TargetBuffer for Memory<'_> {}
+impl SourceBuffer for Memory {}
+impl TargetBuffer for Memory {}
 
-impl Memory<'_> {
+impl Memory {
     fn bytes(&self) -> &[u8] {
         match self {
             Memory::Plain(bytes) => bytes,
@@ -92,38 +92,36 @@ fn the_hosts_memory_is_registered_and_moved_as_ever() {
     let domain = Domain::open(&info()).unwrap();
     let region = Mr::open(&domain, vec![0_u8; 100], PEER_ACCESS).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, Memory<'_>>| {
-        let [a, b] = [(); 2].map(|()| cq.endpoint(&av).enable().unwrap());
-        let to_b = av.insert(&b.address().unwrap()).unwrap();
-        let deadline = Instant::now() + LIMIT;
-        for round in 1..=4 {
-            let [out, into] = [vec![round; 50], vec![0; 50]].map(|bytes| match round % 2 {
-                0 => Memory::Registered(Registered::new(&domain, bytes).unwrap()),
-                _ => Memory::Plain(bytes),
-            });
-            let received = post(cq, into, |into| b.recv(Source::Any, into));
-            let sent = post(cq, out, |out| a.send(to_b, out));
-            let (into, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
-            assert_eq!((result.unwrap().len(), into.bytes()), (50, &[round; 50][..]));
-            let (out, result) = cq.wait(sent, deadline).unwrap().unwrap().into_parts();
-            result.unwrap();
-            let written = post(cq, out, |out| a.write(to_b, &region.remote(), 10, out));
-            cq.wait(written, deadline).unwrap().unwrap().result().unwrap();
-            let mut seen = [0; 50];
-            while seen != [round; 50] {
-                assert!(Instant::now() < deadline, "the bytes arrive");
-                cq.progress().unwrap();
-                region.window().copy_to(10, &mut seen).unwrap();
-            }
+    let cq = Cq::<T, Memory>::open(&domain, CqAttr::new(16)).unwrap();
+    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).enable().unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let deadline = Instant::now() + LIMIT;
+    for round in 1..=4 {
+        let [out, into] = [vec![round; 50], vec![0; 50]].map(|bytes| match round % 2 {
+            0 => Memory::Registered(Registered::new(&domain, bytes).unwrap()),
+            _ => Memory::Plain(bytes),
+        });
+        let received = post(&cq, into, |into| b.recv(Source::Any, into));
+        let sent = post(&cq, out, |out| a.send(to_b, out));
+        let (into, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
+        assert_eq!((result.unwrap().len(), into.bytes()), (50, &[round; 50][..]));
+        let (out, result) = cq.wait(sent, deadline).unwrap().unwrap().into_parts();
+        result.unwrap();
+        let written = post(&cq, out, |out| a.write(to_b, &region.remote(), 10, out));
+        cq.wait(written, deadline).unwrap().unwrap().result().unwrap();
+        let mut seen = [0; 50];
+        while seen != [round; 50] {
+            assert!(Instant::now() < deadline, "the bytes arrive");
+            cq.progress().unwrap();
+            region.window().copy_to(10, &mut seen).unwrap();
         }
-    })
-    .unwrap();
+    }
 }
 
 #[test]
 fn a_key_of_ones_own_goes_with_the_attributes() {
     let domain = Domain::open(&info()).unwrap();
-    let open = || Mr::builder(&domain, PEER_ACCESS).key(MemoryKey(4711)).open(vec![0_u8; 8]);
+    let open = || MrBuilder::new(&domain, PEER_ACCESS).key(MemoryKey(4711)).open(vec![0_u8; 8]);
     let region = open().unwrap();
     assert_eq!(region.key(), MemoryKey(4711));
     assert_eq!(open().unwrap_err(), OpenError::KeyTaken);
@@ -133,7 +131,7 @@ fn a_key_of_ones_own_goes_with_the_attributes() {
 fn a_devices_memory_is_posted_with_a_registration_only() {
     let domain = Domain::open(&info()).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    let cq = Cq::<T, OnDevice>::open(&domain, CqAttr::<16>::new()).unwrap();
+    let cq = Cq::<T, OnDevice>::open(&domain, CqAttr::new(16)).unwrap();
     let endpoint = cq.endpoint(&av).enable().unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let device = || OnDevice(vec![0; 8]);
@@ -156,7 +154,7 @@ fn a_devices_memory_is_registered_as_such() {
     assert_eq!(refused, OpenError::Errno(Errno::EOPNOTSUPP), "the provider is not asked");
     if headers_version() < Version::new(1, 20) {
         // SAFETY: nothing is exported, and these headers have no such thing.
-        let exported = unsafe { Mr::builder(&domain, PEER_ACCESS).dmabuf(0, 0) };
+        let exported = unsafe { MrBuilder::new(&domain, PEER_ACCESS).dmabuf(0, 0) };
         assert!(matches!(exported.open(vec![0; 8]), Err(OpenError::Errno(_))));
     } else {
         println!("skipped: a buffer that no device has exported, which `shm` of libfabric 2.6 registers unseen");

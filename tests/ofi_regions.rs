@@ -122,7 +122,7 @@ fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
     let Some(first) = next() else { return };
     let domain = Domain::open(info).unwrap();
     let av = Av::open(&domain, 16).unwrap();
-    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<16>::new()).unwrap();
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
     let endpoint = cq.endpoint(&av).enable().unwrap();
     for (address, regions) in iter::once(first).chain(iter::from_fn(next)) {
         let to = av.insert(&address).unwrap();
@@ -147,21 +147,21 @@ fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
 }
 
 /// A domain with a vector that are there for ever, for what is done in destructors.
-fn for_ever(info: &Info<T>) -> (&'static Domain<T>, &'static Av<'static, T>) {
-    let domain: &Domain<T> = Box::leak(Box::new(Domain::open(info).unwrap()));
+fn for_ever(info: &Info<T>) -> (&'static Domain<'static, T>, &'static Av<'static, T>) {
+    let domain: &Domain<'_, T> = Box::leak(Box::new(Domain::open(info).unwrap()));
     (domain, Box::leak(Box::new(Av::open(domain, 16).unwrap())))
 }
 
 /// Opens an endpoint that is never closed, lets the peer write, and drives progress until `over` says so or the peer has answered:
 /// whether it has.
 fn let_write(
-    (domain, av): (&'static Domain<T>, &'static Av<'static, T>),
+    (domain, av): (&'static Domain<'static, T>, &'static Av<'static, T>),
     tell: &Sender<Told>,
     answers: &Receiver<()>,
     regions: Vec<RemoteRegion>,
     over: impl Fn() -> bool,
 ) -> bool {
-    let cq: &_ = Box::leak(Box::new(Cq::<T, Vec<u8>>::open(domain, CqAttr::<16>::new()).unwrap()));
+    let cq: &_ = Box::leak(Box::new(Cq::<T, Vec<u8>>::open(domain, CqAttr::new(16)).unwrap()));
     let endpoint = Box::leak(Box::new(cq.endpoint(av).enable().unwrap()));
     tell.send((endpoint.address().unwrap(), regions)).unwrap();
     let deadline = Instant::now() + LIMIT;
@@ -178,7 +178,7 @@ fn let_write(
 
 /// What the memory that is dropped first uses.
 struct Scene {
-    objects: (&'static Domain<T>, &'static Av<'static, T>),
+    objects: (&'static Domain<'static, T>, &'static Av<'static, T>),
     /// To the peer and back, until the peer has answered.
     peer: Option<(Sender<Told>, Receiver<()>)>,
     regions: Vec<RemoteRegion>,
@@ -219,7 +219,7 @@ fn memory_whose_drop_opens_an_endpoint(provider: &str) {
             region
         });
         let memories = scene.lock().unwrap().memories.clone();
-        let cq = Cq::<T, Vec<u8>>::open(domain, CqAttr::<16>::new()).unwrap();
+        let cq = Cq::<T, Vec<u8>>::open(domain, CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(av).enable().unwrap();
         drop(regions);
         assert!(!memories.iter().any(|left| left.is_given_up()), "an endpoint is open");
@@ -246,7 +246,7 @@ fn an_endpoint_is_opened_while_very_many_regions_go(provider: &str) {
     let (dropped, first_drop) = mpsc::channel();
     thread::scope(|threads| {
         threads.spawn(move || peer(info, &told, &answer));
-        let cq = Cq::<T, Vec<u8>>::open(domain, CqAttr::<16>::new()).unwrap();
+        let cq = Cq::<T, Vec<u8>>::open(domain, CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(av).enable().unwrap();
         let give_up_small = || {
             for _ in 0..SMALL {
@@ -316,7 +316,7 @@ fn shm_endpoint_that_is_not_polled_is_not_driven() {
     }
     let [domain, others] = [(); 2].map(|()| Domain::open(info).unwrap());
     let [av, others_av] = [&domain, &others].map(|domain| Av::open(domain, 16).unwrap());
-    let open = |domain| Cq::<T, Vec<u8>>::open(domain, CqAttr::<64>::new()).unwrap();
+    let open = |domain| Cq::<T, Vec<u8>>::open(domain, CqAttr::new(64)).unwrap();
     let (idle, busy, writers) = (open(&domain), open(&domain), open(&others));
     let (memory, left) = Given::new(64, || {});
     let region = Mr::open(&domain, memory, Access::REMOTE_WRITE).unwrap();
@@ -334,7 +334,7 @@ fn shm_endpoint_that_is_not_polled_is_not_driven() {
         writers.progress().unwrap();
         on.progress().unwrap();
     };
-    let message = |on: &Cq<'_, T, Vec<u8>>, to: &Endpoint<'_, '_, T, Vec<u8>>, peer| {
+    let message = |on: &Cq<'_, T, Vec<u8>>, to: &Endpoint<'_, T, Vec<u8>>, peer| {
         let received = posted(on, &|| to.recv(Source::Any, vec![0; 8]));
         let sent = posted(on, &|| writer.send(peer, vec![2; 8]));
         while on.wait(received, Spins(1)).unwrap().is_none() {

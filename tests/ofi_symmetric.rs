@@ -66,7 +66,7 @@ fn ports(nodes: &[IpAddr]) -> u16 {
 /// A node: its services, and their peers at all nodes.
 struct Node<'q, 'd> {
     cq: &'q Cq<'d, T, Vec<u8>>,
-    ends: Vec<Endpoint<'q, 'd, T, Vec<u8>>>,
+    ends: Vec<Endpoint<'d, T, Vec<u8>>>,
     peers: Vec<Peer>,
 }
 
@@ -131,7 +131,7 @@ fn talk(provider: &str, kind: EndpointType, addresses: &[IpAddr]) -> Option<()> 
     let domains: Vec<_> = infos.iter().map(|infos| Domain::open(&infos[0]).unwrap()).collect();
     let vectors: Vec<_> = domains.iter().map(|domain| Av::open(domain, 16).unwrap()).collect();
     let queues: Vec<_> =
-        domains.iter().map(|domain| Cq::<T, Vec<u8>>::open(domain, CqAttr::<64>::new()).unwrap()).collect();
+        domains.iter().map(|domain| Cq::<T, Vec<u8>>::open(domain, CqAttr::new(64)).unwrap()).collect();
     let mut nodes = Vec::new();
     for ((cq, av), infos) in queues.iter().zip(&vectors).zip(&infos) {
         let mut node = Node { cq, ends: Vec::new(), peers: Vec::new() };

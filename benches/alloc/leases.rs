@@ -10,12 +10,13 @@ use loom_core::completion::Done;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::registered::Registered;
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Asks, Network, NetworkAttr};
 use loom_core::transport::Transport;
 
@@ -103,8 +104,8 @@ fn alone() {
 }
 
 /// A message from an endpoint to itself. The buffers come back.
-fn message<'d, T: Transport, B: Buffer>(
-    cq: &Cq<'d, T, B>,
+fn message<T: Transport, B: Buffer>(
+    cq: &Cq<'_, T, B>,
     (into, out): (B, B),
     recv: impl Fn(B) -> Result<OpKey, Rejected<B>>,
     send: impl Fn(B) -> Result<OpKey, Rejected<B>>,
@@ -132,7 +133,7 @@ fn message<'d, T: Transport, B: Buffer>(
 ///
 /// # Errors
 /// What does not work.
-pub(crate) fn beside_registering<T: Transport>(name: &str, count: u32, info: &Info<T>) -> Result<(), String> {
+pub(crate) fn beside_registering<T: Transport + 'static>(name: &str, count: u32, info: &Info<T>) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("{name}: {error}");
     let domain = Domain::open(info).map_err(|error| failed(&error))?;
     let slab = Slab::open_in(&domain, SlabAttr::new(2, SIZE), Global).map_err(|error| failed(&error))?;
@@ -144,48 +145,47 @@ pub(crate) fn beside_registering<T: Transport>(name: &str, count: u32, info: &In
     let [into, out] = [(); 2].map(|()| parts.next().expect("there are two"));
     let mut buffers = Some((into, out));
     let (mut leased, mut registered) = (vec![], vec![]);
-    let attr = CqAttr::<16>::new().endpoints(1);
+    let attr = CqAttr::new(16).endpoints(1);
     // A queue for each kind of buffer.
-    cq::scope(&domain, attr, |of_leases: &Cq<'_, T, Lease<'_>>| {
-        cq::scope(&domain, attr, |of_registered: &Cq<'_, T, Registered<'_, T, &mut [u8]>>| {
-            let registrar = of_registered.endpoint(&av).enable().map_err(|error| failed(&error))?;
-            let lessee = of_leases.endpoint(&av).enable().map_err(|error| failed(&error))?;
-            let [to_lessee, to_registrar] = [lessee.address(), registrar.address()]
-                .map(|address| av.insert(&address.expect("an address")).expect("there is room"));
-            let leasing = |count| {
-                let recv = |into| lessee.recv(Source::Any, into);
-                let send = |out| lessee.send(to_lessee, out);
-                for _ in 0..count {
-                    let (Some(into), Some(mut out)) = (slab.lease(), slab.lease()) else { unreachable!() };
-                    out.prepare(SIZE).expect("all is room").first_mut().into_iter().for_each(|byte| *byte = 1);
-                    out.commit(SIZE).expect("all is room");
-                    drop(message(of_leases, (into, out), recv, send));
-                }
-            };
-            let register = |bytes| Registered::new(&domain, bytes).expect("it is registered");
-            let recv = |into| registrar.recv(Source::Any, into);
-            let send = |out| registrar.send(to_registrar, out);
-            let mut registering = |count| {
-                for _ in 0..count {
-                    let Some((into, out)) = buffers.take() else { unreachable!() };
-                    out[0] = 1;
-                    let done = message(of_registered, (register(into), register(out)), recv, send);
-                    buffers = Some(done.map(|done| done.into_buf().into_inner()).into());
-                }
-            };
-            for round in 0..=ROUNDS {
-                let taken = [per_operation(count, leasing), per_operation(count, &mut registering)];
-                // The first round makes connections.
-                if round > 0 {
-                    leased.push(taken[0]);
-                    registered.push(taken[1]);
-                }
+    scope(|s| {
+        let domain = s.domain(&domain);
+        let of_leases = Cq::open(&domain, attr).map_err(|error| failed(&error))?;
+        let of_registered = Cq::open(&domain, attr).map_err(|error| failed(&error))?;
+        let registrar = of_registered.endpoint(&av).enable().map_err(|error| failed(&error))?;
+        let lessee = of_leases.endpoint(&av).enable().map_err(|error| failed(&error))?;
+        let [to_lessee, to_registrar] = [lessee.address(), registrar.address()]
+            .map(|address| av.insert(&address.expect("an address")).expect("there is room"));
+        let leasing = |count| {
+            let recv = |into| lessee.recv(Source::Any, into);
+            let send = |out| lessee.send(to_lessee, out);
+            for _ in 0..count {
+                let (Some(into), Some(mut out)) = (slab.lease(), slab.lease()) else { unreachable!() };
+                out.prepare(SIZE).expect("all is room").first_mut().into_iter().for_each(|byte| *byte = 1);
+                out.commit(SIZE).expect("all is room");
+                drop(message(&of_leases, (into, out), recv, send));
             }
-            Ok::<_, String>(())
-        })
-    })
-    .and_then(|within| within)
-    .map_err(|error| failed(&error))??;
+        };
+        let register = |bytes| Registered::new(&domain, bytes).expect("it is registered");
+        let recv = |into| registrar.recv(Source::Any, into);
+        let send = |out| registrar.send(to_registrar, out);
+        let mut registering = |count| {
+            for _ in 0..count {
+                let Some((into, out)) = buffers.take() else { unreachable!() };
+                out[0] = 1;
+                let done = message(&of_registered, (register(into), register(out)), recv, send);
+                buffers = Some(done.map(|done| done.into_buf().into_inner()).into());
+            }
+        };
+        for round in 0..=ROUNDS {
+            let taken = [per_operation(count, leasing), per_operation(count, &mut registering)];
+            // The first round makes connections.
+            if round > 0 {
+                leased.push(taken[0]);
+                registered.push(taken[1]);
+            }
+        }
+        Ok::<_, String>(())
+    })?;
     let [lease, register] = [&leased, &registered].map(|figures| median(figures));
     println!("{name}: {SIZE} bytes to oneself: leased {lease:.0} ns, registered for each message {register:.0} ns");
     metric(&format!("lease.over_register.{name}"), ratio(&leased, &registered), "ratio");

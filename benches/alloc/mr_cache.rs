@@ -51,7 +51,7 @@ fn shuffled(memory: &[u8], step: usize) -> Vec<&[u8]> {
 
 /// Nanoseconds of a buffer that is found and given back, of one that is registered and closed, and of one that is looked up in a
 /// map of ranges, in each round.
-fn rounds<T: Transport>(info: &Info<T>, step: usize) -> [Vec<f64>; 3] {
+fn rounds<T: Transport + 'static>(info: &Info<T>, step: usize) -> [Vec<f64>; 3] {
     let domain = Domain::open(info).expect("domain");
     let memory = vec![0; (REGIONS as usize + 1) * step * PAGE];
     let bufs = shuffled(&memory, step);

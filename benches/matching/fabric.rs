@@ -6,10 +6,10 @@
 
 use loom_core::completion::Completion;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::{Hints, Info};
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, RxAttributes, Tag};
@@ -34,10 +34,11 @@ fn on_transport<T: Transport>(
     measure: impl FnOnce(&mut dyn FnMut(u32)),
 ) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("{} with {depth} receives: {error}", info.provider());
-    let domain = Domain::open(info).map_err(|error| failed(&error))?;
-    let av = Av::open(&domain, 4).map_err(|error| failed(&error))?;
     let mut buffers = vec![[0u8; 8]; depth as usize];
-    cq::scope(&domain, CqAttr::<PLACES>::new(), |cq| {
+    scope(|s| {
+        let domain = s.open(info).map_err(|error| failed(&error))?;
+        let av = Av::open(&domain, 4).map_err(|error| failed(&error))?;
+        let cq = Cq::open(&domain, CqAttr::new(PLACES)).map_err(|error| failed(&error))?;
         let a = cq.endpoint(&av).enable().map_err(|error| failed(&error))?;
         let b = cq.endpoint(&av).enable().map_err(|error| failed(&error))?;
         let address = b.address().map_err(|error| failed(&error))?;
@@ -67,7 +68,6 @@ fn on_transport<T: Transport>(
         measure(&mut run);
         Ok(())
     })
-    .map_err(|error| failed(&error))?
 }
 
 fn info(provider: &str, node: Option<&str>, depth: u32) -> Result<Info<Ofi<Local>>, String> {

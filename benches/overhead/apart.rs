@@ -3,15 +3,15 @@
 use loom_core::completion::Completion;
 use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
+use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Tag;
 
 type Buffer<'b> = &'b mut [u8];
-type Half<'q, 'd, 'b, T> = (&'q Cq<'d, T, Buffer<'b>>, Endpoint<'q, 'd, T, Buffer<'b>>);
+type Half<'m, 'b, T> = (Cq<'m, T, Buffer<'b>>, Endpoint<'m, T, Buffer<'b>>);
 
 fn take<'b, T: Transport>(cq: &Cq<'_, T, Buffer<'b>>) -> Buffer<'b> {
     loop {
@@ -25,8 +25,8 @@ fn take<'b, T: Transport>(cq: &Cq<'_, T, Buffer<'b>>) -> Buffer<'b> {
 /// Tagged receive, tagged send of 64 bytes, both completions, so many times.
 #[inline(never)]
 fn exchange<'b, T: Transport>(
-    (cq_a, a): &Half<'_, '_, 'b, T>,
-    (cq_b, b): &Half<'_, '_, 'b, T>,
+    (cq_a, a): &Half<'_, 'b, T>,
+    (cq_b, b): &Half<'_, 'b, T>,
     to_b: Peer,
     (mut from, mut into): (Buffer<'b>, Buffer<'b>),
     count: u32,
@@ -41,22 +41,22 @@ fn exchange<'b, T: Transport>(
 
 /// Opens two queues with an endpoint each, and hands `measure` what does so many exchanges between them.
 pub(crate) fn on_two_queues<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn FnMut(u32))) {
-    let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
     let (mut from, mut into) = ([0x5a; 64], [0; 64]);
     let mut buffers = Some((&mut from[..], &mut into[..]));
-    cq::scope(&domain, CqAttr::<64>::new(), |cq_a| {
-        cq::scope(&domain, CqAttr::<64>::new(), |cq_b| {
-            let a = (cq_a, cq_a.endpoint(&av).enable().expect("endpoint a"));
-            let b = (cq_b, cq_b.endpoint(&av).enable().expect("endpoint b"));
-            let to_b = av.insert(&b.1.address().expect("address of b")).expect("b in the vector");
-            measure(&mut |count| {
-                let moved = exchange(&a, &b, to_b, buffers.take().expect("at hand"), count);
-                assert_eq!(moved.0, moved.1, "what is measured moves bytes");
-                buffers = Some(moved);
-            });
-        })
-    })
-    .expect("queue")
-    .expect("queue");
+    scope(|s| {
+        let domain = s.open(info).expect("domain");
+        let av = Av::open(&domain, 4).expect("address vector");
+        let half = || {
+            let cq = Cq::open(&domain, CqAttr::new(64)).expect("queue");
+            let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+            (cq, endpoint)
+        };
+        let (a, b) = (half(), half());
+        let to_b = av.insert(&b.1.address().expect("address of b")).expect("b in the vector");
+        measure(&mut |count| {
+            let moved = exchange(&a, &b, to_b, buffers.take().expect("at hand"), count);
+            assert_eq!(moved.0, moved.1, "what is measured moves bytes");
+            buffers = Some(moved);
+        });
+    });
 }

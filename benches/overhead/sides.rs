@@ -7,11 +7,11 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{self, RemoteRegion};
+use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, ImmediateData, Tag};
 
@@ -85,10 +85,10 @@ pub(crate) trait LongSide: Side {
 type Buffer<'b> = &'b mut [u8];
 
 /// Loom's side.
-struct Loom<'q, 'd, 'b, T: Transport> {
-    cq: &'q Cq<'d, T, Buffer<'b>>,
-    a: Endpoint<'q, 'd, T, Buffer<'b>>,
-    b: Endpoint<'q, 'd, T, Buffer<'b>>,
+struct Loom<'m, 'b, T: Transport> {
+    cq: Cq<'m, T, Buffer<'b>>,
+    a: Endpoint<'m, T, Buffer<'b>>,
+    b: Endpoint<'m, T, Buffer<'b>>,
     to_b: Peer,
     region: RemoteRegion,
     short: Buffers<'b>,
@@ -127,14 +127,14 @@ fn unexpected<B: fmt::Debug>(completion: Completion<'_, B>) {
     panic!("nothing was posted: {completion:?}");
 }
 
-impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
+impl<'b, T: Transport> Loom<'_, 'b, T> {
     // Its own function, as on the C side, for both sizes.
     #[inline(never)]
     fn exchange(&self, buffers: Buffers<'b>, count: u32) -> Buffers<'b> {
         let (mut from, mut into) = (buffers.from.expect("at hand"), buffers.into.expect("at hand"));
         for _ in 0..count {
-            let received = insist(self.cq, into, |buf| self.b.tagged_recv(Source::Any, Tag(7), buf));
-            insist(self.cq, from, |buf| self.a.tagged_send(self.to_b, Tag(7), buf));
+            let received = insist(&self.cq, into, |buf| self.b.tagged_recv(Source::Any, Tag(7), buf));
+            insist(&self.cq, from, |buf| self.a.tagged_send(self.to_b, Tag(7), buf));
             let (one, other) = (self.completed(), self.completed());
             (into, from) = if one.0 == received { (one.1, other.1) } else { (other.1, one.1) };
         }
@@ -153,13 +153,13 @@ impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
     }
 }
 
-impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
+impl<'b, T: Transport> Loom<'_, 'b, T> {
     #[inline(never)]
     fn message(&mut self, count: u32) {
         let (mut from, mut into) = self.short.take();
         for _ in 0..count {
-            let received = insist(self.cq, into, |buf| self.b.recv(Source::Any, buf));
-            insist(self.cq, from, |buf| self.a.send(self.to_b, buf));
+            let received = insist(&self.cq, into, |buf| self.b.recv(Source::Any, buf));
+            insist(&self.cq, from, |buf| self.a.send(self.to_b, buf));
             let (one, other) = (self.completed(), self.completed());
             (into, from) = if one.0 == received { (one.1, other.1) } else { (other.1, one.1) };
         }
@@ -170,7 +170,7 @@ impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
     fn inject(&mut self, count: u32) {
         let (from, mut into) = self.short.take();
         for _ in 0..count {
-            insist(self.cq, into, |buf| self.b.recv(Source::Any, buf));
+            insist(&self.cq, into, |buf| self.b.recv(Source::Any, buf));
             while let Err(error) = self.a.inject(self.to_b, from) {
                 assert!(error.is_transient(), "{error}");
                 self.cq.progress().expect("the queue works");
@@ -184,7 +184,7 @@ impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
     fn write(&mut self, count: u32) {
         let mut from = self.short.from.take().expect("at hand");
         for _ in 0..count {
-            insist(self.cq, from, |buf| self.a.write(self.to_b, &self.region, 0, buf));
+            insist(&self.cq, from, |buf| self.a.write(self.to_b, &self.region, 0, buf));
             from = self.completed().1;
         }
         self.short.from = Some(from);
@@ -194,7 +194,7 @@ impl<'b, T: Transport> Loom<'_, '_, 'b, T> {
     fn write_data(&mut self, count: u32) {
         let mut from = self.short.from.take().expect("at hand");
         for _ in 0..count {
-            insist(self.cq, from, |buf| self.a.write_data(self.to_b, &self.region, 0, ImmediateData(9), buf));
+            insist(&self.cq, from, |buf| self.a.write_data(self.to_b, &self.region, 0, ImmediateData(9), buf));
             let (mut buf, mut told) = (None, false);
             while buf.is_none() || !told {
                 match self.cq.poll().expect("the queue works") {
@@ -226,7 +226,7 @@ impl<'b> Buffers<'b> {
     }
 }
 
-impl<T: Transport> Side for Loom<'_, '_, '_, T> {
+impl<T: Transport> Side for Loom<'_, '_, T> {
     fn run(&mut self, operation: Operation, count: u32) {
         match operation {
             Operation::Message => self.message(count),
@@ -242,7 +242,7 @@ impl<T: Transport> Side for Loom<'_, '_, '_, T> {
     }
 }
 
-impl<T: Transport> LongSide for Loom<'_, '_, '_, T> {
+impl<T: Transport> LongSide for Loom<'_, '_, T> {
     fn large(&mut self, count: u32) {
         let (from, into) = self.long.take();
         self.long = self.exchange(Buffers { from: Some(from), into: Some(into) }, count);
@@ -252,31 +252,29 @@ impl<T: Transport> LongSide for Loom<'_, '_, '_, T> {
 /// Opens loom's side over a transport, moves one message and checks it, and measures.
 pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn LongSide)) {
     const LONG: usize = 4 << 20;
-    let domain = Domain::open(info).expect("domain");
-    let av = Av::open(&domain, 4).expect("address vector");
     let (mut short_from, mut short_into) = (vec![0x5a; SHORT], vec![0; SHORT]);
     let (mut long_from, mut long_into) = (vec![0xa5; LONG], vec![0; LONG]);
     let mut memory = vec![0; 4096];
     let short = Buffers { from: Some(&mut short_from[..]), into: Some(&mut short_into[..]) };
     let long = Buffers { from: Some(&mut long_from[..]), into: Some(&mut long_into[..]) };
-    mr::scope(&domain, &mut memory[..], Access::REMOTE_READ | Access::REMOTE_WRITE, |mr| {
-        cq::scope(&domain, CqAttr::<64>::new(), |cq| {
-            let a = cq.endpoint(&av).enable().expect("endpoint a");
-            let b = cq.endpoint(&av).enable().expect("endpoint b");
-            let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
-            let mut side = Loom { cq, a, b, to_b, region: mr.remote(), short, long };
-            for operation in Operation::ALL {
-                side.run(operation, 100);
-            }
-            side.large(2);
-            let arrived = |buffers: &Buffers<'_>| buffers.into.as_deref() == buffers.from.as_deref();
-            assert!(arrived(&side.short) && arrived(&side.long), "what is measured moves bytes");
-            let mut written = [0; SHORT];
-            mr.window().copy_to(0, &mut written).expect("the window is longer");
-            assert_eq!(Some(&written[..]), side.short.from.as_deref(), "what is measured moves bytes");
-            measure(&mut side);
-        })
-    })
-    .expect("region")
-    .expect("queue");
+    scope(|s| {
+        let domain = s.open(info).expect("domain");
+        let av = Av::open(&domain, 4).expect("address vector");
+        let mr = Mr::open(&domain, &mut memory[..], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("region");
+        let cq = Cq::open(&domain, CqAttr::new(64)).expect("queue");
+        let a = cq.endpoint(&av).enable().expect("endpoint a");
+        let b = cq.endpoint(&av).enable().expect("endpoint b");
+        let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+        let mut side = Loom { cq, a, b, to_b, region: mr.remote(), short, long };
+        for operation in Operation::ALL {
+            side.run(operation, 100);
+        }
+        side.large(2);
+        let arrived = |buffers: &Buffers<'_>| buffers.into.as_deref() == buffers.from.as_deref();
+        assert!(arrived(&side.short) && arrived(&side.long), "what is measured moves bytes");
+        let mut written = [0; SHORT];
+        mr.window().copy_to(0, &mut written).expect("the window is longer");
+        assert_eq!(Some(&written[..]), side.short.from.as_deref(), "what is measured moves bytes");
+        measure(&mut side);
+    });
 }

@@ -15,8 +15,8 @@ const OUTSTANDING: usize = 1024;
 /// Buffers to send from.
 const SENDS: usize = DEPTH - RECEIVES;
 
-pub(crate) struct Client<'q, 'd, T: Transport> {
-    fabric: Fabric<'q, 'd, T>,
+pub(crate) struct Client<T: Transport> {
+    fabric: Fabric<T>,
     server: Peer,
     /// How many completions it takes in one turn, and how often that was not all.
     budget: u32,
@@ -37,8 +37,8 @@ pub(crate) struct Client<'q, 'd, T: Transport> {
     times: Histogram,
 }
 
-impl<'q, 'd, T: Transport> Client<'q, 'd, T> {
-    pub(crate) fn new(fabric: Fabric<'q, 'd, T>, server: Peer, interval: Duration, budget: u32) -> Self {
+impl<T: Transport> Client<T> {
+    pub(crate) fn new(fabric: Fabric<T>, server: Peer, interval: Duration, budget: u32) -> Self {
         let now = Instant::now();
         Client {
             fabric,
@@ -125,7 +125,7 @@ fn is_filled(buffer: &[u8], number: u64) -> bool {
     buffer.chunks_exact(8).zip(words(number)).all(|(chunk, word)| chunk == word)
 }
 
-impl<T: Transport> Task for Client<'_, '_, T> {
+impl<T: Transport> Task for Client<T> {
     fn turn(&mut self, _: Instant) -> Result<(), Failure> {
         self.send()?;
         for _ in 0..self.budget {

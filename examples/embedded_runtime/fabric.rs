@@ -6,7 +6,8 @@ use loom_core::completion::Completion;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{CompletionFlags, EndpointAddr};
@@ -36,19 +37,19 @@ pub(crate) enum Back {
 }
 
 /// One side.
-pub(crate) struct Fabric<'q, 'd, T: Transport> {
-    cq: &'q Cq<'d, T, Buffer>,
-    endpoint: Endpoint<'q, 'd, T, Buffer>,
+pub(crate) struct Fabric<T: Transport> {
+    endpoint: Endpoint<'static, T, Buffer>,
 }
 
-impl<'q, 'd, T: Transport> Fabric<'q, 'd, T> {
-    /// Opens an endpoint, with all receives posted.
-    pub(crate) fn open(cq: &'q Cq<'d, T, Buffer>, av: &'d Av<'d, T>) -> Result<Self, Box<dyn Error>> {
+impl<T: Transport> Fabric<T> {
+    /// Opens an endpoint and its queue, with all receives posted.
+    pub(crate) fn open(domain: &Domain<'static, T>, av: &Av<'static, T>) -> Result<Self, Box<dyn Error>> {
+        let cq = Cq::open(domain, CqAttr::new(DEPTH).endpoints(1))?;
         let endpoint = cq.endpoint(av).enable()?;
         for _ in 0..RECEIVES {
             endpoint.recv(Source::Any, buffer()).map_err(PostError::from)?;
         }
-        Ok(Fabric { cq, endpoint })
+        Ok(Fabric { endpoint })
     }
 
     pub(crate) fn address(&self) -> Result<EndpointAddr, Box<dyn Error>> {
@@ -71,7 +72,7 @@ impl<'q, 'd, T: Transport> Fabric<'q, 'd, T> {
 
     /// The next buffer that has come back, if there is one.
     pub(crate) fn next(&self) -> Result<Option<Back>, Failure> {
-        let completion = self.cq.poll().map_err(|_| Failure("the queue has failed"))?;
+        let completion = self.endpoint.cq().poll().map_err(|_| Failure("the queue has failed"))?;
         let Some(completion) = completion else { return Ok(None) };
         let Completion::Op(done) = completion else { return Err(Failure("nobody writes here")) };
         let (buffer, result) = done.into_parts();

@@ -35,14 +35,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Info;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 
 use client::Client;
-use fabric::{Buffer, DEPTH, Fabric};
+use fabric::Fabric;
 use housekeeper::Housekeeper;
 use options::Options;
 use runtime::Runtime;
@@ -93,51 +92,46 @@ fn libfabric(_: &str, _: &Options) -> Result<(), Box<dyn Error>> {
 }
 
 /// Opens everything, runs, and closes everything.
-fn serve<T: Transport>(info: &Info<T>, options: &Options) -> Result<(), Box<dyn Error>> {
+fn serve<T: Transport + 'static>(info: &Info<T>, options: &Options) -> Result<(), Box<dyn Error>> {
     let pinned = match (options.core, pin::to(options.core)) {
         (Some(_), Err(error)) => return Err(error.into()),
         (_, pinned) => pinned,
     };
     let domain = Domain::open(info)?;
     let av = Av::open(&domain, 4)?;
-    let attr = CqAttr::<DEPTH>::new().endpoints(1);
-    cq::scope(&domain, attr, |at_client: &Cq<'_, T, Buffer>| {
-        cq::scope(&domain, attr, |at_server: &Cq<'_, T, Buffer>| {
-            let client = Fabric::open(at_client, &av)?;
-            let server = Fabric::open(at_server, &av)?;
-            let to_server = av.insert(&server.address()?)?;
-            let to_client = av.insert(&client.address()?)?;
-            let mut client = Client::new(client, to_server, options.interval, options.budget);
-            let mut server = Server::new(server, to_client, options.budget);
-            let mut housekeeper = Housekeeper::new();
+    let client = Fabric::open(&domain, &av)?;
+    let server = Fabric::open(&domain, &av)?;
+    let to_server = av.insert(&server.address()?)?;
+    let to_client = av.insert(&client.address()?)?;
+    let mut client = Client::new(client, to_server, options.interval, options.budget);
+    let mut server = Server::new(server, to_client, options.budget);
+    let mut housekeeper = Housekeeper::new();
 
-            // From here on nothing takes memory.
-            let (ran, late) = heap::watched(|| {
-                let mut runtime = Runtime::new([&mut client, &mut server, &mut housekeeper]);
-                let started = Instant::now();
-                runtime.run(started + options.time, started + options.time + Duration::from_secs(5))
-            });
-            let turns = ran?;
+    // From here on nothing takes memory.
+    let (ran, late) = heap::watched(|| {
+        let mut runtime = Runtime::new([&mut client, &mut server, &mut housekeeper]);
+        let started = Instant::now();
+        runtime.run(started + options.time, started + options.time + Duration::from_secs(5))
+    });
+    let turns = ran?;
 
-            println!("{turns} turns, in {} of which the client used up its budget", client.exhausted());
-            println!("{} jobs of the housekeeper", housekeeper.jobs());
-            println!("{} requests, {} of which had to wait for room", client.answered(), client.delayed());
-            println!("{} were left out, as too many were outstanding: the times are of the others", client.left_out());
-            println!("{}", client.times());
-            println!("{late} calls of the allocator after the start");
-            match pinned {
-                Ok(core) => println!("on processor {core}"),
-                Err(error) => println!("on no processor of its own: {error}"),
-            }
-            if late > 0 {
-                return Err("something has allocated after the start".into());
-            }
-            if client.answered() == 0 {
-                return Err("nothing was answered".into());
-            }
-            Ok(())
-        })?
-    })?
+    println!("{turns} turns, in {} of which the client used up its budget", client.exhausted());
+    println!("{} jobs of the housekeeper", housekeeper.jobs());
+    println!("{} requests, {} of which had to wait for room", client.answered(), client.delayed());
+    println!("{} were left out, as too many were outstanding: the times are of the others", client.left_out());
+    println!("{}", client.times());
+    println!("{late} calls of the allocator after the start");
+    match pinned {
+        Ok(core) => println!("on processor {core}"),
+        Err(error) => println!("on no processor of its own: {error}"),
+    }
+    if late > 0 {
+        return Err("something has allocated after the start".into());
+    }
+    if client.answered() == 0 {
+        return Err("nothing was answered".into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

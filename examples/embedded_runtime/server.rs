@@ -9,8 +9,8 @@ use loom_core::transport::Transport;
 use crate::fabric::{Back, Buffer, Fabric, RECEIVES};
 use crate::runtime::{Failure, Task};
 
-pub(crate) struct Server<'q, 'd, T: Transport> {
-    fabric: Fabric<'q, 'd, T>,
+pub(crate) struct Server<T: Transport> {
+    fabric: Fabric<T>,
     client: Peer,
     budget: u32,
     /// Answers that had no room yet. No request is received into their buffers meanwhile, so there are never more.
@@ -19,8 +19,8 @@ pub(crate) struct Server<'q, 'd, T: Transport> {
     sending: usize,
 }
 
-impl<'q, 'd, T: Transport> Server<'q, 'd, T> {
-    pub(crate) const fn new(fabric: Fabric<'q, 'd, T>, client: Peer, budget: u32) -> Self {
+impl<T: Transport> Server<T> {
+    pub(crate) const fn new(fabric: Fabric<T>, client: Peer, budget: u32) -> Self {
         Server { fabric, client, budget, waiting: Deque::new(), sending: 0 }
     }
 
@@ -37,7 +37,7 @@ impl<'q, 'd, T: Transport> Server<'q, 'd, T> {
     }
 }
 
-impl<T: Transport> Task for Server<'_, '_, T> {
+impl<T: Transport> Task for Server<T> {
     fn turn(&mut self, _: Instant) -> Result<(), Failure> {
         for _ in 0..self.budget {
             match self.fabric.next()? {

@@ -21,12 +21,12 @@ use crate::play::Outcome;
 const TAG: Tag = Tag(1234);
 
 /// A way to the other side.
-pub(crate) enum Line<'q, 'd, T: Connected> {
-    ToPeer(Endpoint<'q, 'd, T, Vec<u8>>, Peer),
-    Connected(MsgEndpoint<'q, 'd, T, Vec<u8>>),
+pub(crate) enum Line<T: Connected> {
+    ToPeer(Endpoint<'static, T, Vec<u8>>, Peer),
+    Connected(MsgEndpoint<'static, T, Vec<u8>>),
 }
 
-impl<T: Connected> Line<'_, '_, T> {
+impl<T: Connected> Line<T> {
     pub(crate) fn send(&self, tagged: bool, buf: Vec<u8>) -> Result<OpKey, Rejected<Vec<u8>>> {
         match (self, tagged) {
             (Line::ToPeer(endpoint, peer), false) => endpoint.send(*peer, buf),
@@ -55,7 +55,7 @@ impl<T: Connected> Line<'_, '_, T> {
 }
 
 fn recv<T: Connected, S>(
-    endpoint: &MsgEndpoint<'_, '_, T, Vec<u8>, S>,
+    endpoint: &MsgEndpoint<'_, T, Vec<u8>, S>,
     tagged: bool,
     buf: Vec<u8>,
 ) -> Result<OpKey, Rejected<Vec<u8>>> {
@@ -63,10 +63,10 @@ fn recv<T: Connected, S>(
 }
 
 /// The next event that `wanted` takes; everything that fails is an error.
-fn event<'e, 'd, T: Connected, V>(
-    eq: &'e Eq<'d, T>,
+fn event<T: Connected, V>(
+    eq: &Eq<'static, T>,
     what: &str,
-    mut wanted: impl FnMut(EqEvent<'e, 'd, T>) -> Option<V>,
+    mut wanted: impl FnMut(EqEvent<'static, T>) -> Option<V>,
 ) -> Outcome<V> {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
@@ -83,7 +83,7 @@ fn event<'e, 'd, T: Connected, V>(
     Err(format!("{what} did not come within {} s", LIMIT.as_secs()).into())
 }
 
-fn connected<T: Connected>(eq: &Eq<'_, T>) -> Outcome<ConnectedEvent> {
+fn connected<T: Connected>(eq: &Eq<'static, T>) -> Outcome<ConnectedEvent> {
     event(eq, "the connection", |event| match event {
         EqEvent::Connected(event) => Some(event),
         _ => None,
@@ -93,16 +93,16 @@ fn connected<T: Connected>(eq: &Eq<'_, T>) -> Outcome<ConnectedEvent> {
 const OTHER: &str = "another endpoint was connected";
 
 /// Listens, tells the other side where, and accepts its request. A buffer is posted before, for the first message.
-pub(crate) fn accept<'q, 'd, T: Connected>(
-    cq: &'q Cq<'d, T, Vec<u8>>,
-    eq: &'d Eq<'d, T>,
+pub(crate) fn accept<T: Connected>(
+    cq: &Cq<'static, T, Vec<u8>>,
+    eq: &Eq<'static, T>,
     info: &Info<T>,
     control: &mut Control,
     (tagged, inbox): (bool, Vec<u8>),
-) -> Outcome<Line<'q, 'd, T>> {
+) -> Outcome<Line<T>> {
     let listener = eq.listen(info)?;
     control.send_name(&listener.address()?)?;
-    let request: ConnectionRequest<'_, '_, T> = event(eq, "the client's request", |event| match event {
+    let request: ConnectionRequest<'_, T> = event(eq, "the client's request", |event| match event {
         EqEvent::Request(request) => Some(request),
         _ => None,
     })?;
@@ -113,13 +113,13 @@ pub(crate) fn accept<'q, 'd, T: Connected>(
 }
 
 /// Connects to the other side. A buffer is posted before, for the first message.
-pub(crate) fn connect<'q, 'd, T: Connected>(
-    cq: &'q Cq<'d, T, Vec<u8>>,
-    eq: &'d Eq<'d, T>,
+pub(crate) fn connect<T: Connected>(
+    cq: &Cq<'static, T, Vec<u8>>,
+    eq: &Eq<'static, T>,
     info: &Info<T>,
     server: &EndpointAddr,
     (tagged, inbox): (bool, Vec<u8>),
-) -> Outcome<Line<'q, 'd, T>> {
+) -> Outcome<Line<T>> {
     let endpoint = cq.msg_endpoint(eq, info)?;
     recv(&endpoint, tagged, inbox).map_err(PostError::from)?;
     let connecting = endpoint.connect(server, &[]).map_err(|refused| refused.error)?;
@@ -127,12 +127,12 @@ pub(crate) fn connect<'q, 'd, T: Connected>(
 }
 
 /// Exchanges names, and puts the other side into the address vector.
-pub(crate) fn introduce<'q, 'd, T: Connected>(
-    cq: &'q Cq<'d, T, Vec<u8>>,
-    av: &'d Av<'d, T>,
+pub(crate) fn introduce<T: Connected>(
+    cq: &Cq<'static, T, Vec<u8>>,
+    av: &Av<'static, T>,
     server: Option<EndpointAddr>,
     control: &mut Control,
-) -> Outcome<Line<'q, 'd, T>> {
+) -> Outcome<Line<T>> {
     let endpoint = cq.endpoint(av).enable()?;
     control.send_name(&endpoint.address()?)?;
     let peer = match server {

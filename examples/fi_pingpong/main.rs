@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use control::{Control, LIMIT};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::{Hints, Info};
@@ -59,42 +59,41 @@ fn run(options: &Options) -> Outcome<()> {
     // One of them finds the other side.
     let eq = connected.then(|| Eq::open(&domain, EqAttr::default())).transpose()?;
     let av = (!connected).then(|| Av::open(&domain, 2)).transpose()?;
-    cq::scope(&domain, CqAttr::<16>::new(), |cq| -> Outcome<()> {
-        let inbox = || vec![0; longest];
-        let line = match (&eq, &av, server) {
-            (Some(eq), _, Some(server)) => line::connect(cq, eq, &info, &server, (options.tagged, inbox()))?,
-            (Some(eq), _, None) => line::accept(cq, eq, &info, &mut control, (options.tagged, inbox()))?,
-            (None, Some(av), server) => line::introduce(cq, av, server, &mut control)?,
-            (None, None, _) => unreachable!("one of them was opened"),
-        };
-        let mut player = Player::new(cq, line, rules, Vec::with_capacity(LONGEST));
-        if !connected {
-            player.receive(inbox())?;
+    let cq = Cq::open(&domain, CqAttr::new(16))?;
+    let inbox = || vec![0; longest];
+    let line = match (&eq, &av, server) {
+        (Some(eq), _, Some(server)) => line::connect(&cq, eq, &info, &server, (options.tagged, inbox()))?,
+        (Some(eq), _, None) => line::accept(&cq, eq, &info, &mut control, (options.tagged, inbox()))?,
+        (None, Some(av), server) => line::introduce(&cq, av, server, &mut control)?,
+        (None, None, _) => unreachable!("one of them was opened"),
+    };
+    let mut player = Player::new(cq, line, rules, Vec::with_capacity(LONGEST));
+    if !connected {
+        player.receive(inbox())?;
+    }
+    if options.kind == EndpointType::DGRAM {
+        // So that the last message never finds no buffer.
+        player.receive(inbox())?;
+    }
+    println!("{:<10} {:>8} {:>8} {:>12} {:>12} {:>14}", "bytes", "sent", "ack", "time", "MB/s", "us per xfer");
+    for size in options.sizes.iter().copied().filter(|size| *size <= longest) {
+        let first = player.received();
+        control.meet(is_client)?;
+        let took = player.exchange(size, options.iterations)?;
+        let acknowledged = control.settle(is_client, player.received() - first)?;
+        report(size, options.iterations, acknowledged, took);
+    }
+    player.finish()?;
+    // What this side has sent last may still be under way, and the other side may wait for its receipt.
+    control.finish()?;
+    let deadline = Instant::now() + LIMIT;
+    while !control.is_over() {
+        if Instant::now() > deadline {
+            return Err("the other side does not end".into());
         }
-        if options.kind == EndpointType::DGRAM {
-            // So that the last message never finds no buffer.
-            player.receive(inbox())?;
-        }
-        println!("{:<10} {:>8} {:>8} {:>12} {:>12} {:>14}", "bytes", "sent", "ack", "time", "MB/s", "us per xfer");
-        for size in options.sizes.iter().copied().filter(|size| *size <= longest) {
-            let first = player.received();
-            control.meet(is_client)?;
-            let took = player.exchange(size, options.iterations)?;
-            let acknowledged = control.settle(is_client, player.received() - first)?;
-            report(size, options.iterations, acknowledged, took);
-        }
-        player.finish()?;
-        // What this side has sent last may still be under way, and the other side may wait for its receipt.
-        control.finish()?;
-        let deadline = Instant::now() + LIMIT;
-        while !control.is_over() {
-            if Instant::now() > deadline {
-                return Err("the other side does not end".into());
-            }
-            player.progress()?;
-        }
-        Ok(())
-    })?
+        player.progress()?;
+    }
+    Ok(())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]

@@ -34,9 +34,9 @@ pub(crate) struct Rules {
 }
 
 /// One side.
-pub(crate) struct Player<'q, 'd, T: Connected> {
-    cq: &'q Cq<'d, T, Vec<u8>>,
-    line: Line<'q, 'd, T>,
+pub(crate) struct Player<T: Connected> {
+    cq: Cq<'static, T, Vec<u8>>,
+    line: Line<T>,
     rules: Rules,
     /// While it is not under way.
     outbox: Option<Vec<u8>>,
@@ -49,8 +49,8 @@ pub(crate) struct Player<'q, 'd, T: Connected> {
     over: bool,
 }
 
-impl<'q, 'd, T: Connected> Player<'q, 'd, T> {
-    pub(crate) fn new(cq: &'q Cq<'d, T, Vec<u8>>, line: Line<'q, 'd, T>, rules: Rules, outbox: Vec<u8>) -> Self {
+impl<T: Connected> Player<T> {
+    pub(crate) fn new(cq: Cq<'static, T, Vec<u8>>, line: Line<T>, rules: Rules, outbox: Vec<u8>) -> Self {
         let outbox = Some(outbox);
         Player { cq, line, rules, outbox, sending: None, sent: 0, received: 0, size: None, over: false }
     }

@@ -41,7 +41,7 @@ pub(crate) struct Found {
 }
 
 impl Offer {
-    fn of<T: Transport>(info: &Info<T>, words: String, tested: bool) -> Self {
+    fn of<T: Transport + 'static>(info: &Info<T>, words: String, tested: bool) -> Self {
         Offer {
             provider: info.provider().to_owned(),
             fabric: info.fabric().to_owned(),

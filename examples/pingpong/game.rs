@@ -35,7 +35,7 @@ fn rounds_to_verify(size: usize) -> u64 {
 /// Plays everything that the options ask for. `sides` are those of this thread: both, or one, and then the other runs
 /// the same function elsewhere.
 pub(crate) fn play<T: Transport>(
-    sides: &mut [Side<'_, '_, '_, T>],
+    sides: &mut [Side<T>],
     options: &Options,
     session: &mut Session,
     mut report: Option<&mut Report>,
@@ -66,7 +66,7 @@ pub(crate) fn play<T: Transport>(
 
 /// Plays so many rounds, as the initiator says; the responder learns the number from it.
 fn play_bout<T: Transport>(
-    sides: &mut [Side<'_, '_, '_, T>],
+    sides: &mut [Side<T>],
     session: &mut Session,
     bout: Bout,
     rounds: u64,
@@ -103,12 +103,12 @@ fn rounds_from(bytes: &[u8]) -> Result<u64, Failure> {
 
 /// One step of every side, and the session's opinion of it.
 #[inline]
-fn turn<T: Transport>(sides: &mut [Side<'_, '_, '_, T>], session: &mut Session) -> Result<(), Failure> {
+fn turn<T: Transport>(sides: &mut [Side<T>], session: &mut Session) -> Result<(), Failure> {
     if step_all(sides)? { session.busy() } else { session.idle() }
 }
 
 #[inline]
-fn step_all<T: Transport>(sides: &mut [Side<'_, '_, '_, T>]) -> Result<bool, Failure> {
+fn step_all<T: Transport>(sides: &mut [Side<T>]) -> Result<bool, Failure> {
     let mut happened = false;
     for side in sides {
         happened |= side.step()?;
@@ -117,11 +117,7 @@ fn step_all<T: Transport>(sides: &mut [Side<'_, '_, '_, T>]) -> Result<bool, Fai
 }
 
 /// As many rounds as there is time for, judged by the bout before.
-fn rounds_that_fit<T: Transport>(
-    sides: &mut [Side<'_, '_, '_, T>],
-    nanoseconds: u64,
-    rounds: RangeInclusive<u64>,
-) -> u64 {
+fn rounds_that_fit<T: Transport>(sides: &mut [Side<T>], nanoseconds: u64, rounds: RangeInclusive<u64>) -> u64 {
     let samples = sides.first_mut().map_or(&mut [][..], Side::samples);
     samples.sort_unstable();
     let median = samples.get(samples.len() / 2).copied().unwrap_or(1);

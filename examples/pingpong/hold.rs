@@ -3,25 +3,27 @@
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
 
+use crate::payload::Buffer;
+
 /// A buffer of this side's.
-pub(crate) enum Hold<'b> {
-    Here(&'b mut [u8]),
+pub(crate) enum Hold {
+    Here(Buffer),
     InFlight(OpKey),
 }
 
-impl Default for Hold<'_> {
+impl Default for Hold {
     fn default() -> Self {
-        Hold::Here(&mut [])
+        Hold::Here(Buffer::default())
     }
 }
 
-impl<'b> Hold<'b> {
+impl Hold {
     pub(crate) fn is_here(&self) -> bool {
         matches!(self, Hold::Here(_))
     }
 
     /// The buffer, if it is here.
-    pub(crate) fn take(&mut self) -> Option<&'b mut [u8]> {
+    pub(crate) fn take(&mut self) -> Option<Buffer> {
         match std::mem::take(self) {
             Hold::Here(bytes) => Some(bytes),
             in_flight @ Hold::InFlight(_) => {
@@ -35,7 +37,7 @@ impl<'b> Hold<'b> {
     #[inline]
     pub(crate) fn post(
         &mut self,
-        post: impl FnOnce(&'b mut [u8]) -> Result<OpKey, Rejected<&'b mut [u8]>>,
+        post: impl FnOnce(Buffer) -> Result<OpKey, Rejected<Buffer>>,
     ) -> Result<bool, PostError> {
         let Some(bytes) = self.take() else { return Ok(false) };
         match post(bytes) {

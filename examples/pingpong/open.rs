@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::mr::{self, Mr, RemoteRegion};
+use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, EndpointAddr, MemoryKey, RemoteAddr};
 
@@ -17,36 +16,33 @@ use crate::failure::Failure;
 use crate::game;
 use crate::link::Link;
 use crate::options::{Op, Options};
-use crate::payload::{Buffers, Memory, Role};
+use crate::payload::{Buffer, Buffers, Memory, Role};
 use crate::report::Report;
 use crate::session::Session;
-use crate::side::Side;
+use crate::side::{Exposed, Side};
 
 /// One send or write and one receive are in flight at a time; the rest is room.
 const DEPTH: usize = 16;
 
 /// Both sides in this thread.
 pub(crate) fn play_both<T: Transport>(
-    domain: &Domain<T>,
+    domain: &Domain<'static, T>,
     options: &Options,
     interrupted: &Arc<AtomicBool>,
     report: &mut Report,
 ) -> Result<(), Failure> {
     let mut session = Session::new(Link::alone(), options.timeout, interrupted);
     let av = Av::open(domain, 2).map_err(Failure::when("opening the address vector"))?;
-    let (mut memory, mut other_memory) = (memory(options), memory(options));
-    open(domain, &av, Role::Initiator, options, &mut memory, |one| {
-        open(domain, &av, Role::Responder, options, &mut other_memory, |other| {
-            let (card, other_card) = (one.card()?, other.card()?);
-            let mut sides = [one.meet(&other_card)?, other.meet(&card)?];
-            game::play(&mut sides, options, &mut session, Some(report))
-        })
-    })
+    let one = Opened::open(domain, &av, Role::Initiator, options)?;
+    let other = Opened::open(domain, &av, Role::Responder, options)?;
+    let (card, other_card) = (one.card()?, other.card()?);
+    let mut sides = [one.meet(&other_card)?, other.meet(&card)?];
+    game::play(&mut sides, options, &mut session, Some(report))
 }
 
 /// One side in this thread; the other one is at the far end of the session's link. The initiator has a report.
 pub(crate) fn play_one<T: Transport>(
-    domain: &Domain<T>,
+    domain: &Domain<'static, T>,
     options: &Options,
     mut session: Session,
     report: Option<&mut Report>,
@@ -60,19 +56,17 @@ pub(crate) fn play_one<T: Transport>(
 }
 
 fn play_across<T: Transport>(
-    domain: &Domain<T>,
+    domain: &Domain<'static, T>,
     options: &Options,
     session: &mut Session,
     role: Role,
     report: Option<&mut Report>,
 ) -> Result<(), Failure> {
     let av = Av::open(domain, 1).map_err(Failure::when("opening the address vector"))?;
-    let mut memory = memory(options);
-    open(domain, &av, role, options, &mut memory, |opened| {
-        session.begin("exchanging addresses".into());
-        let card = session.swap(&opened.card()?, || opened.progress())?;
-        game::play(&mut [opened.meet(&card)?], options, session, report)
-    })
+    let opened = Opened::open(domain, &av, role, options)?;
+    session.begin("exchanging addresses".into());
+    let card = session.swap(&opened.card()?, || opened.progress())?;
+    game::play(&mut [opened.meet(&card)?], options, session, report)
 }
 
 /// Runs the initiator here and the responder in a thread of its own.
@@ -91,50 +85,30 @@ pub(crate) fn in_two_threads(
     })
 }
 
-fn memory(options: &Options) -> Memory {
-    Memory::new(&options.sizes, options.ops.contains(&Op::Write))
-}
-
 /// An endpoint that knows no peer yet.
-struct Opened<'q, 'd, 'b, T: Transport> {
+struct Opened<T: Transport> {
     role: Role,
-    endpoint: Endpoint<'q, 'd, T, &'b mut [u8]>,
-    av: &'d Av<'d, T>,
-    mr: Option<&'q Mr<'q, T>>,
-    buffers: Vec<Buffers<'b>>,
+    endpoint: Endpoint<'static, T, Buffer>,
+    /// What the peer writes into, if it does.
+    exposed: Option<Exposed<T>>,
+    buffers: Vec<Buffers>,
     corrupt: Option<usize>,
 }
 
-/// Opens one side, lends it to `play`, and closes it.
-///
-/// The scopes close queue and region before they return, however `play` ends, so the memory may be borrowed.
-fn open<'d, 'b, T: Transport>(
-    domain: &'d Domain<T>,
-    av: &'d Av<'d, T>,
-    role: Role,
-    options: &Options,
-    memory: &'b mut Memory,
-    play: impl FnOnce(Opened<'_, 'd, 'b, T>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let (buffers, window) = memory.lend();
-    let open_queue = |mr: Option<&Mr<'_, T>>| {
-        cq::scope(domain, CqAttr::<DEPTH>::new().endpoints(1), |cq| {
-            let endpoint = cq.endpoint(av).enable().map_err(Failure::when("opening the endpoint"))?;
-            // One wrong byte is enough.
-            let corrupt = options.corrupt.filter(|_| role == Role::Initiator);
-            play(Opened { role, endpoint, av, mr, buffers, corrupt })
-        })
-        .map_err(Failure::when("opening the completion queue"))?
-    };
-    if options.ops.contains(&Op::Write) {
-        let failed = |error: OpenError| Failure::doing("registering memory", error);
-        mr::scope(domain, window, Access::REMOTE_WRITE, |mr| open_queue(Some(mr))).map_err(failed)?
-    } else {
-        open_queue(None)
+impl<T: Transport> Opened<T> {
+    /// Opens one side: registered memory, a queue, an endpoint.
+    fn open(domain: &Domain<'static, T>, av: &Av<'static, T>, role: Role, options: &Options) -> Result<Self, Failure> {
+        let Memory { buffers, window } = Memory::new(&options.sizes, options.ops.contains(&Op::Write));
+        let exposed = window.map(|window| Mr::open(domain, window, Access::REMOTE_WRITE)).transpose();
+        let exposed = exposed.map_err(Failure::when("registering memory"))?;
+        let cq = Cq::open(domain, CqAttr::new(DEPTH).endpoints(1));
+        let cq = cq.map_err(Failure::when("opening the completion queue"))?;
+        let endpoint = cq.endpoint(av).enable().map_err(Failure::when("opening the endpoint"))?;
+        // One wrong byte is enough.
+        let corrupt = options.corrupt.filter(|_| role == Role::Initiator);
+        Ok(Opened { role, endpoint, exposed, buffers, corrupt })
     }
-}
 
-impl<'q, 'd, 'b, T: Transport> Opened<'q, 'd, 'b, T> {
     /// What the other side needs to know: the endpoint's address, then the window.
     fn card(&self) -> Result<Vec<u8>, Failure> {
         let mut card = vec![0; EndpointAddr::MAX_LEN + 8];
@@ -142,18 +116,18 @@ impl<'q, 'd, 'b, T: Transport> Opened<'q, 'd, 'b, T> {
         let len = address.encode(&mut card).map_err(Failure::when("encoding the endpoint's address"))?;
         card.truncate(len);
         let nothing = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0));
-        card.extend_from_slice(&self.mr.map_or(nothing, Mr::remote).to_bytes());
+        card.extend_from_slice(&self.exposed.as_ref().map_or(nothing, Mr::remote).to_bytes());
         Ok(card)
     }
 
-    fn meet(self, card: &[u8]) -> Result<Side<'q, 'd, 'b, T>, Failure> {
+    fn meet(self, card: &[u8]) -> Result<Side<T>, Failure> {
         let (address, len) =
             EndpointAddr::decode(card).map_err(|error| Failure::OtherSide(format!("sent no address: {error}")))?;
         let region = card.get(len..).and_then(|rest| rest.try_into().ok());
         let region = region.ok_or_else(|| Failure::OtherSide("did not say what its window is".into()))?;
-        let peer = self.av.insert(&address).map_err(Failure::when("inserting the other side's address"))?;
+        let peer = self.endpoint.av().insert(&address).map_err(Failure::when("inserting the other side's address"))?;
         let peer = (peer, RemoteRegion::from_bytes(region));
-        Ok(Side::new(self.role, self.endpoint, peer, self.mr.map(Mr::window), self.buffers, self.corrupt))
+        Ok(Side::new(self.role, self.endpoint, peer, self.exposed, self.buffers, self.corrupt))
     }
 
     /// Drives the provider while the other side is still opening; there is nothing that could complete.

@@ -18,39 +18,34 @@ impl Role {
     }
 }
 
-/// The memory of one side: for every size a buffer to send from and one to receive into, and the window that the peer
-/// writes into.
-///
-/// A posted slice comes back with the length that it was posted with, so every size has buffers of its own.
-pub(crate) struct Memory {
-    sizes: Vec<usize>,
-    bytes: Vec<u8>,
-    window: Vec<u8>,
-}
+/// A buffer: it moves into a post, and comes back out of its completion.
+pub(crate) type Buffer = Box<[u8]>;
 
 /// The two buffers of one size.
 #[derive(Debug, Default)]
-pub(crate) struct Buffers<'b> {
-    pub(crate) outbox: &'b mut [u8],
-    pub(crate) inbox: &'b mut [u8],
+pub(crate) struct Buffers {
+    pub(crate) outbox: Buffer,
+    pub(crate) inbox: Buffer,
+}
+
+/// The memory of one side: for every size a buffer to send from and one to receive into, and the window that the peer
+/// writes into.
+///
+/// A posted buffer comes back with the length that it was posted with, so every size has buffers of its own.
+pub(crate) struct Memory {
+    /// In the order of the sizes.
+    pub(crate) buffers: Vec<Buffers>,
+    pub(crate) window: Option<Buffer>,
 }
 
 impl Memory {
     pub(crate) fn new(sizes: &[usize], with_window: bool) -> Self {
-        let window = if with_window { sizes.iter().copied().max().unwrap_or(0) } else { 0 };
-        Memory { sizes: sizes.to_vec(), bytes: vec![0; 2 * sizes.iter().sum::<usize>()], window: vec![0; window] }
-    }
-
-    /// The buffers in the order of the sizes, and the window.
-    pub(crate) fn lend(&mut self) -> (Vec<Buffers<'_>>, &mut [u8]) {
-        let mut rest = &mut self.bytes[..];
-        let buffers = self.sizes.iter().map(|size| {
-            let (outbox, behind) = std::mem::take(&mut rest).split_at_mut(*size);
-            let (inbox, behind) = behind.split_at_mut(*size);
-            rest = behind;
-            Buffers { outbox, inbox }
-        });
-        (buffers.collect(), &mut self.window)
+        let buffer = |size| vec![0; size].into_boxed_slice();
+        let longest = sizes.iter().copied().max().unwrap_or(0);
+        Memory {
+            buffers: sizes.iter().map(|size| Buffers { outbox: buffer(*size), inbox: buffer(*size) }).collect(),
+            window: with_window.then(|| buffer(longest)),
+        }
     }
 }
 
@@ -145,10 +140,9 @@ mod tests {
 
     #[test]
     fn every_size_has_its_buffers() {
-        let mut memory = Memory::new(&[1, 64, 3], true);
-        let (buffers, window) = memory.lend();
+        let Memory { buffers, window } = Memory::new(&[1, 64, 3], true);
         assert_eq!(buffers.iter().map(|pair| pair.outbox.len()).collect::<Vec<_>>(), [1, 64, 3]);
         assert_eq!(buffers.iter().map(|pair| pair.inbox.len()).collect::<Vec<_>>(), [1, 64, 3]);
-        assert_eq!(window.len(), 64);
+        assert_eq!(window.map(|window| window.len()), Some(64));
     }
 }

@@ -8,27 +8,29 @@ use std::time::Instant;
 use loom_core::completion::{Completion, Done, OpError, RemoteEvent, Transfer};
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
-use loom_core::exposed::Window;
 use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::mr::RemoteRegion;
+use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::transport::Transport;
 
 use crate::bout::{Bout, immediate, tag};
 use crate::failure::Failure;
 use crate::hold::Hold;
 use crate::options::Op;
-use crate::payload::{Buffers, Pattern, Role};
+use crate::payload::{Buffer, Buffers, Pattern, Role};
+
+/// Memory that the peer writes into.
+pub(crate) type Exposed<T> = Mr<'static, T, Buffer>;
 
 /// An endpoint, its peer, and how far the current bout has come.
-pub(crate) struct Side<'q, 'd, 'b, T: Transport> {
+pub(crate) struct Side<T: Transport> {
     role: Role,
-    endpoint: Endpoint<'q, 'd, T, &'b mut [u8]>,
+    endpoint: Endpoint<'static, T, Buffer>,
     peer: Peer,
-    /// Where the peer writes to, on this side; empty unless RMA is played.
-    window: Option<Window<'q>>,
+    /// Where the peer writes to, on this side; none unless RMA is played.
+    exposed: Option<Exposed<T>>,
     /// Where this side writes to.
     region: RemoteRegion,
-    buffers: Vec<Buffers<'b>>,
+    buffers: Vec<Buffers>,
     /// Where to put a wrong byte, until it is sent.
     corrupt: Option<usize>,
 
@@ -38,8 +40,8 @@ pub(crate) struct Side<'q, 'd, 'b, T: Transport> {
     rounds: u64,
     sent: u64,
     received: u64,
-    outbox: Hold<'b>,
-    inbox: Hold<'b>,
+    outbox: Hold,
+    inbox: Hold,
     receive_due: bool,
     send_due: bool,
     /// The peer's message of this round is here.
@@ -49,20 +51,20 @@ pub(crate) struct Side<'q, 'd, 'b, T: Transport> {
     samples: Vec<u64>,
 }
 
-impl<'q, 'd, 'b, T: Transport> Side<'q, 'd, 'b, T> {
+impl<T: Transport> Side<T> {
     pub(crate) fn new(
         role: Role,
-        endpoint: Endpoint<'q, 'd, T, &'b mut [u8]>,
+        endpoint: Endpoint<'static, T, Buffer>,
         (peer, region): (Peer, RemoteRegion),
-        window: Option<Window<'q>>,
-        buffers: Vec<Buffers<'b>>,
+        exposed: Option<Exposed<T>>,
+        buffers: Vec<Buffers>,
         corrupt: Option<usize>,
     ) -> Self {
         Side {
             role,
             endpoint,
             peer,
-            window,
+            exposed,
             region,
             buffers,
             corrupt,
@@ -216,7 +218,7 @@ impl<'q, 'd, 'b, T: Transport> Side<'q, 'd, 'b, T> {
 
     /// One of this side's operations is over.
     #[inline]
-    fn complete(&mut self, done: Done<&'b mut [u8]>) -> Result<(), Failure> {
+    fn complete(&mut self, done: Done<Buffer>) -> Result<(), Failure> {
         let key = done.key();
         let (bytes, result) = done.into_parts();
         let transfer = result.map_err(|error| self.failed(&error))?;
@@ -262,8 +264,8 @@ impl<'q, 'd, 'b, T: Transport> Side<'q, 'd, 'b, T> {
     /// Compares every byte with what the peer sent.
     fn verify(&mut self) -> Result<(), Failure> {
         let Hold::Here(bytes) = &mut self.inbox else { return Ok(()) };
-        if let (Op::Write, Some(window)) = (self.bout.op, self.window) {
-            window.copy_to(0, bytes).map_err(Failure::when("reading the window"))?;
+        if let (Op::Write, Some(exposed)) = (self.bout.op, &self.exposed) {
+            exposed.window().copy_to(0, bytes).map_err(Failure::when("reading the window"))?;
         }
         let pattern = Pattern::new(self.bout.size, self.received, self.role.other());
         pattern.check(bytes).map_err(|wrong| Failure::Mismatch {

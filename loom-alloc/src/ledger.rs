@@ -19,22 +19,25 @@ use crate::tally::Tally;
 /// counted as they are asked for. Accounts may be opened and used by any number of threads.
 ///
 /// ```
-/// use loom_alloc::{Arena, Ledger};
-/// use loom_core::objects::{av::Av, domain::Domain};
+/// use loom_alloc::{Arena, Ledger, Locked};
+/// use loom_core::objects::{av::Av, scope::scope};
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
 /// let mut memory = vec![core::mem::MaybeUninit::uninit(); 8 << 20];
-/// let arena = Arena::new(&mut memory);
+/// let arena = Locked::new(Arena::new(&mut memory));
 /// let ledger = Ledger::<8>::new();
 ///
 /// let network = Network::new_in(NetworkAttr::default(), ledger.account("network", &arena)?)?;
-/// let domain = Domain::open(&network.info())?;
-/// let av = Av::open_in(&domain, 1024, ledger.account("address vector", &arena)?)?;
-/// for entry in ledger.entries() {
-///     println!("{:>10} bytes in {} blocks: {}", entry.bytes, entry.blocks, entry.name);
-/// }
-/// assert_eq!(ledger.entries().map(|entry| entry.name).collect::<Vec<_>>(), ["network", "address vector"]);
-/// # assert!(ledger.entries().all(|entry| entry.bytes > 0 && entry.blocks > 0));
+/// scope(|s| {
+///     let domain = s.open_in(&network.info(), ledger.account("domain", &arena)?)?;
+///     let av = Av::open_in(&domain, 1024, ledger.account("address vector", &arena)?)?;
+///     for entry in ledger.entries() {
+///         println!("{:>10} bytes in {} blocks: {}", entry.bytes, entry.blocks, entry.name);
+///     }
+///     assert_eq!(ledger.entries().map(|entry| entry.name).collect::<Vec<_>>(), ["network", "domain", "address vector"]);
+/// #   assert!(ledger.entries().all(|entry| entry.bytes > 0 && entry.blocks > 0));
+///     Ok::<_, Box<dyn core::error::Error>>(())
+/// })?;
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 pub struct Ledger<const N: usize> {

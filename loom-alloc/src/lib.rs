@@ -37,34 +37,36 @@
 //! ```
 //! use core::mem::MaybeUninit;
 //!
-//! use loom_alloc::Arena;
+//! use loom_alloc::{Arena, Locked};
 //! use loom_core::error::PostError;
-//! use loom_core::objects::{av::Av, cq::{self, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+//! use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::vocabulary::Tag;
 //!
 //! let mut memory = [MaybeUninit::uninit(); 32 * 1024];
-//! let arena = Arena::new(&mut memory);
+//! let arena = Locked::new(Arena::new(&mut memory));
 //!
 //! let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1, ..NetworkAttr::DEFAULT };
 //! let network = Network::new_in(attr, &arena)?;
-//! let domain = Domain::open(&network.info())?;
-//! let av = Av::open_in(&domain, 2, &arena)?;
 //! let (mut inbox, mut outbox) = ([0; 5], *b"hello");
 //! let (inbox, outbox) = (&mut inbox[..], &mut outbox[..]);
-//! cq::scope_in(&domain, CqAttr::<8>::new().endpoints(2), &arena, |cq| {
+//! // The memory is borrowed: so everything is closed when the scope ends.
+//! scope(|s| {
+//!     let domain = s.open_in(&network.info(), &arena)?;
+//!     let av = Av::open_in(&domain, 2, &arena)?;
+//!     let cq = Cq::open_in(&domain, CqAttr::new(8).endpoints(2), &arena)?;
 //!     let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
 //!     let to_bob = av.insert(&bob.address()?)?;
-//!     let opened = arena.used();
+//!     let opened = arena.with(Arena::used);
 //!
 //!     let received = bob.tagged_recv(Source::Any, Tag(7), inbox).map_err(PostError::from)?;
 //!     alice.tagged_send(to_bob, Tag(7), outbox).map_err(PostError::from)?;
 //!     let done = cq.wait(received, Forever)?.expect("there is no deadline");
 //!     assert_eq!(&done.into_buf()[..], b"hello");
 //!
-//!     assert_eq!(arena.used(), opened, "what is open takes no more memory");
+//!     assert_eq!(arena.with(Arena::used), opened, "what is open takes no more memory");
 //!     Ok::<_, Box<dyn core::error::Error>>(())
-//! })??;
+//! })?;
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
 

@@ -13,11 +13,16 @@ use allocator_api2_02::alloc::{AllocError as AllocError02, Allocator as Allocato
 /// ```
 /// use bumpalo::Bump;
 /// use loom_alloc::V02;
+/// use loom_alloc::registered::{Slab, SlabAttr};
+/// use loom_core::objects::domain::Domain;
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
 /// let bump = Bump::new();
-/// let network = Network::new_in(NetworkAttr::default(), V02(&bump))?;
-/// assert!(bump.allocated_bytes() >= network.attr().layout()?.size());
+/// let attr = SlabAttr::new(16, 256);
+/// let slab = Slab::open_in(&domain, attr, V02(&bump))?;
+/// assert!(bump.allocated_bytes() >= attr.memory()?.size() + attr.table()?.size());
 /// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
 #[repr(transparent)]

@@ -5,7 +5,8 @@ use core::mem::MaybeUninit;
 
 use crate::buffer::Prefixed;
 use crate::engine::op_table::OpKey;
-pub use crate::engine::op_table::{Claim, Found, Peek, Piece};
+pub use crate::engine::op_table::{Claim, Found, Peek};
+pub use crate::objects::cq::Piece;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
@@ -83,7 +84,7 @@ pub struct OpError {
     /// the message and before this side heard of it. Only a protocol of the application can tell, by an answer or by numbers in
     /// the messages.
     pub errno: Errno,
-    /// The provider's own number; [`Cq::error_text`](crate::objects::cq::CqBody::error_text) has its text.
+    /// The provider's own number; [`Cq::error_text`](crate::objects::cq::Cq::error_text) has its text.
     pub provider_errno: i32,
     /// Bytes that were transferred all the same; never more than the buffer holds.
     pub len: usize,
@@ -293,12 +294,12 @@ impl fmt::Debug for RemoteEvent {
 #[derive(Debug)]
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
-pub enum Completion<'q, B> {
+pub enum Completion<'m, B> {
     /// An operation of this side is over.
     Op(Done<B>),
     /// A message has come into the buffer of a multi-receive
     /// ([`Endpoint::multi_recv`](crate::objects::endpoint::Endpoint::multi_recv)).
-    Piece(Piece<'q, B>),
+    Piece(Piece<'m, B>),
     /// A peek is answered ([`Endpoint::tagged_peek`](crate::objects::endpoint::Endpoint::tagged_peek)).
     Peek(Peek),
     /// A peer wrote to this side's memory and said so.

@@ -186,10 +186,9 @@ pub enum OpenError {
     },
     /// The memory may not be accessed as the region asks for.
     Access,
-    /// Memory is to be borrowed by a region, and a queue is open whose endpoints could let peers reach it after the borrow.
-    QueueOpen,
-    /// Memory is to be borrowed by a region, and the provider is none that is known to end what peers do with it: endpoints may stay
-    /// open for good ([`Conduct::ends_with_queue`](crate::transport::Conduct::ends_with_queue)).
+    /// Memory is to be exposed in a scope whose end does not end what peers do with it: the provider is none that is known to close its
+    /// endpoints with their queues ([`Conduct::ends_with_queue`](crate::transport::Conduct::ends_with_queue)), or the scope has not
+    /// opened the domain, whose other endpoints stay open.
     NoFence,
     /// Peers are to reach the memory, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`):
     /// [`MrBuilder::open_for_in`](crate::objects::mr::MrBuilder::open_for_in).
@@ -238,10 +237,9 @@ impl fmt::Display for OpenError {
             OpenError::DeviceMemory => f.write_str("the info does not grant memory of devices"),
             OpenError::KeyTaken => f.write_str("another region of the domain has the key"),
             OpenError::KeyNotAvailable => f.write_str("the key is not one that the application can choose"),
-            OpenError::QueueOpen => f.write_str("a scope of borrowed memory has to be around the queues of its domain"),
-            OpenError::NoFence => {
-                f.write_str("a region cannot borrow memory over a provider that may keep endpoints open")
-            }
+            OpenError::NoFence => f.write_str(
+                "the end of the scope would not end what peers do with the memory, through endpoints that stay open",
+            ),
             OpenError::Errno(errno) => write!(f, "the provider refused: {errno}"),
         }
     }

@@ -15,18 +15,16 @@
 //!   [peer table](engine::peer_table). Data structures that know neither transports nor objects, so that they are tested and
 //!   fuzzed alone.
 //! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place.
-//! - [`objects`]: the safe API, written once: [`Info`](objects::info::Info), [`Domain`](objects::domain::Domain),
-//!   [`Av`](objects::av::Av), [`Mr`](objects::mr::Mr), [`Cq`](objects::cq::Cq),
-//!   [`Endpoint`](objects::endpoint::Endpoint), [`Counter`](objects::counter::Counter), and for connections [`Eq`](objects::eq::Eq) and
-//!   [`MsgEndpoint`](objects::endpoint::MsgEndpoint); for many queues at one address
-//!   [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No object names a transport.
+//! - [`objects`]: the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], and for connections
+//!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No
+//!   object names a transport.
 //! - [`tagged`]: tagged messages over objects that have none.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
 //!
 //! # What it promises
 //!
 //! - **No buffer is lost, and none is used twice.** A post takes its buffer by value and its completion gives it back; a
-//!   refused post gives it back at once. Whatever is forgotten, dropped in any order that compiles, cancelled or closed in
+//!   refused post gives it back at once. Whatever is forgotten, dropped in any order, cancelled or closed in
 //!   the middle of a transfer: each buffer comes back or is dropped once, and nobody writes to it afterwards. Where a
 //!   provider cannot be made to stop, the buffer waits for it, or is leaked; a borrow that would end meanwhile ends the
 //!   process instead.
@@ -37,31 +35,49 @@
 //!
 //! # Memory and lifetimes
 //!
-//! A queue that may be forgotten ([`Cq::open_in`](objects::cq::CqBody::open_in)) asks for `'static` buffers and memory. For
-//! everything else there is [`cq::scope_in`](objects::cq::scope_in): the closure sees the queue by reference, and
-//! everything is closed before the call returns or unwinds. Regions have the same two:
-//! [`Mr::open_in`](objects::mr::Mr::open_in) and [`mr::scope`](objects::mr::scope).
+//! Objects are counted handles. A handle keeps open what its object was opened from: an endpoint keeps its queue and its address
+//! vector, and both keep the domain. The last handle closes the object. So handles can be kept in one struct, returned from functions
+//! and dropped in any order.
 //!
-//! The lifetime `'d` of a queue, vector or region is its domain's, and a queue is invariant in it. A software network has one
-//! of its own, which is longer: functions take `&Cq<'d, Soft<'n>, B>`, with two names, or are generic over
-//! [`Transport`](transport::Transport) and name only the first.
+//! Each object takes one block of memory from its allocator when it is opened. The block holds the object, its counts and the allocator
+//! itself, so that handles do not name the type of the allocator.
+//!
+//! The lifetime `'m` of a handle says how long memory lives that the object may use: blocks of allocators, buffers that are posted,
+//! memory that is exposed. There are two ways to open a domain, and they decide what `'m` is:
+//!
+//! - [`Domain::open_in`] opens a domain that is kept. Here `'m` is `'static`, because a handle may be forgotten, and a forgotten handle
+//!   keeps its object open for good.
+//! - [`scope`] calls a closure. What is opened in there by way of the [`Scope`] cannot leave the closure, and may use memory that was
+//!   declared before the call. Queues and regions that are still open when the closure returns or unwinds are closed then.
+//!   [`Scope::domain`] lends a domain that is kept, and its address vectors can be used with queues of the scope.
+//!
+//! A queue of a scope is never taken for one that is kept, nor the other way round: `Domain<'m, _>` and `Cq<'m, _, _>` are invariant in
+//! `'m`.
+//!
+//! The memory of a [software network](soft::Network) has a lifetime of its own, `'n` in the transport `Soft<'n>`. It is at least `'m`: a
+//! network in borrowed memory is for domains of a scope.
 //!
 //! # Decisions that a reader may wonder about
 //!
-//! - A [`Domain`](objects::domain::Domain) owns its fabric, so that it has no lifetime of its own and can be kept anywhere.
-//! - Peers are handles ([`Peer`](engine::peer_table::Peer)) and not libfabric's addresses: a provider follows whatever
+//! - A [`Domain`] owns its fabric, so that there is one handle less to keep.
+//! - Objects are counted, and do not borrow what they were opened from: a program keeps a domain, its queues and their endpoints in one
+//!   struct, which borrows cannot express. Posting and polling touch no count, except that a [`Piece`] is a handle of its queue.
+//! - A handle that was forgotten keeps its object open. So borrowed memory can only be lent where something else closes the object
+//!   before the borrow ends: that is what a [`scope`] is for.
+//! - Queues and endpoints stay on one thread and are counted without atomics. [`Cq::park`] hands over a queue with
+//!   all of its handles at once.
+//! - Peers are handles ([`Peer`]) and not libfabric's addresses: a provider follows whatever
 //!   number it is given, so that a number out of thin air must not reach it from safe code.
 //! - The slots of the op table are an array and not a `heapless` container, because those cannot be built in place, and a
 //!   deep table does not fit on a stack.
-//! - A transport shows its events one by one ([`Transport::cq_poll`](transport::Transport::cq_poll)) instead of filling a
+//! - A transport shows its events one by one ([`Transport::cq_poll`]) instead of filling a
 //!   batch: it saves two copies of each, and transports that read in batches keep them to themselves.
 //! - Closing an endpoint can be put off ([`Closing::Retired`](transport::Closing)): there are providers which crash
 //!   otherwise, and a promise of memory safety that holds except over them is none.
-//! - The memory of a region has a block of its own from the caller's allocator, so that it can outlive the region: libfabric
-//!   does not say when peers have stopped using a region that was closed ([`MrOwner`](objects::mr::MrOwner)).
+//! - The block of a region owns the registered memory, and can outlive the region: libfabric does not say when peers have stopped using
+//!   a region that was closed ([`Mr`]).
 //! - Connections are a trait of their own ([`Connected`](transport::Connected)): the software transport has none. An event
-//!   queue takes no memory of the caller's, because it keeps nothing but a few passive endpoints; it closes these with
-//!   itself and not before, because `tcp` uses one after its close.
+//!   queue closes its passive endpoints with itself and not before, because `tcp` uses one after its close.
 //! - Scalable endpoints ([`Scalable`](transport::Scalable)) are another such trait. Their contexts are endpoints of the transport, in
 //!   the records of the queue that they complete into, which closes them; an endpoint of several queues has no owner but itself.
 //! - Only 64-bit targets: the context of an operation is one word that holds a generation and an index.
@@ -79,19 +95,42 @@ extern crate std;
 
 pub use allocator_api2;
 
+// What a program of any transport needs, without the way to it.
+pub use any_error::Error;
+pub use buffer::{Buffer, SourceBuffer, TargetBuffer};
+pub use completion::{Completion, Done, Transfer};
+pub use engine::op_table::OpKey;
+pub use engine::peer_table::Peer;
+pub use objects::av::{Av, AvAttr};
+pub use objects::counter::{Counter, CounterAttr};
+pub use objects::cq::{Cq, CqAttr, Piece};
+pub use objects::deadline::{Deadline, Forever, Spins};
+pub use objects::domain::{Domain, Fabric};
+pub use objects::endpoint::{Endpoint, MsgEndpoint, Source, ThePeer};
+pub use objects::eq::{Eq, EqAttr, EqEvent};
+pub use objects::info::{Hints, Info};
+pub use objects::mr::{Mr, MrBuilder, RemoteRegion};
+pub use objects::scope::{Scope, scope};
+pub use transport::Transport;
+pub use vocabulary::{Access, Caps, EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
+
 mod abort;
+mod any_error;
 pub mod buffer;
 pub mod completion;
+mod count;
 pub mod engine;
 pub mod error;
 pub mod exposed;
 #[cfg(test)]
 mod handed_over;
+mod handle;
 pub mod objects;
 mod random;
 mod siphash;
 pub mod soft;
 mod storage;
+mod sync;
 pub mod tagged;
 pub mod transport;
 pub mod vocabulary;

@@ -5,6 +5,7 @@
 //! then read every one of them.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+#![allow(clippy::needless_borrows_for_generic_args, reason = "borrowed memory is what the cases are about")]
 
 use core::mem::MaybeUninit;
 
@@ -15,18 +16,18 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::{Entry, Peer, PeerTable};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{self, Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::{Cq, CqAttr, Parked, Piece};
 use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Contexts, ScalableEndpoint, ThePeer};
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Endpoint, Source, ThePeer};
 use loom_core::objects::endpoint::{Established, MsgEndpoint};
-use loom_core::objects::endpoint::{Joined, MulticastEndpoint, MulticastGroup};
-use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent};
+use loom_core::objects::endpoint::{Joined, MulticastGroup};
+use loom_core::objects::eq::ConnectionRequest;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{self, EndpointMr, Mr, RemoteRegion};
+use loom_core::objects::mr::{EndpointMr, Mr, MrBuilder, RemoteRegion};
+use loom_core::objects::scope::{Scope, scope};
 use loom_core::soft::{Network, NetworkAttr, Soft, SoftCounter, SoftCq, SoftEndpoint, SoftMr};
-use loom_core::transport::{Connected, Multicast, Scalable, Signals};
+use loom_core::transport::{Connected, Multicast, Signals};
 use loom_core::vocabulary::{Access, Counted, EndpointAddr, FabricAddr};
 
 /// The compiler whose messages are pinned.
@@ -36,11 +37,7 @@ const PINNED: &str = "1.95.";
 fn cases_are_refused() {
     let cases = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compile_fail")).unwrap();
     let count = cases.filter(|case| case.as_ref().unwrap().path().extension().is_some_and(|end| end == "rs")).count();
-    assert_eq!(
-        count,
-        CASES + connections::CASES + scalable::CASES,
-        "each case has a twin below, and the other way round"
-    );
+    assert_eq!(count, CASES + connections::CASES, "each case has a twin below, and the other way round");
     let version = std::process::Command::new(env!("CARGO")).arg("--version").output().unwrap();
     let version = String::from_utf8(version.stdout).unwrap();
     if !version.starts_with(&format!("cargo {PINNED}")) {
@@ -67,183 +64,133 @@ macro_rules! twins {
 mod connections {
     use super::*;
 
-    fn connecting_endpoint_sends<T: Connected>(endpoint: MsgEndpoint<'_, '_, T, &'static [u8], Established>) {
+    fn connecting_endpoint_sends<T: Connected>(endpoint: MsgEndpoint<'_, T, &'static [u8], Established>) {
         endpoint.send(ThePeer, b"in time").unwrap();
     }
 
-    fn request_used_twice<T: Connected>(request: ConnectionRequest<'_, '_, T>) {
+    fn request_used_twice<T: Connected>(request: ConnectionRequest<'_, T>) {
         request.reject(b"no").unwrap();
     }
 
-    fn request_outlives_event_queue<T: Connected>(domain: &Domain<T>) {
-        let eq = Eq::open(domain, EqAttr::default()).unwrap();
-        if let Some(EqEvent::Request(request)) = eq.poll().unwrap() {
-            request.reject(b"no").unwrap();
-        }
-        drop(eq);
-    }
-
-    fn shared_receives_dropped_while_bound<T: Connected>(domain: &Domain<T>) {
-        let eq = Eq::open(domain, EqAttr::default()).unwrap();
-        let owner = Cq::<T, Box<[u8]>>::open(domain, CqAttr::<4>::new()).unwrap();
-        let shared = owner.shared_rx(domain.info()).unwrap();
-        let endpoint = shared.msg_endpoint(&eq, domain.info()).unwrap();
-        assert!(endpoint.address().is_ok());
-        drop(endpoint);
-        drop(shared);
-    }
-
-    fn event_queue_dropped_while_bound<T: Connected>(domain: &Domain<T>) {
-        let eq = Eq::open(domain, EqAttr::default()).unwrap();
-        let owner = Cq::<T, Box<[u8]>>::open(domain, CqAttr::<4>::new()).unwrap();
-        let endpoint = owner.msg_endpoint(&eq, domain.info()).unwrap();
-        assert!(endpoint.address().is_ok());
-    }
-
-    fn group_sent_to_before_it_is_joined<T: Multicast>(group: MulticastGroup<'_, '_, '_, T, &'static [u8], Joined>) {
+    fn group_sent_to_before_it_is_joined<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8], Joined>) {
         group.send(b"in time").unwrap();
     }
 
-    fn group_sent_to_after_leaving<T: Multicast>(group: MulticastGroup<'_, '_, '_, T, &'static [u8]>) {
+    fn group_sent_to_after_leaving<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8]>) {
         group.send(b"in time").unwrap();
         group.leave().unwrap();
     }
 
-    fn group_outlives_endpoint<T: Multicast>(
-        endpoint: MulticastEndpoint<'_, '_, T, &'static [u8]>,
-        address: &EndpointAddr,
-    ) {
-        let group = endpoint.join(address).unwrap();
-        group.leave().unwrap();
-        drop(endpoint);
-    }
-
-    fn signaller_outlives_queue<T: Signals>(domain: &Domain<T>) {
-        let cq = Cq::<T, ()>::open(domain, CqAttr::<4>::new().with_fd()).unwrap();
+    fn signaller_outlives_queue<T: Signals>(domain: &Domain<'_, T>) {
+        let cq = Cq::<T, ()>::open(domain, CqAttr::new(4).with_fd()).unwrap();
         let signaller = cq.signaller().unwrap();
         signaller.signal().unwrap();
         drop(cq);
     }
 
-    pub(super) const CASES: usize = 9;
-}
-
-/// Twins of what needs a transport with scalable endpoints, as those above; tested in `tests/ofi_scalable`.
-#[allow(dead_code, reason = "what matters is that they compile")]
-mod scalable {
-    use super::*;
-
-    fn scalable_endpoint_dropped_while_bound<T: Scalable>(domain: &Domain<T>) {
-        let av = Av::open(domain, 2).unwrap();
-        let endpoint = ScalableEndpoint::open(&av, domain.info(), Contexts { tx: 1, rx: 1 }).unwrap();
-        let owner = Cq::<T, Box<[u8]>>::open(domain, CqAttr::<4>::new()).unwrap();
-        let context = owner.rx_context(&endpoint, 0).unwrap();
-        drop(context);
-    }
-
-    fn scalable_endpoint_moved_after_context_was_forgotten<T: Scalable>(domain: &Domain<T>) {
-        let av = Av::open(domain, 2).unwrap();
-        let endpoint = ScalableEndpoint::open(&av, domain.info(), Contexts { tx: 1, rx: 1 }).unwrap();
-        let owner = Cq::<T, Box<[u8]>>::open(domain, CqAttr::<4>::new()).unwrap();
-        std::mem::forget(owner.tx_context(&endpoint, 0).unwrap());
-        drop(owner);
-    }
-
-    pub(super) const CASES: usize = 2;
+    pub(super) const CASES: usize = 5;
 }
 
 twins! {
     fn buffer_shorter_than_scope() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
         let mut memory = [0; 8];
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).enable().unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
-        })
-        .unwrap();
+        });
     }
 
     fn temporary_buffer() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
         let mut memory = vec![0; 8];
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).enable().unwrap();
             endpoint.recv(Source::Any, memory.as_mut_slice()).unwrap();
-        })
-        .unwrap();
+        });
     }
 
     fn posted_buffer_written() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
         let mut memory = [0; 8];
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).enable().unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
-        })
-        .unwrap();
+        });
+        memory[0] = 1;
+        assert_eq!(memory[0], 1);
+    }
+
+    fn posted_buffer_written_after_forgetting() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let mut memory = [0; 8];
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
+            let endpoint = cq.endpoint(&av).enable().unwrap();
+            endpoint.recv(Source::Any, &mut memory[..]).unwrap();
+            core::mem::forget((domain, av, cq, endpoint));
+        });
         memory[0] = 1;
         assert_eq!(memory[0], 1);
     }
 
     fn posted_buffer_read() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
         let mut memory = [0; 8];
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).enable().unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
-        })
-        .unwrap();
+        });
         assert_eq!(memory[0], 0);
     }
 
     fn posted_source_written() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
         let mut memory = [0; 8];
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).enable().unwrap();
             let peer = av.insert(&endpoint.address().unwrap()).unwrap();
             endpoint.send(peer, &memory[..]).unwrap();
             assert_eq!(memory[0], 0, "others may read");
-        })
-        .unwrap();
+        });
         memory[0] = 1;
         assert_eq!(memory[0], 1);
     }
 
     fn posted_twice() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
         let mut memory = [0; 8];
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).enable().unwrap();
             let (left, right) = memory.split_at_mut(4);
             endpoint.recv(Source::Any, left).unwrap();
             endpoint.recv(Source::Any, right).unwrap();
-        })
-        .unwrap();
+        });
     }
 
     fn owned_buffer_after_post() {
         let network = Network::new(NetworkAttr::default()).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        let owner = Cq::open(&domain, CqAttr::<4>::new()).unwrap();
-        let endpoint = owner.endpoint(&av).enable().unwrap();
+        let cq = Cq::open(&domain, 4).unwrap();
+        let endpoint = cq.endpoint(&av).enable().unwrap();
         let buffer: Box<[u8]> = Box::new([0; 8]);
         let key = endpoint.recv(Source::Any, buffer).unwrap();
         endpoint.cancel(key).unwrap();
-        let buffer = owner.wait(key, Forever).unwrap().unwrap().into_buf();
+        let buffer = cq.wait(key, Forever).unwrap().unwrap().into_buf();
         assert_eq!(buffer[0], 0);
     }
 
@@ -252,186 +199,140 @@ twins! {
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
         let memory = Box::leak(Box::new([0; 8]));
-        let owner = Cq::open(&domain, CqAttr::<4>::new()).unwrap();
-        let endpoint = owner.endpoint(&av).enable().unwrap();
+        let cq = Cq::open(&domain, 4).unwrap();
+        let endpoint = cq.endpoint(&av).enable().unwrap();
         endpoint.recv(Source::Any, &mut memory[..]).unwrap();
     }
 
-    fn domain_dropped_before_queue() {
+    fn borrowed_buffer_in_queue_of_kept_domain() {
         let network = Network::new(NetworkAttr::default()).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
-        let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
-        assert_eq!(owner.in_flight(), 0);
-        drop(owner);
-        drop(domain);
-    }
-
-    fn address_vector_dropped_while_bound() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
-        let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
-        let endpoint = owner.endpoint(&av).enable().unwrap();
-        assert!(endpoint.address().is_ok());
-        drop(endpoint);
-        drop(owner);
-        drop(av);
-    }
-
-    fn address_vector_dropped_after_endpoint_was_forgotten() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
-        let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
-        core::mem::forget(owner.endpoint(&av).enable().unwrap());
-        assert!(owner.poll().unwrap().is_none());
-        drop(owner);
-        drop(av);
-    }
-
-    fn address_vector_moved_while_bound() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
-        let elsewhere = Box::new(av);
-        let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
-        let endpoint = owner.endpoint(&elsewhere).enable().unwrap();
-        assert!(endpoint.address().is_ok());
-    }
-
-    fn address_vector_written_to_by_who_reads_it() {
-        let mut entries = [Entry::default(), Entry::default()];
-        let mut peers = PeerTable::new(&mut entries);
-        let own = peers.insert(FabricAddr(1)).unwrap();
-        assert_eq!(peers.remove(own), Some(FabricAddr(1)));
-    }
-
-    fn address_vector_opened_in_scope() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        let mut memory = [0; 8];
+        scope(|s| {
+            let domain = s.domain(&domain);
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).enable().unwrap();
-            endpoint.recv(Source::Any, ()).unwrap();
-        })
-        .unwrap();
+            endpoint.recv(Source::Any, &mut memory[..]).unwrap();
+        });
     }
 
-    fn network_dropped_before_domain() {
+    fn borrowed_arena_in_kept_queue() {
         let network = Network::new(NetworkAttr::default()).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
-        assert_eq!(domain.info().provider(), "soft");
-        drop(domain);
-        drop(network);
+        let arena = Global;
+        scope(|s| {
+            let domain = s.domain(&domain);
+            let cq = Cq::<_, Vec<u8>>::open_in(&domain, 4, &arena).unwrap();
+            assert_eq!(cq.in_flight(), 0);
+        });
+    }
+
+    fn arena_shorter_than_scope() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let arena = Global;
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let cq = Cq::<_, Vec<u8>>::open_in(&domain, 4, &arena).unwrap();
+            assert_eq!(cq.in_flight(), 0);
+        });
+    }
+
+    fn network_shorter_than_scope() {
+        let arena = Global;
+        scope(|s| {
+            let network = Network::new_in(NetworkAttr::default(), &arena).unwrap();
+            let domain = s.open(&network.info()).unwrap();
+            core::mem::forget(Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
+        });
+    }
+
+    fn network_of_borrowed_memory_with_kept_domain() {
+        let arena = Global;
+        let network = Network::new_in(NetworkAttr::default(), &arena).unwrap();
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            assert_eq!(domain.info().provider(), "soft");
+        });
+    }
+
+    fn counter_of_kept_domain_in_scope() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        scope(|s| {
+            let domain = s.domain(&domain);
+            let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
+            cq.endpoint(&av).counter(Counted::SEND, &counter).enable().unwrap();
+        });
     }
 
     fn send_from_uninit() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
         let mut memory = [MaybeUninit::<u8>::uninit(); 8];
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).enable().unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
-        })
-        .unwrap();
+        });
     }
 
     fn receive_into_shared() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
         let memory = [0; 8];
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).enable().unwrap();
             let peer = av.insert(&endpoint.address().unwrap()).unwrap();
             endpoint.send(peer, &memory[..]).unwrap();
-        })
-        .unwrap();
+        });
     }
 
-    fn counter_dropped_while_bound() {
+    fn domain_kept_beyond_scope() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
-        let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
-        let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
-        let endpoint = owner.endpoint(&av).counter(Counted::SEND, &counter).enable().unwrap();
-        assert!(endpoint.address().is_ok());
-        drop(endpoint);
-        drop(owner);
-        drop(counter);
-    }
-
-    fn counter_moved_while_bound() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
-        let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
-        let elsewhere = counter;
-        let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
-        core::mem::forget(owner.endpoint(&av).counter(Counted::SEND, &elsewhere).enable().unwrap());
-        assert!(owner.poll().unwrap().is_none());
-        assert_eq!(elsewhere.read(), 0);
-    }
-
-    fn counter_read_by_another_thread() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
-        std::thread::scope(|_| assert_eq!(counter.read(), 0));
-    }
-
-    fn queue_forgotten_out_of_scope() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
-        let mut memory = [0; 8];
-        cq::scope(&domain, CqAttr::<4>::new(), |cq| {
-            let endpoint = cq.endpoint(&av).enable().unwrap();
-            endpoint.recv(Source::Any, &mut memory[..]).unwrap();
-            core::mem::forget(endpoint);
-        })
-        .unwrap();
+        let kept = scope(|s| s.open(&network.info()).unwrap().attributes().caps);
+        assert!(!kept.is_empty());
     }
 
     fn queue_kept_beyond_scope() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
         let mut kept: Option<usize> = None;
-        cq::scope(&domain, CqAttr::<4>::new(), |cq: &Cq<'_, Soft<'_>, Box<[u8]>>| {
-            kept = Some(cq.capacity());
-        })
-        .unwrap();
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            kept = Some(Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap().capacity());
+        });
         assert!(kept.is_some());
     }
 
     fn endpoint_kept_beyond_scope() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 2).unwrap();
         let mut kept: Option<EndpointAddr> = None;
-        cq::scope(&domain, CqAttr::<4>::new(), |cq: &Cq<'_, Soft<'_>, Box<[u8]>>| {
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap());
             kept = Some(cq.endpoint(&av).enable().unwrap().address().unwrap());
-        })
-        .unwrap();
+        });
         assert!(kept.is_some());
     }
 
     fn piece_kept_beyond_scope() {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let len = cq::scope(&domain, CqAttr::<4>::new(), |cq: &Cq<'_, Soft<'_>, Box<[u8]>>| match cq.poll().unwrap() {
-            Some(Completion::Piece(piece)) => Some(piece.bytes().len()),
-            _ => None,
+        let len = scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let cq = Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap();
+            match cq.poll().unwrap() {
+                Some(Completion::Piece(piece)) => Some(piece.bytes().len()),
+                _ => None,
+            }
         });
-        assert!(len.unwrap().is_none());
+        assert!(len.is_none());
     }
 
     fn bytes_of_a_dropped_piece() {
         let network = Network::new(NetworkAttr::default()).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
-        let cq: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
+        let cq = Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap();
         if let Some(Completion::Piece(piece)) = cq.poll().unwrap() {
             let bytes = piece.bytes();
             assert!(bytes.is_empty());
@@ -439,58 +340,33 @@ twins! {
         }
     }
 
-    fn endpoint_outlives_queue() {
+    fn address_vector_of_scope_in_kept_queue() {
         let network = Network::new(NetworkAttr::default()).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
-        let endpoint = owner.endpoint(&av).enable().unwrap();
-        assert!(endpoint.address().is_ok());
-        drop(endpoint);
-        drop(owner);
-    }
-
-    fn queue_of_shorter_buffers() {
-        fn as_long<'q>(cq: &'q Cq<'q, Soft<'q>, &'static [u8]>) -> &'q Cq<'q, Soft<'q>, &'static [u8]> {
-            cq
-        }
-        let _ = as_long;
-    }
-
-    fn queue_of_shorter_parent() {
-        fn as_long<'q>(cq: &'q Cq<'static, Soft<'static>, ()>) -> &'q Cq<'static, Soft<'static>, ()> {
-            cq
-        }
-        let _ = as_long;
-    }
-
-    fn region_of_borrowed_memory() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let mut memory = [0; 8];
-        mr::scope(&domain, &mut memory[..], Access::REMOTE_WRITE, |_| ()).unwrap();
-        let region = Mr::open(&domain, Vec::from(memory), Access::REMOTE_WRITE).unwrap();
-        drop(region);
-    }
-
-    fn endpoint_closed_under_its_region() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let av = Av::open(&domain, 1).unwrap();
-        let cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<4>::new()).unwrap();
-        let endpoint = cq.endpoint(&av).enable().unwrap();
-        let region = Mr::builder(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
-        drop(region);
-        drop(endpoint);
-    }
-
-    fn region_of_an_endpoint_on_another_thread() {
-        let network = Network::new(NetworkAttr::default()).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
-        let region = Mr::builder(&domain, Access::REMOTE_WRITE).open(vec![0; 8]).unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| drop(region));
+        scope(|s| {
+            let cq = Cq::<_, Box<[u8]>>::open(&s.domain(&domain), 4).unwrap();
+            cq.endpoint(&av).enable().unwrap();
         });
+    }
+
+    fn parked_queue_with_buffers_of_one_thread() {
+        struct Anywhere(Vec<u8>);
+
+        // SAFETY: lends what the vector lends.
+        #[allow(unsafe_code, reason = "a buffer like that of the case")]
+        unsafe impl Buffer for Anywhere {
+            fn lend(&mut self) -> Lent {
+                self.0.lend()
+            }
+        }
+
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let cq = Cq::<_, Anywhere>::open(&domain, 4).unwrap();
+        let parked = cq.park([]).unwrap();
+        let in_flight = std::thread::spawn(move || parked.unpark().0.in_flight());
+        assert_eq!(in_flight.join().unwrap(), 0);
     }
 
     fn region_of_memory_of_one_thread() {
@@ -510,16 +386,90 @@ twins! {
         drop(region);
     }
 
-    fn exposed_memory_touched() {
+    fn queue_of_shorter_buffers() {
+        fn as_long<'m>(cq: Cq<'m, Soft<'m>, &'static [u8]>) -> Cq<'m, Soft<'m>, &'static [u8]> {
+            cq
+        }
+        let _ = as_long;
+    }
+
+    fn kept_queue_as_one_of_a_scope() {
+        fn as_long(cq: Cq<'static, Soft<'static>, ()>) -> Cq<'static, Soft<'static>, ()> {
+            cq
+        }
+        let _ = as_long;
+    }
+
+    fn kept_domain_as_one_of_a_scope() {
+        fn shorter<'m>(domain: &Domain<'static, Soft<'static>>, s: &'m Scope<'m, '_>) -> Domain<'m, Soft<'static>> {
+            s.domain(domain)
+        }
+        let _ = shorter;
+    }
+
+    fn region_of_borrowed_memory() {
         let network = Network::new(NetworkAttr::default()).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
         let mut memory = [0; 8];
-        mr::scope(&domain, &mut memory[..], Access::REMOTE_WRITE, |region| {
+        scope(|s| drop(Mr::open(&s.domain(&domain), &mut memory[..], Access::REMOTE_WRITE).unwrap()));
+        let region = Mr::open(&domain, Vec::from(memory), Access::REMOTE_WRITE).unwrap();
+        drop(region);
+    }
+
+    fn region_kept_beyond_scope() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let mut memory = [0; 8];
+        let remote = scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            Mr::open(&domain, &mut memory[..], Access::REMOTE_WRITE).unwrap().remote()
+        });
+        assert_eq!(remote.len(), 8);
+    }
+
+    fn exposed_memory_touched() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let mut memory = [0; 8];
+        scope(|s| {
+            let domain = s.open(&network.info()).unwrap();
+            let region = Mr::open(&domain, &mut memory[..], Access::REMOTE_WRITE).unwrap();
             assert_eq!(region.window().len(), 8);
-        })
-        .unwrap();
+        });
         memory[0] = 1;
         assert_eq!(memory[0], 1);
+    }
+
+    fn region_of_an_endpoint_on_another_thread() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let region = MrBuilder::new(&domain, Access::REMOTE_WRITE).open(vec![0; 8]).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(region));
+        });
+    }
+
+    fn region_of_scope_for_kept_endpoint() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        scope(|s| {
+            let domain = s.domain(&domain);
+            let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
+            let endpoint = cq.endpoint(&av).enable().unwrap();
+            MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
+        });
+    }
+
+    fn address_vector_written_to_by_who_reads_it() {
+        let mut entries = [Entry::default(), Entry::default()];
+        let mut peers = PeerTable::new(&mut entries);
+        let own = peers.insert(FabricAddr(1)).unwrap();
+        assert_eq!(peers.remove(own), Some(FabricAddr(1)));
+    }
+
+    fn counter_read_by_another_thread() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
+        std::thread::scope(|_| assert_eq!(counter.read(), 0));
     }
 
     fn window_beyond_region() {
@@ -561,25 +511,28 @@ macro_rules! is {
     };
 }
 
-type Owner = CqOwner<'static, Soft<'static>, Box<[u8]>, Global, 4>;
 type Queue = Cq<'static, Soft<'static>, Box<[u8]>>;
-type Post = Endpoint<'static, 'static, Soft<'static>, Box<[u8]>>;
+type Post = Endpoint<'static, Soft<'static>, Box<[u8]>>;
 
-// A queue and its endpoints stay on the thread that opened them.
-is_not!(Owner: Send, Owner: Sync, Queue: Send, Queue: Sync, Post: Send, Post: Sync);
-is_not!(&Owner: Send, &Queue: Send, &Post: Send);
+// A queue, its endpoints and pieces stay on the thread that opened it.
+is_not!(Queue: Send, Queue: Sync, Post: Send, Post: Sync, &Queue: Send, &Post: Send);
+is_not!(Piece<'static, Box<[u8]>>: Send, Piece<'static, Box<[u8]>>: Sync);
+// Parked they can go to another one.
+is!(Parked<'static, Soft<'static>, Box<[u8]>, 2>: Send);
+is_not!(Parked<'static, Soft<'static>, Box<[u8]>, 2>: Sync);
 
 // Neither do the raw handles, through which a port's cells can be reached.
 is_not!(SoftEndpoint<'static>: Sync, SoftCq<'static>: Sync, SoftCounter: Sync);
 // A raw region has numbers in it and no port, so that regions can be shared; one that is bound to an endpoint cannot.
-is!(SoftMr<'static>: Send, SoftMr<'static>: Sync, Mr<'static, Soft<'static>>: Send, Mr<'static, Soft<'static>>: Sync);
-is_not!(EndpointMr<'static, 'static, Soft<'static>, Vec<u8>, Global>: Send);
-is_not!(EndpointMr<'static, 'static, Soft<'static>, Vec<u8>, Global>: Sync);
+is!(SoftMr<'static>: Send, SoftMr<'static>: Sync);
+is!(Mr<'static, Soft<'static>, Vec<u8>>: Send, Mr<'static, Soft<'static>, Vec<u8>>: Sync);
+is_not!(EndpointMr<'static, Soft<'static>, Vec<u8>>: Send);
+is_not!(EndpointMr<'static, Soft<'static>, Vec<u8>>: Sync);
 
 // What they are opened from is shared.
-is!(Network<Global>: Send, Network<Global>: Sync);
+is!(Network<'static>: Send, Network<'static>: Sync);
 is!(Info<Soft<'static>>: Send, Info<Soft<'static>>: Sync);
-is!(Domain<Soft<'static>>: Send, Domain<Soft<'static>>: Sync);
+is!(Domain<'static, Soft<'static>>: Send, Domain<'static, Soft<'static>>: Sync);
 is!(Av<'static, Soft<'static>>: Send, Av<'static, Soft<'static>>: Sync);
 is!(Peer: Send, Peer: Sync, OpKey: Send, RemoteRegion: Send, Done<Box<[u8]>>: Send);
 
@@ -588,14 +541,13 @@ fn a_queue_for_each_thread() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let av: &Av<'_, _> = &av;
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let owner: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
-                let endpoint = owner.endpoint(av).enable().unwrap();
+                let cq = Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap();
+                let endpoint = cq.endpoint(&av).enable().unwrap();
                 assert!(endpoint.address().is_ok());
-                assert!(owner.poll().unwrap().is_none());
+                assert!(cq.poll().unwrap().is_none());
             });
         }
     });

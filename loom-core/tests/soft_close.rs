@@ -10,7 +10,7 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr, CqError, CqOwner, PEER_EVENTS};
+use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::{Domain, Fabric};
 use loom_core::objects::endpoint::{Endpoint, Source};
@@ -25,16 +25,16 @@ const ROUNDS: usize = 2 * (DEPTH + PEER_EVENTS);
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 2, tx_depth: 2, rx_depth: 2, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
 
-type Queue<'d, 'n> = Cq<'d, Soft<'n>, Box<[u8]>>;
+type Queue = Cq<'static, Soft<'static>, Box<[u8]>>;
 
 /// Which of the queue's functions takes completions.
-type Poll = for<'q, 'd, 'n> fn(&'q Queue<'d, 'n>) -> Result<Option<Completion<'q, Box<[u8]>>>, CqError>;
+type Poll = fn(&Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError>;
 
-fn any<'q>(cq: &'q Queue<'_, '_>) -> Result<Option<Completion<'q, Box<[u8]>>>, CqError> {
+fn any(cq: &Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError> {
     cq.poll()
 }
 
-fn each<'q>(cq: &'q Queue<'_, '_>) -> Result<Option<Completion<'q, Box<[u8]>>>, CqError> {
+fn each(cq: &Queue) -> Result<Option<Completion<'static, Box<[u8]>>>, CqError> {
     match cq.poll_tx()? {
         None => cq.poll_rx(),
         some => Ok(some),
@@ -42,7 +42,7 @@ fn each<'q>(cq: &'q Queue<'_, '_>) -> Result<Option<Completion<'q, Box<[u8]>>>, 
 }
 
 /// Takes everything, and checks that all of it was cancelled.
-fn take_cancelled(cq: &Queue<'_, '_>, poll: Poll) -> usize {
+fn take_cancelled(cq: &Queue, poll: Poll) -> usize {
     let mut count = 0;
     while let Some(completion) = poll(cq).unwrap() {
         let Completion::Op(done) = completion else { panic!("{completion:?}") };
@@ -53,11 +53,11 @@ fn take_cancelled(cq: &Queue<'_, '_>, poll: Poll) -> usize {
 }
 
 /// Opens an endpoint, lets `post` post what nobody answers, closes it, and takes what comes back; again and again.
-fn again_and_again(attr: CqAttr<DEPTH>, poll: Poll, post: impl Fn(&Closing<'_, '_, '_>) -> usize) {
+fn again_and_again(attr: CqAttr, poll: Poll, post: impl Fn(&Closing<'_>) -> usize) {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let owner: CqOwner<'_, _, Box<[u8]>, _, DEPTH> = Cq::open(&domain, attr).unwrap();
+    let owner = Queue::open(&domain, attr).unwrap();
     let idle = owner.endpoint(&av).enable().unwrap();
     for round in 0..ROUNDS {
         // Its address changes places with nobody, but it takes in what earlier rounds have sent.
@@ -70,8 +70,8 @@ fn again_and_again(attr: CqAttr<DEPTH>, poll: Poll, post: impl Fn(&Closing<'_, '
     }
 }
 
-struct Closing<'c, 'd, 'n> {
-    endpoint: &'c Endpoint<'c, 'd, Soft<'n>, Box<[u8]>>,
+struct Closing<'c> {
+    endpoint: &'c Endpoint<'static, Soft<'static>, Box<[u8]>>,
     peer: Peer,
 }
 
@@ -79,7 +79,7 @@ fn bytes(len: usize) -> Box<[u8]> {
     vec![0; len].into()
 }
 
-fn receives(closing: &Closing<'_, '_, '_>) -> usize {
+fn receives(closing: &Closing<'_>) -> usize {
     closing.endpoint.recv(Source::Any, bytes(8)).unwrap();
     closing.endpoint.tagged_recv(Source::Peer(closing.peer), Tag(1), bytes(8)).unwrap();
     2
@@ -87,33 +87,33 @@ fn receives(closing: &Closing<'_, '_, '_>) -> usize {
 
 #[test]
 fn receives_that_nobody_answered() {
-    again_and_again(CqAttr::new(), any, receives);
+    again_and_again(CqAttr::new(DEPTH), any, receives);
 }
 
 #[test]
 fn receives_that_nobody_answered_on_separate_queues() {
-    again_and_again(CqAttr::new().separate(), any, receives);
+    again_and_again(CqAttr::new(DEPTH).separate(), any, receives);
 }
 
 #[test]
 fn receives_that_nobody_answered_where_each_direction_is_polled() {
-    again_and_again(CqAttr::new(), each, receives);
+    again_and_again(CqAttr::new(DEPTH), each, receives);
 }
 
 #[test]
 fn receives_that_nobody_answered_on_separate_queues_where_each_is_polled() {
-    again_and_again(CqAttr::new().separate(), each, receives);
+    again_and_again(CqAttr::new(DEPTH).separate(), each, receives);
 }
 
 #[test]
 fn offers_to_a_receiver_that_stays() {
-    for attr in [CqAttr::new(), CqAttr::new().separate()] {
+    for attr in [CqAttr::new(DEPTH), CqAttr::new(DEPTH).separate()] {
         again_and_again(attr, any, offers);
         again_and_again(attr, any, offers_that_have_arrived);
     }
 }
 
-fn offers_that_have_arrived(closing: &Closing<'_, '_, '_>) -> usize {
+fn offers_that_have_arrived(closing: &Closing<'_>) -> usize {
     closing.endpoint.send(closing.peer, bytes(9)).unwrap();
     closing.endpoint.tagged_send(closing.peer, Tag(1), bytes(9)).unwrap();
     // The receiver is on the same queue.
@@ -122,7 +122,7 @@ fn offers_that_have_arrived(closing: &Closing<'_, '_, '_>) -> usize {
 }
 
 /// More than are copied into cells, so that they are offers; one is cancelled first.
-fn offers(closing: &Closing<'_, '_, '_>) -> usize {
+fn offers(closing: &Closing<'_>) -> usize {
     let key = closing.endpoint.send(closing.peer, bytes(9)).unwrap();
     closing.endpoint.cancel(key).unwrap();
     closing.endpoint.tagged_send(closing.peer, Tag(1), bytes(100)).unwrap();
@@ -131,11 +131,11 @@ fn offers(closing: &Closing<'_, '_, '_>) -> usize {
 
 #[test]
 fn offers_that_nobody_took() {
-    for attr in [CqAttr::new(), CqAttr::new().separate()] {
+    for attr in [CqAttr::new(DEPTH), CqAttr::new(DEPTH).separate()] {
         let network = Network::new(ATTR).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        let owner: CqOwner<'_, _, Box<[u8]>, _, DEPTH> = Cq::open(&domain, attr).unwrap();
+        let owner = Queue::open(&domain, attr).unwrap();
         for round in 0..ROUNDS {
             // Both close, so that both sides give the cells back: the sender first, or the receiver.
             let (sender, receiver) = (owner.endpoint(&av).enable().unwrap(), owner.endpoint(&av).enable().unwrap());
@@ -161,13 +161,13 @@ fn offers_that_nobody_took() {
 }
 
 /// A sender and a receiver, each polled by itself.
-struct Apart<'c, 'd, 'n> {
-    sender: Endpoint<'c, 'd, Soft<'n>, Box<[u8]>>,
-    receiver: Endpoint<'c, 'd, Soft<'n>, Box<[u8]>>,
+struct Apart {
+    sender: Endpoint<'static, Soft<'static>, Box<[u8]>>,
+    receiver: Endpoint<'static, Soft<'static>, Box<[u8]>>,
     to: Peer,
 }
 
-impl Apart<'_, '_, '_> {
+impl Apart {
     fn offer(&self, tag: u64) -> Result<OpKey, Rejected<Box<[u8]>>> {
         self.sender.tagged_send(self.to, Tag(tag), vec![tag.try_into().unwrap(); 100].into())
     }
@@ -184,17 +184,17 @@ impl Apart<'_, '_, '_> {
     }
 }
 
-fn apart(test: impl Fn(&Apart<'_, '_, '_>)) {
+fn apart(test: impl Fn(&Apart)) {
     apart_with(ATTR, test);
 }
 
-fn apart_with(network: NetworkAttr, test: impl Fn(&Apart<'_, '_, '_>)) {
-    for attr in [CqAttr::new(), CqAttr::new().separate()] {
+fn apart_with(network: NetworkAttr, test: impl Fn(&Apart)) {
+    for attr in [CqAttr::new(DEPTH), CqAttr::new(DEPTH).separate()] {
         let network = Network::new(network).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        let sends: CqOwner<'_, _, Box<[u8]>, _, DEPTH> = Cq::open(&domain, attr).unwrap();
-        let receives: CqOwner<'_, _, Box<[u8]>, _, DEPTH> = Cq::open(&domain, attr).unwrap();
+        let sends = Queue::open(&domain, attr).unwrap();
+        let receives = Queue::open(&domain, attr).unwrap();
         let (sender, receiver) = (sends.endpoint(&av).enable().unwrap(), receives.endpoint(&av).enable().unwrap());
         let to = av.insert(&receiver.address().unwrap()).unwrap();
         test(&Apart { sender, receiver, to });
@@ -252,7 +252,7 @@ fn an_info_of_another_network_is_refused() {
     let large = Network::new(NetworkAttr { eager_size: 4096, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&small.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let owner: CqOwner<'_, _, Box<[u8]>, _, DEPTH> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let owner = Queue::open(&domain, CqAttr::new(DEPTH)).unwrap();
     assert!(owner.endpoint(&av).info(&large.info()).enable().is_err());
     assert!(owner.endpoint(&av).info(&small.info()).enable().is_ok());
     assert!(Fabric::open(&small.info()).unwrap().into_domain(&large.info()).is_err());
@@ -265,8 +265,8 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
     let network = Network::new(NetworkAttr { regions: 1, ..ATTR }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let writes: CqOwner<'_, _, Box<[u8]>, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
-    let peers: CqOwner<'_, _, Box<[u8]>, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let writes = Queue::open(&domain, CqAttr::new(8)).unwrap();
+    let peers = Queue::open(&domain, CqAttr::new(8)).unwrap();
     let a = writes.endpoint(&av).enable().unwrap();
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
     let region = Mr::open(&domain, Box::<[u8]>::from(vec![1; 8]), access).unwrap();
@@ -310,7 +310,7 @@ fn an_unreported_send_that_fails_is_counted_and_leaves_nothing_behind() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
-    let owner: CqOwner<'_, _, Box<[u8]>, _, DEPTH> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let owner = Queue::open(&domain, CqAttr::new(DEPTH)).unwrap();
     let a = owner.endpoint(&av).counter(Counted::SEND, &counter).selective().enable().unwrap();
     let bytes = [7; 100];
     let lend = |len| Lent::source(core::ptr::NonNull::from_ref(&bytes).cast(), len);

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::mr::{Mr, RemoteRegion};
-use loom_core::soft::{Network, NetworkAttr};
+use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Errno, MemoryKey};
 
 /// The keys of regions of a network with this seed, in the order in which they were opened: some open at a time.
@@ -33,11 +33,11 @@ fn keys_are_those_of_the_networks_seed() {
 }
 
 /// Whether a write with this key is let in.
-fn is_good(test: impl FnOnce(&dyn Fn(MemoryKey) -> bool, &Domain<loom_core::soft::Soft<'_>>)) {
+fn is_good(test: impl FnOnce(&dyn Fn(MemoryKey) -> bool, &Domain<'static, Soft<'static>>)) {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let cq: CqOwner<'_, _, Box<[u8]>, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8)).unwrap();
     let endpoint = cq.endpoint(&av).enable().unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let write = |key| {

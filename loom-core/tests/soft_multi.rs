@@ -9,7 +9,7 @@ use loom_core::completion::{Completion, Piece};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner, PEER_EVENTS};
+use loom_core::objects::cq::{Cq, CqAttr, PEER_EVENTS};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -40,27 +40,27 @@ fn message(sender: usize, number: usize, len: usize) -> Bytes {
 }
 
 /// A receiver, and two senders with a queue of their own.
-struct World<'w, 'd, 'n> {
-    receiver: &'w Endpoint<'w, 'd, Soft<'n>, Bytes>,
-    rx: &'w Cq<'d, Soft<'n>, Bytes>,
-    tx: &'w Cq<'d, Soft<'n>, Bytes>,
-    senders: [Endpoint<'w, 'd, Soft<'n>, Bytes>; 2],
+struct World {
+    receiver: Endpoint<'static, Soft<'static>, Bytes>,
+    rx: Cq<'static, Soft<'static>, Bytes>,
+    tx: Cq<'static, Soft<'static>, Bytes>,
+    senders: [Endpoint<'static, Soft<'static>, Bytes>; 2],
     to: Peer,
 }
 
-fn with_world(min: usize, test: impl FnOnce(&World<'_, '_, '_>)) {
+fn with_world(min: usize, test: impl FnOnce(&World)) {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 3).unwrap();
-    let rx: CqOwner<'_, _, Bytes, _, DEPTH> = Cq::open(&domain, CqAttr::new()).unwrap();
-    let tx: CqOwner<'_, _, Bytes, _, 1024> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let rx = Cq::open(&domain, CqAttr::new(DEPTH)).unwrap();
+    let tx = Cq::open(&domain, CqAttr::new(1024)).unwrap();
     let receiver = rx.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).enable().unwrap();
     let senders = [(); 2].map(|()| tx.endpoint(&av).enable().unwrap());
     let to = av.insert(&receiver.address().unwrap()).unwrap();
-    test(&World { receiver: &receiver, rx: &rx, tx: &tx, senders, to });
+    test(&World { receiver, rx, tx, senders, to });
 }
 
-impl<'w> World<'w, '_, '_> {
+impl World {
     fn send(&self, sender: usize, number: usize, len: usize) -> OpKey {
         self.senders[sender].send(self.to, message(sender, number, len)).unwrap()
     }
@@ -70,7 +70,7 @@ impl<'w> World<'w, '_, '_> {
     }
 
     /// Everything that has been received.
-    fn received(&self) -> (Vec<Piece<'w, Bytes>>, Vec<(OpKey, Bytes)>) {
+    fn received(&self) -> (Vec<Piece<'static, Bytes>>, Vec<(OpKey, Bytes)>) {
         let (mut pieces, mut over) = (Vec::new(), Vec::new());
         while let Some(completion) = self.rx.poll().unwrap() {
             match completion {
@@ -149,7 +149,7 @@ fn whatever_is_sent_arrives_once_and_in_order() {
         with_world(MIN, |world| {
             let mut sent = [(); 2].map(|()| VecDeque::new());
             let mut numbers = [0; 2];
-            let mut held: Vec<(Piece<'_, Bytes>, Bytes)> = Vec::new();
+            let mut held: Vec<(Piece<'static, Bytes>, Bytes)> = Vec::new();
             let (mut posted, mut back) = (0, 0);
             for step in 0..600 {
                 match random.below(5) {

@@ -7,7 +7,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
@@ -23,29 +23,29 @@ const LONG: usize = 100;
 /// More than there are cells, and places in a queue.
 const ROUNDS: usize = 200;
 
-struct Pair<'p, 'd, 'n> {
-    cq: &'p Cq<'d, Soft<'n>, Bytes>,
-    av: &'d Av<'d, Soft<'n>>,
-    receiver: Endpoint<'p, 'd, Soft<'n>, Bytes>,
+struct Pair {
+    cq: Cq<'static, Soft<'static>, Bytes>,
+    av: Av<'static, Soft<'static>>,
+    receiver: Endpoint<'static, Soft<'static>, Bytes>,
     to: Peer,
 }
 
-fn with_receiver(test: impl FnOnce(Pair<'_, '_, '_>)) {
+fn with_receiver(test: impl FnOnce(Pair)) {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let owner: CqOwner<'_, _, Bytes, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
-    let receiver = owner.endpoint(&av).enable().unwrap();
+    let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
+    let receiver = cq.endpoint(&av).enable().unwrap();
     let to = av.insert(&receiver.address().unwrap()).unwrap();
-    test(Pair { cq: &owner, av: &av, receiver, to });
+    test(Pair { cq, av, receiver, to });
 }
 
-impl<'p, 'd, 'n> Pair<'p, 'd, 'n> {
-    fn sender(&self) -> Endpoint<'p, 'd, Soft<'n>, Bytes> {
-        self.cq.endpoint(self.av).enable().unwrap()
+impl Pair {
+    fn sender(&self) -> Endpoint<'static, Soft<'static>, Bytes> {
+        self.cq.endpoint(&self.av).enable().unwrap()
     }
 
-    fn send(&self, sender: &Endpoint<'_, '_, Soft<'n>, Bytes>, len: usize) -> OpKey {
+    fn send(&self, sender: &Endpoint<'static, Soft<'static>, Bytes>, len: usize) -> OpKey {
         sender.tagged_send(self.to, Tag(1), vec![7; len].into()).unwrap()
     }
 
@@ -158,12 +158,12 @@ fn claims_of_a_closed_endpoint_give_their_messages_up() {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let cq: CqOwner<'_, _, Bytes, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
     let sender = cq.endpoint(&av).enable().unwrap();
     for _ in 0..ROUNDS {
         let receiver = cq.endpoint(&av).enable().unwrap();
         let to = av.insert(&receiver.address().unwrap()).unwrap();
-        let pair = Pair { cq: &cq, av: &av, receiver, to };
+        let pair = Pair { cq: cq.clone(), av: av.clone(), receiver, to };
         let sends = [pair.send(&sender, 8), pair.send(&sender, LONG)];
         let (_, _) = (pair.claim(), pair.claim());
         drop(pair.receiver);

@@ -4,6 +4,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use loom_core::buffer::{Buffer, Lent, Pieces, SourceBuffer, TargetBuffer};
@@ -12,12 +13,13 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 
@@ -65,24 +67,25 @@ fn bytes(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 7 + seed) % 251).unwrap()).collect()
 }
 
-struct Pair<'p, 'd, 'n> {
-    cq: &'p Cq<'d, Soft<'n>, Many>,
-    sender: Endpoint<'p, 'd, Soft<'n>, Many>,
-    receiver: Endpoint<'p, 'd, Soft<'n>, Many>,
+struct Pair {
+    domain: Domain<'static, Soft<'static>>,
+    cq: Cq<'static, Soft<'static>, Many>,
+    sender: Endpoint<'static, Soft<'static>, Many>,
+    receiver: Endpoint<'static, Soft<'static>, Many>,
     to: Peer,
 }
 
-fn with_pair(attr: NetworkAttr, test: impl FnOnce(Pair<'_, '_, '_>)) {
+fn with_pair(attr: NetworkAttr, test: impl FnOnce(Pair)) {
     let network = Network::new(attr).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let owner: CqOwner<'_, _, Many, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
-    let (sender, receiver) = (owner.endpoint(&av).enable().unwrap(), owner.endpoint(&av).enable().unwrap());
+    let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
+    let (sender, receiver) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
     let to = av.insert(&receiver.address().unwrap()).unwrap();
-    test(Pair { cq: &owner, sender, receiver, to });
+    test(Pair { domain, cq, sender, receiver, to });
 }
 
-impl Pair<'_, '_, '_> {
+impl Pair {
     fn send(&self, buf: Many) -> OpKey {
         self.sender.tagged_sendmsg(self.to, Tag(1), SendOptions::new(), buf).map_err(PostError::from).unwrap()
     }
@@ -185,7 +188,7 @@ fn closing_in_between_loses_nothing() {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let cq: CqOwner<'_, _, Many, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let cq = Cq::<_, Many>::open(&domain, CqAttr::new(8)).unwrap();
     for round in 0..100 {
         let (sender, receiver) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
         let to = av.insert(&receiver.address().unwrap()).unwrap();
@@ -214,7 +217,7 @@ fn closing_in_between_loses_nothing() {
 fn cells_that_are_too_small_for_a_list_take_one_buffer() {
     let attr = NetworkAttr { eager_size: 63, ..ATTR };
     with_pair(attr, |pair| {
-        assert_eq!(pair.cq.domain().attributes().tx.iov_limit, 1);
+        assert_eq!(pair.domain.info().attributes().tx.iov_limit, 1);
         let two = Many::cut(&bytes(8, 1), 2, 0);
         let rejected = pair.sender.tagged_sendmsg(pair.to, Tag(1), SendOptions::new(), two.clone()).unwrap_err();
         assert_eq!((rejected.error, rejected.buf), (PostError::TooManyPieces { limit: 1 }, two));
@@ -225,7 +228,7 @@ fn cells_that_are_too_small_for_a_list_take_one_buffer() {
 fn as_many_buffers_are_granted_as_there_are_places_for() {
     for (rx_depth, limit) in [(1, 1), (2, 1), (3, 2), (4, 3), (5, 4), (100, 4)] {
         with_pair(NetworkAttr { rx_depth, ..ATTR }, |pair| {
-            assert_eq!(pair.cq.domain().attributes().rx.iov_limit, limit);
+            assert_eq!(pair.domain.info().attributes().rx.iov_limit, limit);
             let most = pair.receive(Many::cut(&[0; 8], limit, 0)).unwrap();
             let sent = pair.send(Many::cut(&bytes(8, 1), 4, 0));
             assert_eq!(pair.end(most), (bytes(8, 1), Ok(8)));
@@ -298,7 +301,7 @@ fn offers_that_are_taken_back_leave_their_receive_waiting() {
 fn several_parts_are_looked_at_before_any_is_written() {
     with_pair(NetworkAttr { regions: 2, ..ATTR }, |pair| {
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let open = |access| Mr::open(pair.cq.domain(), Box::<[u8]>::from(vec![0; 100]), access).unwrap();
+        let open = |access| Mr::open(&pair.domain, Box::<[u8]>::from(vec![0; 100]), access).unwrap();
         let (first, second) = (open(access), open(Access::REMOTE_READ));
         let parts = [first.remote().part(10, 50).unwrap(), second.remote().part(0, 50).unwrap()];
         let out = Many::cut(&bytes(100, 1), 3, 1);
@@ -331,7 +334,7 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
         scope.spawn(move || {
             let domain = Domain::open(&network.info()).unwrap();
             let av = Av::open(&domain, 2).unwrap();
-            let cq: CqOwner<'_, _, Many, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+            let cq = Cq::<_, Many>::open(&domain, CqAttr::new(8)).unwrap();
             let sender = cq.endpoint(&av).enable().unwrap();
             let to = av.insert(&hear.recv().unwrap()).unwrap();
             let mut number = 0_u64;
@@ -357,7 +360,7 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
         let _stop = Stop(stop);
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        let cq: CqOwner<'_, _, Many, _, 16> = Cq::open(&domain, CqAttr::new()).unwrap();
+        let cq = Cq::<_, Many>::open(&domain, CqAttr::new(16)).unwrap();
         let receiver = cq.endpoint(&av).enable().unwrap();
         tell.send(receiver.address().unwrap()).unwrap();
         let post = |tagged: bool, buf| {
@@ -388,17 +391,18 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
 #[test]
 fn a_message_from_behind_the_last_cell_is_no_list() {
     let attr = NetworkAttr { eager_size: 0, tx_depth: 1, ..ATTR };
-    let len = attr.layout().unwrap().size();
+    let len = attr.layout::<&Behind<'_>>().unwrap().size();
     // The network's block, and right behind it what is sent: as an arena would place it.
     let mut memory = vec![0_u8; len + 128 + 4096].into_boxed_slice();
-    let arena = Behind(core::cell::RefCell::new(&mut memory));
+    let arena = Behind(Mutex::new(&mut memory));
     let network = Network::new_in(attr, &arena).unwrap();
     let message = arena.rest();
     message.iter_mut().enumerate().for_each(|(at, byte)| *byte = u8::try_from(at % 251).unwrap());
     let expected = message.to_vec();
-    let domain = Domain::open(&network.info()).unwrap();
-    let av = Av::open(&domain, 2).unwrap();
-    loom_core::objects::cq::scope(&domain, CqAttr::<8>::new(), |cq: &Cq<'_, Soft<'_>, &mut [u8]>| {
+    scope(|s| {
+        let domain = s.open(&network.info()).unwrap();
+        let av = Av::open(&domain, 2).unwrap();
+        let cq = Cq::<_, &mut [u8]>::open(&domain, CqAttr::new(8)).unwrap();
         let endpoints = [(); 2].map(|()| cq.endpoint(&av).enable().unwrap());
         let [to_first, to_second] = [0, 1].map(|at: usize| av.insert(&endpoints[at].address().unwrap()).unwrap());
         let mut out = message;
@@ -411,17 +415,16 @@ fn a_message_from_behind_the_last_cell_is_no_list() {
             assert_eq!(*done.into_buf(), expected[..], "what was sent, and nothing else");
             out = cq.wait(sent, Spins(100)).unwrap().unwrap().into_buf();
         }
-    })
-    .unwrap();
+    });
 }
 
 /// Gives its memory out once, from an aligned place; what is behind can be had.
-struct Behind<'m>(core::cell::RefCell<&'m mut [u8]>);
+struct Behind<'m>(Mutex<&'m mut [u8]>);
 
 impl<'m> Behind<'m> {
     /// The 128 bytes right behind what was given out.
     fn rest(&self) -> &'m mut [u8] {
-        core::mem::take(&mut *self.0.borrow_mut()).split_at_mut(128).0
+        core::mem::take(&mut *self.0.lock().unwrap()).split_at_mut(128).0
     }
 }
 
@@ -432,10 +435,11 @@ unsafe impl loom_core::allocator_api2::alloc::Allocator for &Behind<'_> {
         &self,
         layout: core::alloc::Layout,
     ) -> Result<core::ptr::NonNull<[u8]>, loom_core::allocator_api2::alloc::AllocError> {
-        let slice = core::mem::take(&mut *self.0.borrow_mut());
+        let mut memory = self.0.lock().unwrap();
+        let slice = core::mem::take(&mut *memory);
         let skip = slice.as_ptr().align_offset(layout.align());
         let (given, rest) = slice.split_at_mut(skip).1.split_at_mut(layout.size());
-        *self.0.borrow_mut() = rest;
+        *memory = rest;
         Ok(core::ptr::NonNull::from_mut(given))
     }
 

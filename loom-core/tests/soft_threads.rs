@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use loom_core::completion::Completion;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::soft::{Network, NetworkAttr};
@@ -47,7 +47,7 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
         let receiver = scope.spawn(move || {
             let domain = Domain::open(&network.info()).unwrap();
             let av = Av::open(&domain, 2).unwrap();
-            let cq: CqOwner<'_, _, Box<[u8]>, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+            let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8)).unwrap();
             let endpoint = cq.endpoint(&av).enable().unwrap();
             for _ in 0..MESSAGES {
                 endpoint.recv(Source::Any, vec![0; LEN].into()).unwrap();
@@ -81,7 +81,7 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
         let over = Stop(stop);
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        let cq: CqOwner<'_, _, Box<[u8]>, _, 8> = Cq::open(&domain, CqAttr::new()).unwrap();
+        let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8)).unwrap();
         let to = av.insert(&hear.recv_timeout(LIMIT).unwrap()).unwrap();
         let (mut completed, mut cancelled) = (0, 0);
         for round in 0..ROUNDS {

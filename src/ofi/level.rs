@@ -113,8 +113,8 @@ pub(super) struct Handle<F, L> {
     level: PhantomData<L>,
 }
 
-// SAFETY: libfabric has no thread affinity. What is under a domain borrows it, so a domain moves only when no thread uses
-// anything under it any more (what was forgotten there stays open, but nobody can name it).
+// SAFETY: libfabric has no thread affinity. Objects under a domain keep a counted handle of it, and a counted handle is `Send` only
+// where the raw domain is `Sync`. So a domain at level `Local` does not move while an object is open under it.
 unsafe impl<F: Moves, L: Level> Send for Handle<F, L> {}
 // SAFETY: a domain at level `Shared` was granted a model under which domains, address vectors and regions need no
 // serialisation (`Level::is_served_by`, checked when the domain is opened); for fabrics see `SharedAt`.

@@ -10,8 +10,7 @@
 //! ```
 //! use std::time::{Duration, Instant};
 //!
-//! use loom_fabric::loom_core::error::PostError;
-//! use loom_fabric::loom_core::objects::{cq, cq::CqAttr, domain::Domain, endpoint::{CmError, ThePeer}, eq::{Eq, EqAttr, EqEvent}, info::Hints};
+//! use loom_fabric::loom_core::objects::{cq::Cq, domain::Domain, endpoint::ThePeer, eq::{Eq, EqAttr, EqEvent}, info::Hints};
 //! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 //! use loom_fabric::ofi::{Local, Ofi};
 //!
@@ -30,38 +29,36 @@
 //! let hints = Hints { node: None, listen: false, destination: Some(&address), ..hints };
 //! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no way to the server")?;
 //!
-//! cq::scope(&domain, CqAttr::<16>::new(), |cq| {
-//!     let mut connecting = Some(cq.msg_endpoint(&eq, &info)?.connect(&address, b"let me in").map_err(CmError::from)?);
-//!     let (mut accepting, mut client, mut server) = (None, None, None);
-//!     let deadline = Instant::now() + Duration::from_secs(10);
-//!     while client.is_none() || server.is_none() {
-//!         match eq.poll_for(deadline.duration_since(Instant::now()))? {
-//!             Some(EqEvent::Request(request)) => {
-//!                 assert_eq!(request.data(), b"let me in");
-//!                 accepting = Some(request.endpoint(cq, &eq)?.accept(b"welcome").map_err(CmError::from)?);
-//!             }
-//!             Some(EqEvent::Connected(event)) => {
-//!                 // Which of the two it is, the event says.
-//!                 match connecting.take().map(|endpoint| endpoint.established(&event)) {
-//!                     Some(Ok(connected)) => client = Some(connected),
-//!                     other => {
-//!                         connecting = other.and_then(Result::err);
-//!                         server = accepting.take().and_then(|endpoint| endpoint.established(&event).ok());
-//!                     }
+//! let cq = Cq::open(&domain, 16)?;
+//! let mut connecting = Some(cq.msg_endpoint(&eq, &info)?.connect(&address, b"let me in")?);
+//! let (mut accepting, mut client, mut server) = (None, None, None);
+//! let deadline = Instant::now() + Duration::from_secs(10);
+//! while client.is_none() || server.is_none() {
+//!     match eq.poll_for(deadline.duration_since(Instant::now()))? {
+//!         Some(EqEvent::Request(request)) => {
+//!             assert_eq!(request.data(), b"let me in");
+//!             accepting = Some(request.endpoint(&cq, &eq)?.accept(b"welcome")?);
+//!         }
+//!         Some(EqEvent::Connected(event)) => {
+//!             // Which of the two it is, the event says.
+//!             match connecting.take().map(|endpoint| endpoint.established(&event)) {
+//!                 Some(Ok(connected)) => client = Some(connected),
+//!                 other => {
+//!                     connecting = other.and_then(Result::err);
+//!                     server = accepting.take().and_then(|endpoint| endpoint.established(&event).ok());
 //!                 }
 //!             }
-//!             Some(other) => return Err(format!("not expected: {other:?}").into()),
-//!             None if Instant::now() > deadline => return Err("no connection in time".into()),
-//!             None => {}
 //!         }
+//!         Some(other) => return Err(format!("not expected: {other:?}").into()),
+//!         None if Instant::now() > deadline => return Err("no connection in time".into()),
+//!         None => {}
 //!     }
-//!     let (client, server) = (client.ok_or("no client")?, server.ok_or("no server")?);
-//!     let received = server.recv(ThePeer, vec![0; 64]).map_err(PostError::from)?;
-//!     client.send(ThePeer, b"hello".to_vec()).map_err(PostError::from)?;
-//!     let (bytes, result) = cq.wait(received, deadline)?.ok_or("nothing came")?.into_parts();
-//!     assert_eq!(&bytes[..result?.len()], b"hello");
-//!     Ok::<_, Box<dyn std::error::Error>>(())
-//! })??;
+//! }
+//! let (client, server) = (client.ok_or("no client")?, server.ok_or("no server")?);
+//! let received = server.recv(ThePeer, vec![0; 64])?;
+//! client.send(ThePeer, b"hello".to_vec())?;
+//! let (bytes, result) = cq.finish(received, deadline)?.into_parts();
+//! assert_eq!(&bytes[..result?.len()], b"hello");
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -73,8 +70,7 @@
 //! use std::net::SocketAddr;
 //! use std::time::{Duration, Instant};
 //!
-//! use loom_fabric::loom_core::error::PostError;
-//! use loom_fabric::loom_core::objects::{av::Av, cq, cq::CqAttr, domain::Domain, endpoint::Source, eq::{Eq, EqAttr, EqEvent}, info::Hints};
+//! use loom_fabric::loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source, eq::{Eq, EqAttr, EqEvent}, info::Hints};
 //! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 //! use loom_fabric::ofi::{Local, Ofi};
 //!
@@ -91,20 +87,18 @@
 //! };
 //! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no datagrams here")?;
 //! let domain = Domain::open(&info)?;
-//! let (av, eq) = (Av::open(&domain, 1)?, Eq::open(&domain, EqAttr::default())?);
-//! cq::scope(&domain, CqAttr::<16>::new(), |cq| {
-//!     let endpoint = cq.endpoint(&av).enable_multicast(&eq)?;
-//!     let joining = endpoint.join(&group.into())?;
-//!     let group = match eq.poll_for(Duration::from_secs(10))? {
-//!         Some(EqEvent::Joined(event)) => joining.joined(&event).map_err(|_| "the event of another join")?,
-//!         other => return Err(format!("not in the group: {other:?}").into()),
-//!     };
-//!     let received = endpoint.recv(Source::Any, vec![0; 64]).map_err(PostError::from)?;
-//!     group.send(b"to all".to_vec()).map_err(PostError::from)?;
-//!     let (bytes, result) = cq.wait(received, Instant::now() + Duration::from_secs(10))?.ok_or("nothing came")?.into_parts();
-//!     println!("{:?}", &bytes[..result?.len()]);
-//!     Ok::<_, Box<dyn std::error::Error>>(())
-//! })??;
+//! let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
+//! let eq = Eq::open(&domain, EqAttr::default())?;
+//! let endpoint = cq.endpoint(&av).enable_multicast(&eq)?;
+//! let joining = endpoint.join(&group.into())?;
+//! let group = match eq.poll_for(Duration::from_secs(10))? {
+//!     Some(EqEvent::Joined(event)) => joining.joined(&event).map_err(|_| "the event of another join")?,
+//!     other => return Err(format!("not in the group: {other:?}").into()),
+//! };
+//! let received = endpoint.recv(Source::Any, vec![0; 64])?;
+//! group.send(b"to all".to_vec())?;
+//! let (bytes, result) = cq.finish(received, Instant::now() + Duration::from_secs(10))?.into_parts();
+//! println!("{:?}", &bytes[..result?.len()]);
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -115,7 +109,7 @@
 //! ```
 //! use std::time::{Duration, Instant};
 //!
-//! use loom_fabric::loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain, endpoint::Source, info::Hints};
+//! use loom_fabric::loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source, info::Hints};
 //! use loom_fabric::loom_core::objects::endpoint::{Contexts, ScalableEndpoint};
 //! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 //! use loom_fabric::ofi::{Ofi, Shared};
@@ -137,7 +131,7 @@
 //! std::thread::scope(|scope| {
 //!     for index in 0..2 {
 //!         scope.spawn(move || {
-//!             let cq = Cq::open(domain, CqAttr::<16>::new()).expect("a queue");
+//!             let cq = Cq::open(domain, 16).expect("a queue");
 //!             let rx = cq.rx_context(endpoint, index).expect("a receive context");
 //!             let tx = cq.tx_context(endpoint, index).expect("a transmit context");
 //!             // Here to its own context.

@@ -87,7 +87,7 @@ fn the_info_may_go_before_the_listener(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let (server, client) = (Eq::open(&domain, EqAttr::default()), Eq::open(&domain, EqAttr::default()));
     let (server, client) = (server.expect("event queue"), client.expect("event queue"));
-    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");
     let copy = info.clone();
     let listener = server.listen(&copy).expect("listens");
     drop(copy);
@@ -198,7 +198,7 @@ fn an_info_of_another_kind_is_refused(info: &Info<T>) {
         assert_eq!(sides.server.listen(&other).unwrap_err(), OpenError::OtherDomain);
         assert_eq!(sides.cq.msg_endpoint(sides.client, &other).unwrap_err(), OpenError::OtherDomain);
         let av = Av::open(sides.domain, 1).expect("address vector");
-        let cq = Cq::<T, Vec<u8>>::open(sides.domain, CqAttr::<4>::new()).expect("queue");
+        let cq = Cq::<T, Vec<u8>>::open(sides.domain, CqAttr::new(4)).expect("queue");
         let refused = cq.endpoint(&av).enable().unwrap_err();
         assert_eq!(refused, OpenError::EndpointType(EndpointType::MSG));
         // One without connections, of the same domain where the provider has both.

@@ -5,16 +5,17 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use loom_core::error::PostError;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::ThePeer;
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::objects::mr::MrBuilder;
+use loom_core::objects::scope::scope;
 use loom_core::vocabulary::{Access, Errno};
 
 use super::Case;
-use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, pattern, room, with_sides};
+use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, pattern, room, with_sides, with_sides_in_a_scope};
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -37,7 +38,7 @@ const UNTOLD: &str = "the end of a connection into which it writes is not always
                       reported as sent";
 
 /// Posts on a connection that has ended are refused, or complete with an error.
-fn posts_fail(sides: &Sides<'_, '_>, endpoint: &Endpoint<'_, '_>) {
+fn posts_fail(sides: &Sides<'_, '_>, endpoint: &Endpoint<'_>) {
     // What fits into its buffers, `sockets` takes for sent.
     let provider_knows = sides.domain.info().provider() != "sockets";
     for len in [8, 100_000] {
@@ -152,7 +153,7 @@ fn reads_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     for progress in [0, 1, 3, 10] {
         with_sides(info, |sides| {
             let (server, client) = sides.pair();
-            let region = Mr::builder(sides.domain, Access::REMOTE_READ).open_for(&server, content.clone());
+            let region = MrBuilder::new(sides.domain, Access::REMOTE_READ).open_for(&server, content.clone());
             let remote = region.as_ref().expect("a region").remote();
             let reads = lens.map(|len| sides.post(room(len), |buf| client.read(ThePeer, &remote, 0, buf)));
             for _ in 0..progress {
@@ -187,7 +188,7 @@ fn a_region_may_be_closed_in_the_middle_of_writes(info: &Info<T>) {
         with_sides(info, |sides| {
             let (server, client) = sides.pair();
             let region =
-                Mr::builder(sides.domain, Access::REMOTE_WRITE).open_for(&server, room(LEN)).expect("a region");
+                MrBuilder::new(sides.domain, Access::REMOTE_WRITE).open_for(&server, room(LEN)).expect("a region");
             let remote = region.remote();
             let written = sides.post(pattern(LEN, 1), |buf| client.write(ThePeer, &remote, 0, buf));
             for _ in 0..progress {
@@ -269,7 +270,7 @@ fn an_attempt_can_be_given_up(info: &Info<T>) {
 fn requests_nobody_has_read_end_with_the_queue(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let client = Eq::open(&domain, EqAttr::default()).expect("event queue");
-    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");
     for round in 0..20 {
         let server = Eq::open(&domain, EqAttr::default()).expect("event queue");
         let address = server.listen(info).expect("listens").address().expect("its address");
@@ -288,13 +289,20 @@ fn requests_nobody_has_read_end_with_the_queue(info: &Info<T>) {
 }
 
 fn forgotten_objects_leak_and_touch_nothing(info: &Info<T>) {
-    // An endpoint: closed with its queue, before the event queue.
-    with_sides(info, |sides| {
+    // An endpoint: closed with its queue at the end of a scope.
+    with_sides_in_a_scope(info, |sides| {
         let (server, client) = sides.pair();
         let received = sides.post(room(64), |buf| server.recv(ThePeer, buf));
         mem::forget(server);
         drop(client);
         let _ = received;
+    });
+    // Without one, it stays open, and everything beneath it.
+    with_sides(info, |sides| {
+        let (server, client) = sides.pair();
+        sides.post(room(64), |buf| server.recv(ThePeer, buf));
+        mem::forget(server);
+        drop(client);
     });
     // A request: its client waits for ever, and nothing else suffers.
     with_sides(info, |sides| {
@@ -308,7 +316,7 @@ fn forgotten_objects_leak_and_touch_nothing(info: &Info<T>) {
     let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
     let address = eq.listen(info).expect("listens").address().expect("its address");
     let info = super::sides::client_info(info, &address);
-    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");
     let endpoint = cq.msg_endpoint(&eq, &info).expect("an endpoint");
     endpoint.recv(ThePeer, room(64)).expect("posts");
     mem::forget(endpoint);
@@ -317,16 +325,17 @@ fn forgotten_objects_leak_and_touch_nothing(info: &Info<T>) {
 
 fn borrowed_buffers_come_back_before_a_scope_ends(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
-    let address = eq.listen(info).expect("listens").address().expect("its address");
-    let info = super::sides::client_info(info, &address);
     let mut bytes = [0; 64];
-    cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+    scope(|s| {
+        let domain = s.domain(&domain);
+        let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
+        let address = eq.listen(info).expect("listens").address().expect("its address");
+        let info = super::sides::client_info(info, &address);
+        let cq = Cq::open(&domain, CqAttr::new(16)).expect("a queue");
         let endpoint = cq.msg_endpoint(&eq, &info).expect("an endpoint");
         endpoint.recv(ThePeer, &mut bytes[..]).expect("posts");
         mem::forget(endpoint);
-    })
-    .expect("a queue");
+    });
     bytes[0] = 1;
     assert_eq!(bytes[0], 1);
 }

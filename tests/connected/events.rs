@@ -69,7 +69,7 @@ fn a_queue_without_a_wait_object_cannot_be_slept_on(info: &Info<T>) {
     // It serves connections all the same.
     let address = eq.listen(info).expect("listens").address().expect("its address");
     let info = super::sides::client_info(info, &address);
-    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<4>::new()).expect("queue");
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).expect("queue");
     let _connecting = cq.msg_endpoint(&eq, &info).expect("endpoint").connect(&address, b"x").expect("asks");
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -139,7 +139,7 @@ fn with_client<R>(
     let info = super::sides::client_info(info, address);
     let domain = Domain::open(&info).expect("domain");
     let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
-    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::<4>::new()).expect("queue");
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).expect("queue");
     let connecting = cq.msg_endpoint(&eq, &info).expect("endpoint").connect(address, b"hello").expect("asks");
     let result = client(&eq);
     drop(connecting);
@@ -178,7 +178,7 @@ fn a_sleeper_is_woken_by_a_request(info: &Info<T>) {
 
 fn a_queue_of_connections_sleeps(info: &Info<T>) {
     with_sides(info, |sides| {
-        let cq = match Cq::<T, Bytes>::open(sides.domain, CqAttr::<16>::new().with_fd()) {
+        let cq = match Cq::<T, Bytes>::open(sides.domain, CqAttr::new(16).with_fd()) {
             Ok(cq) => cq,
             Err(error) => {
                 assert!(matches!(error, OpenError::Errno(_)), "{error}");

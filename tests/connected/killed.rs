@@ -49,7 +49,7 @@ pub(crate) fn play(role: &str) {
     let domain = Domain::open(&info).expect("domain");
     let region = Mr::open(&domain, room(LONG), Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
     let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
-    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<64>::new()).expect("queue");
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(64)).expect("queue");
     let endpoint = cq.msg_endpoint(&eq, &info).expect("endpoint");
     let connecting = endpoint.connect(&address, b"pair").expect("asks");
     let deadline = Instant::now() + LIMIT;
@@ -76,7 +76,7 @@ pub(crate) fn play(role: &str) {
 }
 
 /// Reaches into a region of which it is told, and tells of the first of these operations when that is over, and then of the last.
-fn initiate(part: &str, cq: &Cq<'_, T, Bytes>, endpoint: &Endpoint<'_, '_>) {
+fn initiate(part: &str, cq: &Cq<'_, T, Bytes>, endpoint: &Endpoint<'_>) {
     let finish = |key| {
         let ended = cq.wait(key, Instant::now() + LIMIT).expect("works").expect("in time");
         let (bytes, result) = ended.into_parts();
@@ -130,7 +130,7 @@ const READ: u8 = 2;
 const WRITTEN: u8 = 1;
 
 /// Starts a peer, and accepts its connection; with the region that it tells of.
-fn peer<'q, 'd>(sides: &Sides<'q, 'd>, part: &str) -> (Peer, Endpoint<'q, 'd>, RemoteRegion) {
+fn peer<'d>(sides: &Sides<'_, 'd>, part: &str) -> (Peer, Endpoint<'d>, RemoteRegion) {
     let role = format!("{} {} {part}", sides.domain.info().provider(), sides.address);
     let process = Command::new(std::env::current_exe().expect("this program"))
         .env(ROLE, role)
@@ -150,7 +150,7 @@ fn peer<'q, 'd>(sides: &Sides<'q, 'd>, part: &str) -> (Peer, Endpoint<'q, 'd>, R
 fn kill_in_the_middle(
     info: &Info<T>,
     part: &str,
-    post: fn(&Sides<'_, '_>, &Endpoint<'_, '_>, &RemoteRegion) -> Vec<OpKey>,
+    post: fn(&Sides<'_, '_>, &Endpoint<'_>, &RemoteRegion) -> Vec<OpKey>,
 ) {
     with_sides(info, |sides| {
         let (_stays, other, _) = peer(sides, "receives");
@@ -278,7 +278,7 @@ fn an_initiator_is_killed_in_time(info: &Info<T>, part: &str) -> bool {
         let reads = part == "reads";
         let (_visits, other, _) = peer(sides, if reads { "visits-reading" } else { "visits-writing" });
         let (mut killed, endpoint, _) = peer(sides, part);
-        let begin = |endpoint: &Endpoint<'_, '_>| {
+        let begin = |endpoint: &Endpoint<'_>| {
             let told = [(); 2].map(|()| sides.post(room(1), |buf| endpoint.recv(ThePeer, buf)));
             let region: Bytes = region.remote().to_bytes().to_vec().into();
             sides.finish(sides.post(region, |buf| endpoint.send(ThePeer, buf)));

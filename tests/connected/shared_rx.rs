@@ -7,14 +7,13 @@ use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::endpoint::{AnyConnection, Connecting, SharedRx, ThePeer};
-use loom_core::objects::eq::Eq;
+use loom_core::objects::endpoint::{AnyConnection, SharedRx, ThePeer};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::options::RecvOptions;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType, Errno};
 
 use super::Case;
-use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, pattern, room, with_sides};
+use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, pattern, room, with_sides, with_sides_in_a_scope};
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -41,7 +40,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 }
 
 /// A shared receive context, where there are any.
-pub(super) fn shared<'q, 'd>(sides: &Sides<'q, 'd>, info: &Info<T>) -> Option<SharedRx<'q, 'd, T, Bytes>> {
+pub(super) fn shared<'d>(sides: &Sides<'_, 'd>, info: &Info<T>) -> Option<SharedRx<'d, T, Bytes>> {
     let opened = sides.cq.shared_rx(info);
     if !crate::shares_receives(info) {
         assert_eq!(opened.expect_err("it is not safe"), OpenError::Errno(Errno::ENOSYS));
@@ -52,25 +51,13 @@ pub(super) fn shared<'q, 'd>(sides: &Sides<'q, 'd>, info: &Info<T>) -> Option<Sh
 }
 
 /// A connection whose server's side receives through a shared context: the server's endpoint and the client's.
-fn pair<'s, 'q: 's, 'd>(
-    sides: &Sides<'q, 'd>,
-    shared: &'s SharedRx<'_, 'd, T, Bytes>,
-) -> (Endpoint<'s, 'd>, Endpoint<'q, 'd>) {
+fn pair<'d>(sides: &Sides<'_, 'd>, shared: &SharedRx<'d, T, Bytes>) -> (Endpoint<'d>, Endpoint<'d>) {
     let connecting = sides.connect(&[]);
     let accepting = sides.request().endpoint_through(shared, sides.server).expect("an endpoint for the request");
     let accepting = accepting.accept(&[]).expect("accepts");
-    let server = established(sides, sides.server, accepting);
+    let server = sides.established(sides.server, accepting);
     let client = sides.established(sides.client, connecting);
     (server, client)
-}
-
-/// As `Sides::established`, for an endpoint that does not live as long as the queue.
-fn established<'s, 'd>(
-    sides: &Sides<'s, 'd>,
-    of: &'d Eq<'d, T>,
-    endpoint: Endpoint<'s, 'd, Connecting>,
-) -> Endpoint<'s, 'd> {
-    sides.established(of, endpoint)
 }
 
 fn shared_receives_take_messages_of_any_connection(info: &Info<T>) {
@@ -319,7 +306,7 @@ fn what_waits_comes_back_with_a_shared_context(info: &Info<T>) {
 }
 
 fn a_forgotten_endpoint_keeps_its_shared_context(info: &Info<T>) {
-    with_sides(info, |sides| {
+    with_sides_in_a_scope(info, |sides| {
         let Some(shared) = shared(sides, info) else { return };
         let (server, client) = pair(sides, &shared);
         let (other_server, other) = sides.pair();
@@ -328,13 +315,13 @@ fn a_forgotten_endpoint_keeps_its_shared_context(info: &Info<T>) {
         drop(shared);
         sides.message(&other, &other_server, 64, 1);
         drop(client);
-        // The queue closes both, in the order that libfabric wants.
+        // With the scope, the queue closes both, in the order that libfabric wants.
     });
 }
 
 fn shared_receives_complete_into_a_queue_of_their_own(info: &Info<T>) {
     with_sides(info, |sides| {
-        let cq = Cq::<T, Bytes>::open(sides.domain, CqAttr::<16>::new().separate()).expect("two provider queues");
+        let cq = Cq::<T, Bytes>::open(sides.domain, CqAttr::new(16).separate()).expect("two provider queues");
         if shared(sides, info).is_none() {
             return;
         }

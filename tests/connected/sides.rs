@@ -10,6 +10,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested, ThePeer};
 use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint};
 use loom_core::objects::info::{Hints, Info};
+use loom_core::objects::scope::scope;
 use loom_core::transport::connected::Fid;
 use loom_core::vocabulary::{EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::Ofi;
@@ -18,7 +19,7 @@ pub(crate) use crate::posting::LIMIT;
 
 pub(crate) type T = Ofi<super::Level>;
 pub(crate) type Bytes = Box<[u8]>;
-pub(crate) type Endpoint<'q, 'd, S = Established> = MsgEndpoint<'q, 'd, T, Bytes, S>;
+pub(crate) type Endpoint<'d, S = Established> = MsgEndpoint<'d, T, Bytes, S>;
 
 /// Bytes that tell where they belong: by message and place.
 pub(crate) fn pattern(len: usize, seed: usize) -> Bytes {
@@ -32,11 +33,11 @@ pub(crate) fn room(len: usize) -> Bytes {
 
 /// Both sides, and what they are opened on. The sides have an event queue each.
 pub(crate) struct Sides<'q, 'd> {
-    pub(crate) domain: &'d Domain<T>,
+    pub(crate) domain: &'q Domain<'d, T>,
     pub(crate) cq: &'q Cq<'d, T, Bytes>,
-    pub(crate) server: &'d Eq<'d, T>,
-    pub(crate) client: &'d Eq<'d, T>,
-    pub(crate) listener: PassiveEndpoint<'d, 'd, T>,
+    pub(crate) server: &'q Eq<'d, T>,
+    pub(crate) client: &'q Eq<'d, T>,
+    pub(crate) listener: PassiveEndpoint<'d, T>,
     /// Where the server listens.
     pub(crate) address: EndpointAddr,
     /// What clients open their endpoints from.
@@ -58,23 +59,31 @@ pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
 
 /// Opens both sides, and listens.
 pub(crate) fn with_sides(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
-    let domain = Domain::open(info).expect("domain");
-    let server = Eq::open(&domain, EqAttr::default()).expect("the server's event queue");
-    let client = Eq::open(&domain, EqAttr::default()).expect("the client's event queue");
-    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<256>::new().endpoints(32)).expect("completion queue");
+    with_sides_of(&Domain::open(info).expect("domain"), info, test);
+}
+
+/// Opens both sides in a scope, which closes what the test forgets.
+pub(crate) fn with_sides_in_a_scope(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
+    scope(|s| with_sides_of(&s.open(info).expect("domain"), info, test));
+}
+
+fn with_sides_of(domain: &Domain<'_, T>, info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
+    let server = Eq::open(domain, EqAttr::default()).expect("the server's event queue");
+    let client = Eq::open(domain, EqAttr::default()).expect("the client's event queue");
+    let cq = Cq::<T, Bytes>::open(domain, CqAttr::new(256).endpoints(32)).expect("completion queue");
     let listener = server.listen(info).expect("listens");
     let address = listener.address().expect("the listener's address");
     let info = client_info(info, &address);
-    test(&Sides { domain: &domain, cq: &cq, server: &server, client: &client, listener, address, info });
+    test(&Sides { domain, cq: &cq, server: &server, client: &client, listener, address, info });
 }
 
 /// Waits until a client that asks for a connection has one, with a server that has the same event queue, and whose endpoint
 /// `open` opens: the server's endpoint and the client's.
-pub(crate) fn meet<'q, 'd>(
-    eq: &'d Eq<'d, T>,
-    client: Endpoint<'q, 'd, Connecting>,
-    open: impl Fn(ConnectionRequest<'d, 'd, T>) -> Result<Endpoint<'q, 'd, Requested>, OpenError>,
-) -> (Endpoint<'q, 'd>, Endpoint<'q, 'd>) {
+pub(crate) fn meet<'d>(
+    eq: &Eq<'d, T>,
+    client: Endpoint<'d, Connecting>,
+    open: impl Fn(ConnectionRequest<'d, T>) -> Result<Endpoint<'d, Requested>, OpenError>,
+) -> (Endpoint<'d>, Endpoint<'d>) {
     let (mut connecting, mut accepting) = (Some(client), None);
     let (mut client, mut server) = (None, None);
     let deadline = Instant::now() + LIMIT;
@@ -90,7 +99,7 @@ pub(crate) fn meet<'q, 'd>(
                 client = connecting.take().and_then(|client| client.established(&event).ok());
             }
             Some(EqEvent::Connected(event)) => {
-                server = accepting.take().and_then(|accepting: Endpoint<'q, 'd, _>| accepting.established(&event).ok());
+                server = accepting.take().and_then(|accepting: Endpoint<'d, _>| accepting.established(&event).ok());
             }
             Some(other) => panic!("not expected: {other:?}"),
             None => {}
@@ -99,19 +108,19 @@ pub(crate) fn meet<'q, 'd>(
     (server.expect("a server"), client.expect("a client"))
 }
 
-impl<'q, 'd> Sides<'q, 'd> {
+impl<'d> Sides<'_, 'd> {
     /// A client's endpoint, not connected yet.
-    pub(crate) fn idle(&self) -> Endpoint<'q, 'd, Idle> {
+    pub(crate) fn idle(&self) -> Endpoint<'d, Idle> {
         self.cq.msg_endpoint(self.client, &self.info).expect("a client's endpoint")
     }
 
     /// Asks for a connection.
-    pub(crate) fn connect(&self, data: &[u8]) -> Endpoint<'q, 'd, Connecting> {
+    pub(crate) fn connect(&self, data: &[u8]) -> Endpoint<'d, Connecting> {
         self.idle().connect(&self.address, data).expect("asks for a connection")
     }
 
     /// The next request.
-    pub(crate) fn request(&self) -> ConnectionRequest<'d, 'd, T> {
+    pub(crate) fn request(&self) -> ConnectionRequest<'d, T> {
         // The client's side sends its request when its queue is read.
         match self.event(self.server, true) {
             EqEvent::Request(request) => request,
@@ -120,7 +129,7 @@ impl<'q, 'd> Sides<'q, 'd> {
     }
 
     /// The next event of one queue, while connections of both make progress. With `alone`, the other queue must have none.
-    pub(crate) fn event(&self, of: &'d Eq<'d, T>, alone: bool) -> EqEvent<'d, 'd, T> {
+    pub(crate) fn event(&self, of: &Eq<'d, T>, alone: bool) -> EqEvent<'d, T> {
         let other = if std::ptr::eq(of, self.server) { self.client } else { self.server };
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {
@@ -136,7 +145,7 @@ impl<'q, 'd> Sides<'q, 'd> {
     }
 
     /// Waits until an endpoint is connected.
-    pub(crate) fn established(&self, of: &'d Eq<'d, T>, endpoint: Endpoint<'q, 'd, Connecting>) -> Endpoint<'q, 'd> {
+    pub(crate) fn established(&self, of: &Eq<'d, T>, endpoint: Endpoint<'d, Connecting>) -> Endpoint<'d> {
         match self.event(of, false) {
             EqEvent::Connected(event) => endpoint.established(&event).expect("the event is about this endpoint"),
             other => panic!("connected, not {other:?}"),
@@ -144,7 +153,7 @@ impl<'q, 'd> Sides<'q, 'd> {
     }
 
     /// Waits for the event that an endpoint is not connected any more.
-    pub(crate) fn ended(&self, of: &'d Eq<'d, T>) -> Fid {
+    pub(crate) fn ended(&self, of: &Eq<'d, T>) -> Fid {
         match self.event(of, false) {
             EqEvent::Shutdown(endpoint) => endpoint,
             other => panic!("the end of a connection, not {other:?}"),
@@ -152,7 +161,7 @@ impl<'q, 'd> Sides<'q, 'd> {
     }
 
     /// Waits for something that failed.
-    pub(crate) fn failure(&self, of: &'d Eq<'d, T>) -> Failure {
+    pub(crate) fn failure(&self, of: &Eq<'d, T>) -> Failure {
         match self.event(of, true) {
             EqEvent::Failed(failure) => failure,
             other => panic!("a failure, not {other:?}"),
@@ -160,7 +169,7 @@ impl<'q, 'd> Sides<'q, 'd> {
     }
 
     /// A connection: the server's endpoint and the client's.
-    pub(crate) fn pair(&self) -> (Endpoint<'q, 'd>, Endpoint<'q, 'd>) {
+    pub(crate) fn pair(&self) -> (Endpoint<'d>, Endpoint<'d>) {
         let connecting = self.connect(b"pair");
         let mut request = self.request();
         // A stranger's bytes can look like a request.
@@ -193,7 +202,7 @@ impl<'q, 'd> Sides<'q, 'd> {
     }
 
     /// A message from one to another, checked.
-    pub(crate) fn message(&self, from: &Endpoint<'_, '_>, to: &Endpoint<'_, '_>, len: usize, seed: usize) {
+    pub(crate) fn message(&self, from: &Endpoint<'_>, to: &Endpoint<'_>, len: usize, seed: usize) {
         let received = self.post(room(len), |buf| to.recv(ThePeer, buf));
         let sent = self.post(pattern(len, seed), |buf| from.send(ThePeer, buf));
         let (bytes, transfer) = self.finish(received);

@@ -27,8 +27,8 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     ]
 }
 
-type Connection<'q, 'd, B> = MsgEndpoint<'q, 'd, T, B>;
-type Layer<'q, 'd> = TaggedEndpoint<'q, Connection<'q, 'd, Packet<Bytes>>, Bytes, Global>;
+type Connection<'d, B> = MsgEndpoint<'d, T, B>;
+type Layer<'d> = TaggedEndpoint<Connection<'d, Packet<Bytes>>, Bytes, Global>;
 
 /// Small packets, so that a long message takes many.
 const ATTR: TaggedAttr =
@@ -45,15 +45,15 @@ fn slowness(info: &Info<T>) -> usize {
 }
 
 /// Where connections come from.
-struct Place<'d> {
-    server: &'d Eq<'d, T>,
-    client: &'d Eq<'d, T>,
-    _listener: PassiveEndpoint<'d, 'd, T>,
+struct Place<'p, 'd> {
+    server: &'p Eq<'d, T>,
+    client: &'p Eq<'d, T>,
+    _listener: PassiveEndpoint<'d, T>,
     address: EndpointAddr,
     info: Info<T>,
 }
 
-fn with_place(info: &Info<T>, test: impl FnOnce(&Domain<T>, &Place<'_>)) {
+fn with_place(info: &Info<T>, test: impl for<'d> FnOnce(&Domain<'d, T>, &Place<'_, 'd>)) {
     let domain = Domain::open(info).expect("domain");
     let [server, client] = [(), ()].map(|()| Eq::open(&domain, EqAttr::default()).expect("event queue"));
     let listener = server.listen(info).expect("listens");
@@ -62,9 +62,9 @@ fn with_place(info: &Info<T>, test: impl FnOnce(&Domain<T>, &Place<'_>)) {
     test(&domain, &Place { server: &server, client: &client, _listener: listener, address, info });
 }
 
-impl<'d> Place<'d> {
+impl<'d> Place<'_, 'd> {
     /// The next event of one queue, while both make progress.
-    fn event(&self, of: &'d Eq<'d, T>) -> EqEvent<'d, 'd, T> {
+    fn event(&self, of: &Eq<'d, T>) -> EqEvent<'d, T> {
         let other = if std::ptr::eq(of, self.server) { self.client } else { self.server };
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {
@@ -79,11 +79,11 @@ impl<'d> Place<'d> {
     }
 
     /// A connection: the server's endpoint and the client's.
-    fn connect<'s, 'c, P: loom_core::buffer::Buffer, B: loom_core::buffer::Buffer>(
+    fn connect<P: loom_core::buffer::Buffer, B: loom_core::buffer::Buffer>(
         &self,
-        servers: &'s Cq<'d, T, P>,
-        clients: &'c Cq<'d, T, B>,
-    ) -> (Connection<'s, 'd, P>, Connection<'c, 'd, B>) {
+        servers: &Cq<'d, T, P>,
+        clients: &Cq<'d, T, B>,
+    ) -> (Connection<'d, P>, Connection<'d, B>) {
         let idle = clients.msg_endpoint(self.client, &self.info).expect("a client's endpoint");
         let connecting = idle.connect(&self.address, b"tags").expect("asks for a connection");
         let request = loop {
@@ -111,12 +111,12 @@ impl<'d> Place<'d> {
     }
 }
 
-fn queue<'d>(domain: &'d Domain<T>) -> impl std::ops::Deref<Target = Cq<'d, T, Packet<Bytes>>> {
-    Cq::<T, Packet<Bytes>>::open(domain, CqAttr::<64>::new().endpoints(4)).expect("queue")
+fn queue<'d>(domain: &Domain<'d, T>) -> Cq<'d, T, Packet<Bytes>> {
+    Cq::<T, Packet<Bytes>>::open(domain, CqAttr::new(64).endpoints(4)).expect("queue")
 }
 
 /// Waits for an operation of the first, while the others go on.
-fn end<'q, 'd>(layers: &mut [&mut Layer<'q, 'd>], key: TaggedKey) -> (Bytes, Result<Transfer, OpError>) {
+fn end<'d>(layers: &mut [&mut Layer<'d>], key: TaggedKey) -> (Bytes, Result<Transfer, OpError>) {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
         for layer in layers.iter_mut() {
@@ -130,7 +130,7 @@ fn end<'q, 'd>(layers: &mut [&mut Layer<'q, 'd>], key: TaggedKey) -> (Bytes, Res
 }
 
 /// Waits until the links are up.
-fn greet(a: &mut Layer<'_, '_>, b: &mut Layer<'_, '_>, links: [LinkId; 2]) {
+fn greet(a: &mut Layer<'_>, b: &mut Layer<'_>, links: [LinkId; 2]) {
     let deadline = Instant::now() + LIMIT;
     while !a.is_up(links[0]) || !b.is_up(links[1]) {
         assert!(Instant::now() < deadline, "no greeting within {LIMIT:?}");
@@ -140,7 +140,7 @@ fn greet(a: &mut Layer<'_, '_>, b: &mut Layer<'_, '_>, links: [LinkId; 2]) {
 }
 
 /// Posts until it is taken.
-fn send(from: &mut Layer<'_, '_>, to: &mut Layer<'_, '_>, link: LinkId, tag: u64, mut buf: Bytes) -> TaggedKey {
+fn send(from: &mut Layer<'_>, to: &mut Layer<'_>, link: LinkId, tag: u64, mut buf: Bytes) -> TaggedKey {
     let deadline = Instant::now() + LIMIT;
     loop {
         match from.tagged_send_data(link, Tag(tag), ImmediateData(tag + 1), buf) {
@@ -155,12 +155,12 @@ fn send(from: &mut Layer<'_, '_>, to: &mut Layer<'_, '_>, link: LinkId, tag: u64
     }
 }
 
-fn with_pair(info: &Info<T>, test: impl for<'q, 'd> FnOnce(&mut Layer<'q, 'd>, &mut Layer<'q, 'd>, LinkId)) {
+fn with_pair(info: &Info<T>, test: impl for<'d> FnOnce(&mut Layer<'d>, &mut Layer<'d>, LinkId)) {
     with_place(info, |domain, place| {
         let (servers, clients) = (queue(domain), queue(domain));
         let (server, client) = place.connect(&servers, &clients);
-        let mut a = TaggedEndpoint::open(&*servers, ATTR).expect("an endpoint");
-        let mut b = TaggedEndpoint::open(&*clients, ATTR).expect("an endpoint");
+        let mut a = TaggedEndpoint::open(servers.clone(), ATTR).expect("an endpoint");
+        let mut b = TaggedEndpoint::open(clients.clone(), ATTR).expect("an endpoint");
         let links = [a.add_link(server, packets()), b.add_link(client, packets())].map(|link| link.expect("a link"));
         assert_eq!(links[0], links[1]);
         greet(&mut a, &mut b, links);
@@ -269,9 +269,9 @@ fn a_peer_goes(info: &Info<T>) {
         let (of_client, client) = place.connect(&servers, &clients);
         let (of_other, other) = place.connect(&servers, &others);
         let gone = of_client.fid();
-        let mut a = TaggedEndpoint::open(&*servers, ATTR).expect("an endpoint");
-        let mut b = TaggedEndpoint::open(&*clients, ATTR).expect("an endpoint");
-        let mut c = TaggedEndpoint::open(&*others, ATTR).expect("an endpoint");
+        let mut a = TaggedEndpoint::open(servers.clone(), ATTR).expect("an endpoint");
+        let mut b = TaggedEndpoint::open(clients.clone(), ATTR).expect("an endpoint");
+        let mut c = TaggedEndpoint::open(others.clone(), ATTR).expect("an endpoint");
         let to_b = a.add_link(of_client, packets()).expect("a link");
         let from_b = b.add_link(client, packets()).expect("a link");
         greet(&mut a, &mut b, [to_b, from_b]);
@@ -338,9 +338,9 @@ fn a_peer_goes(info: &Info<T>) {
 fn a_peer_sends_junk(info: &Info<T>) {
     with_place(info, |domain, place| {
         let servers = queue(domain);
-        let strangers = Cq::<T, Bytes>::open(domain, CqAttr::<16>::new()).expect("queue");
+        let strangers = Cq::<T, Bytes>::open(domain, CqAttr::new(16)).expect("queue");
         let (server, stranger) = place.connect(&servers, &strangers);
-        let mut a = TaggedEndpoint::<_, Bytes, _>::open(&*servers, ATTR).expect("an endpoint");
+        let mut a = TaggedEndpoint::<_, Bytes, _>::open(servers.clone(), ATTR).expect("an endpoint");
         let link = a.add_link(server, packets()).expect("a link");
         let waits = a.tagged_recv(link, Tag(1), room(64)).expect("posts");
         stranger.send(ThePeer, pattern(100, 1)).expect("posts");

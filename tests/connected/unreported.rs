@@ -14,7 +14,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, ThePeer};
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::objects::mr::MrBuilder;
 use loom_core::objects::options::{ReadOptions, SendOptions};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
 use loom_fabric::ofi::library_version;
@@ -59,7 +59,7 @@ fn unreported_operations_arrive_and_are_counted(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
     let counter = Counter::open(&domain, CounterAttr::default()).expect("a counter");
-    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::<16>::new()).expect("queue");
+    let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");
     let listener = eq.listen(info).expect("listens");
     let address = listener.address().expect("its address");
     let of_client = client_info(info, &address);
@@ -79,7 +79,7 @@ fn unreported_operations_arrive_and_are_counted(info: &Info<T>) {
     // What is opened for a request is selective as well.
     let (server, client) = meet(&eq, client, |request| request.endpoint(&cq, Binding::to(&eq).selective()));
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-    let region = Mr::builder(&domain, access).open_for(&server, room(1 << 20)).expect("a region");
+    let region = MrBuilder::new(&domain, access).open_for(&server, room(1 << 20)).expect("a region");
     let remote = region.remote();
     let mut over = 0;
     let mut reaches = |more: u64| {

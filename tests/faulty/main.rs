@@ -77,7 +77,7 @@ use needs::Behaviour;
 static ALLOCATIONS: tally::Counting = tally::Counting;
 
 /// The behaviours that one thread shows.
-fn cases<'n>() -> Vec<Behaviour<Soft<'n>>> {
+fn cases() -> Vec<Behaviour<Soft<'static>>> {
     [
         messages::cases(),
         rma::cases(),
@@ -100,7 +100,7 @@ fn cases<'n>() -> Vec<Behaviour<Soft<'n>>> {
 }
 
 /// Those for which it takes several.
-fn threaded_cases<'n>() -> Vec<Behaviour<Soft<'n>>> {
+fn threaded_cases() -> Vec<Behaviour<Soft<'static>>> {
     [threads::cases(), sleeping::threaded_cases()].concat()
 }
 

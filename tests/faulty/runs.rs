@@ -125,7 +125,7 @@ struct Run {
     left: isize,
 }
 
-fn once(plan: Plan, with: With, fault: &Fault, case: &dyn Fn(&Info<Soft<'_>>)) -> Run {
+fn once(plan: Plan, with: With, fault: &Fault, case: &dyn Fn(&Info<Soft<'static>>)) -> Run {
     posting::be_patient(match (with.threads, fault.cuts()) {
         (false, _) => Patience { looks: LOOKS, time: LIMIT },
         (true, false) => Patience { looks: u64::MAX, time: LIMIT },
@@ -162,7 +162,7 @@ fn is_wrong(fault: &Fault, run: &Run) -> Option<String> {
 }
 
 /// How many allocations a behaviour leaves behind on purpose where nothing goes wrong.
-fn leaves_behind(name: &str, with: With, case: &dyn Fn(&Info<Soft<'_>>)) -> isize {
+fn leaves_behind(name: &str, with: With, case: &dyn Fn(&Info<Soft<'static>>)) -> isize {
     static LEAVES: Mutex<BTreeMap<String, isize>> = Mutex::new(BTreeMap::new());
     let known = LEAVES.lock().expect("nobody panics with it").get(name).copied();
     known.unwrap_or_else(|| {
@@ -178,7 +178,7 @@ pub(crate) fn run(
     with: With,
     seeds: &Seeds,
     name: &str,
-    case: impl Fn(&Info<Soft<'_>>),
+    case: impl Fn(&Info<Soft<'static>>),
 ) -> Result<(), Failed> {
     for &seed in &seeds.seeds {
         let run = once((fault.plan)(seed), with, fault, &case);
@@ -280,7 +280,7 @@ pub(crate) fn control() {
 
 /// Other bytes than were sent fail a run under each fault, unless it cuts that short before they arrive; whatever the words.
 pub(crate) fn control_of_wrong_bytes() {
-    let wrong_bytes = |info: &Info<Soft<'_>>| {
+    let wrong_bytes = |info: &Info<Soft<'static>>| {
         on_pair(info, |pair| {
             let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
             let sent = pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf));

@@ -9,11 +9,12 @@ use loom_core::completion::Completion;
 use loom_core::engine::address_table::AddressSet;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::{Av, AvAttr};
+use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{Mr, MrOwner};
+use loom_core::objects::mr::Mr;
 use loom_core::objects::registered::Registered;
 use loom_core::tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 use loom_core::transport::Transport;
@@ -30,10 +31,10 @@ const HEAP: Layout = Layout::new::<[u64; 512]>();
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 const CACHE: MrCacheAttr = MrCacheAttr::new(32);
 /// How many objects there are.
-pub(crate) const OBJECTS: usize = 11;
+pub(crate) const OBJECTS: usize = 13;
 
 type Bytes = Box<[u8]>;
-type Layer<'e, 'q, 'd, T, A> = TaggedEndpoint<'q, WithPeer<'e, 'q, 'd, T, Bytes>, Bytes, A>;
+type Layer<'d, T, A> = TaggedEndpoint<WithPeer<'d, T, Bytes>, Bytes, A>;
 
 /// What an object says that it takes.
 pub(crate) struct Part {
@@ -48,32 +49,35 @@ impl Part {
     }
 }
 
-fn attr() -> CqAttr<DEPTH> {
-    CqAttr::new().endpoints(ENDPOINTS)
+fn attr() -> CqAttr {
+    CqAttr::new(DEPTH).endpoints(ENDPOINTS)
 }
 
-/// What each object says, in the order in which they are opened.
-pub(crate) fn parts<T: Transport, A: Allocator + Clone + Send + 'static>(
-    domain: &Domain<T>,
-    av: &Av<'_, T>,
+/// What each object says, in the order in which they are opened. A set is one of the vector's, when that is open.
+pub(crate) fn parts<T: Transport + 'static, A: Allocator + Clone + Send + 'static>(
+    domain: &Domain<'_, T>,
+    av: Option<&Av<'_, T>>,
 ) -> Vec<Part> {
     let vector = AvAttr::new(PEERS);
-    let tagged = Layer::<'_, '_, '_, T, A>::footprint(&TAGGED).expect("the sizes are small");
+    let tagged = Layer::<'_, T, A>::footprint(&TAGGED).expect("the sizes are small");
     // Its links have four blocks each.
     let blocks = 8 + 4 * usize::from(TAGGED.links);
     let slab = [SLAB.memory(), SLAB.table()].map(|layout| layout.expect("the sizes are small").size());
     let slab: usize = slab.iter().sum();
-    let exposed = slab + MrOwner::<T, Zeroed<A>, A>::LAYOUT.size();
+    let region = Mr::<T, Zeroed<A>>::layout::<A>().expect("the sizes are small").size();
+    let places = av.map_or(0, |av| av.peer_table().places());
     vec![
-        Part::of("address vector", vector.layout(domain)),
-        Part::of("address set", AddressSet::<A>::layout(av.peer_table().places(), MEMBERS)),
-        Part::of("queue", attr().layout::<T, Bytes>()),
-        Part::of("queue of packets", attr().layout::<T, Packet<Bytes>>()),
+        Part::of("domain", Domain::<T>::layout::<A>()),
+        Part::of("counter", Counter::<T>::layout::<A>()),
+        Part::of("address vector", vector.layout::<T, A>(domain)),
+        Part::of("address set", AddressSet::<A>::layout(places, MEMBERS)),
+        Part::of("queue", attr().layout::<T, Bytes, A>()),
+        Part::of("queue of packets", attr().layout::<T, Packet<Bytes>, A>()),
         Part { name: "tags over plain messages", bytes: tagged, blocks },
-        Part::of("region", Ok(MrOwner::<T, Bytes, A>::LAYOUT)),
+        Part::of("region", Mr::<T, Bytes>::layout::<A>()),
         Part { name: "registered slab", bytes: slab, blocks: 2 },
         Part::of("slab over other memory", SLAB.table()),
-        Part { name: "exposed slab", bytes: exposed, blocks: 3 },
+        Part { name: "exposed slab", bytes: slab + region, blocks: 3 },
         Part::of("memory of a registered heap", Ok(HEAP)),
         Part::of("cache of registrations", MrCache::<T, Notified, A>::layout(&CACHE)),
     ]
@@ -81,25 +85,30 @@ pub(crate) fn parts<T: Transport, A: Allocator + Clone + Send + 'static>(
 
 /// One that was opened.
 pub(crate) struct Step<'s, T: Transport> {
-    pub(crate) domain: &'s Domain<T>,
-    pub(crate) av: &'s Av<'s, T>,
+    pub(crate) domain: &'s Domain<'static, T>,
+    pub(crate) av: Option<&'s Av<'static, T>>,
     /// What was counted before.
     pub(crate) before: (usize, usize),
 }
 
 /// Opens one of each, and says so after each; then moves data.
-pub(crate) fn deploy<T: Transport, A: Allocator + Clone + Send + 'static>(
+pub(crate) fn deploy<T: Transport + 'static, A: Allocator + Clone + Send + 'static>(
     info: &Info<T>,
     alloc: &A,
     mut opened: impl FnMut(Step<'_, T>),
     count: impl Fn() -> (usize, usize),
 ) -> Result<(), OpenError> {
     let alloc = || alloc.clone();
-    let domain = Domain::open(info)?;
     let mut before = count();
-    let av = Av::open_with_in(&domain, AvAttr::new(PEERS), alloc())?;
+    let domain = Domain::open_in(info, alloc())?;
+    opened(Step { domain: &domain, av: None, before });
+    before = count();
+    let _counter = Counter::open_in(&domain, CounterAttr::default(), alloc())?;
+    opened(Step { domain: &domain, av: None, before });
+    before = count();
+    let av = Av::open_in(&domain, AvAttr::new(PEERS), alloc())?;
     let mut step = || {
-        opened(Step { domain: &domain, av: &av, before });
+        opened(Step { domain: &domain, av: Some(&av), before });
         before = count();
     };
     step();
@@ -109,7 +118,7 @@ pub(crate) fn deploy<T: Transport, A: Allocator + Clone + Send + 'static>(
     step();
     let packets = Cq::<T, Packet<Bytes>>::open_in(&domain, attr(), alloc())?;
     step();
-    let _layer = Layer::<'_, '_, '_, T, A>::open_in(&packets, TAGGED, alloc())?;
+    let _layer = Layer::<'_, T, A>::open_in(packets, TAGGED, alloc())?;
     step();
     let memory = vec![7; 4096].into_boxed_slice();
     let _region = Mr::open_in(&domain, memory, PEER_ACCESS, alloc())?;

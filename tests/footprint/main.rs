@@ -38,18 +38,20 @@ fn forever<V>(value: V) -> &'static V {
 }
 
 /// A budget that only counts.
-fn counting() -> &'static Budget<Global> {
+type Counting = &'static Budget<Global>;
+
+fn counting() -> Counting {
     forever(Budget::new(Global, usize::MAX))
 }
 
-fn takes_what_it_says<T: Transport>(name: &str, info: &Info<T>) {
+fn takes_what_it_says<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let budget = counting();
     let mut opened = 0;
     deploy(
         info,
         &budget,
         |step| {
-            let part = parts::<T, &'static Budget<Global>>(step.domain, step.av).swap_remove(opened);
+            let part = parts::<T, Counting>(step.domain, step.av).swap_remove(opened);
             let taken = (budget.used() - step.before.0, budget.blocks() - step.before.1);
             println!("{name:<12} {:<28} {:>9} bytes in {} blocks", part.name, taken.0, taken.1);
             assert_eq!(taken, (part.bytes, part.blocks), "{name}: {}", part.name);
@@ -63,7 +65,7 @@ fn takes_what_it_says<T: Transport>(name: &str, info: &Info<T>) {
 }
 
 /// Every allocation fails once: always an error, no block and no file is left, and the next deployment works.
-fn survives_every_failure<T: Transport>(name: &str, info: &Info<T>) {
+fn survives_every_failure<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let budget = counting();
     let open = |nth| {
         let alloc = forever(FailAt::new(budget, nth));
@@ -88,7 +90,7 @@ fn survives_every_failure<T: Transport>(name: &str, info: &Info<T>) {
 }
 
 /// The allocator panics when it is asked for anything after everything is open.
-fn works_under_a_seal<T: Transport>(name: &str, info: &Info<T>) {
+fn works_under_a_seal<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let budget = counting();
     let sealed = forever(Sealed::new(budget));
     let mut steps = 0;
@@ -161,17 +163,36 @@ fn the_sum_is_what_the_documentation_says() {
 #[test]
 fn what_needs_no_domain_takes_what_it_says_or_is_refused() {
     let network = NetworkAttr::DEFAULT;
-    takes_one_block("network", network.layout(), |alloc| Network::new_in(network, alloc));
+    takes_one_block("network", network.layout::<Counting>(), |alloc| Network::new_in(network, alloc));
     let (matcher, table) = (TagMatcherAttr::DEFAULT, AddressTableAttr::new(1000));
     takes_one_block("matcher of tags", matcher.layout(), |alloc| TagMatcher::new_in(matcher, alloc));
     takes_one_block("address table", table.layout(), |alloc| AddressTableMemory::new_in(table, alloc));
 }
 
-fn takes_one_block<'b, V>(
-    name: &str,
-    layout: Result<Layout, OpenError>,
-    open: impl Fn(&'b Budget<Global>) -> Result<V, OpenError>,
-) {
+/// What only libfabric has.
+#[cfg(feature = "libfabric")]
+#[test]
+fn objects_of_libfabric_alone_take_what_they_say_or_are_refused() {
+    use loom_core::objects::av::Av;
+    use loom_core::objects::domain::Domain;
+    use loom_core::objects::endpoint::{Contexts, ScalableEndpoint};
+    use loom_core::objects::eq::{Eq, EqAttr};
+
+    type T = loom_fabric::ofi::Ofi<loom_fabric::ofi::Local>;
+
+    let _files = alone_with_files();
+    let info = libfabric("sockets");
+    let domain = Domain::open(&info).expect("it opens");
+    takes_one_block("event queue", Eq::<T>::layout::<Counting>(), |alloc| {
+        Eq::open_in(&domain, EqAttr::default(), alloc)
+    });
+    let av = Av::open_for_contexts(&domain, 4, 1).expect("it opens");
+    takes_one_block("scalable endpoint", ScalableEndpoint::<T>::layout::<Counting>(), |alloc| {
+        ScalableEndpoint::open_in(&av, &info, Contexts { tx: 1, rx: 1 }, alloc)
+    });
+}
+
+fn takes_one_block<V>(name: &str, layout: Result<Layout, OpenError>, open: impl Fn(Counting) -> Result<V, OpenError>) {
     let (size, budget) = (layout.expect("the sizes are small").size(), counting());
     let opened = open(budget).expect("there is memory");
     assert_eq!((budget.used(), budget.blocks()), (size, 1), "{name}");

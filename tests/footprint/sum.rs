@@ -1,10 +1,12 @@
 //! What one of each takes, as `docs/memory.md` has it.
 
+use std::alloc::Layout;
 use std::mem::size_of;
 
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::objects::av::{AvAttr, AvOwner};
-use loom_core::objects::cq::{CqAttr, CqOwner};
+use loom_core::error::OpenError;
+use loom_core::objects::av::{Av, AvAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::info::Info;
@@ -16,17 +18,19 @@ const PEERS: usize = 1024;
 type Buf = Box<[u8]>;
 
 /// Rows of the documentation's table: what, where it is, and how many bytes.
-fn rows<T: Transport>(info: &Info<T>) -> Vec<(String, &'static str, usize)> {
+fn rows<T: Transport + 'static>(info: &Info<T>) -> Vec<(String, &'static str, usize)> {
     let domain = Domain::open(info).expect("it opens");
-    let queue = CqAttr::<DEPTH>::new().endpoints(1).layout::<T, Buf>().expect("the sizes are small").size();
-    let vector = AvAttr::new(PEERS).layout(&domain).expect("the sizes are small").size();
+    let size = |layout: Result<Layout, OpenError>| layout.expect("the sizes are small").size();
+    let queue = size(CqAttr::new(DEPTH).endpoints(1).layout::<T, Buf, Global>());
+    let vector = size(AvAttr::new(PEERS).layout::<T, Global>(&domain));
     vec![
-        ("domain".into(), "by value", size_of::<Domain<T>>()),
+        ("domain".into(), "allocator", size(Domain::<T>::layout::<Global>())),
+        ("its handle".into(), "by value", size_of::<Domain<'_, T>>()),
         ("address vector of 1,024 peers".into(), "allocator", vector),
-        ("its owner".into(), "by value", size_of::<AvOwner<'_, T, Global>>()),
+        ("its handle".into(), "by value", size_of::<Av<'_, T>>()),
         ("queue of 1,024 operations, with its endpoint".into(), "allocator", queue),
-        ("its owner".into(), "by value", size_of::<CqOwner<'_, T, Buf, Global, DEPTH>>()),
-        ("endpoint".into(), "by value", size_of::<Endpoint<'_, '_, T, Buf>>()),
+        ("its handle".into(), "by value", size_of::<Cq<'_, T, Buf>>()),
+        ("endpoint".into(), "by value", size_of::<Endpoint<'_, T, Buf>>()),
     ]
 }
 
@@ -38,7 +42,7 @@ fn number(number: usize) -> String {
     groups.join(",")
 }
 
-fn table<T: Transport>(info: &Info<T>) -> String {
+fn table<T: Transport + 'static>(info: &Info<T>) -> String {
     let rows = rows(info);
     let sum: usize = rows.iter().map(|(.., bytes)| bytes).sum();
     let mut table = String::from("| | from | bytes |\n|---|---|---:|\n");
@@ -49,7 +53,7 @@ fn table<T: Transport>(info: &Info<T>) -> String {
 }
 
 /// Prints the table, and sees that the documentation has it.
-pub(crate) fn is_what_the_documentation_says<T: Transport>(name: &str, info: &Info<T>) {
+pub(crate) fn is_what_the_documentation_says<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let table = table(info);
     println!("{name}\n{table}");
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/memory.md");

@@ -37,12 +37,12 @@ unsafe impl Buffer for Halves {
 impl SourceBuffer for Halves {}
 impl TargetBuffer for Halves {}
 
-pub(crate) enum Link<'q, 'd> {
-    Peer(Endpoint<'q, 'd, T, Halves>, Peer),
-    Connection(MsgEndpoint<'q, 'd, T, Halves, Established>),
+pub(crate) enum Link<'d> {
+    Peer(Endpoint<'d, T, Halves>, Peer),
+    Connection(MsgEndpoint<'d, T, Halves, Established>),
 }
 
-impl Link<'_, '_> {
+impl Link<'_> {
     pub(crate) fn send(&self, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.send(*peer, buf),

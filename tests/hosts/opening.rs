@@ -77,36 +77,36 @@ pub(crate) fn with_side(part: Part, way: Way, address: &str, provider: &str, pla
     let eq = (way == Way::Connection).then(|| Eq::open(&domain, EqAttr::default()).expect("event queue"));
     let av = (way == Way::Peers).then(|| Av::open(&domain, 8).expect("address vector"));
     let region = Mr::open(&domain, vec![0; LONG], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
-    let cq = Cq::open(&domain, CqAttr::<64>::new().with_claims()).expect("queue");
+    let cq = Cq::open(&domain, CqAttr::new(64).with_claims()).expect("queue");
     let link = match (&av, &eq) {
-        (Some(av), _) => knowing(av, &cq, &counters, &mut line),
-        (_, Some(eq)) => connected(eq, &cq, &counters, server.as_ref(), &mut line),
+        (Some(av), _) => knowing(av, &cq, domain.info(), &counters, &mut line),
+        (_, Some(eq)) => connected(eq, &cq, domain.info(), &counters, server.as_ref(), &mut line),
         _ => unreachable!("one of the two"),
     };
     let [sent, received] = &counters;
     let counter = if part == Part::Sends { sent } else { received }.as_ref().map(|(_, counter)| counter);
-    play(&mut Side::new(part, link, &cq, &region, counter, line));
+    play(&mut Side::new(part, link, domain.info(), &cq, &region, counter, line));
 }
 
 /// What an endpoint's operations are counted with, if they are.
 type Counters<'d> = [Option<(Counted, Counter<'d, T>)>; 2];
 
-fn grants_multi_recv(cq: &Cq<'_, T, Halves>) -> bool {
-    let info = cq.domain().info();
+fn grants_multi_recv(info: &Info<T>) -> bool {
     info.caps().contains(Caps::MULTI_RECV) && info.raw().is_tested()
 }
 
-fn knowing<'q, 'd>(
-    av: &'d Av<'d, T>,
-    cq: &'q Cq<'d, T, Halves>,
-    counters: &'d Counters<'d>,
+fn knowing<'d>(
+    av: &Av<'d, T>,
+    cq: &Cq<'d, T, Halves>,
+    info: &Info<T>,
+    counters: &Counters<'d>,
     line: &mut Line,
-) -> Link<'q, 'd> {
+) -> Link<'d> {
     let mut opens = cq.endpoint(av);
     for (counted, counter) in counters.iter().flatten() {
         opens = opens.counter(*counted, counter);
     }
-    if grants_multi_recv(cq) {
+    if grants_multi_recv(info) {
         opens = opens.option(EndpointOption::MIN_MULTI_RECV, LONGEST_PIECE);
     }
     let endpoint = opens.enable().expect("endpoint");
@@ -115,21 +115,21 @@ fn knowing<'q, 'd>(
     Link::Peer(endpoint, av.insert(&other).expect("the peer"))
 }
 
-fn connected<'q, 'd>(
-    eq: &'d Eq<'d, T>,
-    cq: &'q Cq<'d, T, Halves>,
-    counters: &'d Counters<'d>,
+fn connected<'d>(
+    eq: &Eq<'d, T>,
+    cq: &Cq<'d, T, Halves>,
+    info: &Info<T>,
+    counters: &Counters<'d>,
     server: Option<&EndpointAddr>,
     line: &mut Line,
-) -> Link<'q, 'd> {
+) -> Link<'d> {
     let mut binding = Binding::to(eq);
     for (counted, counter) in counters.iter().flatten() {
         binding = binding.counter(*counted, counter);
     }
-    if grants_multi_recv(cq) {
+    if grants_multi_recv(info) {
         binding = binding.option(EndpointOption::MIN_MULTI_RECV, LONGEST_PIECE);
     }
-    let info = cq.domain().info();
     let connecting = if let Some(server) = server {
         let endpoint = cq.msg_endpoint(binding, info).expect("a client's endpoint");
         endpoint.connect(server, &[]).expect("asks for a connection")
@@ -144,7 +144,7 @@ fn connected<'q, 'd>(
 }
 
 /// The next event.
-fn next<'e, 'd>(eq: &'e Eq<'d, T>, cq: &Cq<'d, T, Halves>) -> EqEvent<'e, 'd, T> {
+fn next<'d>(eq: &Eq<'d, T>, cq: &Cq<'d, T, Halves>) -> EqEvent<'d, T> {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
         if let Some(event) = eq.poll().expect("the event queue works") {

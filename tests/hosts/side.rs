@@ -65,13 +65,14 @@ pub(crate) struct Told {
 
 pub(crate) struct Side<'q, 'd> {
     pub(crate) part: Part,
-    pub(crate) link: Link<'q, 'd>,
+    pub(crate) link: Link<'d>,
+    info: &'q Info<T>,
     pub(crate) cq: &'q Cq<'d, T, Halves>,
     /// Of this side's sends or receives, if it can count.
     pub(crate) counter: Option<&'q Counter<'d, T>>,
     /// The other side's region.
     pub(crate) remote: RemoteRegion,
-    region: &'q Mr<'d, T>,
+    region: &'q Mr<'d, T, Vec<u8>>,
     line: RefCell<Line>,
     /// The kind that is played, by its number, and whether its sender changes a byte.
     seed: usize,
@@ -129,20 +130,21 @@ fn report(outcomes: &[(&str, Outcome)]) {
 impl<'q, 'd> Side<'q, 'd> {
     pub(crate) fn new(
         part: Part,
-        link: Link<'q, 'd>,
+        link: Link<'d>,
+        info: &'q Info<T>,
         cq: &'q Cq<'d, T, Halves>,
-        region: &'q Mr<'d, T>,
+        region: &'q Mr<'d, T, Vec<u8>>,
         counter: Option<&'q Counter<'d, T>>,
         mut line: Line,
     ) -> Self {
         let own = region.remote().to_bytes().map(|byte| byte.to_string()).join(" ");
         let remote: Vec<u8> = line.exchange(&own).split(' ').map(|byte| byte.parse().expect("a byte")).collect();
         let remote = RemoteRegion::from_bytes(&remote.try_into().expect("as long as a region"));
-        Side { part, link, cq, counter, remote, region, line: RefCell::new(line), seed: 0, flips: false }
+        Side { part, link, info, cq, counter, remote, region, line: RefCell::new(line), seed: 0, flips: false }
     }
 
     pub(crate) fn info(&self) -> &Info<T> {
-        self.cq.domain().info()
+        self.info
     }
 
     pub(crate) fn grants(&self, caps: Caps) -> bool {
@@ -267,7 +269,7 @@ impl<'q, 'd> Side<'q, 'd> {
     }
 
     /// The next thing that is received.
-    pub(crate) fn next(&self) -> Completion<'q, Halves> {
+    pub(crate) fn next(&self) -> Completion<'d, Halves> {
         let deadline = Instant::now() + LIMIT;
         while Instant::now() < deadline {
             if let Some(completion) = self.cq.poll_rx().expect("the queue works") {

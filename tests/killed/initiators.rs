@@ -59,7 +59,7 @@ fn place(number: usize) -> usize {
 }
 
 /// A part, when this side has told of its region; what is watched there, if it is to be killed when that is being filled.
-pub(crate) fn play(part: &str, cq: &Cq<'_, T, Watched>, endpoint: &Endpoint<'_, '_>, to: Peer) -> Vec<Watch> {
+pub(crate) fn play(part: &str, cq: &Cq<'_, T, Watched>, endpoint: &Endpoint<'_>, to: Peer) -> Vec<Watch> {
     let told = post(cq, room(RemoteRegion::WIRE_LEN), |buf| endpoint.tagged_recv(Source::Any, BEGIN, buf));
     let (bytes, _) = finish(cq, told);
     let region = RemoteRegion::from_bytes(&(*bytes).try_into().expect("as long as a region"));
@@ -137,12 +137,12 @@ impl Exposed {
 const ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
 /// Whether the byte of a region that may be written has come.
-fn has_come(region: &Mr<'_, T>, at: usize) -> bool {
+fn has_come(region: &Mr<'_, T, Exposed>, at: usize) -> bool {
     region.window().load(at, Ordering::Relaxed).expect("within the region") == 1
 }
 
 /// Tells a peer of the region.
-fn begin(scene: &Scene<'_, '_>, peer: &Player, region: &Mr<'_, T>) {
+fn begin(scene: &Scene<'_, '_>, peer: &Player, region: &Mr<'_, T, Exposed>) {
     let deadline = Instant::now() + LIMIT;
     while let Err(error) = scene.a.tagged_inject(peer.peer, BEGIN, &region.remote().to_bytes()) {
         assert!(error.is_transient() && Instant::now() < deadline, "{error}");
@@ -152,7 +152,12 @@ fn begin(scene: &Scene<'_, '_>, peer: &Player, region: &Mr<'_, T>) {
 
 /// Has a peer reach into the region, and kills it in the middle; a reader does so by itself. `false` if nobody has looked in
 /// time.
-fn is_killed_in_the_middle(scene: &Scene<'_, '_>, part: &str, killed: &mut Player, region: &Mr<'_, T>) -> bool {
+fn is_killed_in_the_middle(
+    scene: &Scene<'_, '_>,
+    part: &str,
+    killed: &mut Player,
+    region: &Mr<'_, T, Exposed>,
+) -> bool {
     let writes = part.starts_with("writes");
     let question = scene.ask(&scene.a, 0, LONGEST_ANSWER, 1);
     begin(scene, killed, region);

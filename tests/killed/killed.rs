@@ -15,6 +15,7 @@ use loom_core::vocabulary::{Errno, ImmediateData};
 
 use crate::scene::{
     BEGIN, LIMIT, LONG, LONGEST_ANSWER, MISSED, Player, RECEIVED, Scene, T, TAKEN, TRAIN, full, room, with_scene,
+    with_scene_in_a_scope,
 };
 use crate::watched::{Middle, Watch, Watched};
 use crate::{Case, page};
@@ -329,7 +330,7 @@ fn a_target_of_injected_writes_is_killed(info: &Info<T>) {
     });
 }
 
-/// Closed before the provider has noticed anything; in the end with a forgotten endpoint.
+/// Closed before the provider has noticed anything; in the end with a forgotten endpoint, whose buffers leak.
 fn closing_right_after_kills(info: &Info<T>) {
     for forgets in [false, true] {
         until_in_the_middle(|| {
@@ -341,25 +342,44 @@ fn closing_right_after_kills(info: &Info<T>) {
 }
 
 fn close_once(info: &Info<T>, forgets: bool, met: &mut bool) {
-    with_scene(info, ["receives", "sends", "is-written", "is-read"], |scene, mut killed| {
-        scene.exchange(1);
-        let posts: [Posts; 4] = [receives, sends, is_written, is_read];
-        let mut watches = Vec::new();
-        let mut keys = Vec::new();
-        for (killed, posts) in killed.iter_mut().zip(posts) {
-            let mut posted = Posted { keys: std::mem::take(&mut keys), ..Posted::default() };
-            posts(&scene, killed, &mut posted);
-            *met &= posted.middle(&scene, killed);
-            watches.append(&mut posted.watches);
-            keys = posted.keys;
-        }
-        if forgets {
+    let parts = ["receives", "sends", "is-written", "is-read"];
+    // Where what is lent cannot be had back, a scope would end the process: there the forgotten endpoint keeps its queue.
+    let in_scope = info.raw().is_tested();
+    if forgets && in_scope {
+        with_scene_in_a_scope(info, parts, |scene, mut killed| {
+            let (watches, mut keys) = kill_all(&scene, &mut killed, met);
+            drop(scene.take(&mut keys));
+            let in_flight = scene.cq.in_flight();
             std::mem::forget(scene.a);
-        } else {
-            close_first(scene, &mut keys);
-        }
-        watches
-    });
+            (watches, in_flight)
+        });
+    } else {
+        with_scene(info, parts, |scene, mut killed| {
+            let (watches, mut keys) = kill_all(&scene, &mut killed, met);
+            if forgets {
+                std::mem::forget(scene.a);
+            } else {
+                close_first(scene, &mut keys);
+            }
+            watches
+        });
+    }
+}
+
+/// Kills every one in its part: the buffers, and what has not ended.
+fn kill_all(scene: &Scene<'_, '_>, killed: &mut [Player; 4], met: &mut bool) -> (Vec<Watch>, Vec<OpKey>) {
+    scene.exchange(1);
+    let posts: [Posts; 4] = [receives, sends, is_written, is_read];
+    let mut watches = Vec::new();
+    let mut keys = Vec::new();
+    for (killed, posts) in killed.iter_mut().zip(posts) {
+        let mut posted = Posted { keys: std::mem::take(&mut keys), ..Posted::default() };
+        posts(scene, killed, &mut posted);
+        *met &= posted.middle(scene, killed);
+        watches.append(&mut posted.watches);
+        keys = posted.keys;
+    }
+    (watches, keys)
 }
 
 /// Posts of every kind to a peer that is gone: once when that may not have been noticed, and once more.

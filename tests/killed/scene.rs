@@ -12,6 +12,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{self, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::RemoteRegion;
+use loom_core::objects::scope::scope;
 use loom_core::vocabulary::{EndpointAddr, EndpointOption, Tag};
 use loom_fabric::ofi::{Local, Ofi, library_version};
 
@@ -56,7 +57,7 @@ pub(crate) const DONE: Tag = Tag(5);
 const HELLO: Tag = Tag(16);
 
 pub(crate) type T = Ofi<Local>;
-pub(crate) type Endpoint<'q, 'd> = endpoint::Endpoint<'q, 'd, T, Watched>;
+pub(crate) type Endpoint<'d> = endpoint::Endpoint<'d, T, Watched>;
 
 /// An empty buffer to receive into.
 pub(crate) fn room(len: usize) -> Watched {
@@ -105,12 +106,12 @@ pub(crate) struct Player {
 
 /// Two endpoints on one queue, known to the processes by their numbers, 0 and 1.
 pub(crate) struct Scene<'q, 'd> {
-    pub(crate) info: &'d Info<T>,
-    pub(crate) domain: &'d Domain<T>,
+    pub(crate) info: &'q Info<T>,
+    pub(crate) domain: &'q Domain<'d, T>,
     pub(crate) cq: &'q Cq<'d, T, Watched>,
-    pub(crate) av: &'d Av<'d, T>,
-    pub(crate) a: Endpoint<'q, 'd>,
-    pub(crate) b: Endpoint<'q, 'd>,
+    pub(crate) av: &'q Av<'d, T>,
+    pub(crate) a: Endpoint<'d>,
+    pub(crate) b: Endpoint<'d>,
     /// Answers both.
     pub(crate) other: Player,
 }
@@ -129,37 +130,53 @@ pub(crate) fn with_scene<const N: usize>(
     parts: [&str; N],
     test: impl FnOnce(Scene<'_, '_>, [Player; N]) -> Vec<Watch>,
 ) {
-    let domain = Domain::open(info).expect("domain");
-    let watches = {
-        let av = Av::open(&domain, 32).expect("address vector");
-        let cq = Cq::open(&domain, CqAttr::<256>::new().endpoints(32)).expect("queue");
-        let mut a = cq.endpoint(&av);
-        if info.raw().is_tested() {
-            a = a.option(EndpointOption::MIN_MULTI_RECV, piece_len(info.provider()));
-        }
-        let a = a.enable().expect("endpoint a");
-        let b = cq.endpoint(&av).enable().expect("endpoint b");
-        let addresses = [&a, &b].map(|endpoint| endpoint.address().expect("its address").to_string()).join(" ");
-        // They start together, which takes some time each.
-        let mut number = HELLO.0;
-        let mut start = |part: &str| {
-            number += 1;
-            let hello = post(&cq, room(256), |buf| a.tagged_recv(Source::Any, Tag(number), buf));
-            (hello, Process::start(&format!("{} {part} {number} {addresses}", info.provider())))
-        };
-        let (other, others) = (start("answers"), parts.map(start));
-        let meet = |(hello, process)| {
-            let (bytes, transfer) = finish(&cq, hello);
-            let (region, address) = bytes[..transfer.len()].split_first_chunk().expect("as long as a region");
-            let address: EndpointAddr = std::str::from_utf8(address).expect("text").parse().expect("an address");
-            let peer = av.insert(&address).expect("the peer in the vector");
-            Player { process, peer, region: RemoteRegion::from_bytes(region) }
-        };
-        let (other, others) = (meet(other), others.map(meet));
-        test(Scene { info, domain: &domain, cq: &cq, av: &av, a, b, other }, others)
-    };
+    let watches = play(&Domain::open(info).expect("domain"), info, parts, test);
     // Over a provider that is not tested, what has not ended keeps its buffer.
     assert!(watches.iter().all(Watch::is_dropped) || !info.raw().is_tested(), "buffers have leaked");
+}
+
+/// The same in a scope, which closes what `test` forgets. Of the buffers, those leak that it says were in flight then.
+pub(crate) fn with_scene_in_a_scope<const N: usize>(
+    info: &Info<T>,
+    parts: [&str; N],
+    test: impl FnOnce(Scene<'_, '_>, [Player; N]) -> (Vec<Watch>, usize),
+) {
+    let (watches, in_flight) = scope(|s| play(&s.open(info).expect("domain"), info, parts, test));
+    assert_eq!(watches.iter().filter(|watch| !watch.is_dropped()).count(), in_flight);
+}
+
+fn play<R, const N: usize>(
+    domain: &Domain<'_, T>,
+    info: &Info<T>,
+    parts: [&str; N],
+    test: impl FnOnce(Scene<'_, '_>, [Player; N]) -> R,
+) -> R {
+    let av = Av::open(domain, 32).expect("address vector");
+    let cq = Cq::open(domain, CqAttr::new(256).endpoints(32)).expect("queue");
+    let mut a = cq.endpoint(&av);
+    if info.raw().is_tested() {
+        a = a.option(EndpointOption::MIN_MULTI_RECV, piece_len(info.provider()));
+    }
+    let a = a.enable().expect("endpoint a");
+    let b = cq.endpoint(&av).enable().expect("endpoint b");
+    let addresses = [&a, &b].map(|endpoint| endpoint.address().expect("its address").to_string()).join(" ");
+    // They start together, which takes some time each.
+    let mut number = HELLO.0;
+    let mut start = |part: &str| {
+        number += 1;
+        let hello = post(&cq, room(256), |buf| a.tagged_recv(Source::Any, Tag(number), buf));
+        (hello, Process::start(&format!("{} {part} {number} {addresses}", info.provider())))
+    };
+    let (other, others) = (start("answers"), parts.map(start));
+    let meet = |(hello, process)| {
+        let (bytes, transfer) = finish(&cq, hello);
+        let (region, address) = bytes[..transfer.len()].split_first_chunk().expect("as long as a region");
+        let address: EndpointAddr = std::str::from_utf8(address).expect("text").parse().expect("an address");
+        let peer = av.insert(&address).expect("the peer in the vector");
+        Player { process, peer, region: RemoteRegion::from_bytes(region) }
+    };
+    let (other, others) = (meet(other), others.map(meet));
+    test(Scene { info, domain, cq: &cq, av: &av, a, b, other }, others)
 }
 
 impl Scene<'_, '_> {
@@ -177,11 +194,11 @@ impl Scene<'_, '_> {
         }
     }
 
-    pub(crate) fn exchange_from(&self, from: &Endpoint<'_, '_>, number: u8, len: usize, seed: u8) {
+    pub(crate) fn exchange_from(&self, from: &Endpoint<'_>, number: u8, len: usize, seed: u8) {
         self.is_answered(self.ask(from, number, len, seed));
     }
 
-    pub(crate) fn ask(&self, from: &Endpoint<'_, '_>, number: u8, len: usize, seed: u8) -> Question {
+    pub(crate) fn ask(&self, from: &Endpoint<'_>, number: u8, len: usize, seed: u8) -> Question {
         let question = |at: usize| u8::try_from((at * 31 + at / 251 + usize::from(seed)) % 251).expect("small");
         let bytes: Vec<u8> = (0..len).map(|at| if at == 0 { number } else { question(at) }).collect();
         let answer = post(self.cq, room(len), |buf| from.tagged_recv(Source::Any, ECHO, buf));

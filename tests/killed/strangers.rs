@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 const GARBAGE: [&[u8]; 5] =
     [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", &[0; 4096], &[0xff; 33], b"x", &[0xff; 4096]];
 
-fn port(endpoint: &Endpoint<'_, '_>) -> SocketAddr {
+fn port(endpoint: &Endpoint<'_>) -> SocketAddr {
     SocketAddr::try_from(&endpoint.address().expect("its address")).expect("a socket address")
 }
 

@@ -196,7 +196,7 @@ impl Case {
     }
 
     /// Why it is not run over a transport.
-    pub fn unsuitable<T: Transport>(&self, info: &Info<T>, facts: &Facts<'_>) -> Option<&'static str> {
+    pub fn unsuitable<T: Transport + 'static>(&self, info: &Info<T>, facts: &Facts<'_>) -> Option<&'static str> {
         let (inject, data) = match self.kind {
             Kind::Message(message) => (message.inject, message.data),
             Kind::Write { inject, data } => (inject, data),

@@ -8,12 +8,12 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::objects::counter::Counter;
 use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, CmError, MsgEndpoint, ThePeer};
 use loom_core::objects::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::RemoteRegion;
 use loom_core::objects::options::RecvOptions;
+use loom_core::objects::scope::scope;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointOption, EndpointType, Errno, ImmediateData, Tag};
 use loom_fabric::ofi::{Level, Ofi};
@@ -28,13 +28,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// An endpoint, and where it would be told that its connection has ended.
 struct Connection<'q, 'd, 'b, T: Connected> {
-    endpoint: MsgEndpoint<'q, 'd, T, Buffer<'b>>,
-    eq: &'d Eq<'d, T>,
+    endpoint: MsgEndpoint<'d, T, Buffer<'b>>,
+    eq: &'q Eq<'d, T>,
 }
 
 type End<'q, 'd, 'b, T> = Side<'q, 'd, 'b, T, Connection<'q, 'd, 'b, T>>;
 
-impl<'b, T: Connected> Verbs<'b> for Connection<'_, '_, 'b, T> {
+impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
     fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b> {
         let endpoint = &self.endpoint;
         match (message.tagged, message.data) {
@@ -101,21 +101,22 @@ impl<'b, T: Connected> Verbs<'b> for Connection<'_, '_, 'b, T> {
 }
 
 /// What is opened once, and what clients open their endpoints from.
-struct Listening<'d, L: Level> {
-    eq: &'d Eq<'d, Ofi<L>>,
-    listener: PassiveEndpoint<'d, 'd, Ofi<L>>,
-    counter: Option<&'d Counter<'d, Ofi<L>>>,
+struct Listening<'q, 'd, L: Level> {
+    info: &'q Info<Ofi<L>>,
+    eq: &'q Eq<'d, Ofi<L>>,
+    listener: PassiveEndpoint<'d, Ofi<L>>,
+    counter: Option<&'q Counter<'d, Ofi<L>>>,
 }
 
-impl<'d, L: Level> Listening<'d, L> {
+impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
     /// Opens both sides, and connects the first, which counts, to the second.
-    fn rig<'q, 'b>(
+    fn rig<'b>(
         &self,
         cq_a: &'q Cq<'d, Ofi<L>, Buffer<'b>>,
         cq_b: &'q Cq<'d, Ofi<L>, Buffer<'b>>,
     ) -> Result<[End<'q, 'd, 'b, Ofi<L>>; 2], Failure> {
-        let Listening { eq, listener, counter } = self;
-        let (address, granted) = (listener.address()?, cq_a.domain().info());
+        let Listening { info: granted, eq, listener, counter } = self;
+        let address = listener.address()?;
         let hints = Hints {
             caps: granted.caps().intersection(ASKED),
             endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
@@ -147,7 +148,7 @@ impl<'d, L: Level> Listening<'d, L> {
                 Some(EqEvent::Connected(event)) => {
                     let is_a = connecting.as_ref().is_some_and(|client| client.fid() == event.endpoint());
                     let (side, from) = if is_a { (&mut a, &mut connecting) } else { (&mut b, &mut accepting) };
-                    *side = from.take().and_then(|from: MsgEndpoint<'q, 'd, _, _, _>| from.established(&event).ok());
+                    *side = from.take().and_then(|from: MsgEndpoint<'d, _, _, _>| from.established(&event).ok());
                 }
                 Some(_) => return Err(Failure::Wrong("an event of something else")),
             }
@@ -162,14 +163,17 @@ const ASKED: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::M
 
 /// Runs so many rounds of a case over a connection.
 pub fn run<L: Level>(info: &Info<Ofi<L>>, measure: Measure<'_>) -> Result<Counts, Failure> {
-    let domain = Domain::open(info)?;
-    let eq = Eq::open(&domain, EqAttr::default())?;
-    let counter = counter(&domain)?;
-    let listening = Listening { eq: &eq, listener: eq.listen(info)?, counter: counter.as_ref() };
     let mut memory = Memory::of(measure.case);
     let (exposed, mut buffers) = memory.parts();
-    on_queues(&domain, exposed, measure, |cq_a, cq_b, region| {
-        let [a, b] = listening.rig(cq_a, cq_b)?;
-        steady(&Rig { a, b, region }, &mut buffers, measure)
+    scope(|s| {
+        let domain = s.open_in(info, measure.seal)?;
+        let eq = Eq::open(&domain, EqAttr::default())?;
+        let counter = counter(&domain)?;
+        let info = domain.info();
+        let listening = Listening { info, eq: &eq, listener: eq.listen(info)?, counter: counter.as_ref() };
+        on_queues(&domain, exposed, measure, |cq_a, cq_b, region| {
+            let [a, b] = listening.rig(cq_a, cq_b)?;
+            steady(&Rig { info, a, b, region }, &mut buffers, measure)
+        })
     })
 }

@@ -7,10 +7,11 @@ use loom_alloc::registered::{Lease, RegisteredSlab, SlabAttr};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, scope_in};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
+use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 
 use crate::failure::Failure;
@@ -22,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 type Queue<'d, 's, T, L> = Cq<'d, T, Lease<'s, L>>;
 
-fn posted<'s, T: Transport, L: Sharing>(
+fn posted<'s, T: Transport + 'static, L: Sharing>(
     cq: &Queue<'_, 's, T, L>,
     mut lease: Lease<'s, L>,
     post: impl Fn(Lease<'s, L>) -> Result<OpKey, Rejected<Lease<'s, L>>>,
@@ -38,7 +39,7 @@ fn posted<'s, T: Transport, L: Sharing>(
     }
 }
 
-fn finished<'s, T: Transport, L: Sharing>(
+fn finished<'s, T: Transport + 'static, L: Sharing>(
     cq: &Queue<'_, 's, T, L>,
     key: OpKey,
 ) -> Result<(Lease<'s, L>, usize), Failure> {
@@ -48,7 +49,7 @@ fn finished<'s, T: Transport, L: Sharing>(
 }
 
 /// Opens everything, warms up, and counts.
-pub fn run<T: Transport, L: Sharing>(
+pub fn run<T: Transport + 'static, L: Sharing>(
     info: &Info<T>,
     seal: &Seal,
     rounds: u64,
@@ -61,8 +62,10 @@ pub fn run<T: Transport, L: Sharing>(
     if seal.taken() != taken + 2 {
         return Err(Failure::Wrong("a slab takes its buffers and its table from the allocator that it was given"));
     }
-    let av = Av::open_in(&domain, 2, seal)?;
-    scope_in(&domain, CqAttr::<16>::new().endpoints(2), seal, |cq: &Queue<'_, '_, T, L>| {
+    scope(|s| {
+        let domain = s.domain(&domain);
+        let av = Av::open_in(&domain, 2, seal)?;
+        let cq: Queue<'_, '_, T, L> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
         let [a, b] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
         let to_b = av.insert(&b.address()?)?;
         let round = |number: u64| {
@@ -76,11 +79,11 @@ pub fn run<T: Transport, L: Sharing>(
             out.commit(SIZE - 8).map_err(wrong)?;
             let (head, body) = out.split(100).map_err(|_| Failure::Wrong("a lease is not split"))?;
             let out = body.rejoin(head).map_err(|_| Failure::Wrong("a lease is not rejoined"))?;
-            let received = posted(cq, into, |into| b.recv(Source::Any, into))?;
-            let sent = posted(cq, out, |out| a.send(to_b, out))?;
-            let (mut into, len) = finished(cq, received)?;
+            let received = posted(&cq, into, |into| b.recv(Source::Any, into))?;
+            let sent = posted(&cq, out, |out| a.send(to_b, out))?;
+            let (mut into, len) = finished(&cq, received)?;
             into.set_len(len).map_err(wrong)?;
-            drop(finished(cq, sent)?);
+            drop(finished(&cq, sent)?);
             let (begin, rest) = into.split_at(8.min(len));
             if *begin != number.to_le_bytes() || rest.len() != SIZE - 8 || rest.iter().any(|byte| *byte != begin[0]) {
                 return Err(Failure::Wrong("the message is another one"));
@@ -90,5 +93,5 @@ pub fn run<T: Transport, L: Sharing>(
         let begin = (rounds / 50).max(1);
         (0..begin).try_for_each(round)?;
         counted(seal, plant, begin..begin + rounds, round)
-    })?
+    })
 }

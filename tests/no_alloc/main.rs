@@ -79,7 +79,7 @@ type Run<T> = fn(&Info<T>, Measure<'_>) -> Result<Counts, Failure>;
 
 impl Tally {
     /// Every case over one transport.
-    fn transport<T: Transport>(&mut self, facts: &Facts<'_>, info: &Info<T>, seal: &Seal, run: Run<T>) {
+    fn transport<T: Transport + 'static>(&mut self, facts: &Facts<'_>, info: &Info<T>, seal: &Seal, run: Run<T>) {
         let Facts { name, rounds, long_rounds, .. } = *facts;
         println!("{name:<18} {rounds} rounds of each case, {long_rounds} of each that moves 1 MiB");
         for case in CASES {
@@ -101,7 +101,7 @@ impl Tally {
     }
 
     /// What has to be caught is planted.
-    fn controls<T: Transport>(&mut self, name: &str, info: &Info<T>, seal: &Seal, run: Run<T>) {
+    fn controls<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, seal: &Seal, run: Run<T>) {
         for (plant, what) in
             [(Plant::Box, "a planted `Box` in each round"), (Plant::Late, "a late call of the objects' allocator")]
         {
@@ -121,7 +121,7 @@ impl Tally {
     }
 
     /// Leases of slabs, of one thread and shared, and cached registrations, over one transport.
-    fn leases<T: Transport>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
+    fn leases<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         let seal = &Seal::new();
         let plants = [Plant::Box, Plant::Late].map(|plant| (plant, 100));
         for (plant, rounds) in [(Plant::Nothing, rounds)].into_iter().chain(plants) {
@@ -168,8 +168,9 @@ impl Tally {
 }
 
 fn soft(tally: &mut Tally) {
-    let seal = Seal::new();
-    match Network::new_in(NetworkAttr::DEFAULT, &seal) {
+    // For a network that is kept.
+    let seal: &'static Seal = Box::leak(Box::new(Seal::new()));
+    match Network::new_in(NetworkAttr::DEFAULT, seal) {
         Ok(network) => {
             let facts = Facts {
                 name: "soft",
@@ -178,11 +179,11 @@ fn soft(tally: &mut Tally) {
                 cancels_sends: true,
                 fault: |_| None,
             };
-            tally.transport(&facts, &network.info(), &seal, run);
+            tally.transport(&facts, &network.info(), seal, run);
             // Where contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);
             let facts = Facts { name: "soft, asking", rounds, long_rounds: scaled(100), ..facts };
-            tally.transport(&facts, &network.info_that_asks(Asks::nothing().for_larger_contexts()), &seal, run);
+            tally.transport(&facts, &network.info_that_asks(Asks::nothing().for_larger_contexts()), seal, run);
             let local = network.info_that_asks(Asks::nothing().for_local_registration());
             tally.leases("soft, registered", &local, scaled(100_000));
         }

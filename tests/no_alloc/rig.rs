@@ -3,6 +3,7 @@
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::Counter;
 use loom_core::objects::cq::Cq;
+use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, Counted, EndpointOption};
@@ -13,6 +14,9 @@ use crate::verbs::Addressed;
 /// Every buffer can be sent and received into.
 pub type Buffer<'b> = &'b mut [u8];
 
+/// What is exposed is a buffer like the others.
+pub type Region<'d, 'b, T> = Mr<'d, T, Buffer<'b>>;
+
 /// An endpoint, and its queue.
 pub struct Side<'q, 'd, 'b, T: Transport, V> {
     pub cq: &'q Cq<'d, T, Buffer<'b>>,
@@ -21,21 +25,23 @@ pub struct Side<'q, 'd, 'b, T: Transport, V> {
 
 /// `a` sends, reads and writes; `b` receives, and has the region, if a round needs one.
 pub struct Rig<'q, 'd, 'b, T: Transport, V> {
+    pub info: &'q Info<T>,
     pub a: Side<'q, 'd, 'b, T, V>,
     pub b: Side<'q, 'd, 'b, T, V>,
-    pub region: Option<&'q Mr<'d, T>>,
+    pub region: Option<&'q Region<'d, 'b, T>>,
 }
 
 /// What is counted of `a`.
 pub const EVERYTHING: Counted = Counted::SEND.union(Counted::RECV).union(Counted::READ).union(Counted::WRITE);
 
 /// Opens both sides, without a connection.
-pub fn addressed<'q, 'd, 'b, T: Transport>(
+pub fn addressed<'q, 'd, 'b, T: Transport + 'static>(
+    info: &Info<T>,
     cq_a: &'q Cq<'d, T, Buffer<'b>>,
     cq_b: &'q Cq<'d, T, Buffer<'b>>,
-    av: &'d Av<'d, T>,
-    counter: Option<&'d Counter<'d, T>>,
-) -> Result<[Side<'q, 'd, 'b, T, Addressed<'q, 'd, 'b, T>>; 2], Failure> {
+    av: &Av<'d, T>,
+    counter: Option<&Counter<'d, T>>,
+) -> Result<[Side<'q, 'd, 'b, T, Addressed<'d, 'b, T>>; 2], Failure> {
     let a = cq_a.endpoint(av);
     let a = match counter {
         Some(counter) => a.counter(EVERYTHING, counter),
@@ -43,7 +49,7 @@ pub fn addressed<'q, 'd, 'b, T: Transport>(
     };
     let a = a.enable()?;
     let b = cq_b.endpoint(av);
-    let b = match cq_b.domain().info().caps().contains(Caps::MULTI_RECV) {
+    let b = match info.caps().contains(Caps::MULTI_RECV) {
         true => b.option(EndpointOption::MIN_MULTI_RECV, 1),
         false => b,
     };

@@ -6,14 +6,13 @@ use loom_core::completion::{Completion, Done, OpError, Transfer};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::deadline::Spins;
-use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, Errno, ImmediateData, Tag};
 
 use crate::cases::{Kind, Message};
 use crate::failure::Failure;
 use crate::payload::Payload;
-use crate::rig::{Buffer, Buffers, Rig, Side, take};
+use crate::rig::{Buffer, Buffers, Region, Rig, Side, take};
 use crate::verbs::{Posted, Verbs};
 
 const MESSAGE: Tag = Tag(7);
@@ -37,7 +36,7 @@ impl<'b> Flight<'b> {
     }
 
     /// Looks once whether anything has come.
-    fn look<T: Transport, V>(&mut self, side: &Side<'_, '_, 'b, T, V>, wait: bool) -> Result<(), Failure> {
+    fn look<T: Transport + 'static, V>(&mut self, side: &Side<'_, '_, 'b, T, V>, wait: bool) -> Result<(), Failure> {
         if wait && let Some(key) = self.key {
             if self.done.is_none() {
                 self.done = side.cq.wait(key, Spins(4))?;
@@ -91,7 +90,7 @@ struct Round<'r, 'q, 'd, 'b, T: Transport, V> {
     wait: bool,
 }
 
-impl<'r, 'q, 'd, 'b, T: Transport, V: Verbs<'b>> Round<'r, 'q, 'd, 'b, T, V> {
+impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b, T, V> {
     /// Drives both sides until it is so.
     fn until(
         &mut self,
@@ -170,7 +169,7 @@ impl<'r, 'q, 'd, 'b, T: Transport, V: Verbs<'b>> Round<'r, 'q, 'd, 'b, T, V> {
     /// Waits until `b` has the message that `a` has sent: messages of one sender keep their order, and a tagged one goes past
     /// what waits for a receive. Where none does, `b` looks a few times: over those transports, what is sent is there at once.
     fn arrive(&mut self, message: Message) -> Result<(), Failure> {
-        let info = self.rig.a.cq.domain().info();
+        let info = self.rig.info;
         // Over `tcp`, a message without tag that waits for its receive holds up whatever comes after it.
         let passes = message.tagged || info.provider() != "tcp";
         if !(passes && info.caps().contains(Caps::TAGGED)) {
@@ -184,7 +183,7 @@ impl<'r, 'q, 'd, 'b, T: Transport, V: Verbs<'b>> Round<'r, 'q, 'd, 'b, T, V> {
         self.b.succeed().map(drop)
     }
 
-    fn region(&self) -> Result<&'r Mr<'d, T>, Failure> {
+    fn region(&self) -> Result<&'r Region<'d, 'b, T>, Failure> {
         self.rig.region.ok_or(Failure::Wrong("there is no region"))
     }
 
@@ -367,7 +366,7 @@ impl<'r, 'q, 'd, 'b, T: Transport, V: Verbs<'b>> Round<'r, 'q, 'd, 'b, T, V> {
 }
 
 /// Runs one round.
-pub fn round<'b, T: Transport, V: Verbs<'b>>(
+pub fn round<'b, T: Transport + 'static, V: Verbs<'b>>(
     rig: &Rig<'_, '_, 'b, T, V>,
     kind: Kind,
     payload: Payload,

@@ -9,10 +9,11 @@ use loom_core::allocator_api2::alloc::Allocator;
 use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr, scope_in};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{self, Mr};
+use loom_core::objects::mr::Mr;
+use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno};
 
@@ -21,13 +22,13 @@ use crate::cases::Case;
 use crate::failure::Failure;
 use crate::gate;
 use crate::payload::Payload;
-use crate::rig::{Buffer, Buffers, Rig, addressed};
+use crate::rig::{Buffer, Buffers, Region, Rig, addressed};
 use crate::round::round;
 use crate::seal::Seal;
 use crate::verbs::Verbs;
 
 const PAGE: usize = 4096;
-const QUEUE: CqAttr<16> = CqAttr::new().endpoints(1);
+const QUEUE: CqAttr = CqAttr::new(16).endpoints(1);
 
 /// What is done besides the operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,7 +116,7 @@ impl Memory {
 }
 
 /// A counter, where there are any.
-pub fn counter<T: Transport>(domain: &Domain<T>) -> Result<Option<Counter<'_, T>>, Failure> {
+pub fn counter<'d, T: Transport + 'static>(domain: &Domain<'d, T>) -> Result<Option<Counter<'d, T>>, Failure> {
     match Counter::open(domain, CounterAttr::default()) {
         Err(OpenError::Errno(Errno::ENOSYS)) => Ok(None),
         counter => Ok(Some(counter?)),
@@ -123,46 +124,43 @@ pub fn counter<T: Transport>(domain: &Domain<T>) -> Result<Option<Counter<'_, T>
 }
 
 /// Opens both queues, and a region if the case is about one.
-pub fn on_queues<'d, 'b, T: Transport>(
-    domain: &'d Domain<T>,
+pub fn on_queues<'d, 'b: 'd, T: Transport + 'static>(
+    domain: &Domain<'d, T>,
     exposed: Buffer<'b>,
-    Measure { seal, case, .. }: Measure<'_>,
-    f: impl FnOnce(&Cq<'d, T, Buffer<'b>>, &Cq<'d, T, Buffer<'b>>, Option<&Mr<'d, T>>) -> Result<Counts, Failure>,
+    Measure { seal, case, .. }: Measure<'d>,
+    f: impl FnOnce(&Cq<'d, T, Buffer<'b>>, &Cq<'d, T, Buffer<'b>>, Option<&Region<'d, 'b, T>>) -> Result<Counts, Failure>,
 ) -> Result<Counts, Failure> {
-    let taken = seal.taken();
-    let queues = |region: Option<&Mr<'d, T>>| {
-        scope_in(domain, QUEUE, seal, |cq_a| {
-            scope_in(domain, QUEUE, seal, |cq_b| {
-                if seal.taken() - taken < 2 {
-                    return Err(Failure::Wrong("queues have not used the allocator that they were given"));
-                }
-                f(cq_a, cq_b, region)
-            })
-        })??
-    };
-    if case.needs().contains(Caps::RMA) {
-        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        mr::scope(domain, exposed, access, |region| queues(Some(region)))?
+    let region = if case.needs().contains(Caps::RMA) {
+        Some(Mr::open(domain, exposed, Access::REMOTE_READ | Access::REMOTE_WRITE)?)
     } else {
         // Where an endpoint has to be left open, which comes of messages that were truncated, no memory may be exposed.
-        queues(None)
+        None
+    };
+    let taken = seal.taken();
+    let [cq_a, cq_b] = [Cq::open_in(domain, QUEUE, seal)?, Cq::open_in(domain, QUEUE, seal)?];
+    if seal.taken() - taken < 2 {
+        return Err(Failure::Wrong("queues have not used the allocator that they were given"));
     }
+    f(&cq_a, &cq_b, region.as_ref())
 }
 
 /// Runs so many rounds of a case over endpoints without connections.
-pub fn run<T: Transport>(info: &Info<T>, measure: Measure<'_>) -> Result<Counts, Failure> {
-    let taken = measure.seal.taken();
-    let domain = Domain::open(info)?;
-    let av = Av::open_in(&domain, 4, measure.seal)?;
-    if measure.seal.taken() == taken {
-        return Err(Failure::Wrong("an address vector has not used the allocator that it was given"));
-    }
-    let counter = counter(&domain)?;
+pub fn run<T: Transport + 'static>(info: &Info<T>, measure: Measure<'_>) -> Result<Counts, Failure> {
     let mut memory = Memory::of(measure.case);
     let (exposed, mut buffers) = memory.parts();
-    on_queues(&domain, exposed, measure, |cq_a, cq_b, region| {
-        let [a, b] = addressed(cq_a, cq_b, &av, counter.as_ref())?;
-        steady(&Rig { a, b, region }, &mut buffers, measure)
+    scope(|s| {
+        let domain = s.open_in(info, measure.seal)?;
+        let taken = measure.seal.taken();
+        let av = Av::open_in(&domain, 4, measure.seal)?;
+        if measure.seal.taken() == taken {
+            return Err(Failure::Wrong("an address vector has not used the allocator that it was given"));
+        }
+        let counter = counter(&domain)?;
+        let info = domain.info();
+        on_queues(&domain, exposed, measure, |cq_a, cq_b, region| {
+            let [a, b] = addressed(info, cq_a, cq_b, &av, counter.as_ref())?;
+            steady(&Rig { info, a, b, region }, &mut buffers, measure)
+        })
     })
 }
 
@@ -174,7 +172,7 @@ fn from_page(room: &mut [u8], size: usize) -> &mut [u8] {
 }
 
 /// Warms up, then counts.
-pub fn steady<'b, T: Transport, V: Verbs<'b>>(
+pub fn steady<'b, T: Transport + 'static, V: Verbs<'b>>(
     rig: &Rig<'_, '_, 'b, T, V>,
     buffers: &mut Buffers<'b>,
     Measure { seal, case, rounds, plant }: Measure<'_>,

@@ -2,8 +2,8 @@
 
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, scope_in};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::tagged::{AddLinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint, TaggedKey, WithPeer};
 use loom_core::vocabulary::{Tag, TagMatch};
@@ -18,8 +18,8 @@ const ATTR: TaggedAttr =
 const LONG: usize = 5000;
 const SPINS: u32 = 1 << 20;
 
-type Carrier<'e, 'q, 'd, 'n> = WithPeer<'e, 'q, 'd, Soft<'n>, Vec<u8>>;
-type Layer<'e, 'q, 'd, 'n, 's> = TaggedEndpoint<'q, Carrier<'e, 'q, 'd, 'n>, Vec<u8>, &'s Seal>;
+type Carrier<'d, 'n> = WithPeer<'d, Soft<'n>, Vec<u8>>;
+type Layer<'d, 'n, 's> = TaggedEndpoint<Carrier<'d, 'n>, Vec<u8>, &'s Seal>;
 
 impl From<AddLinkError> for Failure {
     fn from(_: AddLinkError) -> Self {
@@ -28,9 +28,9 @@ impl From<AddLinkError> for Failure {
 }
 
 /// Two sides, and the buffers of a message.
-struct Rig<'r, 'e, 'q, 'd, 'n, 's> {
-    a: &'r mut Layer<'e, 'q, 'd, 'n, 's>,
-    b: &'r mut Layer<'e, 'q, 'd, 'n, 's>,
+struct Rig<'r, 'd, 'n, 's> {
+    a: &'r mut Layer<'d, 'n, 's>,
+    b: &'r mut Layer<'d, 'n, 's>,
     link: LinkId,
     out: Option<Vec<u8>>,
     into: Option<Vec<u8>>,
@@ -43,7 +43,7 @@ fn kept(slot: &mut Option<Vec<u8>>, posted: Result<TaggedKey, Rejected<Vec<u8>>>
     })
 }
 
-impl Rig<'_, '_, '_, '_, '_, '_> {
+impl Rig<'_, '_, '_, '_> {
     /// Waits for an operation of `a`, or of `b`.
     fn end(&mut self, of_a: bool, key: TaggedKey) -> Result<(Vec<u8>, usize), Failure> {
         for _ in 0..SPINS {
@@ -123,31 +123,31 @@ impl Rig<'_, '_, '_, '_, '_, '_> {
 
 /// Opens two sides, warms up, and counts.
 pub fn run(seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
-    const QUEUE: CqAttr<64> = CqAttr::new().endpoints(1);
+    const QUEUE: CqAttr = CqAttr::new(64).endpoints(1);
 
     let network = Network::new_in(NetworkAttr::DEFAULT, seal)?;
-    let domain = Domain::open(&network.info())?;
-    let av = Av::open_in(&domain, 2, seal)?;
-    scope_in(&domain, QUEUE, seal, |cq_a: &Cq<'_, Soft<'_>, Packet<Vec<u8>>>| {
-        scope_in(&domain, QUEUE, seal, |cq_b: &Cq<'_, Soft<'_>, Packet<Vec<u8>>>| {
-            let [end_a, end_b] = [cq_a.endpoint(&av).enable()?, cq_b.endpoint(&av).enable()?];
-            let [to_a, to_b] = [av.insert(&end_a.address()?)?, av.insert(&end_b.address()?)?];
-            let packets = || (0..ATTR.packets_per_link()).map(|_| vec![0; ATTR.packet_size as usize]);
-            let taken = seal.taken();
-            let mut a = TaggedEndpoint::open_in(cq_a, ATTR, seal)?;
-            let mut b = TaggedEndpoint::open_in(cq_b, ATTR, seal)?;
-            if seal.taken() == taken {
-                return Err(Failure::Wrong("the endpoint has not used the allocator that it was given"));
-            }
-            let link = a.add_link(WithPeer::new(&end_a, to_b), packets())?;
-            b.add_link(WithPeer::new(&end_b, to_a), packets())?;
-            let (out, into) = (Some(vec![0; LONG]), Some(vec![0; LONG]));
-            let mut rig = Rig { a: &mut a, b: &mut b, link, out, into };
-            let begin = (rounds / 50).max(1);
-            for number in 0..begin {
-                rig.round(number)?;
-            }
-            counted(seal, plant, begin..begin + rounds, |number| rig.round(number))
-        })
-    })??
+    scope(|s| {
+        let domain = s.open(&network.info())?;
+        let av = Av::open_in(&domain, 2, seal)?;
+        let open = || Cq::<_, Packet<Vec<u8>>>::open_in(&domain, QUEUE, seal);
+        let (cq_a, cq_b) = (open()?, open()?);
+        let [end_a, end_b] = [cq_a.endpoint(&av).enable()?, cq_b.endpoint(&av).enable()?];
+        let [to_a, to_b] = [av.insert(&end_a.address()?)?, av.insert(&end_b.address()?)?];
+        let packets = || (0..ATTR.packets_per_link()).map(|_| vec![0; ATTR.packet_size as usize]);
+        let taken = seal.taken();
+        let mut a = TaggedEndpoint::open_in(cq_a, ATTR, seal)?;
+        let mut b = TaggedEndpoint::open_in(cq_b, ATTR, seal)?;
+        if seal.taken() == taken {
+            return Err(Failure::Wrong("the endpoint has not used the allocator that it was given"));
+        }
+        let link = a.add_link(WithPeer::new(&end_a, to_b), packets())?;
+        b.add_link(WithPeer::new(&end_b, to_a), packets())?;
+        let (out, into) = (Some(vec![0; LONG]), Some(vec![0; LONG]));
+        let mut rig = Rig { a: &mut a, b: &mut b, link, out, into };
+        let begin = (rounds / 50).max(1);
+        for number in 0..begin {
+            rig.round(number)?;
+        }
+        counted(seal, plant, begin..begin + rounds, |number| rig.round(number))
+    })
 }

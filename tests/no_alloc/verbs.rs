@@ -39,12 +39,12 @@ pub fn send_options(message: Message, data: ImmediateData) -> SendOptions {
 }
 
 /// An endpoint without connections.
-pub struct Addressed<'q, 'd, 'b, T: Transport> {
-    pub endpoint: Endpoint<'q, 'd, T, Buffer<'b>>,
+pub struct Addressed<'d, 'b, T: Transport> {
+    pub endpoint: Endpoint<'d, T, Buffer<'b>>,
     pub other: Peer,
 }
 
-impl<'b, T: Transport> Verbs<'b> for Addressed<'_, '_, 'b, T> {
+impl<'b, T: Transport + 'static> Verbs<'b> for Addressed<'_, 'b, T> {
     fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b> {
         let (endpoint, to) = (&self.endpoint, self.other);
         match (message.tagged, message.data) {

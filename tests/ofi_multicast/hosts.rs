@@ -78,7 +78,7 @@ impl Meeting {
 }
 
 /// What a host has received until somebody's last word, in any order.
-fn received_until(side: &Side<'_, '_>, endpoint: &Endpoint<'_, '_>, last: &[u8]) -> Vec<Vec<u8>> {
+fn received_until(side: &Side<'_, '_>, endpoint: &Endpoint<'_>, last: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     loop {
         let key = side.receive(endpoint);
@@ -92,7 +92,7 @@ fn received_until(side: &Side<'_, '_>, endpoint: &Endpoint<'_, '_>, last: &[u8])
 }
 
 /// One message to the group, and then another to each host alone, by which everybody knows that nothing more comes.
-fn speak(side: &Side<'_, '_>, group: &MulticastGroup<'_, '_, '_, T, Vec<u8>>, hosts: &[EndpointAddr], round: usize) {
+fn speak(side: &Side<'_, '_>, group: &MulticastGroup<'_, T, Vec<u8>>, hosts: &[EndpointAddr], round: usize) {
     side.send_to(group, bytes(1000, round));
     for host in hosts {
         let peer = side.av.insert(host).unwrap();
@@ -108,7 +108,7 @@ fn members_receive_and_others_do_not() {
     let address = group(1, PORT);
     let others = [2, 3, 4].map(|last| EndpointAddr::from(SocketAddr::new(Ipv4Addr::new(10, 78, 0, last).into(), PORT)));
     let (meeting, port) = (Meeting::of(4), PORT.to_string());
-    let all_of_it = |side: &Side<'_, '_>, endpoint: &Endpoint<'_, '_>, rounds: &[usize]| {
+    let all_of_it = |side: &Side<'_, '_>, endpoint: &Endpoint<'_>, rounds: &[usize]| {
         for round in [1, 2] {
             let wanted: Vec<_> = rounds.iter().filter(|of| **of == round).map(|round| bytes(1000, *round)).collect();
             meeting.meet();
@@ -221,17 +221,15 @@ fn a_group_that_cannot_be_left_ends_no_scope() {
         ip("addr add 10.78.1.1/24 dev plug");
         ip("link set plug up");
         ip("route add 239.0.0.0/8 dev plug");
-        let domain = Domain::open(&info("0.0.0.0", None)).unwrap();
-        let av = Av::open(&domain, 8).unwrap();
-        let eq = Eq::open(&domain, EqAttr::default()).unwrap();
-        let ended = cq::scope(&domain, CqAttr::<64>::new(), |cq: &Cq<'_, T, Vec<u8>>| {
-            let side = Side { cq, av: &av, eq: &eq };
-            let endpoint = side.endpoint();
-            let member = join(&endpoint, &group(1, PORT)).unwrap();
-            ip("link set plug down");
-            drop(member);
-            drop(endpoint);
+        scope(|s| {
+            let domain = s.open(&info("0.0.0.0", None)).unwrap();
+            play_on(&domain, |side| {
+                let endpoint = side.endpoint();
+                let member = join(&endpoint, &group(1, PORT)).unwrap();
+                ip("link set plug down");
+                drop(member);
+                drop(endpoint);
+            });
         });
-        assert_eq!(ended, Ok(()));
     });
 }

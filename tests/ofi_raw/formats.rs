@@ -158,7 +158,7 @@ fn sleeps(info: &Info<T>) -> bool {
     use loom_core::objects::{cq::Cq, cq::CqAttr, domain::Domain};
 
     let domain = Domain::open(info).unwrap();
-    Cq::<T, ()>::open(&domain, CqAttr::<4>::new().with_fd()).is_ok()
+    Cq::<T, ()>::open(&domain, CqAttr::new(4).with_fd()).is_ok()
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn contexts_are_counted_each_by_itself() {
     let [sends, writes, received, written, elsewhere] =
         [(); 5].map(|()| Counter::open(&domain, CounterAttr::default()).unwrap());
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<32>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(32)).unwrap();
     let counted = ContextBinding::of(&a).counter(Counted::SEND, &sends).counter(Counted::WRITE, &writes);
     let tx = cq.tx_context(counted, 0).unwrap();
     let other_tx =
@@ -73,7 +73,7 @@ fn contexts_count_what_is_of_their_direction() {
     let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
     let foreign = Counter::open(&other_domain, CounterAttr::default()).unwrap();
     let endpoint = ScalableEndpoint::open(&av, &info, Contexts { tx: 1, rx: 1 }).unwrap();
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<8>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(8)).unwrap();
     let of = |counted, counter| ContextBinding::of(&endpoint).counter(counted, counter);
     assert_eq!(cq.tx_context(of(Counted::RECV, &counter), 0).unwrap_err(), OpenError::Counters);
     assert_eq!(cq.rx_context(of(Counted::SEND, &counter), 0).unwrap_err(), OpenError::Counters);
@@ -94,7 +94,7 @@ fn receive_contexts_peek_at_their_own_messages() {
     let domain = Domain::open(&info).unwrap();
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<32>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(32)).unwrap();
     let tx = cq.tx_context(&a, 0).unwrap();
     let [rx, other] = [0, 1].map(|index| cq.rx_context(&b, index).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
@@ -135,7 +135,7 @@ fn a_buffer_of_a_receive_context_takes_many_messages() {
     let domain = Domain::open(&info).unwrap();
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<32>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(32)).unwrap();
     let tx = cq.tx_context(&a, 0).unwrap();
     let rx = cq.rx_context(ContextBinding::of(&b).option(EndpointOption::MIN_MULTI_RECV, 100), 1).unwrap();
     assert_eq!(rx.option(EndpointOption::MIN_MULTI_RECV), Ok(100));

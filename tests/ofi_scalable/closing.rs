@@ -9,6 +9,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::ScalableEndpoint;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Hints;
+use loom_core::objects::scope::scope;
 use loom_core::vocabulary::{Errno, Tag};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Shared};
@@ -39,9 +40,9 @@ fn a_thread_closes_its_contexts_while_others_go_on() {
     let [a, b] = &[(); 2].map(|()| ScalableEndpoint::open(av, info, two_of_each()).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let (tell, hear) = channel();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let cq: &Queue<'_, Shared> = &Cq::open(domain, CqAttr::<64>::new()).unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            let cq: &Queue<'_, Shared> = &Cq::open(domain, CqAttr::new(64)).unwrap();
             let (tx, rx) = (cq.tx_context(a, 0).unwrap(), cq.rx_context(b, 0).unwrap());
             let mut seed = 0;
             while hear.try_recv().is_err() {
@@ -50,26 +51,29 @@ fn a_thread_closes_its_contexts_while_others_go_on() {
             }
             assert!(seed > 0);
         });
-        scope.spawn(move || {
+        threads.spawn(move || {
             for life in 0..LIVES {
-                let cq: &Queue<'_, Shared> = &Cq::open(domain, CqAttr::<64>::new()).unwrap();
-                let (tx, rx) = (cq.tx_context(a, 1).unwrap(), cq.rx_context(b, 1).unwrap());
-                exchange(&tx, (to_b, 1), &rx, 300, life);
-                let received: Vec<_> =
-                    (0..4).map(|_| post(cq, vec![0; 300], |buf| rx.recv(Source::Any, buf))).collect();
-                let sent: Vec<_> =
-                    (0..4).map(|n| post(cq, pattern(300, n), |buf| tx.send(to_b.rx_context(1), buf))).collect();
-                if life % 2 == 0 {
-                    drop(tx);
-                } else {
-                    std::mem::forget(tx);
-                }
-                for (n, key) in received.into_iter().enumerate() {
-                    assert!(finish(cq, key).0 == pattern(300, n), "what was sent arrives");
-                }
-                for key in sent {
-                    finish(cq, key);
-                }
+                // Closes a context that is forgotten.
+                scope(|s| {
+                    let cq: &Queue<'_, Shared> = &Cq::open(&s.domain(domain), CqAttr::new(64)).unwrap();
+                    let (tx, rx) = (cq.tx_context(a, 1).unwrap(), cq.rx_context(b, 1).unwrap());
+                    exchange(&tx, (to_b, 1), &rx, 300, life);
+                    let received: Vec<_> =
+                        (0..4).map(|_| post(cq, vec![0; 300], |buf| rx.recv(Source::Any, buf))).collect();
+                    let sent: Vec<_> =
+                        (0..4).map(|n| post(cq, pattern(300, n), |buf| tx.send(to_b.rx_context(1), buf))).collect();
+                    if life % 2 == 0 {
+                        drop(tx);
+                    } else {
+                        std::mem::forget(tx);
+                    }
+                    for (n, key) in received.into_iter().enumerate() {
+                        assert!(finish(cq, key).0 == pattern(300, n), "what was sent arrives");
+                    }
+                    for key in sent {
+                        finish(cq, key);
+                    }
+                });
             }
             tell.send(()).unwrap();
         });
@@ -82,7 +86,7 @@ fn contexts_close_in_the_middle() {
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<64>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(64)).unwrap();
     let rx = [0, 1].map(|index| cq.rx_context(&b, index).unwrap());
     let stays = cq.tx_context(&a, 1).unwrap();
     for round in 0..6 {
@@ -121,10 +125,10 @@ fn queue_whose_context_cannot_be_closed_leaks_itself() {
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
     let (_another, _rx) = (cq.tx_context(&a, 1).unwrap(), cq.rx_context(&b, 0).unwrap());
     {
-        let leaks: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+        let leaks: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
         let tx = leaks.tx_context(&a, 0).unwrap();
         // The peer has not opened that context.
         post(leaks, pattern(300, 1), |buf| tx.send(to.rx_context(1), buf));
@@ -143,7 +147,7 @@ fn contexts_are_opened_again_and_again() {
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
     let _others = (cq.tx_context(&a, 1).unwrap(), cq.rx_context(&b, 1).unwrap());
     for time in 0..TIMES {
         let (tx, rx) = (cq.tx_context(&a, 0).unwrap(), cq.rx_context(&b, 0).unwrap());
@@ -158,16 +162,16 @@ fn forgotten_contexts_are_closed_with_their_queue() {
         let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
         let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
         let to = av.insert(&b.address().unwrap()).unwrap();
-        {
-            let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+        scope(|s| {
+            let cq: &Queue<'_> = &Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
             let (tx, rx) = (cq.tx_context(&a, 0).unwrap(), cq.rx_context(&b, 0).unwrap());
             exchange(&tx, (to, 0), &rx, 64, 1);
             rx.recv(Source::Any, vec![0; 64]).unwrap();
             std::mem::forget((tx, rx));
             assert_eq!(cq.tx_context(&a, 0).unwrap_err(), OpenError::Errno(Errno::EBUSY), "it is still open");
-        }
+        });
         // Their numbers are free again.
-        let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+        let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
         let (tx, rx) = (cq.tx_context(&a, 0).unwrap(), cq.rx_context(&b, 0).unwrap());
         exchange(&tx, (to, 0), &rx, 64, 2);
         b.address().unwrap()
@@ -188,14 +192,16 @@ fn forgotten_contexts_are_closed_in_the_middle_of_messages() {
         let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
         let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
         let to = av.insert(&b.address().unwrap()).unwrap();
-        let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
-        let tx = [0, 1].map(|index| cq.tx_context(&a, index).unwrap());
-        let rx = [0, 1].map(|index| cq.rx_context(&b, index).unwrap());
-        exchange(&tx[0], (to, 0), &rx[0], 64, round);
-        rx[1].tagged_recv(Source::Any, Tag(1), vec![0; 64]).unwrap();
-        rx[0].recv(Source::Any, vec![0; LONG]).unwrap();
-        post(cq, pattern(LONG, round), |buf| tx[0].send(to, buf));
-        std::mem::forget((tx, rx));
+        scope(|s| {
+            let cq: &Queue<'_> = &Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
+            let tx = [0, 1].map(|index| cq.tx_context(&a, index).unwrap());
+            let rx = [0, 1].map(|index| cq.rx_context(&b, index).unwrap());
+            exchange(&tx[0], (to, 0), &rx[0], 64, round);
+            rx[1].tagged_recv(Source::Any, Tag(1), vec![0; 64]).unwrap();
+            rx[0].recv(Source::Any, vec![0; LONG]).unwrap();
+            post(cq, pattern(LONG, round), |buf| tx[0].send(to, buf));
+            std::mem::forget((tx, rx));
+        });
     }
 }
 
@@ -205,7 +211,7 @@ fn forgotten_queue_leaves_its_endpoint_open() {
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
-    let cq = Queue::open(&domain, CqAttr::<16>::new()).unwrap();
+    let cq = Queue::open(&domain, CqAttr::new(16)).unwrap();
     {
         let (tx, rx) = (cq.tx_context(&a, 0).unwrap(), cq.rx_context(&b, 0).unwrap());
         exchange(&tx, (to, 0), &rx, 64, 1);

@@ -72,7 +72,7 @@ pub(crate) fn play(role: &str) {
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let to = av.insert(&address.parse().unwrap()).unwrap();
     let endpoint = ScalableEndpoint::open(&av, &info, two_of_each()).unwrap();
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<64>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(64)).unwrap();
     if kind == "contexts" {
         // The others are not open.
         let (tx, rx) = (cq.tx_context(&endpoint, 0).unwrap(), cq.rx_context(&endpoint, 0).unwrap());
@@ -117,7 +117,7 @@ fn is_killed_in_the_middle(kind: &str) -> bool {
     let domain = Domain::open(&info).unwrap();
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let [a, stays] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<64>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(64)).unwrap();
     let [(tx, rx), (other_tx, other_rx)] =
         [0, 1].map(|index| (cq.tx_context(&a, index).unwrap(), cq.rx_context(&a, index).unwrap()));
     let (stays_tx, stays_rx) = (cq.tx_context(&stays, 0).unwrap(), cq.rx_context(&stays, 0).unwrap());

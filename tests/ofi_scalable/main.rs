@@ -23,13 +23,14 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{RecvOptions, SendOptions};
+use loom_core::objects::scope::scope;
 use loom_core::vocabulary::{
     Access, Caps, DomainAttributes, EndpointAttributes, EndpointType, Errno, ImmediateData, Progress, Tag,
 };
@@ -92,9 +93,9 @@ fn remote_event(cq: &Queue<'_>) -> RemoteEvent {
 
 /// A message from one context to another, checked.
 fn exchange<L: Level>(
-    tx: &TxContext<'_, '_, Ofi<L>, Bytes>,
+    tx: &TxContext<'_, Ofi<L>, Bytes>,
     (peer, index): (Peer, u16),
-    rx: &RxContext<'_, '_, Ofi<L>, Bytes>,
+    rx: &RxContext<'_, Ofi<L>, Bytes>,
     len: usize,
     seed: usize,
 ) -> Transfer {
@@ -112,7 +113,7 @@ fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
     let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
     let [a, b] = [Contexts { tx: 2, rx: 1 }, Contexts { tx: 1, rx: 3 }]
         .map(|contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap());
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<64>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(64)).unwrap();
     let tx: Vec<_> = (0..2).map(|index| cq.tx_context(&a, index).unwrap()).collect();
     let rx: Vec<_> = (0..3).map(|index| cq.rx_context(&b, index).unwrap()).collect();
     let _its_own = cq.rx_context(&a, 0).unwrap();
@@ -170,7 +171,7 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
     let av = Av::open_for_contexts(&domain, 4, 1).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     // Receives and transmits of one queue may be in two of the provider's.
-    let queues = [CqAttr::<16>::new(), CqAttr::new().separate()].map(|attr| Queue::open(&domain, attr).unwrap());
+    let queues = [CqAttr::new(16), CqAttr::new(16).separate()].map(|attr| Queue::open(&domain, attr).unwrap());
     let tx = [0, 1].map(|index| queues[usize::from(index)].tx_context(&a, index).unwrap());
     let rx = [0, 1].map(|index| queues[usize::from(index)].rx_context(&b, index).unwrap());
     let to = av.insert(&b.address().unwrap()).unwrap();
@@ -183,8 +184,8 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
     let region = Mr::open(&domain, pattern(LONG, 1), Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
     let remote = region.remote();
     for (from, index) in [(0, 1), (1, 0)] {
-        let (tx, target, cq) = (&tx[from], to.rx_context(index), &*queues[from]);
-        let there = &*queues[usize::from(index)];
+        let (tx, target, cq) = (&tx[from], to.rx_context(index), &queues[from]);
+        let there = &queues[usize::from(index)];
         let data = ImmediateData(70 + u64::from(index));
         let written = post(cq, pattern(LONG / 2, 2 + from), |buf| tx.write_data(target, &remote, 0, data, buf));
         finish(cq, written);
@@ -227,7 +228,7 @@ fn threads_have_contexts_of_their_own() {
     std::thread::scope(|scope| {
         for index in 0..THREADS {
             scope.spawn(move || {
-                let cq: &Queue<'_, Shared> = &Cq::open(domain, CqAttr::<16>::new()).unwrap();
+                let cq: &Queue<'_, Shared> = &Cq::open(domain, CqAttr::new(16)).unwrap();
                 let (tx_a, tx_b) = (cq.tx_context(a, index).unwrap(), cq.tx_context(b, index).unwrap());
                 let (rx_a, rx_b) = (cq.rx_context(a, index).unwrap(), cq.rx_context(b, index).unwrap());
                 meet(opened);
@@ -260,7 +261,7 @@ fn ordinary_endpoints_are_peers_and_so_are_endpoints_with_one_kind_of_context() 
     let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
     let [sends, receives] = [Contexts { tx: 1, rx: 0 }, Contexts { tx: 0, rx: 1 }]
         .map(|contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap());
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
     let ordinary = cq.endpoint(&av).enable().unwrap();
     let (tx, rx) = (cq.tx_context(&sends, 0).unwrap(), cq.rx_context(&receives, 0).unwrap());
     let to_ordinary = av.insert(&ordinary.address().unwrap()).unwrap();
@@ -284,7 +285,7 @@ fn datagrams_have_contexts_too() {
     let av = Av::open_for_contexts(&domain, 4, Av::<T>::MAX_RX_CTX_BITS).unwrap();
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let (from, to) = (av.insert(&a.address().unwrap()).unwrap(), av.insert(&b.address().unwrap()).unwrap());
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
     let tx = [0, 1].map(|index| cq.tx_context(&a, index).unwrap());
     let rx = [0, 1].map(|index| cq.rx_context(&b, index).unwrap());
     for (tx, index) in tx.iter().flat_map(|tx| [(tx, 0), (tx, 1)]) {
@@ -300,15 +301,15 @@ fn buffers_of_a_scope_are_borrowed() {
     let end_point = ScalableEndpoint::open(&av, &info, two_of_each()).unwrap();
     let to_itself = av.insert(&end_point.address().unwrap()).unwrap();
     let (mut from, mut into) = (pattern(300, 1), vec![0; 300]);
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, T, &mut [u8]>| {
+    scope(|s| {
+        let cq = Cq::<T, &mut [u8]>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
         let (tx, rx) = (cq.tx_context(&end_point, 1).unwrap(), cq.rx_context(&end_point, 1).unwrap());
         let received = rx.recv(Source::Any, &mut into).unwrap();
         let sent = tx.send(to_itself.rx_context(1), &mut from).unwrap();
-        finish(cq, received);
-        finish(cq, sent);
+        finish(&cq, received);
+        finish(&cq, sent);
         std::mem::forget((tx, rx));
-    })
-    .unwrap();
+    });
     assert_eq!(into, pattern(300, 1));
 }
 
@@ -329,8 +330,8 @@ fn what_cannot_be_is_refused() {
     let other = ScalableEndpoint::open(&without_bits, &info, two_of_each()).unwrap();
     let itself = av.insert(&a.address().unwrap()).unwrap();
     let other_domain = Domain::open(&info).unwrap();
-    let foreign = Queue::open(&other_domain, CqAttr::<4>::new()).unwrap();
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<4>::new().endpoints(4)).unwrap();
+    let foreign = Queue::open(&other_domain, CqAttr::new(4)).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(4).endpoints(4)).unwrap();
     let (tx, rx) = (cq.tx_context(&a, 0).unwrap(), cq.rx_context(&a, 1).unwrap());
     for index in [2, 63, 64, u16::MAX] {
         assert_eq!(cq.tx_context(&a, index).unwrap_err(), OpenError::Errno(Errno::EINVAL));
@@ -360,7 +361,7 @@ fn what_cannot_be_is_refused() {
     assert!(!plain.caps().contains(Caps::NAMED_RX_CTX));
     let b = ScalableEndpoint::open(&av, &plain, two_of_each()).unwrap();
     let peer = av.insert(&b.address().unwrap()).unwrap();
-    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::<4>::new()).unwrap();
+    let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(4)).unwrap();
     let tx = cq.tx_context(&b, 0).unwrap();
     assert_eq!(tx.inject(peer.rx_context(1), b"no"), Err(PostError::NotGranted(Caps::NAMED_RX_CTX)));
 }

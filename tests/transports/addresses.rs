@@ -15,7 +15,7 @@ use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, Pair, on_pair, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("many_peers_may_be_inserted_at_once", MSG, many_peers_may_be_inserted_at_once),
         ("refused_addresses_keep_no_others_out", MSG, refused_addresses_keep_no_others_out),
@@ -28,18 +28,18 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     ]
 }
 
-type Ends<'q, 'd, T> = Vec<Endpoint<'q, 'd, T, Bytes>>;
+type Ends<'d, T> = Vec<Endpoint<'d, T, Bytes>>;
 
 /// Opens some endpoints more on the queue of a pair.
-fn more<'q, 'd, T: Transport>(pair: &Pair<'q, 'd, T>, count: usize) -> Ends<'q, 'd, T> {
+fn more<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>, count: usize) -> Ends<'d, T> {
     (0..count).map(|_| pair.cq.endpoint(pair.av).enable().expect("another endpoint")).collect()
 }
 
-fn addresses<T: Transport>(endpoints: &[Endpoint<'_, '_, T, Bytes>]) -> Vec<EndpointAddr> {
+fn addresses<T: Transport + 'static>(endpoints: &[Endpoint<'_, T, Bytes>]) -> Vec<EndpointAddr> {
     endpoints.iter().map(|endpoint| endpoint.address().expect("its address")).collect()
 }
 
-fn insert<T: Transport>(av: &Av<'_, T>, addresses: &[EndpointAddr]) -> Vec<Result<Peer, InsertError>> {
+fn insert<T: Transport + 'static>(av: &Av<'_, T>, addresses: &[EndpointAddr]) -> Vec<Result<Peer, InsertError>> {
     let mut told = Vec::new();
     let inserted = av.insert_all(addresses, |peer| told.push(peer));
     assert_eq!((told.len(), told.iter().flatten().count()), (addresses.len(), inserted));
@@ -47,7 +47,7 @@ fn insert<T: Transport>(av: &Av<'_, T>, addresses: &[EndpointAddr]) -> Vec<Resul
 }
 
 /// Sends a message to a peer, and sees it arrive.
-fn reach<T: Transport>(pair: &Pair<'_, '_, T>, peer: Peer, endpoint: &Endpoint<'_, '_, T, Bytes>, seed: usize) {
+fn reach<T: Transport + 'static>(pair: &Pair<'_, '_, T>, peer: Peer, endpoint: &Endpoint<'_, T, Bytes>, seed: usize) {
     let received = pair.post(room(16), |buf| endpoint.recv(Source::Any, buf));
     let sent = pair.post(pattern(16, seed), |buf| pair.a.send(peer, buf));
     assert_eq!(pair.finish(received).0, pattern(16, seed));
@@ -59,7 +59,7 @@ fn foreign() -> EndpointAddr {
     EndpointAddr::new(AddressFormat::from_raw(4242), &[1, 2, 3, 4]).expect("short")
 }
 
-fn many_peers_may_be_inserted_at_once<T: Transport>(info: &Info<T>) {
+fn many_peers_may_be_inserted_at_once<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         assert_eq!(insert(pair.av, &[]), []);
         let ends = more(pair, 4);
@@ -76,7 +76,7 @@ fn many_peers_may_be_inserted_at_once<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn refused_addresses_keep_no_others_out<T: Transport>(info: &Info<T>) {
+fn refused_addresses_keep_no_others_out<T: Transport + 'static>(info: &Info<T>) {
     with_places(info, 64, |pair| {
         let ends = more(pair, 3);
         let good = addresses(&ends);
@@ -106,14 +106,14 @@ fn refused_addresses_keep_no_others_out<T: Transport>(info: &Info<T>) {
 }
 
 /// Opens a pair with a vector of so many places.
-fn with_places<T: Transport>(info: &Info<T>, places: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
+fn with_places<T: Transport + 'static>(info: &Info<T>, places: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, places, allocator()).expect("address vector");
-    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
-    test(&Pair::open(&cq, &av));
+    let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
+    test(&Pair::open(&domain, &cq, &av));
 }
 
-fn address_vector_is_filled_to_its_last_place<T: Transport>(info: &Info<T>) {
+fn address_vector_is_filled_to_its_last_place<T: Transport + 'static>(info: &Info<T>) {
     with_places(info, 4, |pair| {
         let ends = more(pair, 4);
         let good = addresses(&ends);
@@ -136,7 +136,7 @@ fn address_vector_is_filled_to_its_last_place<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn program_may_use_the_vector_while_it_is_told<T: Transport>(info: &Info<T>) {
+fn program_may_use_the_vector_while_it_is_told<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let ends = more(pair, 2);
         let good = addresses(&ends);
@@ -156,7 +156,7 @@ fn program_may_use_the_vector_while_it_is_told<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn peers_may_be_inserted_by_their_range<T: Transport>(info: &Info<T>) {
+fn peers_may_be_inserted_by_their_range<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let ends = more(pair, 2);
         for (seed, endpoint) in ends.iter().enumerate() {
@@ -185,7 +185,7 @@ fn peers_may_be_inserted_by_their_range<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn peer_is_found_by_its_address<T: Transport>(info: &Info<T>) {
+fn peer_is_found_by_its_address<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let ends = more(pair, 3);
         let all = addresses(&ends);
@@ -220,7 +220,7 @@ fn peer_is_found_by_its_address<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn address_that_was_removed_may_be_inserted_again<T: Transport>(info: &Info<T>) {
+fn address_that_was_removed_may_be_inserted_again<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let ends = more(pair, 1);
         let address = ends[0].address().expect("its address");
@@ -244,7 +244,7 @@ fn address_that_was_removed_may_be_inserted_again<T: Transport>(info: &Info<T>) 
     });
 }
 
-fn address_that_is_not_what_it_says_is_refused<T: Transport>(info: &Info<T>) {
+fn address_that_is_not_what_it_says_is_refused<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let ends = more(pair, 3);
         let good = addresses(&ends);

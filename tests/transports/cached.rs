@@ -4,12 +4,13 @@ use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, NotCached, Notified};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
+use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 
@@ -18,7 +19,7 @@ use crate::needs::{Behaviour, MSG, TAGGED_AND_RMA};
 use crate::pair::{OrCut, limit, pattern};
 use crate::posting::post;
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("cached_buffers_serve_every_operation", TAGGED_AND_RMA, cached_buffers_serve_every_operation),
         ("cached_regions_come_and_go_between_messages", MSG, cached_regions_come_and_go_between_messages),
@@ -31,17 +32,17 @@ type Cache<'d, T> = MrCache<'d, T, Notified, Memory>;
 type Buf<'c, 'd, 'm, T> = Cached<'c, 'd, T, &'m mut [u8]>;
 
 /// Of memory that stays.
-fn open<T: Transport>(domain: &Domain<T>, capacity: u32) -> Cache<'_, T> {
+fn open<'d, T: Transport + 'static>(domain: &Domain<'d, T>, capacity: u32) -> Cache<'d, T> {
     // SAFETY: in each case here, the memory of all buffers stays until the cache is closed.
     let monitor = unsafe { Notified::new() };
     MrCache::open_in(domain, MrCacheAttr::new(capacity), monitor, allocator()).expect("cache")
 }
 
-fn register<'c, 'd, 'm, T: Transport>(cache: &'c Cache<'d, T>, buf: &'m mut [u8]) -> Buf<'c, 'd, 'm, T> {
+fn register<'c, 'd, 'm, T: Transport + 'static>(cache: &'c Cache<'d, T>, buf: &'m mut [u8]) -> Buf<'c, 'd, 'm, T> {
     cache.register(buf).unwrap_or_else(|error: NotCached<_>| panic!("{error}"))
 }
 
-fn finish<'c, 'd, 'm, T: Transport>(cq: &Cq<'d, T, Buf<'c, 'd, 'm, T>>, key: OpKey) -> &'m mut [u8] {
+fn finish<'c, 'd, 'm, T: Transport + 'static>(cq: &Cq<'_, T, Buf<'c, 'd, 'm, T>>, key: OpKey) -> &'m mut [u8] {
     let done = cq.wait(key, limit()).or_cut("the queue works").expect("the operation ends in time");
     let (buf, result) = done.into_parts();
     result.or_cut("the operation succeeds");
@@ -54,7 +55,7 @@ fn cut(mut memory: &mut [u8], lengths: impl IntoIterator<Item = usize>) -> Vec<&
     lengths.into_iter().map(cut).collect()
 }
 
-fn cached_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
+fn cached_buffers_serve_every_operation<T: Transport + 'static>(info: &Info<T>) {
     const LENGTHS: [usize; 4] = [1, 64, 5000, 1 << 20];
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
@@ -62,7 +63,9 @@ fn cached_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
     let cache = open(&domain, 64);
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
     let region = Mr::open_in(&domain, exposed, access, allocator()).expect("region");
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
+    scope(|s| {
+        let cq =
+            &Cq::<T, Buf<'_, '_, '_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let (mut out, mut into) = (cut(&mut out, LENGTHS), cut(&mut into, LENGTHS));
@@ -93,8 +96,7 @@ fn cached_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
             });
             (out, into) = bufs.collect();
         }
-    })
-    .expect("queue");
+    });
     let stats = cache.stats();
     assert!(stats.misses <= 2 * LENGTHS.len() as u64, "from the second round on everything is found: {stats:?}");
     assert!(stats.hits >= 8 * LENGTHS.len() as u64 + stats.merges, "{stats:?}");
@@ -102,14 +104,16 @@ fn cached_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
 }
 
 /// Buffers that share pages: regions are replaced and evicted while receives are posted into them.
-fn cached_regions_come_and_go_between_messages<T: Transport>(info: &Info<T>) {
+fn cached_regions_come_and_go_between_messages<T: Transport + 'static>(info: &Info<T>) {
     const LEN: usize = 1000;
     const MOST: usize = 4;
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let [mut out, mut into] = [(); 2].map(|()| vec![0; 64 * LEN]);
     let cache = open(&domain, 12);
-    cq::scope_in(&domain, CqAttr::<32>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
+    scope(|s| {
+        let cq =
+            &Cq::<T, Buf<'_, '_, '_, T>>::open_in(&s.domain(&domain), CqAttr::new(32), allocator()).expect("queue");
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let (mut out, mut into) = (cut(&mut out, [LEN; 64]), cut(&mut into, [LEN; 64]));
@@ -131,14 +135,13 @@ fn cached_regions_come_and_go_between_messages<T: Transport>(info: &Info<T>) {
         }
         let stats = cache.stats();
         assert!(stats.hits > 0 && stats.merges > 0 && stats.in_use == 0, "{stats:?}");
-    })
-    .expect("queue");
+    });
     cache.flush();
     let stats = cache.stats();
     assert_eq!((stats.registered_bytes, stats.leaked), (0, 0), "every region is closed");
 }
 
-fn cached_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
+fn cached_buffers_are_dropped_with_their_queue<T: Transport + 'static>(info: &Info<T>) {
     if !crate::waiting::closes_with_receives(info) {
         return;
     }
@@ -146,30 +149,32 @@ fn cached_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let mut memory = vec![0; 400];
     let cache = open(&domain, 8);
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
+    scope(|s| {
+        let cq =
+            &Cq::<T, Buf<'_, '_, '_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         for room in cut(&mut memory, [100; 4]) {
             post(cq, register(&cache, room), |room| endpoint.recv(Source::Any, room));
         }
         assert!(cache.stats().in_use > 0);
-    })
-    .expect("queue");
+    });
     assert_eq!(cache.stats().in_use, 0);
     drop(cache);
     // The domain closes: nothing of it is open.
     drop(Mr::open_in(&domain, vec![0; 8], Access::REMOTE_READ, allocator()).expect("a region"));
 }
 
-fn a_cached_region_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {
+fn a_cached_region_of_another_domain_is_refused<T: Transport + 'static>(info: &Info<T>) {
     let (domain, other) = (Domain::open(info).expect("domain"), Domain::open(info).expect("another domain"));
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let mut memory = [1; 8];
     let cache = open(&other, 8);
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, '_, '_, T>>| {
+    scope(|s| {
+        let cq =
+            &Cq::<T, Buf<'_, '_, '_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         let rejected = endpoint.recv(Source::Any, register(&cache, &mut memory)).expect_err("it is another domain's");
         assert_eq!(rejected.error, PostError::ForeignDescriptor);
         assert_eq!(rejected.buf.into_inner(), [1; 8]);
-    })
-    .expect("queue");
+    });
 }

@@ -17,7 +17,7 @@ use super::pair::{Bytes, LIMIT, OrCut, Pair, insist, is_tested, limit, most, pat
 use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("messages_are_counted_on_both_sides", MSG, messages_are_counted_on_both_sides),
         ("reads_and_writes_are_counted", RMA, reads_and_writes_are_counted),
@@ -30,7 +30,7 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 }
 
 /// Whether there are counters; where there are none, opening one says so.
-pub(crate) fn counts<T: Transport>(info: &Info<T>) -> bool {
+pub(crate) fn counts<T: Transport + 'static>(info: &Info<T>) -> bool {
     let domain = Domain::open(info).expect("domain");
     let Err(error) = Counter::open(&domain, CounterAttr::default()).map(drop) else { return true };
     crate::matrix::not_granted();
@@ -39,7 +39,7 @@ pub(crate) fn counts<T: Transport>(info: &Info<T>) -> bool {
 }
 
 /// Opens endpoints with counters, `a` and `b`, as a pair.
-fn with_counters<T: Transport>(
+fn with_counters<T: Transport + 'static>(
     info: &Info<T>,
     of_a: &[Counted],
     of_b: &[Counted],
@@ -54,7 +54,7 @@ fn with_counters<T: Transport>(
         counted.iter().map(|_| Counter::open(&domain, CounterAttr::default()).expect("counter")).collect()
     };
     let (counters_of_a, counters_of_b) = (open(of_a), open(of_b));
-    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
     let a = endpoint(&cq, &av, of_a, &counters_of_a);
     let b = endpoint(&cq, &av, of_b, &counters_of_b);
     let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
@@ -62,12 +62,12 @@ fn with_counters<T: Transport>(
     test(&Pair { cq: &cq, av: &av, domain: &domain, a, b, to_a, to_b }, &counters_of_a, &counters_of_b);
 }
 
-fn endpoint<'q, 'd, T: Transport>(
-    cq: &'q Cq<'d, T, Bytes>,
-    av: &'d Av<'d, T>,
+fn endpoint<'d, T: Transport + 'static>(
+    cq: &Cq<'d, T, Bytes>,
+    av: &Av<'d, T>,
     counted: &[Counted],
-    counters: &'d [Counter<'d, T>],
-) -> Endpoint<'q, 'd, T, Bytes> {
+    counters: &[Counter<'d, T>],
+) -> Endpoint<'d, T, Bytes> {
     let bound = counted
         .iter()
         .zip(counters)
@@ -76,7 +76,7 @@ fn endpoint<'q, 'd, T: Transport>(
 }
 
 /// Waits until a counter has a value, and no more.
-pub(crate) fn reaches<T: Transport>(cq: &Cq<'_, T, Bytes>, counter: &Counter<'_, T>, value: u64) {
+pub(crate) fn reaches<T: Transport + 'static>(cq: &Cq<'_, T, Bytes>, counter: &Counter<'_, T>, value: u64) {
     let mut deadline = limit();
     while counter.read() < value {
         assert!(!deadline.passed(), "{} instead of {value} within {LIMIT:?}", counter.read());
@@ -85,7 +85,7 @@ pub(crate) fn reaches<T: Transport>(cq: &Cq<'_, T, Bytes>, counter: &Counter<'_,
     assert_eq!(counter.read(), value);
 }
 
-fn messages_are_counted_on_both_sides<T: Transport>(info: &Info<T>) {
+fn messages_are_counted_on_both_sides<T: Transport + 'static>(info: &Info<T>) {
     with_counters(info, &[Counted::SEND, Counted::RECV], &[Counted::RECV], |pair, of_a, of_b| {
         let mut sent = 0;
         for len in [0, 64, 1 << 20].map(|len| most(info, len)) {
@@ -110,7 +110,7 @@ fn messages_are_counted_on_both_sides<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn reads_and_writes_are_counted<T: Transport>(info: &Info<T>) {
+fn reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
     with_counters(info, &[Counted::READ, Counted::WRITE], &[], |pair, of_a, _| {
         pair.warm_up();
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
@@ -131,14 +131,14 @@ fn reads_and_writes_are_counted<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn one_counter_counts_for_several_endpoints<T: Transport>(info: &Info<T>) {
+fn one_counter_counts_for_several_endpoints<T: Transport + 'static>(info: &Info<T>) {
     if !counts(info) {
         return;
     }
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let all = [Counter::open(&domain, CounterAttr::default()).expect("counter")];
-    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
     let everything = [Counted::SEND | Counted::RECV | Counted::READ | Counted::WRITE];
     let (a, b) = (endpoint(&cq, &av, &everything, &all), endpoint(&cq, &av, &everything, &all));
     let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
@@ -150,7 +150,7 @@ fn one_counter_counts_for_several_endpoints<T: Transport>(info: &Info<T>) {
     }
 }
 
-fn a_failed_operation_is_counted_apart<T: Transport>(info: &Info<T>) {
+fn a_failed_operation_is_counted_apart<T: Transport + 'static>(info: &Info<T>) {
     with_counters(info, &[], &[Counted::RECV], |pair, _, of_b| {
         let cancelled = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
         pair.b.cancel(cancelled).expect("cancels");
@@ -171,7 +171,7 @@ fn a_failed_operation_is_counted_apart<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_counter_is_set_and_added_to<T: Transport>(info: &Info<T>) {
+fn a_counter_is_set_and_added_to<T: Transport + 'static>(info: &Info<T>) {
     if !counts(info) {
         return;
     }
@@ -200,7 +200,7 @@ fn a_counter_is_set_and_added_to<T: Transport>(info: &Info<T>) {
 }
 
 /// With messages on the way that nobody polls for: endpoints of `shm` stay open then, and reading would take those messages.
-fn a_counter_outlives_its_endpoints<T: Transport>(info: &Info<T>) {
+fn a_counter_outlives_its_endpoints<T: Transport + 'static>(info: &Info<T>) {
     if !counts(info) {
         return;
     }
@@ -209,7 +209,7 @@ fn a_counter_outlives_its_endpoints<T: Transport>(info: &Info<T>) {
         let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
         let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
         {
-            let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
+            let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
             let received = Counted::RECV | Counted::READ | Counted::WRITE;
             let a = cq.endpoint(&av).counter(received, &counter).enable().expect("an endpoint with a counter");
             let b = cq.endpoint(&av).enable().expect("an endpoint");
@@ -243,7 +243,7 @@ fn a_counter_outlives_its_endpoints<T: Transport>(info: &Info<T>) {
     }
 }
 
-fn what_cannot_be_counted_is_refused<T: Transport>(info: &Info<T>) {
+fn what_cannot_be_counted_is_refused<T: Transport + 'static>(info: &Info<T>) {
     if !counts(info) {
         return;
     }
@@ -252,7 +252,7 @@ fn what_cannot_be_counted_is_refused<T: Transport>(info: &Info<T>) {
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let counter = || Counter::open(&domain, CounterAttr::default()).expect("counter");
     let (one, two, foreign) = (counter(), counter(), Counter::open(&other, CounterAttr::default()).expect("counter"));
-    let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::<4>::new(), allocator()).expect("queue");
+    let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(4), allocator()).expect("queue");
     let twice = cq.endpoint(&av).counter(Counted::SEND | Counted::RECV, &one).counter(Counted::RECV, &two);
     assert_eq!(twice.enable().unwrap_err(), OpenError::Counters);
     let nothing = cq.endpoint(&av).counter(Counted::empty(), &one);

@@ -9,12 +9,13 @@ use loom_core::completion::Transfer;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::RemoteRegion;
+use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 
@@ -23,7 +24,7 @@ use crate::needs::{Behaviour, MSG, RMA, TAGGED_AND_RMA};
 use crate::pair::{OrCut, limit, pattern};
 use crate::posting::post;
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("leases_serve_every_operation", TAGGED_AND_RMA, leases_serve_every_operation),
         ("parts_of_a_lease_are_messages_of_their_own", MSG, parts_of_a_lease_are_messages_of_their_own),
@@ -35,7 +36,7 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 
 const BOTH: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-fn finish<'d, 's, T: Transport>(cq: &Cq<'d, T, Lease<'s>>, key: OpKey) -> (Lease<'s>, Transfer) {
+fn finish<'s, T: Transport + 'static>(cq: &Cq<'_, T, Lease<'s>>, key: OpKey) -> (Lease<'s>, Transfer) {
     let done = cq.wait(key, limit()).or_cut("the queue works").expect("the operation ends in time");
     let (lease, result) = done.into_parts();
     (lease, result.or_cut("the operation succeeds"))
@@ -48,14 +49,15 @@ fn filled<'s>(lease: Option<Lease<'s>>, bytes: &[u8]) -> Lease<'s> {
     lease
 }
 
-fn leases_serve_every_operation<T: Transport>(info: &Info<T>) {
+fn leases_serve_every_operation<T: Transport + 'static>(info: &Info<T>) {
     const LONG: usize = 1 << 20;
     let domain = Domain::open(info).expect("domain");
     let slab = Slab::open_in(&domain, SlabAttr::new(2, LONG).align(4096), allocator()).expect("slab");
     let exposed = ExposedSlab::open_in(&domain, SlabAttr::new(1, LONG), BOTH, allocator()).expect("exposed slab");
     let target = exposed.lease().expect("one is left");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Lease<'_>>| {
+    scope(|s| {
+        let cq = &Cq::<T, Lease<'_>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         for (seed, len) in [1, 64, 5000, LONG].into_iter().enumerate() {
@@ -88,15 +90,15 @@ fn leases_serve_every_operation<T: Transport>(info: &Info<T>) {
                 assert!(!deadline.passed(), "{len} bytes are written and read");
             }
         }
-    })
-    .expect("queue");
+    });
 }
 
-fn parts_of_a_lease_are_messages_of_their_own<T: Transport>(info: &Info<T>) {
+fn parts_of_a_lease_are_messages_of_their_own<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let slab = Slab::open_in(&domain, SlabAttr::new(2, 64), allocator()).expect("slab");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Lease<'_>>| {
+    scope(|s| {
+        let cq = &Cq::<T, Lease<'_>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let bytes = pattern(64, 1);
@@ -112,33 +114,33 @@ fn parts_of_a_lease_are_messages_of_their_own<T: Transport>(info: &Info<T>) {
         }
         let whole = [slab.lease(), slab.lease()].map(|lease| lease.expect("all parts are back").capacity());
         assert_eq!(whole, [64; 2]);
-    })
-    .expect("queue");
+    });
 }
 
-fn leases_are_given_back_with_their_queue<T: Transport>(info: &Info<T>) {
+fn leases_are_given_back_with_their_queue<T: Transport + 'static>(info: &Info<T>) {
     if !crate::waiting::closes_with_receives(info) {
         return;
     }
     let domain = Domain::open(info).expect("domain");
     let slab = Slab::open_in(&domain, SlabAttr::new(4, 100), allocator()).expect("slab");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Lease<'_>>| {
+    scope(|s| {
+        let cq = &Cq::<T, Lease<'_>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         for lease in std::iter::from_fn(|| slab.lease()) {
             post(cq, lease, |lease| endpoint.recv(Source::Any, lease));
         }
-    })
-    .expect("queue");
+    });
     assert_eq!(std::iter::from_fn(|| slab.lease()).map(std::mem::ManuallyDrop::new).count(), 4);
 }
 
-fn peers_reach_each_exposed_lease_at_its_place<T: Transport>(info: &Info<T>) {
+fn peers_reach_each_exposed_lease_at_its_place<T: Transport + 'static>(info: &Info<T>) {
     const LEN: usize = 40;
     let domain = Domain::open(info).expect("domain");
     let slab = ExposedSlab::open_in(&domain, SlabAttr::new(3, LEN), BOTH, allocator()).expect("slab");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Lease<'_>>| {
+    scope(|s| {
+        let cq = &Cq::<T, Lease<'_>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let mut targets: Vec<_> = std::iter::from_fn(|| slab.lease()).collect();
@@ -170,16 +172,16 @@ fn peers_reach_each_exposed_lease_at_its_place<T: Transport>(info: &Info<T>) {
         // SAFETY: nobody has been told about it.
         let rejected = a.write(to_b, &beyond, 40, unsafe { local.into_lease() }).expect_err("beyond the lease");
         assert_eq!(rejected.error, PostError::OutOfBounds);
-    })
-    .expect("queue");
+    });
 }
 
-fn vectors_of_a_registered_heap_are_posted<T: Transport>(info: &Info<T>) {
+fn vectors_of_a_registered_heap_are_posted<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let mut memory = HeapMemory::open_in(&domain, Layout::new::<[u64; 512]>(), allocator()).expect("memory");
     let heap = RegisteredHeap::new(&mut memory, Arena::new);
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq| {
+    scope(|s| {
+        let cq = &Cq::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let mut room = HeapVec::new_in(&heap);
@@ -194,6 +196,5 @@ fn vectors_of_a_registered_heap_are_posted<T: Transport>(info: &Info<T>) {
             result.or_cut("the operation succeeds");
             assert!(bytes[..] == *pattern(1000, 3));
         }
-    })
-    .expect("queue");
+    });
 }

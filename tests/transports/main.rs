@@ -16,6 +16,7 @@ mod memory;
 mod messages;
 mod multi;
 mod needs;
+mod owned;
 #[path = "../page/mod.rs"]
 mod page;
 mod pair;
@@ -44,6 +45,7 @@ use std::sync::Mutex;
 #[cfg(feature = "libfabric")]
 use libtest_mimic::Failed;
 use libtest_mimic::{Arguments, Trial};
+use loom_core::objects::av::Av;
 use loom_core::objects::domain::Domain;
 #[cfg(feature = "libfabric")]
 use loom_core::objects::info::Hints;
@@ -59,7 +61,7 @@ use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
 use needs::Behaviour;
 
 /// Every behaviour that any transport has to show.
-fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     [
         messages::cases(),
         rma::cases(),
@@ -75,6 +77,7 @@ fn cases<T: Transport>() -> Vec<Behaviour<T>> {
         waiting::cases(),
         sleeping::cases(),
         lifecycle::cases(),
+        owned::cases(),
         addresses::cases(),
         tags::cases(),
     ]
@@ -82,11 +85,12 @@ fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 }
 
 /// Those that need a domain which threads share.
-fn threaded_cases<T: Transport>() -> Vec<Behaviour<T>>
+fn threaded_cases<T: Transport + 'static>() -> Vec<Behaviour<T>>
 where
-    Domain<T>: Sync,
+    Domain<'static, T>: Send + Sync,
+    Av<'static, T>: Send + Sync,
 {
-    [threads::cases(), sleeping::threaded_cases()].concat()
+    [threads::cases(), sleeping::threaded_cases(), owned::threaded_cases()].concat()
 }
 
 /// What the tests look at; a transport that lacks one says so.
@@ -97,7 +101,7 @@ const INTERESTING: Caps = Caps::MSG
     .union(Caps::DIRECTED_RECV)
     .union(Caps::SOURCE);
 
-fn describe<T: Transport>(name: &str, info: &Info<T>) {
+fn describe<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let lacks = INTERESTING.difference(info.caps());
     let lacks =
         if lacks.is_empty() { "grants all that is tested".to_string() } else { format!("does not grant {lacks}") };
@@ -110,7 +114,7 @@ const NOT_WITH_POINTERS: [&str; 2] =
     ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
 
 fn soft_trials(trials: &mut Vec<Trial>) {
-    fn all<'n>() -> Vec<Behaviour<Soft<'n>>> {
+    fn all() -> Vec<Behaviour<Soft<'static>>> {
         [cases(), threaded_cases()].concat()
     }
     if let Ok(network) = Network::new(NetworkAttr::default()) {

@@ -9,7 +9,7 @@ use loom_core::vocabulary::{Caps, CompletionFlags, Errno, ImmediateData, Tag, Ta
 use crate::needs::{Behaviour, MSG, TAGGED, tags};
 use crate::pair::{Bytes, OrCut, SIZES, carries_data, insist, most, on_pair, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("message_reaches_posted_receive", MSG, message_reaches_posted_receive),
         ("message_waits_for_its_receive", MSG, message_waits_for_its_receive),
@@ -42,7 +42,7 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
     ]
 }
 
-fn message_reaches_posted_receive<T: Transport>(info: &Info<T>) {
+fn message_reaches_posted_receive<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         for (seed, len) in SIZES.map(|len| most(info, len)).into_iter().enumerate() {
             let received = pair.post(room(len), |buf| pair.b.recv(Source::Any, buf));
@@ -60,7 +60,7 @@ fn message_reaches_posted_receive<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn message_waits_for_its_receive<T: Transport>(info: &Info<T>) {
+fn message_waits_for_its_receive<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         for (seed, len) in SIZES.map(|len| most(info, len)).into_iter().enumerate() {
             let sent = pair.post(pattern(len, seed), |buf| pair.a.send(pair.to_b, buf));
@@ -78,7 +78,7 @@ fn message_waits_for_its_receive<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn messages_go_both_ways<T: Transport>(info: &Info<T>) {
+fn messages_go_both_ways<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         for round in 0..20 {
             let at_b = pair.post(room(100), |buf| pair.b.recv(Source::Any, buf));
@@ -93,7 +93,7 @@ fn messages_go_both_ways<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn tagged_message_reaches_posted_receive<T: Transport>(info: &Info<T>) {
+fn tagged_message_reaches_posted_receive<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         for (seed, len) in SIZES.map(|len| most(info, len)).into_iter().enumerate() {
             let tag = Tag(0x1234_5678_0000 + seed as u64);
@@ -107,7 +107,7 @@ fn tagged_message_reaches_posted_receive<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn tagged_message_waits_for_its_receive<T: Transport>(info: &Info<T>) {
+fn tagged_message_waits_for_its_receive<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         for (seed, len) in SIZES.map(|len| most(info, len)).into_iter().enumerate() {
             let sent = pair.post(pattern(len, seed), |buf| pair.a.tagged_send(pair.to_b, Tag(5), buf));
@@ -123,7 +123,7 @@ fn tagged_message_waits_for_its_receive<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn tags_choose_the_receive<T: Transport>(info: &Info<T>) {
+fn tags_choose_the_receive<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let tags = [3u8, 1, 4, 15, 9, 2, 6];
         let receives = tags.map(|tag| pair.post(room(32), |buf| pair.b.tagged_recv(Source::Any, Tag(tag.into()), buf)));
@@ -142,7 +142,7 @@ fn tags_choose_the_receive<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn ignored_bits_of_a_tag_match_anything<T: Transport>(info: &Info<T>) {
+fn ignored_bits_of_a_tag_match_anything<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let wanted = TagMatch::masked(Tag(0xa00), 0x0ff);
         let received = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, wanted, buf));
@@ -163,7 +163,7 @@ fn ignored_bits_of_a_tag_match_anything<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn oldest_receive_that_accepts_takes_the_message<T: Transport>(info: &Info<T>) {
+fn oldest_receive_that_accepts_takes_the_message<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let any = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, TagMatch::any(), buf));
         let exact = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, Tag(7), buf));
@@ -176,7 +176,7 @@ fn oldest_receive_that_accepts_takes_the_message<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn messages_of_one_sender_keep_their_order<T: Transport>(info: &Info<T>) {
+fn messages_of_one_sender_keep_their_order<T: Transport + 'static>(info: &Info<T>) {
     const COUNT: usize = 20;
     on_pair(info, |pair| {
         // Short and long ones take different ways, and still keep their order.
@@ -197,7 +197,7 @@ fn messages_of_one_sender_keep_their_order<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn tags_and_plain_messages_do_not_mix<T: Transport>(info: &Info<T>) {
+fn tags_and_plain_messages_do_not_mix<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let tagged = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Any, TagMatch::any(), buf));
         let plain = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
@@ -213,7 +213,7 @@ fn tags_and_plain_messages_do_not_mix<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn immediate_data_arrives_with_the_message<T: Transport>(info: &Info<T>) {
+fn immediate_data_arrives_with_the_message<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let data = ImmediateData(0x0123_4567);
         if !carries_data(info) {
@@ -242,7 +242,7 @@ fn immediate_data_arrives_with_the_message<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn injected_bytes_can_be_reused_at_once<T: Transport>(info: &Info<T>) {
+fn injected_bytes_can_be_reused_at_once<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let limit = pair.a.inject_size().min(256);
         let mut bytes = pattern(limit, 1).into_vec();
@@ -277,7 +277,7 @@ fn injected_bytes_can_be_reused_at_once<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn too_long_to_inject_is_refused<T: Transport>(info: &Info<T>) {
+fn too_long_to_inject_is_refused<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let limit = pair.a.inject_size();
         let long = pattern(limit + 1, 1);
@@ -289,7 +289,7 @@ fn too_long_to_inject_is_refused<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn directed_receive_takes_one_peer_or_is_refused<T: Transport>(info: &Info<T>) {
+fn directed_receive_takes_one_peer_or_is_refused<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         if !info.caps().contains(Caps::DIRECTED_RECV) {
             crate::matrix::not_granted();
@@ -321,15 +321,15 @@ fn directed_receive_takes_one_peer_or_is_refused<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn directed_receives_stand_in_line_with_the_others<T: Transport>(info: &Info<T>) {
+fn directed_receives_stand_in_line_with_the_others<T: Transport + 'static>(info: &Info<T>) {
     directed_among_others(info, true);
 }
 
-fn plain_directed_receives_stand_in_line_with_the_others<T: Transport>(info: &Info<T>) {
+fn plain_directed_receives_stand_in_line_with_the_others<T: Transport + 'static>(info: &Info<T>) {
     directed_among_others(info, false);
 }
 
-fn directed_among_others<T: Transport>(info: &Info<T>, tagged: bool) {
+fn directed_among_others<T: Transport + 'static>(info: &Info<T>, tagged: bool) {
     on_pair(info, |pair| {
         if !info.caps().contains(Caps::DIRECTED_RECV) || !(tagged || T::conduct(info.raw()).directed_recv) {
             crate::matrix::not_granted();
@@ -347,7 +347,7 @@ fn directed_among_others<T: Transport>(info: &Info<T>, tagged: bool) {
                 },
             )
         };
-        let send = |endpoint: &Endpoint<'_, '_, T, Bytes>, seed| {
+        let send = |endpoint: &Endpoint<'_, T, Bytes>, seed| {
             pair.post(pattern(8, seed), |buf| {
                 if tagged { endpoint.tagged_send(pair.to_b, Tag(1), buf) } else { endpoint.send(pair.to_b, buf) }
             })
@@ -365,7 +365,7 @@ fn directed_among_others<T: Transport>(info: &Info<T>, tagged: bool) {
     });
 }
 
-fn source_is_the_sender_where_granted<T: Transport>(info: &Info<T>) {
+fn source_is_the_sender_where_granted<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
@@ -385,7 +385,7 @@ fn source_is_the_sender_where_granted<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn longest_message_arrives_and_a_longer_one_is_refused<T: Transport>(info: &Info<T>) {
+fn longest_message_arrives_and_a_longer_one_is_refused<T: Transport + 'static>(info: &Info<T>) {
     let limit = info.attributes().endpoint.max_msg_size;
     if limit > 1 << 24 {
         return crate::matrix::partly("a message of the greatest length is not tried");
@@ -403,12 +403,12 @@ fn longest_message_arrives_and_a_longer_one_is_refused<T: Transport>(info: &Info
     });
 }
 
-fn long_message_is_truncated_with_an_error<T: Transport>(info: &Info<T>) {
+fn long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     is_truncated_with_an_error(info, 48);
 }
 
 /// Of those lengths that providers move in several parts, or by asking the sender for the rest.
-fn very_long_message_is_truncated_with_an_error<T: Transport>(info: &Info<T>) {
+fn very_long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     let segments = info.provider() == "tcp;ofi_rxm" && !crate::pair::is_old(info, info.provider());
     if segments {
         crate::matrix::partly(
@@ -422,7 +422,7 @@ fn very_long_message_is_truncated_with_an_error<T: Transport>(info: &Info<T>) {
     }
 }
 
-fn is_truncated_with_an_error<T: Transport>(info: &Info<T>, len: usize) {
+fn is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>, len: usize) {
     on_pair(info, |pair| {
         pair.warm_up();
         let received = pair.receive(3, 16);

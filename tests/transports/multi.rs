@@ -2,11 +2,11 @@
 
 #![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
 
-use loom_core::completion::{Completion, Done, Piece};
+use loom_core::completion::{Completion, Done};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
+use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS, Piece};
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
@@ -18,7 +18,7 @@ use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, LIMIT, OrCut, Pair, carries_data, is_old, is_tested, limit, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("messages_fill_one_buffer", MSG, messages_fill_one_buffer),
         ("a_buffer_waits_for_its_pieces", MSG, a_buffer_waits_for_its_pieces),
@@ -35,7 +35,7 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 }
 
 /// A pair whose `b` lets go of a buffer when less than so much is left.
-fn on_pair_with_min<T: Transport>(info: &Info<T>, min: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
+fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
     if !info.caps().contains(Caps::MULTI_RECV) {
         crate::matrix::not_granted();
         crate::pair::on_pair(info, |pair| {
@@ -46,7 +46,7 @@ fn on_pair_with_min<T: Transport>(info: &Info<T>, min: usize, test: impl FnOnce(
     }
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    let cq = Cq::open_in(&domain, CqAttr::<128>::new(), allocator()).expect("queue");
+    let cq = Cq::open_in(&domain, CqAttr::new(128), allocator()).expect("queue");
     if !is_tested(info) {
         crate::matrix::not_granted();
         let endpoint = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).enable();
@@ -67,12 +67,12 @@ const ONLY_UNSAFE: &str = "by the `unsafe` form only: memory behind the buffer i
                            (`…-multi-receive-…`)";
 
 /// Whether the provider keeps to a buffer whatever is sent.
-fn is_safe<T: Transport>(pair: &Pair<'_, '_, T>) -> bool {
+fn is_safe<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
     T::conduct(pair.domain.info().raw()).multi_recv
 }
 
 /// The next thing that is received.
-fn next<'q, T: Transport>(pair: &Pair<'q, '_, T>) -> Completion<'q, Bytes> {
+fn next<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>) -> Completion<'d, Bytes> {
     let mut deadline = limit();
     while !deadline.passed() {
         if let Some(completion) = pair.cq.poll_rx().or_cut("the queue works") {
@@ -82,14 +82,14 @@ fn next<'q, T: Transport>(pair: &Pair<'q, '_, T>) -> Completion<'q, Bytes> {
     panic!("nothing within {LIMIT:?}");
 }
 
-fn piece<'q, T: Transport>(pair: &Pair<'q, '_, T>) -> Piece<'q, Bytes> {
+fn piece<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>) -> Piece<'d, Bytes> {
     match next(pair) {
         Completion::Piece(piece) => piece,
         other => panic!("a piece, not {other:?}"),
     }
 }
 
-fn end<T: Transport>(pair: &Pair<'_, '_, T>) -> Done<Bytes> {
+fn end<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> Done<Bytes> {
     match next(pair) {
         Completion::Op(done) => done,
         other => panic!("the end, not {other:?}"),
@@ -97,24 +97,24 @@ fn end<T: Transport>(pair: &Pair<'_, '_, T>) -> Done<Bytes> {
 }
 
 /// Nothing more is received for now.
-fn nothing<T: Transport>(pair: &Pair<'_, '_, T>) {
+fn nothing<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     for _ in 0..1000 {
         let completion = pair.cq.poll_rx().or_cut("the queue works");
         assert!(completion.is_none(), "{completion:?}");
     }
 }
 
-fn send<T: Transport>(pair: &Pair<'_, '_, T>, len: usize, seed: usize) -> OpKey {
+fn send<T: Transport + 'static>(pair: &Pair<'_, '_, T>, len: usize, seed: usize) -> OpKey {
     pair.post(pattern(len, seed), |buf| pair.a.send(pair.to_b, buf))
 }
 
-fn post<T: Transport>(pair: &Pair<'_, '_, T>, len: usize) -> OpKey {
+fn post<T: Transport + 'static>(pair: &Pair<'_, '_, T>, len: usize) -> OpKey {
     pair.post(room(len), |buf| fill(&pair.b, buf))
 }
 
 /// Posts a multi-receive. Over providers that do not keep to its buffer, tests send what fits only, from one endpoint, of which
 /// nothing is coming in when it is cancelled.
-fn fill<T: Transport>(endpoint: &Endpoint<'_, '_, T, Bytes>, buf: Bytes) -> Result<OpKey, Rejected<Bytes>> {
+fn fill<T: Transport + 'static>(endpoint: &Endpoint<'_, T, Bytes>, buf: Bytes) -> Result<OpKey, Rejected<Bytes>> {
     match endpoint.multi_recv(Source::Any, buf) {
         Err(Rejected { buf, error: PostError::NotSafe }) => {
             crate::matrix::partly(ONLY_UNSAFE);
@@ -130,7 +130,7 @@ fn has(buf: &[u8], bytes: &[u8]) -> bool {
     bytes.is_empty() || buf.windows(bytes.len()).any(|window| window == bytes)
 }
 
-fn messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
+fn messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 100, |pair| {
         for round in 0..20 {
             let key = post(pair, 1000);
@@ -168,7 +168,7 @@ fn messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_buffer_waits_for_its_pieces<T: Transport>(info: &Info<T>) {
+fn a_buffer_waits_for_its_pieces<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 100, |pair| {
         let key = post(pair, 1000);
         let sends: Vec<_> = (0..10).map(|seed| send(pair, 96, seed)).collect();
@@ -201,7 +201,7 @@ fn told<'p>(piece: &'p Piece<'_, Bytes>) -> &'p [u8] {
     piece.bytes()
 }
 
-fn messages_that_wait_fill_a_buffer<T: Transport>(info: &Info<T>) {
+fn messages_that_wait_fill_a_buffer<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         let sends: Vec<_> = (0..5).map(|seed| send(pair, 50 + seed, seed)).collect();
         for _ in 0..1000 {
@@ -223,7 +223,7 @@ fn messages_that_wait_fill_a_buffer<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn the_next_buffer_takes_over<T: Transport>(info: &Info<T>) {
+fn the_next_buffer_takes_over<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 100, |pair| {
         let mut keys = [post(pair, 500), post(pair, 500)];
         let mut taken = [0; 2];
@@ -262,7 +262,7 @@ fn the_next_buffer_takes_over<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn long_messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
+fn long_messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 1 << 20, |pair| {
         if is_old(info, "tcp;ofi_rxm") {
             return crate::matrix::not_run(
@@ -283,7 +283,7 @@ fn long_messages_fill_one_buffer<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_message_longer_than_what_is_left_is_truncated<T: Transport>(info: &Info<T>) {
+fn a_message_longer_than_what_is_left_is_truncated<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         if !is_safe(pair) {
             return crate::matrix::not_run(
@@ -305,7 +305,7 @@ fn a_message_longer_than_what_is_left_is_truncated<T: Transport>(info: &Info<T>)
     });
 }
 
-fn a_cancelled_buffer_comes_back<T: Transport>(info: &Info<T>) {
+fn a_cancelled_buffer_comes_back<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         let key = post(pair, 1000);
         pair.b.cancel(key).expect("cancel");
@@ -329,7 +329,7 @@ fn a_cancelled_buffer_comes_back<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport>(info: &Info<T>) {
+fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         let Pair { cq, av, .. } = *pair;
         let c = cq.endpoint(av).option(EndpointOption::MIN_MULTI_RECV, 100).enable().expect("endpoint c");
@@ -349,7 +349,7 @@ fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport>(info: &Info<T>) 
             );
             assert!(has(&buf, &pattern(100, 1)));
         }
-        // One that is forgotten keeps its buffer in the queue, which drops it.
+        // One that is forgotten keeps its buffer in the queue, and that open.
         let key = post(pair, 1000);
         let sent = send(pair, 64, 1);
         core::mem::forget(piece(pair));
@@ -359,7 +359,7 @@ fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport>(info: &Info<T>) 
     });
 }
 
-fn waiting_keeps_pieces_until_there_are_many<T: Transport>(info: &Info<T>) {
+fn waiting_keeps_pieces_until_there_are_many<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         let key = post(pair, 100_000);
         let mut sent = 0;
@@ -390,7 +390,7 @@ fn waiting_keeps_pieces_until_there_are_many<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_buffer_that_is_not_kept_to_is_refused<T: Transport>(info: &Info<T>) {
+fn a_buffer_that_is_not_kept_to_is_refused<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         assert_eq!(is_safe(pair), ["soft", "tcp"].contains(&pair.domain.info().provider()));
         if is_safe(pair) {
@@ -403,12 +403,12 @@ fn a_buffer_that_is_not_kept_to_is_refused<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_buffer_is_refused<T: Transport>(endpoint: &Endpoint<'_, '_, T, Bytes>) {
+fn a_buffer_is_refused<T: Transport + 'static>(endpoint: &Endpoint<'_, T, Bytes>) {
     let rejected = endpoint.multi_recv(Source::Any, room(100)).expect_err("its provider does not keep to it");
     assert_eq!((rejected.error, rejected.buf), (PostError::NotSafe, room(100)));
 }
 
-fn options_are_read_and_set<T: Transport>(info: &Info<T>) {
+fn options_are_read_and_set<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 4000, |pair| {
         assert_eq!(pair.b.option(EndpointOption::MIN_MULTI_RECV), Ok(4000));
         assert!(pair.a.option(EndpointOption::MIN_MULTI_RECV).is_ok_and(|min| min != 4000), "each has its own");

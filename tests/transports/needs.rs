@@ -22,7 +22,7 @@ pub(crate) const RMA: Caps = MSG.union(Caps::RMA);
 pub(crate) const TAGGED_AND_RMA: Caps = TAGGED.union(RMA);
 
 /// Runs a case; where what it needs is not granted, sees that asking for it is refused instead.
-pub(crate) fn run<T: Transport>((_, needs, case): Behaviour<T>, info: &Info<T>) {
+pub(crate) fn run<T: Transport + 'static>((_, needs, case): Behaviour<T>, info: &Info<T>) {
     let missing = needs.difference(info.caps());
     if missing.is_empty() {
         return case(info);
@@ -41,7 +41,7 @@ pub(crate) fn run<T: Transport>((_, needs, case): Behaviour<T>, info: &Info<T>) 
 }
 
 /// Whether messages have tags here.
-pub(crate) fn tags<T: Transport>(info: &Info<T>) -> bool {
+pub(crate) fn tags<T: Transport + 'static>(info: &Info<T>) -> bool {
     info.caps().contains(Caps::TAGGED)
 }
 
@@ -51,7 +51,7 @@ fn is_refused<K: std::fmt::Debug>(asked: Result<K, Rejected<Bytes>>, missing: Ca
     assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(missing), pattern(8, 1)));
 }
 
-fn tags_are_refused<T: Transport>(pair: &Pair<'_, '_, T>) {
+fn tags_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     is_refused(pair.a.tagged_send(pair.to_b, Tag(1), pattern(8, 1)), Caps::TAGGED);
     is_refused(pair.b.tagged_recv(Source::Any, Tag(1), pattern(8, 1)), Caps::TAGGED);
     let refused = Err(PostError::NotGranted(Caps::TAGGED));
@@ -59,7 +59,7 @@ fn tags_are_refused<T: Transport>(pair: &Pair<'_, '_, T>) {
     assert_eq!(pair.b.tagged_peek(Source::Any, Tag(1)).map(drop), refused);
 }
 
-fn reads_and_writes_are_refused<T: Transport>(pair: &Pair<'_, '_, T>) {
+fn reads_and_writes_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     let remote = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1));
     is_refused(pair.a.write(pair.to_b, &remote, 0, pattern(8, 1)), Caps::RMA | Caps::WRITE);
     is_refused(pair.a.read(pair.to_b, &remote, 0, pattern(8, 1)), Caps::RMA | Caps::READ);

@@ -29,7 +29,7 @@ pub(crate) fn limit() -> Limit {
 }
 
 /// Whether this is a provider of libfabric 1, whose faults are not loom's.
-pub(crate) fn is_old<T: Transport>(info: &Info<T>, provider: &str) -> bool {
+pub(crate) fn is_old<T: Transport + 'static>(info: &Info<T>, provider: &str) -> bool {
     #[cfg(feature = "libfabric")]
     let old = loom_fabric::ofi::library_version().major < 2;
     #[cfg(not(feature = "libfabric"))]
@@ -38,7 +38,7 @@ pub(crate) fn is_old<T: Transport>(info: &Info<T>, provider: &str) -> bool {
 }
 
 /// Whether the provider is one that the tests are known to have run over; if not, less may be asked of it.
-pub(crate) fn is_tested<T: Transport>(info: &Info<T>) -> bool {
+pub(crate) fn is_tested<T: Transport + 'static>(info: &Info<T>) -> bool {
     T::conduct(info.raw()).close_with_sends
 }
 
@@ -56,12 +56,12 @@ pub(crate) fn room(len: usize) -> Bytes {
 pub(crate) const SIZES: [usize; 4] = [0, 1, 64, 1 << 20];
 
 /// A length, or as much of it as one message has room for.
-pub(crate) fn most<T: Transport>(info: &Info<T>, len: usize) -> usize {
+pub(crate) fn most<T: Transport + 'static>(info: &Info<T>, len: usize) -> usize {
     len.min(info.attributes().endpoint.max_msg_size)
 }
 
 /// Whether messages carry immediate data: four bytes at least.
-pub(crate) fn carries_data<T: Transport>(info: &Info<T>) -> bool {
+pub(crate) fn carries_data<T: Transport + 'static>(info: &Info<T>) -> bool {
     let width = info.attributes().domain.cq_data_size;
     assert!(width >= 4 || (width == 0 && ["udp", "sm2"].contains(&info.provider())), "{width} bytes");
     width > 0
@@ -70,21 +70,21 @@ pub(crate) fn carries_data<T: Transport>(info: &Info<T>) -> bool {
 /// Endpoints `a` and `b`, which know each other.
 pub(crate) struct Pair<'q, 'd, T: Transport> {
     pub(crate) cq: &'q Cq<'d, T, Bytes>,
-    pub(crate) av: &'d Av<'d, T>,
-    pub(crate) domain: &'d Domain<T>,
-    pub(crate) a: Endpoint<'q, 'd, T, Bytes>,
-    pub(crate) b: Endpoint<'q, 'd, T, Bytes>,
+    pub(crate) av: &'q Av<'d, T>,
+    pub(crate) domain: &'q Domain<'d, T>,
+    pub(crate) a: Endpoint<'d, T, Bytes>,
+    pub(crate) b: Endpoint<'d, T, Bytes>,
     pub(crate) to_a: Peer,
     pub(crate) to_b: Peer,
 }
 
-impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
-    pub(crate) fn open(cq: &'q Cq<'d, T, Bytes>, av: &'d Av<'d, T>) -> Self {
+impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
+    pub(crate) fn open(domain: &'q Domain<'d, T>, cq: &'q Cq<'d, T, Bytes>, av: &'q Av<'d, T>) -> Self {
         let a = cq.endpoint(av).enable().expect("endpoint a");
         let b = cq.endpoint(av).enable().expect("endpoint b");
         let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
-        Pair { cq, av, domain: cq.domain(), a, b, to_a, to_b }
+        Pair { cq, av, domain, a, b, to_a, to_b }
     }
 
     /// Sends from `a` to `b`, with a tag where there are tags.
@@ -160,7 +160,10 @@ impl<'q, 'd, T: Transport> Pair<'q, 'd, T> {
 }
 
 /// Retries something without a buffer, such as an injected message.
-pub(crate) fn insist<T: Transport>(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Result<(), loom_core::error::PostError>) {
+pub(crate) fn insist<T: Transport + 'static>(
+    cq: &Cq<'_, T, Bytes>,
+    post: impl Fn() -> Result<(), loom_core::error::PostError>,
+) {
     let mut deadline = limit();
     loop {
         match post() {
@@ -174,18 +177,14 @@ pub(crate) fn insist<T: Transport>(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Res
 }
 
 /// Opens a pair on a queue of 64 operations.
-pub(crate) fn on_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
-    on_pair_with(info, CqAttr::<64>::new(), test);
+pub(crate) fn on_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
+    on_pair_with(info, CqAttr::new(64), test);
 }
 
 /// Opens a pair on a queue of one's own choice.
-pub(crate) fn on_pair_with<T: Transport, const N: usize>(
-    info: &Info<T>,
-    attr: CqAttr<N>,
-    test: impl FnOnce(&Pair<'_, '_, T>),
-) {
+pub(crate) fn on_pair_with<T: Transport + 'static>(info: &Info<T>, attr: CqAttr, test: impl FnOnce(&Pair<'_, '_, T>)) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let cq = Cq::open_in(&domain, attr, allocator()).expect("queue");
-    test(&Pair::open(&cq, &av));
+    test(&Pair::open(&domain, &cq, &av));
 }

@@ -13,7 +13,7 @@ use loom_core::vocabulary::{Caps, Errno, ImmediateData, Tag, TagMatch};
 use crate::needs::{Behaviour, TAGGED};
 use crate::pair::{LIMIT, OrCut, Pair, carries_data, limit, on_pair, on_pair_with, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("a_peek_finds_what_has_arrived", TAGGED, a_peek_finds_what_has_arrived),
         ("a_peek_of_nothing_says_so", TAGGED, a_peek_of_nothing_says_so),
@@ -27,8 +27,8 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 }
 
 /// A pair that peeks; for transports that cannot, a look at how they refuse.
-fn on_peeking_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
-    on_pair_with(info, CqAttr::<64>::new().with_claims(), |pair| {
+fn on_peeking_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
+    on_pair_with(info, CqAttr::new(64).with_claims(), |pair| {
         if !T::conduct(info.raw()).peek {
             crate::matrix::not_granted();
             let error = pair.b.tagged_peek(Source::Any, Tag(1)).expect_err("it would be a receive");
@@ -39,14 +39,14 @@ fn on_peeking_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_,
     });
 }
 
-fn answer<T: Transport>(pair: &Pair<'_, '_, T>, key: OpKey) -> Peek {
+fn answer<T: Transport + 'static>(pair: &Pair<'_, '_, T>, key: OpKey) -> Peek {
     let peek = pair.cq.wait_peek(key, limit()).or_cut("the queue works").expect("an answer in time");
     assert_eq!(peek.key(), key);
     peek
 }
 
 /// Asks once, as soon as that is taken.
-fn ask<T: Transport>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<OpKey, PostError>) -> OpKey {
+fn ask<T: Transport + 'static>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<OpKey, PostError>) -> OpKey {
     let mut deadline = limit();
     loop {
         match ask() {
@@ -60,7 +60,7 @@ fn ask<T: Transport>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<OpKey, Pos
 }
 
 /// Asks until there is a message.
-fn find<T: Transport>(pair: &Pair<'_, '_, T>, peek: impl Fn() -> Result<OpKey, PostError>) -> Found {
+fn find<T: Transport + 'static>(pair: &Pair<'_, '_, T>, peek: impl Fn() -> Result<OpKey, PostError>) -> Found {
     let mut deadline = limit();
     while !deadline.passed() {
         if let Some(found) = answer(pair, ask(pair, &peek)).message().or_cut("the peek works") {
@@ -70,23 +70,23 @@ fn find<T: Transport>(pair: &Pair<'_, '_, T>, peek: impl Fn() -> Result<OpKey, P
     panic!("no message within {LIMIT:?}");
 }
 
-fn send<T: Transport>(pair: &Pair<'_, '_, T>, tag: u64, len: usize, seed: usize) -> OpKey {
+fn send<T: Transport + 'static>(pair: &Pair<'_, '_, T>, tag: u64, len: usize, seed: usize) -> OpKey {
     pair.post(pattern(len, seed), |buf| match carries_data(pair.domain.info()) {
         true => pair.a.tagged_send_data(pair.to_b, Tag(tag), ImmediateData(77), buf),
         false => pair.a.tagged_send(pair.to_b, Tag(tag), buf),
     })
 }
 
-fn receive<T: Transport>(pair: &Pair<'_, '_, T>, tag: u64, len: usize) -> OpKey {
+fn receive<T: Transport + 'static>(pair: &Pair<'_, '_, T>, tag: u64, len: usize) -> OpKey {
     pair.post(room(len), |buf| pair.b.tagged_recv(Source::Any, Tag(tag), buf))
 }
 
-fn fetch<T: Transport>(pair: &Pair<'_, '_, T>, claim: Claim, len: usize) -> OpKey {
+fn fetch<T: Transport + 'static>(pair: &Pair<'_, '_, T>, claim: Claim, len: usize) -> OpKey {
     pair.post(room(len), |buf| pair.b.tagged_claim(claim, buf))
 }
 
 /// Lengths of messages of which several wait. Over `net` one that it does not buffer holds up those behind it.
-fn sizes<T: Transport>(info: &Info<T>, longest: usize) -> impl Iterator<Item = (usize, usize)> {
+fn sizes<T: Transport + 'static>(info: &Info<T>, longest: usize) -> impl Iterator<Item = (usize, usize)> {
     let net = info.provider() == "net";
     if net {
         crate::matrix::partly("short messages only: a long one holds up those behind it until it is received");
@@ -95,7 +95,7 @@ fn sizes<T: Transport>(info: &Info<T>, longest: usize) -> impl Iterator<Item = (
     [0, 8, 5000, 1 << 20].into_iter().filter(move |len| *len <= longest).enumerate()
 }
 
-fn a_peek_finds_what_has_arrived<T: Transport>(info: &Info<T>) {
+fn a_peek_finds_what_has_arrived<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         for (seed, len) in [0, 8, 5000, 1 << 20].into_iter().enumerate() {
             let sent = send(pair, 5, len, seed);
@@ -123,7 +123,7 @@ fn a_peek_finds_what_has_arrived<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_peek_of_nothing_says_so<T: Transport>(info: &Info<T>) {
+fn a_peek_of_nothing_says_so<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         for _ in 0..200 {
             let key = ask(pair, || pair.b.tagged_peek(Source::Any, TagMatch::any()));
@@ -149,7 +149,7 @@ fn a_peek_of_nothing_says_so<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_peek_asks_for_a_tag_and_a_source<T: Transport>(info: &Info<T>) {
+fn a_peek_asks_for_a_tag_and_a_source<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         let sends = [send(pair, 0x10, 10, 1), send(pair, 0x21, 20, 2), send(pair, 0x22, 30, 3)];
         // The youngest first: when it is seen, all are there.
@@ -173,7 +173,7 @@ fn a_peek_asks_for_a_tag_and_a_source<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_claimed_message_is_nobody_elses<T: Transport>(info: &Info<T>) {
+fn a_claimed_message_is_nobody_elses<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         if !claims(pair) {
             return;
@@ -218,7 +218,7 @@ fn a_claimed_message_is_nobody_elses<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn claims_need_a_queue_for_them<T: Transport>(info: &Info<T>) {
+fn claims_need_a_queue_for_them<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let conduct = T::conduct(info.raw());
         let claim = || pair.b.tagged_peek_claim(Source::Any, Tag(5));
@@ -232,7 +232,7 @@ fn claims_need_a_queue_for_them<T: Transport>(info: &Info<T>) {
 }
 
 /// Whether messages can be claimed; looks at how it is refused, if not.
-fn claims<T: Transport>(pair: &Pair<'_, '_, T>) -> bool {
+fn claims<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
     let claims = T::conduct(pair.domain.info().raw()).claims != Claims::Not;
     if !claims {
         crate::matrix::not_granted();
@@ -243,7 +243,7 @@ fn claims<T: Transport>(pair: &Pair<'_, '_, T>) -> bool {
 }
 
 /// Whether messages can be discarded; looks at how it is refused, if not.
-fn discards<T: Transport>(pair: &Pair<'_, '_, T>) -> bool {
+fn discards<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
     let discards = T::conduct(pair.domain.info().raw()).discard;
     if !discards {
         crate::matrix::not_granted();
@@ -254,14 +254,14 @@ fn discards<T: Transport>(pair: &Pair<'_, '_, T>) -> bool {
 }
 
 /// Waits for a message to be there to the last byte: one that was sent after it is.
-fn arrive<T: Transport>(pair: &Pair<'_, '_, T>) {
+fn arrive<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     let behind = send(pair, 99, 8, 9);
     let received = receive(pair, 99, 8);
     pair.finish(received);
     pair.finish(behind);
 }
 
-fn a_discarded_message_is_gone<T: Transport>(info: &Info<T>) {
+fn a_discarded_message_is_gone<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         if !discards(pair) {
             return;
@@ -281,7 +281,7 @@ fn a_discarded_message_is_gone<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_claimed_message_can_be_discarded<T: Transport>(info: &Info<T>) {
+fn a_claimed_message_can_be_discarded<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         if !discards(pair) {
             return;
@@ -303,7 +303,7 @@ fn a_claimed_message_can_be_discarded<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn claims_end_with_their_endpoint<T: Transport>(info: &Info<T>) {
+fn claims_end_with_their_endpoint<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         if !claims(pair) {
             return;

@@ -22,7 +22,7 @@ use super::pair::{Bytes, LIMIT, OrCut, carries_data, is_old, is_tested, limit, m
 use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, tags};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("messages_of_several_buffers_arrive", MSG, messages_of_several_buffers_arrive),
         ("reads_and_writes_of_several_buffers_and_parts", RMA, reads_and_writes_of_several_buffers_and_parts),
@@ -37,12 +37,12 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 /// Two endpoints on a queue of buffers of any kind.
 struct Two<'q, 'd, T: Transport, B: Buffer> {
     cq: &'q Cq<'d, T, B>,
-    a: Endpoint<'q, 'd, T, B>,
-    b: Endpoint<'q, 'd, T, B>,
+    a: Endpoint<'d, T, B>,
+    b: Endpoint<'d, T, B>,
     to_b: Peer,
 }
 
-impl<T: Transport, B: Buffer + 'static> Two<'_, '_, T, B> {
+impl<T: Transport + 'static, B: Buffer + 'static> Two<'_, '_, T, B> {
     fn post(&self, buf: B, post: impl Fn(B) -> Result<OpKey, Rejected<B>>) -> OpKey {
         post_on(self.cq, buf, post)
     }
@@ -54,10 +54,13 @@ impl<T: Transport, B: Buffer + 'static> Two<'_, '_, T, B> {
     }
 }
 
-fn with_two<T: Transport, B: Buffer + 'static>(info: &Info<T>, test: impl FnOnce(&Two<'_, '_, T, B>, &Domain<T>)) {
+fn with_two<T: Transport + 'static, B: Buffer + 'static>(
+    info: &Info<T>,
+    test: impl FnOnce(&Two<'_, '_, T, B>, &Domain<'_, T>),
+) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    let cq = Cq::<T, B>::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
+    let cq = Cq::<T, B>::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
     let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
     let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
     test(&Two { cq: &cq, a, b, to_b }, &domain);
@@ -84,8 +87,8 @@ fn cut<const N: usize>(bytes: &[u8], lengths: [usize; N]) -> [Bytes; N] {
     })
 }
 
-fn messages_of_several_buffers_arrive<T: Transport>(info: &Info<T>) {
-    fn with<T: Transport, const N: usize>(info: &Info<T>) {
+fn messages_of_several_buffers_arrive<T: Transport + 'static>(info: &Info<T>) {
+    fn with<T: Transport + 'static, const N: usize>(info: &Info<T>) {
         if N > info.attributes().tx.iov_limit.min(info.attributes().rx.iov_limit) {
             return;
         }
@@ -124,8 +127,8 @@ fn messages_of_several_buffers_arrive<T: Transport>(info: &Info<T>) {
     with::<T, 8>(info);
 }
 
-fn reads_and_writes_of_several_buffers_and_parts<T: Transport>(info: &Info<T>) {
-    fn with<T: Transport, const N: usize>(info: &Info<T>) {
+fn reads_and_writes_of_several_buffers_and_parts<T: Transport + 'static>(info: &Info<T>) {
+    fn with<T: Transport + 'static, const N: usize>(info: &Info<T>) {
         let limits = &info.attributes().tx;
         if N > limits.iov_limit.min(limits.rma_iov_limit) {
             return;
@@ -174,8 +177,8 @@ fn reads_and_writes_of_several_buffers_and_parts<T: Transport>(info: &Info<T>) {
     with::<T, 8>(info);
 }
 
-fn pieces_beyond_the_limit_are_refused<T: Transport>(info: &Info<T>) {
-    fn with<T: Transport, const N: usize>(info: &Info<T>) {
+fn pieces_beyond_the_limit_are_refused<T: Transport + 'static>(info: &Info<T>) {
+    fn with<T: Transport + 'static, const N: usize>(info: &Info<T>) {
         let (tx, rx) = (info.attributes().tx.iov_limit, info.attributes().rx.iov_limit);
         with_two::<T, [Bytes; N]>(info, |two, _| {
             let pieces = || cut(&pattern(100, 1), lengths::<N>(100, true));
@@ -202,7 +205,7 @@ fn pieces_beyond_the_limit_are_refused<T: Transport>(info: &Info<T>) {
 }
 
 /// One message with options, checked.
-fn message<T: Transport, B>(two: &Two<'_, '_, T, B>, out: B, into: B, options: SendOptions)
+fn message<T: Transport + 'static, B>(two: &Two<'_, '_, T, B>, out: B, into: B, options: SendOptions)
 where
     B: SourceBuffer + TargetBuffer + PartialEq + Clone + 'static,
 {
@@ -212,7 +215,7 @@ where
     two.finish(sent);
 }
 
-fn operations_end_at_every_level<T: Transport>(info: &Info<T>) {
+fn operations_end_at_every_level<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, domain| {
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
         let region = info
@@ -238,7 +241,7 @@ fn operations_end_at_every_level<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn delivery_is_awaited<T: Transport>(info: &Info<T>) {
+fn delivery_is_awaited<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, _| {
         // A connection that is up.
         message(two, pattern(8, 1), room(8), SendOptions::new());
@@ -271,7 +274,7 @@ fn delivery_is_awaited<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn more_operations_may_follow<T: Transport>(info: &Info<T>) {
+fn more_operations_may_follow<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, _| {
         let options = RecvOptions::new();
         let received = [options.more(), options.more(), options]
@@ -286,7 +289,7 @@ fn more_operations_may_follow<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn a_fence_holds_or_is_refused<T: Transport>(info: &Info<T>) {
+fn a_fence_holds_or_is_refused<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, domain| {
         let options = SendOptions::new().fence();
         if !info.caps().contains(Caps::FENCE) {

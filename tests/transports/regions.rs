@@ -8,7 +8,7 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
+use loom_core::objects::mr::{CloseError, Mr, MrBuilder, RemoteRegion};
 use loom_core::objects::registered::Registered;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrMode};
@@ -17,7 +17,7 @@ use super::pair::{Bytes, OrCut, Pair, limit, on_pair, pattern, room};
 use crate::memory::allocator;
 use crate::needs::{Behaviour, RMA};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("region_for_an_endpoint_is_reached_through_it", RMA, region_for_an_endpoint_is_reached_through_it),
         ("key_is_chosen_where_the_provider_leaves_it", RMA, key_is_chosen_where_the_provider_leaves_it),
@@ -28,7 +28,12 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
 /// Writes into a region of `b` until the bytes are seen there.
-fn write_and_see<T: Transport>(pair: &Pair<'_, '_, T>, region: &Mr<'_, T>, remote: &RemoteRegion, seed: usize) {
+fn write_and_see<T: Transport + 'static, M: Buffer + Send, H>(
+    pair: &Pair<'_, '_, T>,
+    region: &Mr<'_, T, M, H>,
+    remote: &RemoteRegion,
+    seed: usize,
+) {
     let written = pair.post(pattern(64, seed), |buf| pair.a.write(pair.to_b, remote, 8, buf));
     pair.finish(written);
     let mut deadline = limit();
@@ -40,10 +45,10 @@ fn write_and_see<T: Transport>(pair: &Pair<'_, '_, T>, region: &Mr<'_, T>, remot
     }
 }
 
-fn region_for_an_endpoint_is_reached_through_it<T: Transport>(info: &Info<T>) {
+fn region_for_an_endpoint_is_reached_through_it<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
-        let open = || Mr::builder(pair.domain, PEER_ACCESS).open_for(&pair.b, room(100)).expect("region");
+        let open = || MrBuilder::new(pair.domain, PEER_ACCESS).open_for(&pair.b, room(100)).expect("region");
         for seed in 0..3 {
             let region = open();
             write_and_see(pair, &region, &region.remote(), seed);
@@ -60,12 +65,12 @@ fn region_for_an_endpoint_is_reached_through_it<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn key_is_chosen_where_the_provider_leaves_it<T: Transport>(info: &Info<T>) {
+fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Info<T>) {
     let attributes = &info.attributes().domain;
     on_pair(info, |pair| {
         pair.warm_up();
         let key = MemoryKey(0x4242);
-        let open = || Mr::builder(pair.domain, PEER_ACCESS).key(key).open(room(100));
+        let open = || MrBuilder::new(pair.domain, PEER_ACCESS).key(key).open(room(100));
         if attributes.mr_mode.intersects(MrMode::PROV_KEY | MrMode::BASIC) {
             assert_eq!(open().unwrap_err(), OpenError::KeyNotAvailable);
             return;
@@ -77,7 +82,7 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport>(info: &Info<T>) {
         write_and_see(pair, &region, &RemoteRegion::new(told.base(), 100, key), 1);
         assert_eq!(open().unwrap_err(), OpenError::KeyTaken);
         // Neither is there another way to it.
-        let again = Mr::builder(pair.domain, PEER_ACCESS).key(key).open_for(&pair.b, room(100));
+        let again = MrBuilder::new(pair.domain, PEER_ACCESS).key(key).open_for(&pair.b, room(100));
         assert_eq!(again.unwrap_err(), OpenError::KeyTaken);
         write_and_see(pair, &region, &told, 2);
         // SAFETY: the writes have ended.
@@ -88,7 +93,7 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport>(info: &Info<T>) {
         // Keys that nobody asks for go round those that are taken.
         let next = Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region").key();
         let taken = MemoryKey(next.0 + 1);
-        let _taken = Mr::builder(pair.domain, PEER_ACCESS).key(taken).open(room(8)).expect("region");
+        let _taken = MrBuilder::new(pair.domain, PEER_ACCESS).key(taken).open(room(8)).expect("region");
         let others = [(); 3].map(|()| Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region"));
         assert!(others.iter().all(|other| other.key() != taken));
     });
@@ -106,7 +111,7 @@ unsafe impl Buffer for OnDevice {
     }
 }
 
-fn what_a_region_cannot_be_is_refused<T: Transport>(info: &Info<T>) {
+fn what_a_region_cannot_be_is_refused<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let other = Domain::open(info).expect("another domain");
     let counters = [&domain, &other].map(|domain| Counter::open(domain, CounterAttr::default()).expect("counter"));
@@ -117,12 +122,12 @@ fn what_a_region_cannot_be_is_refused<T: Transport>(info: &Info<T>) {
     assert_eq!(region.refresh(1, 8), Err(Errno::EINVAL));
     assert_eq!(region.refresh(usize::MAX, 2), Err(Errno::EINVAL));
 
-    let elsewhere = Mr::builder(&domain, PEER_ACCESS).counter(foreign).open(room(8));
+    let elsewhere = MrBuilder::new(&domain, PEER_ACCESS).counter(foreign).open(room(8));
     assert_eq!(elsewhere.unwrap_err(), OpenError::OtherDomain);
-    let nothing = Mr::builder(&domain, Access::REMOTE_READ).counter(counter).open(room(8));
+    let nothing = MrBuilder::new(&domain, Access::REMOTE_READ).counter(counter).open(room(8));
     assert_eq!(nothing.unwrap_err(), OpenError::Counters);
     if !info.caps().contains(Caps::RMA_EVENT) {
-        let uncounted = Mr::builder(&domain, PEER_ACCESS).counter(counter).open(room(8));
+        let uncounted = MrBuilder::new(&domain, PEER_ACCESS).counter(counter).open(room(8));
         assert_eq!(uncounted.unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
     }
     assert!(!info.caps().contains(Caps::HMEM), "nobody asked for it");
@@ -132,14 +137,16 @@ fn what_a_region_cannot_be_is_refused<T: Transport>(info: &Info<T>) {
     assert_eq!(device.unwrap_err().error, OpenError::DeviceMemory);
     // SAFETY: nothing is exported, and nothing is registered.
     #[allow(unsafe_code, reason = "the caller says what the descriptor names")]
-    let exported = unsafe { Mr::builder(&domain, PEER_ACCESS).dmabuf(0, 0) };
+    let exported = unsafe { MrBuilder::new(&domain, PEER_ACCESS).dmabuf(0, 0) };
     assert_eq!(exported.open(room(8)).unwrap_err(), OpenError::DeviceMemory);
     let av = Av::open_in(&other, 8, allocator()).expect("address vector");
-    let cq = Cq::<T, Bytes>::open_in(&other, CqAttr::<4>::new(), allocator()).expect("queue");
+    let cq = Cq::<T, Bytes>::open_in(&other, CqAttr::new(4), allocator()).expect("queue");
     let endpoint = cq.endpoint(&av).enable().expect("endpoint");
-    let elsewhere = Mr::builder(&domain, PEER_ACCESS).open_for(&endpoint, room(8));
+    let elsewhere = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, room(8));
     assert_eq!(elsewhere.unwrap_err(), OpenError::OtherDomain);
     drop(
-        Mr::builder(&other, PEER_ACCESS).open_for(&endpoint, room(8)).expect("a region for an endpoint of its domain"),
+        MrBuilder::new(&other, PEER_ACCESS)
+            .open_for(&endpoint, room(8))
+            .expect("a region for an endpoint of its domain"),
     );
 }

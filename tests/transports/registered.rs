@@ -4,7 +4,7 @@ use loom_core::completion::Transfer;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
@@ -12,6 +12,7 @@ use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{RecvOptions, SendOptions};
 use loom_core::objects::registered::Registered;
+use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 
@@ -20,7 +21,7 @@ use crate::needs::{Behaviour, MSG, TAGGED_AND_RMA};
 use crate::pair::{Bytes, OrCut, limit, pattern, room};
 use crate::posting::post;
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("registered_buffers_serve_every_operation", TAGGED_AND_RMA, registered_buffers_serve_every_operation),
         ("a_registration_of_another_domain_is_refused", MSG, a_registration_of_another_domain_is_refused),
@@ -30,22 +31,23 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 
 type Buf<'d, T> = Registered<'d, T, Bytes>;
 
-fn register<T: Transport>(domain: &Domain<T>, bytes: Bytes) -> Buf<'_, T> {
+fn register<'d, T: Transport + 'static>(domain: &Domain<'d, T>, bytes: Bytes) -> Buf<'d, T> {
     Registered::new(domain, bytes).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn finish<'d, T: Transport>(cq: &Cq<'d, T, Buf<'d, T>>, key: OpKey) -> (Buf<'d, T>, Transfer) {
+fn finish<'d, T: Transport + 'static>(cq: &Cq<'_, T, Buf<'d, T>>, key: OpKey) -> (Buf<'d, T>, Transfer) {
     let done = cq.wait(key, limit()).or_cut("the queue works").expect("the operation ends in time");
     let (buf, result) = done.into_parts();
     (buf, result.or_cut("the operation succeeds"))
 }
 
-fn registered_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
+fn registered_buffers_serve_every_operation<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
     let region = Mr::open_in(&domain, room(1 << 20), access, allocator()).expect("region");
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+    scope(|s| {
+        let cq = &Cq::<T, Buf<'_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         for (seed, len) in [1, 64, 5000, 1 << 20].into_iter().enumerate() {
@@ -86,36 +88,35 @@ fn registered_buffers_serve_every_operation<T: Transport>(info: &Info<T>) {
             }
             assert!(out.into_inner() == pattern(len, seed), "the bytes come back");
         }
-    })
-    .expect("queue");
+    });
 }
 
-fn a_registration_of_another_domain_is_refused<T: Transport>(info: &Info<T>) {
+fn a_registration_of_another_domain_is_refused<T: Transport + 'static>(info: &Info<T>) {
     let (domain, other) = (Domain::open(info).expect("domain"), Domain::open(info).expect("another domain"));
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+    scope(|s| {
+        let cq = &Cq::<T, Buf<'_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         let rejected = endpoint.recv(Source::Any, register(&other, room(8))).expect_err("it is another domain's");
         assert_eq!(rejected.error, PostError::ForeignDescriptor);
         assert_eq!(rejected.buf.into_inner(), room(8));
-    })
-    .expect("queue");
+    });
 }
 
-fn registered_buffers_are_dropped_with_their_queue<T: Transport>(info: &Info<T>) {
+fn registered_buffers_are_dropped_with_their_queue<T: Transport + 'static>(info: &Info<T>) {
     if !crate::waiting::closes_with_receives(info) {
         return;
     }
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    cq::scope_in(&domain, CqAttr::<16>::new(), allocator(), |cq: &Cq<'_, T, Buf<'_, T>>| {
+    scope(|s| {
+        let cq = &Cq::<T, Buf<'_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         for _ in 0..4 {
             let buf = register(&domain, room(100));
             post(cq, buf, |buf| endpoint.recv(Source::Any, buf));
         }
-    })
-    .expect("queue");
+    });
     // The domain closes: nothing of it is open.
     drop(Mr::open_in(&domain, room(8), Access::REMOTE_READ, allocator()).expect("a region"));
 }

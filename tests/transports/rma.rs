@@ -14,6 +14,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{self, Mr, RemoteRegion};
+use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr};
 
@@ -22,7 +23,7 @@ use crate::needs::{Behaviour, RMA};
 use crate::pair::{Bytes, OrCut, Pair, SIZES, fails_with, insist, is_old, on_pair, pattern, room};
 use crate::posting::or_less;
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("write_lands_in_the_peers_region", RMA, write_lands_in_the_peers_region),
         ("write_at_an_offset_leaves_the_rest_alone", RMA, write_at_an_offset_leaves_the_rest_alone),
@@ -57,14 +58,14 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-fn contents<T: Transport>(mr: &Mr<'_, T>) -> Bytes {
+fn contents<T: Transport + 'static, M: Buffer + Send>(mr: &Mr<'_, T, M>) -> Bytes {
     let mut bytes = room(mr.window().len());
     mr.window().copy_to(0, &mut bytes).expect("the whole window");
     bytes
 }
 
 /// A write is over for the writer before its bytes are seen by the peer, unless something says so: a message after it.
-fn settle<T: Transport>(pair: &Pair<'_, '_, T>, mr: &Mr<'_, T>, expected: &[u8]) {
+fn settle<T: Transport + 'static, M: Buffer + Send>(pair: &Pair<'_, '_, T>, mr: &Mr<'_, T, M>, expected: &[u8]) {
     let mut deadline = crate::pair::limit();
     while contents(mr)[..] != *expected {
         assert!(!deadline.passed(), "the bytes arrive");
@@ -72,7 +73,7 @@ fn settle<T: Transport>(pair: &Pair<'_, '_, T>, mr: &Mr<'_, T>, expected: &[u8])
     }
 }
 
-fn write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
+fn write_lands_in_the_peers_region<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         for (seed, len) in SIZES.into_iter().enumerate() {
@@ -88,7 +89,7 @@ fn write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn write_at_an_offset_leaves_the_rest_alone<T: Transport>(info: &Info<T>) {
+fn write_at_an_offset_leaves_the_rest_alone<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, room(100), PEER_ACCESS, allocator()).expect("region");
@@ -100,7 +101,7 @@ fn write_at_an_offset_leaves_the_rest_alone<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn read_fetches_from_the_peers_region<T: Transport>(info: &Info<T>) {
+fn read_fetches_from_the_peers_region<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         for (seed, len) in SIZES.into_iter().enumerate() {
@@ -113,7 +114,7 @@ fn read_fetches_from_the_peers_region<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn write_with_immediate_data_is_an_event_at_the_peer<T: Transport>(info: &Info<T>) {
+fn write_with_immediate_data_is_an_event_at_the_peer<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, room(4096), PEER_ACCESS, allocator()).expect("region");
@@ -129,7 +130,7 @@ fn write_with_immediate_data_is_an_event_at_the_peer<T: Transport>(info: &Info<T
     });
 }
 
-fn injected_write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
+fn injected_write_lands_in_the_peers_region<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
@@ -145,7 +146,7 @@ fn injected_write_lands_in_the_peers_region<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn range_beyond_the_region_is_refused<T: Transport>(info: &Info<T>) {
+fn range_beyond_the_region_is_refused<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
         let remote = mr.remote();
@@ -169,56 +170,78 @@ pub(crate) const MAY_STAY: &str =
     "an endpoint may stay open for good, and the memory that peers reach through it with it";
 
 /// Whether a region can borrow memory, because it is known when peers stop reaching it.
-fn can_borrow<T: Transport>(domain: &Domain<T>) -> bool {
+fn can_borrow<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
     T::MR_CLOSE_FENCES || T::conduct(domain.info().raw()).ends_with_queue
 }
 
-fn region_of_borrowed_memory_ends_with_its_scope<T: Transport>(info: &Info<T>) {
+fn region_of_borrowed_memory_ends_with_its_scope<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     if !can_borrow(&domain) {
-        return borrowing_is_refused(&domain);
+        return borrowing_is_refused(info);
     }
-    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    drop(domain);
     let mut memory = [0u8; 256];
-    mr::scope(&domain, &mut memory[..], PEER_ACCESS, |mr| {
-        let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
-        let pair = Pair::open(&cq, &av);
+    scope(|s| {
+        let domain = s.open(info).expect("domain");
+        let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+        let mr = Mr::open_in(&domain, &mut memory[..], PEER_ACCESS, allocator()).expect("region");
+        let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
+        let pair = Pair::open(&domain, &cq, &av);
         pair.warm_up();
         let written = pair.post(pattern(256, 7), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
         pair.finish(written);
-        settle(&pair, mr, &pattern(256, 7));
-    })
-    .expect("region");
+        settle(&pair, &mr, &pattern(256, 7));
+    });
     assert_eq!(memory[..], pattern(256, 7)[..], "the borrow is over, and the bytes are there");
 }
 
-fn borrowing_is_refused<T: Transport>(domain: &Domain<T>) {
+fn borrowing_is_refused<T: Transport + 'static>(info: &Info<T>) {
     crate::matrix::not_granted();
-    let refused = mr::scope(domain, &mut [0u8; 256][..], PEER_ACCESS, |_| "ran");
-    assert_eq!(refused, Err(OpenError::NoFence));
-    let local = Access::SEND | Access::RECV;
-    assert_eq!(mr::scope(domain, &mut [0u8; 256][..], local, |_| "ran"), Ok("ran"), "peers do not reach it");
+    assert_eq!(borrow_on_its_own(info, PEER_ACCESS), Err(OpenError::NoFence));
+    assert_eq!(borrow_on_its_own(info, Access::SEND | Access::RECV), Ok(()), "peers do not reach it");
+}
+
+/// Exposes borrowed memory by way of a domain of its scope, with an endpoint that serves peers and without.
+fn borrow_on_its_own<T: Transport + 'static>(info: &Info<T>, access: Access) -> Result<(), OpenError> {
+    let mut memory = [[0u8; 256]; 2];
+    let [before, beside] = &mut memory;
+    scope(|s| {
+        let domain = s.open(info).expect("domain");
+        let _before = Mr::open_in(&domain, &mut before[..], access, allocator())?;
+        let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+        let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
+        let _endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        Mr::open_in(&domain, &mut beside[..], access, allocator()).map(drop)
+    })
+}
+
+/// Exposes borrowed memory by way of a domain that is kept.
+fn borrow_beside_others<T: Transport + 'static>(domain: &Domain<'_, T>, access: Access) -> Result<(), OpenError> {
+    let mut memory = [0u8; 256];
+    scope(|s| Mr::open_in(&s.domain(domain), &mut memory[..], access, allocator()).map(drop))
 }
 
 /// Where closing a region does not stop what peers have begun, no borrow may end while an endpoint serves them.
-fn scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence<T: Transport>(info: &Info<T>) {
+fn scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     if !can_borrow(&domain) {
-        return borrowing_is_refused(&domain);
+        return borrowing_is_refused(info);
     }
-    let scope = || mr::scope(&domain, &mut [0u8; 256][..], PEER_ACCESS, |_| "ran");
-    assert_eq!(scope(), Ok("ran"));
-    let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::<16>::new(), allocator()).expect("queue");
-    if T::MR_CLOSE_FENCES {
-        assert_eq!(scope(), Ok("ran"));
-    } else {
-        assert_eq!(scope(), Err(OpenError::QueueOpen));
-    }
+    assert_eq!(borrow_on_its_own(info, PEER_ACCESS), Ok(()));
+    // Others may have endpoints of it, or open one in the middle of the scope.
+    let beside_others = || {
+        assert_eq!(borrow_beside_others(&domain, Access::SEND | Access::RECV), Ok(()), "peers do not reach it");
+        borrow_beside_others(&domain, PEER_ACCESS)
+    };
+    let expected = if T::MR_CLOSE_FENCES { Ok(()) } else { Err(OpenError::NoFence) };
+    assert_eq!(beside_others(), expected);
+    let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
+    assert_eq!(beside_others(), expected);
     drop(cq);
-    assert_eq!(scope(), Ok("ran"));
+    assert_eq!(beside_others(), expected);
 }
 
-fn closed_region_gives_its_memory_back<T: Transport>(info: &Info<T>) {
+fn closed_region_gives_its_memory_back<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let region = || {
@@ -230,8 +253,8 @@ fn closed_region_gives_its_memory_back<T: Transport>(info: &Info<T>) {
 
     let (early, finished, mut late) = (region(), region(), region());
     assert!(early.close().expect("no endpoint is open")[..] == expected);
-    let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
-    let pair = Pair::open(&cq, &av);
+    let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
+    let pair = Pair::open(&domain, &cq, &av);
     pair.warm_up();
     // SAFETY: nobody was told about the region.
     assert!(unsafe { finished.close_finished() }.expect("the provider closes it")[..] == expected);
@@ -272,14 +295,16 @@ impl Drop for Watched {
 }
 
 /// The peer's transfer is cut off, or goes on in memory that is there until the endpoints are closed.
-fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reached<T: Transport>(info: &Info<T>) {
+fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reached<T: Transport + 'static>(
+    info: &Info<T>,
+) {
     let len = or_less(8 << 20, 1 << 18);
     let mut unfinished = 0;
     for polls in [0, 1, 2, 5, 10, 20, 50, 200] {
         let (dropped, domain) = (Arc::new(AtomicUsize::new(0)), Domain::open(info).expect("domain"));
         let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-        let cq = Cq::open_in(&domain, CqAttr::<64>::new(), allocator()).expect("queue");
-        let pair = Pair::open(&cq, &av);
+        let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
+        let pair = Pair::open(&domain, &cq, &av);
         pair.warm_up();
         let regions = [0, 1].map(|_| {
             let memory = Watched { bytes: room(len), dropped: dropped.clone() };
@@ -316,10 +341,10 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
     assert!(unfinished > 0 || T::MR_CLOSE_FENCES, "regions were closed in the middle of transfers");
 }
 
-fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport>(info: &Info<T>) {
+fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport + 'static>(info: &Info<T>) {
     let (dropped, domain) = (Arc::new(AtomicUsize::new(0)), Domain::open(info).expect("domain"));
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    let open = || Cq::<T, Bytes>::open_in(&domain, CqAttr::<16>::new(), allocator()).expect("queue");
+    let open = || Cq::<T, Bytes>::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
     let (one, two) = (open(), open());
     let (a, b) = (one.endpoint(&av).enable().expect("endpoint a"), two.endpoint(&av).enable().expect("endpoint b"));
     let memory = Watched { bytes: room(64), dropped: dropped.clone() };
@@ -328,15 +353,15 @@ fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport
     drop(a);
     drop(one);
     assert_eq!(dropped.load(Ordering::Relaxed), later, "an endpoint is open");
-    // Forgotten: its queue closes it.
-    std::mem::forget(b);
-    assert_eq!(dropped.load(Ordering::Relaxed), later, "an endpoint is open");
+    // It keeps its queue, and closes that too.
     drop(two);
+    assert_eq!(dropped.load(Ordering::Relaxed), later, "an endpoint is open");
+    drop(b);
     no_endpoint_is_open(&domain, &dropped, 1);
 }
 
 /// The memory is dropped when no endpoint is open, unless one may have to stay open for good.
-fn no_endpoint_is_open<T: Transport>(domain: &Domain<T>, dropped: &AtomicUsize, all: usize) {
+fn no_endpoint_is_open<T: Transport + 'static>(domain: &Domain<'_, T>, dropped: &AtomicUsize, all: usize) {
     let dropped = dropped.load(Ordering::Relaxed);
     if can_borrow(domain) {
         assert_eq!(dropped, all, "the memory is dropped when no endpoint is open");
@@ -346,7 +371,7 @@ fn no_endpoint_is_open<T: Transport>(domain: &Domain<T>, dropped: &AtomicUsize, 
     }
 }
 
-fn regions_of_one_domain_have_keys_of_their_own<T: Transport>(info: &Info<T>) {
+fn regions_of_one_domain_have_keys_of_their_own<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         let regions: Vec<_> =
@@ -363,7 +388,7 @@ fn regions_of_one_domain_have_keys_of_their_own<T: Transport>(info: &Info<T>) {
 
 /// Providers answer a bad key with whatever they have: an error completion, an error that names no operation, success, or
 /// silence. What counts is that nothing is written and that every buffer comes back.
-fn unknown_key_loses_no_buffer<T: Transport>(info: &Info<T>) {
+fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
@@ -393,7 +418,7 @@ fn unknown_key_loses_no_buffer<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
+fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, pattern(64, 1), Access::REMOTE_READ, allocator()).expect("region");
@@ -441,7 +466,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn read_only_memory_cannot_be_exposed_for_writing<T: Transport>(info: &Info<T>) {
+fn read_only_memory_cannot_be_exposed_for_writing<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         static CONSTANT: [u8; 16] = [7; 16];
         let refused =
@@ -461,7 +486,7 @@ fn read_only_memory_cannot_be_exposed_for_writing<T: Transport>(info: &Info<T>) 
     });
 }
 
-fn windows_check_their_bounds<T: Transport>(info: &Info<T>) {
+fn windows_check_their_bounds<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let mr = Mr::open_in(pair.domain, pattern(32, 1), PEER_ACCESS, allocator()).expect("region");
         let window = mr.window();

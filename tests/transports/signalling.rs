@@ -16,7 +16,7 @@ use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, LIMIT, Pair, pattern, room};
 use crate::sleeping::{has_descriptor, on_sleepy_pair, sleeps_on};
 
-pub(crate) fn cases<T: Signals>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Signals + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("a_signal_wakes_the_sleeper_up", MSG, a_signal_wakes_the_sleeper_up),
         ("a_signal_that_nobody_waits_for_ends_one_sleep", MSG, a_signal_that_nobody_waits_for_ends_one_sleep),
@@ -27,7 +27,7 @@ pub(crate) fn cases<T: Signals>() -> Vec<Behaviour<T>> {
 }
 
 /// The signals come before the sleep, when it begins, and in the middle of it.
-fn a_signal_wakes_the_sleeper_up<T: Signals>(info: &Info<T>) {
+fn a_signal_wakes_the_sleeper_up<T: Signals + 'static>(info: &Info<T>) {
     const ROUNDS: usize = 300;
     on_sleepy_pair(info, |pair| {
         let signaller = pair.cq.signaller().expect("a signaller");
@@ -58,7 +58,7 @@ fn a_signal_wakes_the_sleeper_up<T: Signals>(info: &Info<T>) {
     });
 }
 
-fn a_signal_that_nobody_waits_for_ends_one_sleep<T: Signals>(info: &Info<T>) {
+fn a_signal_that_nobody_waits_for_ends_one_sleep<T: Signals + 'static>(info: &Info<T>) {
     on_sleepy_pair(info, |pair| {
         let signaller = pair.cq.signaller().expect("a signaller");
         // Two are one.
@@ -92,9 +92,9 @@ fn a_signal_that_nobody_waits_for_ends_one_sleep<T: Signals>(info: &Info<T>) {
     });
 }
 
-fn a_signal_makes_the_descriptor_readable<T: Signals>(info: &Info<T>) {
+fn a_signal_makes_the_descriptor_readable<T: Signals + 'static>(info: &Info<T>) {
     on_sleepy_pair(info, |pair| {
-        if !has_descriptor(pair.cq) {
+        if !has_descriptor(pair.domain, pair.cq) {
             return;
         }
         let signaller = pair.cq.signaller().expect("a signaller");
@@ -113,7 +113,7 @@ fn a_signal_makes_the_descriptor_readable<T: Signals>(info: &Info<T>) {
     });
 }
 
-fn signals_lose_no_completion<T: Signals>(info: &Info<T>) {
+fn signals_lose_no_completion<T: Signals + 'static>(info: &Info<T>) {
     on_sleepy_pair(info, |pair| {
         pair.warm_up();
         let signaller = pair.cq.signaller().expect("a signaller");
@@ -156,7 +156,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-fn exchange<T: Signals>(pair: &Pair<'_, '_, T>, round: usize) {
+fn exchange<T: Signals + 'static>(pair: &Pair<'_, '_, T>, round: usize) {
     let received = pair.post(room(300), |buf| pair.b.recv(Source::Any, buf));
     let sent = pair.post(pattern(300, round), |buf| pair.a.send(pair.to_b, buf));
     let (deadline, mut left) = (Instant::now() + LIMIT, vec![received, sent]);
@@ -171,9 +171,9 @@ fn exchange<T: Signals>(pair: &Pair<'_, '_, T>, round: usize) {
     }
 }
 
-fn what_cannot_be_slept_on_cannot_be_signalled<T: Signals>(info: &Info<T>) {
+fn what_cannot_be_slept_on_cannot_be_signalled<T: Signals + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
-    for attr in [CqAttr::<8>::new(), CqAttr::new().separate()] {
+    for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
         let cq = Cq::<T, Bytes>::open_in(&domain, attr, allocator()).expect("queue");
         assert_eq!(cq.signaller().map(drop), Err(CqError::NotOpenedFor));
     }

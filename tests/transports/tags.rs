@@ -19,11 +19,11 @@ use crate::memory::{Memory, allocator};
 use crate::needs::{Behaviour, MSG};
 use crate::pair::{Bytes, OrCut, limit, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![("tags_over_plain_messages_of_one_peer_each", MSG, tags_over_plain_messages_of_one_peer_each)]
 }
 
-type Layer<'e, 'q, 'd, T> = TaggedEndpoint<'q, WithPeer<'e, 'q, 'd, T, Bytes>, Bytes, Memory>;
+type Layer<'d, T> = TaggedEndpoint<WithPeer<'d, T, Bytes>, Bytes, Memory>;
 
 const ATTR: TaggedAttr =
     TaggedAttr { links: 2, packet_size: 1024, messages: 8, control: 8, sends: 8, ..TaggedAttr::DEFAULT };
@@ -33,7 +33,7 @@ fn packets() -> impl Iterator<Item = Bytes> {
 }
 
 /// Waits for an operation of one of several, while the others go on.
-fn end<T: Transport>(layers: &mut [Layer<'_, '_, '_, T>; 3], at: usize, key: TaggedKey) -> (Bytes, Transfer) {
+fn end<T: Transport + 'static>(layers: &mut [Layer<'_, T>; 3], at: usize, key: TaggedKey) -> (Bytes, Transfer) {
     let mut deadline = limit();
     while !deadline.passed() {
         for layer in layers.iter_mut() {
@@ -48,18 +48,18 @@ fn end<T: Transport>(layers: &mut [Layer<'_, '_, '_, T>; 3], at: usize, key: Tag
 }
 
 /// One endpoint has two peers, and a link to each.
-fn tags_over_plain_messages_of_one_peer_each<T: Transport>(info: &Info<T>) {
+fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info<T>) {
     if info.attributes().endpoint.kind == EndpointType::DGRAM {
         return crate::matrix::not_run("packets must not be lost");
     }
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     let queues =
-        [(); 3].map(|()| Cq::<T, Packet<Bytes>>::open_in(&domain, CqAttr::<128>::new(), allocator()).expect("queue"));
+        [(); 3].map(|()| Cq::<T, Packet<Bytes>>::open_in(&domain, CqAttr::new(128), allocator()).expect("queue"));
     let ends = [0, 1, 2].map(|at: usize| queues[at].endpoint(&av).enable().expect("endpoint"));
     let peers = [0, 1, 2].map(|at: usize| av.insert(&ends[at].address().expect("address")).expect("a peer"));
     let mut layers =
-        [0, 1, 2].map(|at: usize| Layer::<T>::open_in(&*queues[at], ATTR, allocator()).expect("an endpoint"));
+        [0, 1, 2].map(|at: usize| Layer::<T>::open_in(queues[at].clone(), ATTR, allocator()).expect("an endpoint"));
     let mut add =
         |at: usize, peer: usize| layers[at].add_link(WithPeer::new(&ends[at], peers[peer]), packets()).expect("a link");
     let [to_b, to_c] = [add(0, 1), add(0, 2)];
@@ -78,7 +78,7 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport>(info: &Info<T>) {
             layer.progress().or_cut("the queue works");
         }
     }
-    let mut send = |layers: &mut [Layer<'_, '_, '_, T>; 3], at: usize, to: LinkId, tag: u64, mut buf: Bytes| loop {
+    let mut send = |layers: &mut [Layer<'_, T>; 3], at: usize, to: LinkId, tag: u64, mut buf: Bytes| loop {
         match layers[at].tagged_send_data(to, Tag(tag), ImmediateData(tag), buf) {
             Ok(key) => return key,
             Err(rejected) => {

@@ -21,9 +21,9 @@ use crate::posting::or_less;
 use crate::posting::threads::{hear, on_threads, tell};
 use crate::waiting::{LONG, cancels_sends, more_than_there_are};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>>
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>>
 where
-    Domain<T>: Sync,
+    Domain<'static, T>: Sync,
 {
     vec![
         ("two_threads_exchange_messages", MSG, two_threads_exchange_messages::<T> as Case<T>),
@@ -32,9 +32,9 @@ where
     ]
 }
 
-fn two_threads_exchange_messages<T: Transport>(info: &Info<T>)
+fn two_threads_exchange_messages<T: Transport + 'static>(info: &Info<T>)
 where
-    Domain<T>: Sync,
+    Domain<'static, T>: Sync,
 {
     let rounds = or_less(200, 20);
     let longest = most(info, 1 << 18);
@@ -45,7 +45,7 @@ where
     let (to_right, from_left) = channel();
     let side = |seed: usize, to_other: Sender<_>, from_other: Receiver<_>| {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
-        let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
+        let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
         let endpoint = cq.endpoint(&av).enable().or_cut("endpoint");
         tell(&to_other, endpoint.address().expect("address"));
         let peer = av.insert(&hear(&from_other).expect("its address")).expect("in the vector");
@@ -74,9 +74,9 @@ where
 
 /// One side sends and writes much more than the other takes, which opens, receives a little, and closes: endpoints, regions and
 /// queues, again and again.
-fn threads_close_in_the_middle_of_traffic<T: Transport>(info: &Info<T>)
+fn threads_close_in_the_middle_of_traffic<T: Transport + 'static>(info: &Info<T>)
 where
-    Domain<T>: Sync,
+    Domain<'static, T>: Sync,
 {
     let segments = info.provider() == "tcp;ofi_rxm" && !crate::pair::is_old(info, info.provider());
     if segments {
@@ -103,7 +103,7 @@ where
             // A vector for each life: some have an address that one had before, which libfabric 2.5's `tcp` crashes at
             // (`tcp-peer-that-goes-while-one-connects-crashes`).
             let av = Av::open_in(domain, 4, memory).expect("address vector");
-            let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
+            let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
             let endpoint = cq.endpoint(&av).enable().or_cut("endpoint");
             let peer = av.insert(&address).expect("in the vector");
             let (mut seed, mut sent) = (0, 0);
@@ -133,7 +133,7 @@ where
             let av = Av::open_in(domain, 4, memory).expect("address vector");
             let open = || Mr::open_in(domain, room(longest), Access::REMOTE_WRITE, memory).expect("region");
             let region = has_regions.then(open);
-            let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
+            let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
             let endpoint = cq.endpoint(&av).enable().or_cut("endpoint");
             let mut expected = 1 + life % 5;
             for _ in 0..8 {
@@ -151,11 +151,11 @@ where
                 }
             }
             match life % 3 {
-                0 => drop((region, endpoint)),
-                1 => drop((endpoint, region)),
-                _ => std::mem::forget(endpoint),
+                0 => drop((region, endpoint, cq)),
+                1 => drop((endpoint, region, cq)),
+                // The endpoint is the last handle of its queue: both are closed at once.
+                _ => drop((cq, endpoint)),
             }
-            drop(cq);
             stop.store(true, Ordering::Release);
             while stop.load(Ordering::Acquire) {
                 assert!(!deadline.passed(), "the other side notices");
@@ -170,9 +170,9 @@ where
 
 /// One side waits for what comes last. Others send to it what it does not want, and take it back: they cancel, or
 /// close.
-fn thread_that_polls_lets_go_of_cancelled_sends<T: Transport>(info: &Info<T>)
+fn thread_that_polls_lets_go_of_cancelled_sends<T: Transport + 'static>(info: &Info<T>)
 where
-    Domain<T>: Sync,
+    Domain<'static, T>: Sync,
 {
     if !cancels_sends(info) || !tags(info) {
         return;
@@ -184,7 +184,7 @@ where
     let (to_second, at_second) = channel();
     let waits = move || {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
-        let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
+        let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
         let endpoint = cq.endpoint(&av).enable().or_cut("endpoint");
         let senders = [to_first, to_second];
         let wanted: Vec<_> = senders
@@ -203,7 +203,7 @@ where
     let takes_back = move |from_receiver: Receiver<_>| {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
         let peer = av.insert(&hear(&from_receiver).expect("its address")).expect("in the vector");
-        let cq = Cq::open_in(domain, CqAttr::<16>::new(), memory).expect("queue");
+        let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
         let mut endpoint = cq.endpoint(&av).enable().or_cut("endpoint");
         let mut closed = 0;
         for round in 0..more_than_there_are() {
@@ -229,8 +229,7 @@ where
 /// What threads may share, as far as the transport's threading level admits it.
 const _: () = {
     const fn shared<V: Sync>() {}
-    shared::<Domain<loom_core::soft::Soft<'_>>>();
-    shared::<loom_core::objects::av::AvOwner<'_, loom_core::soft::Soft<'_>, loom_core::allocator_api2::alloc::Global>>(
-    );
-    shared::<Mr<'_, loom_core::soft::Soft<'_>>>();
+    shared::<Domain<'static, loom_core::soft::Soft<'_>>>();
+    shared::<Av<'_, loom_core::soft::Soft<'_>>>();
+    shared::<Mr<'_, loom_core::soft::Soft<'_>, Vec<u8>>>();
 };

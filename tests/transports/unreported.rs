@@ -8,12 +8,12 @@ use loom_core::buffer::Lent;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{self, Cq, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{CompletionLevel, ReadOptions, SendOptions};
+use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Mode, Tag};
 
@@ -23,7 +23,7 @@ use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, TAGGED_AND_RMA, tags};
 use crate::pair::{OrCut, Pair, carries_data, insist, is_tested, most, on_pair, pattern, room};
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("unreported_sends_arrive_and_are_counted", MSG, unreported_sends_arrive_and_are_counted),
         ("unreported_reads_and_writes_are_counted", RMA, unreported_reads_and_writes_are_counted),
@@ -38,14 +38,15 @@ pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
 
 /// A pair whose endpoint `a` is selective, with a counter of all that goes out of it. The process is aborted if what is bound
 /// in two ways cannot be closed.
-fn on_selective_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>, &Counter<'_, T>)) {
+fn on_selective_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>, &Counter<'_, T>)) {
     if !counts(info) {
         return;
     }
-    let domain = Domain::open(info).expect("domain");
-    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
-    let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
-    cq::scope_in(&domain, CqAttr::<64>::new(), allocator(), |cq| {
+    scope(|s| {
+        let domain = s.open(info).expect("domain");
+        let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+        let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
+        let cq = &Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
         let counted = Counted::SEND | Counted::READ | Counted::WRITE;
         let a = match cq.endpoint(&av).counter(counted, &counter).selective().enable() {
             Ok(a) => a,
@@ -68,8 +69,7 @@ fn on_selective_pair<T: Transport>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '
             return not_granted();
         }
         test(&Pair { cq, av: &av, domain: &domain, a, b, to_a, to_b }, &counter);
-    })
-    .expect("queue");
+    });
 }
 
 fn source(bytes: &[u8]) -> Lent {
@@ -77,7 +77,7 @@ fn source(bytes: &[u8]) -> Lent {
 }
 
 /// Nothing is in flight, and nothing is reported.
-fn is_silent<T: Transport>(cq: &Cq<'_, T, Box<[u8]>>) {
+fn is_silent<T: Transport + 'static>(cq: &Cq<'_, T, Box<[u8]>>) {
     assert_eq!(cq.in_flight(), 0);
     for _ in 0..100 {
         assert!(cq.poll().or_cut("the queue works").is_none());
@@ -85,7 +85,7 @@ fn is_silent<T: Transport>(cq: &Cq<'_, T, Box<[u8]>>) {
     assert_eq!(cq.strays(), 0, "an operation without a completion has reported something");
 }
 
-fn unreported_sends_arrive_and_are_counted<T: Transport>(info: &Info<T>) {
+fn unreported_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T>) {
     on_selective_pair(info, |pair, counter| {
         pair.warm_up();
         let mut sent = 1;
@@ -119,7 +119,7 @@ fn unreported_sends_arrive_and_are_counted<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn unreported_reads_and_writes_are_counted<T: Transport>(info: &Info<T>) {
+fn unreported_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
     on_selective_pair(info, |pair, counter| {
         pair.warm_up();
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
@@ -154,7 +154,7 @@ fn unreported_reads_and_writes_are_counted<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn all_others_report_on_a_selective_endpoint<T: Transport>(info: &Info<T>) {
+fn all_others_report_on_a_selective_endpoint<T: Transport + 'static>(info: &Info<T>) {
     on_selective_pair(info, |pair, _| {
         pair.warm_up();
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
@@ -194,7 +194,7 @@ fn all_others_report_on_a_selective_endpoint<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn an_endpoint_that_is_not_selective_reports_everything<T: Transport>(info: &Info<T>) {
+fn an_endpoint_that_is_not_selective_reports_everything<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let lent = source(&[1; 8]);
         // SAFETY: it is refused.

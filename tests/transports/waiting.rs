@@ -16,7 +16,7 @@ use crate::needs::{Behaviour, MSG, tags};
 use crate::pair::{OrCut, Pair, is_tested, limit, on_pair, on_pair_with, pattern, room};
 use crate::posting::or_less;
 
-pub(crate) fn cases<T: Transport>() -> Vec<Behaviour<T>> {
+pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         (
             "waiting_ends_at_the_deadline_and_leaves_the_operation",
@@ -45,13 +45,13 @@ pub(crate) fn more_than_there_are() -> usize {
 }
 
 /// Whether receives are cancelled at all. Datagrams of `udp` are not.
-pub(crate) fn cancels_receives<T: Transport>(info: &Info<T>) -> bool {
+pub(crate) fn cancels_receives<T: Transport + 'static>(info: &Info<T>) -> bool {
     info.provider() != "udp"
 }
 
 /// Whether an endpoint and its scope can be closed with receives posted; notes it if not. Of a provider that is not tested, an endpoint
 /// is closed when they have ended, and a scope that cannot close ends the process.
-pub(crate) fn closes_with_receives<T: Transport>(info: &Info<T>) -> bool {
+pub(crate) fn closes_with_receives<T: Transport + 'static>(info: &Info<T>) -> bool {
     let ends = is_tested(info) || cancels_receives(info);
     if !ends {
         crate::matrix::not_run(
@@ -62,7 +62,7 @@ pub(crate) fn closes_with_receives<T: Transport>(info: &Info<T>) -> bool {
 }
 
 /// Whether a send can be cancelled while nobody has received it; notes it if not.
-pub(crate) fn cancels_sends<T: Transport>(info: &Info<T>) -> bool {
+pub(crate) fn cancels_sends<T: Transport + 'static>(info: &Info<T>) -> bool {
     let cancels = info.provider() == "soft";
     if info.provider() == "udp" {
         crate::matrix::not_run("a send is over at once");
@@ -72,7 +72,7 @@ pub(crate) fn cancels_sends<T: Transport>(info: &Info<T>) -> bool {
     cancels
 }
 
-fn waiting_ends_at_the_deadline_and_leaves_the_operation<T: Transport>(info: &Info<T>) {
+fn waiting_ends_at_the_deadline_and_leaves_the_operation<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let received = pair.post(room(16), |buf| pair.b.recv(Source::Any, buf));
         let begin = Instant::now();
@@ -88,7 +88,7 @@ fn waiting_ends_at_the_deadline_and_leaves_the_operation<T: Transport>(info: &In
     });
 }
 
-fn waiting_for_one_keeps_the_others<T: Transport>(info: &Info<T>) {
+fn waiting_for_one_keeps_the_others<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let receives: Vec<_> = (0..8).map(|tag| pair.receive(tag, 8)).collect();
         let sends: Vec<_> = (0..8).map(|tag| pair.send(tag, pattern(8, usize::try_from(tag).unwrap()))).collect();
@@ -107,7 +107,7 @@ fn waiting_for_one_keeps_the_others<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn taken_completion_is_unknown_afterwards<T: Transport>(info: &Info<T>) {
+fn taken_completion_is_unknown_afterwards<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let received = pair.post(room(16), |buf| pair.b.recv(Source::Any, buf));
         let sent = pair.post(pattern(16, 1), |buf| pair.a.send(pair.to_b, buf));
@@ -118,7 +118,7 @@ fn taken_completion_is_unknown_afterwards<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn cancelled_receive_gives_its_buffer_back<T: Transport>(info: &Info<T>) {
+fn cancelled_receive_gives_its_buffer_back<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         if !cancels_receives(info) {
@@ -138,7 +138,7 @@ fn cancelled_receive_gives_its_buffer_back<T: Transport>(info: &Info<T>) {
 }
 
 /// A receive that cannot be cancelled goes on as if nobody had tried.
-fn is_not_cancelled<T: Transport>(pair: &Pair<'_, '_, T>) {
+fn is_not_cancelled<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     crate::matrix::not_granted();
     let received = pair.receive(1, 8);
     assert_eq!(pair.b.cancel(received), Err(Errno::ENOSYS));
@@ -149,7 +149,7 @@ fn is_not_cancelled<T: Transport>(pair: &Pair<'_, '_, T>) {
     assert_eq!(pair.b.cancel(received), Err(Errno::ENOENT), "it is over");
 }
 
-fn cancel_leaves_other_receives_alone<T: Transport>(info: &Info<T>) {
+fn cancel_leaves_other_receives_alone<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         if !cancels_receives(info) {
@@ -167,7 +167,7 @@ fn cancel_leaves_other_receives_alone<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn cancelled_sends_make_room_for_others<T: Transport>(info: &Info<T>) {
+fn cancelled_sends_make_room_for_others<T: Transport + 'static>(info: &Info<T>) {
     if !cancels_sends(info) || !tags(info) {
         return;
     }
@@ -191,8 +191,8 @@ fn cancelled_sends_make_room_for_others<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn full_queue_gives_the_buffer_back<T: Transport>(info: &Info<T>) {
-    on_pair_with(info, CqAttr::<4>::new(), |pair| {
+fn full_queue_gives_the_buffer_back<T: Transport + 'static>(info: &Info<T>) {
+    on_pair_with(info, CqAttr::new(4), |pair| {
         assert_eq!(pair.cq.capacity(), 4);
         let keys: Vec<_> = (0..4).map(|_| pair.receive(1, 8)).collect();
         let rejected = pair.b.recv(Source::Any, pattern(8, 3)).expect_err("full");
@@ -213,15 +213,15 @@ fn full_queue_gives_the_buffer_back<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn each_direction_has_a_queue_of_its_own<T: Transport>(info: &Info<T>) {
-    on_pair_with(info, CqAttr::<64>::new().separate(), check_directions);
+fn each_direction_has_a_queue_of_its_own<T: Transport + 'static>(info: &Info<T>) {
+    on_pair_with(info, CqAttr::new(64).separate(), check_directions);
 }
 
-fn one_queue_can_be_polled_by_direction<T: Transport>(info: &Info<T>) {
+fn one_queue_can_be_polled_by_direction<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, check_directions);
 }
 
-fn check_directions<T: Transport>(pair: &Pair<'_, '_, T>) {
+fn check_directions<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     for seed in 0..10 {
         let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
         let sent = pair.post(pattern(8, seed), |buf| pair.a.send(pair.to_b, buf));
@@ -255,7 +255,7 @@ fn check_directions<T: Transport>(pair: &Pair<'_, '_, T>) {
     }
 }
 
-fn many_endpoints_share_a_queue<T: Transport>(info: &Info<T>) {
+fn many_endpoints_share_a_queue<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let others: Vec<_> = (0..4).map(|_| pair.cq.endpoint(pair.av).enable().expect("endpoint")).collect();
         for (seed, other) in others.iter().enumerate() {
@@ -268,7 +268,7 @@ fn many_endpoints_share_a_queue<T: Transport>(info: &Info<T>) {
     });
 }
 
-fn empty_queue_has_nothing<T: Transport>(info: &Info<T>) {
+fn empty_queue_has_nothing<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         for _ in 0..1000 {
             assert!(pair.cq.poll().or_cut("the queue works").is_none());

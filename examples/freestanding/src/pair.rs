@@ -39,19 +39,19 @@ impl<'b> Buffers<'b> {
 }
 
 /// Two endpoints on one queue.
-pub struct Pair<'a, 'd, 'b, T: Transport> {
-    cq: &'a Cq<'d, T, Buffer<'b>>,
-    a: Endpoint<'a, 'd, T, Buffer<'b>>,
-    b: Endpoint<'a, 'd, T, Buffer<'b>>,
+pub struct Pair<'m, 'b, T: Transport> {
+    cq: Cq<'m, T, Buffer<'b>>,
+    a: Endpoint<'m, T, Buffer<'b>>,
+    b: Endpoint<'m, T, Buffer<'b>>,
     to_a: Peer,
     to_b: Peer,
     /// Memory of `b`, to which `a` writes.
-    region: &'a Mr<'a, T>,
+    region: Mr<'m, T, Buffer<'b>>,
 }
 
-impl<'a, 'd, 'b, T: Transport> Pair<'a, 'd, 'b, T> {
+impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
     /// Opens both endpoints.
-    pub fn open(cq: &'a Cq<'d, T, Buffer<'b>>, av: &'d Av<'d, T>, region: &'a Mr<'a, T>) -> Result<Self, Failure> {
+    pub fn open(cq: Cq<'m, T, Buffer<'b>>, av: &Av<'m, T>, region: Mr<'m, T, Buffer<'b>>) -> Result<Self, Failure> {
         let (a, b) = (cq.endpoint(av).enable()?, cq.endpoint(av).enable()?);
         let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
         Ok(Pair { cq, a, b, to_a, to_b, region })

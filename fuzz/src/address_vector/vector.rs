@@ -29,8 +29,8 @@ enum Step<'a> {
 
 const PLACES: u16 = 4;
 
-/// A domain of a network that stays, and the network's own number.
-type Opened = (&'static Domain<Soft<'static>>, u32);
+/// A domain, and the number of its network.
+type Opened = (Domain<'static, Soft<'static>>, u32);
 
 thread_local! {
     /// One for all stories: a vector keeps nothing in it.
@@ -40,9 +40,9 @@ thread_local! {
 fn open() -> Opened {
     let attr =
         NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
-    let network: &'static Network<_> = Box::leak(Box::new(Network::new(attr).expect("the sizes are small")));
-    let domain: &'static Domain<_> = Box::leak(Box::new(Domain::open(&network.info()).expect("a network opens")));
-    let av = Av::open(domain, usize::from(PLACES)).expect("the sizes are small");
+    let network = Network::new(attr).expect("the sizes are small");
+    let domain = Domain::open(&network.info()).expect("a network opens");
+    let av = Av::open(&domain, usize::from(PLACES)).expect("the sizes are small");
     // Nothing but an address says it.
     let is_its = |number: &u32| av.insert(&string(&format!("soft://{number}/0.1"), true)).is_ok();
     let identity = (0..1_000_000).find(is_its).expect("an address of this network");
@@ -52,8 +52,8 @@ fn open() -> Opened {
 /// Text to address and back, bytes to address and back; inserting and removing what comes of it, against a map.
 pub(super) fn play(data: &[u8]) -> usize {
     const MOST: usize = 10;
-    let (domain, identity) = OPENED.with(|opened| *opened);
-    let av = Av::open(domain, usize::from(PLACES)).expect("the sizes are small");
+    let (domain, identity) = OPENED.with(Opened::clone);
+    let av = Av::open(&domain, usize::from(PLACES)).expect("the sizes are small");
     let mut oracle = Oracle { identity, there: BTreeMap::new(), given: Vec::new() };
 
     let mut bytes = Unstructured::new(data);

@@ -2,29 +2,28 @@
 
 use std::sync::LazyLock;
 
-use loom_core::allocator_api2::alloc::Global;
-use loom_core::objects::av::{Av, AvOwner, InsertError};
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::av::{Av, InsertError};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
 const PLACES: u16 = 4;
 
-type Vector = AvOwner<'static, Soft<'static>, Global>;
+type Vector = Av<'static, Soft<'static>>;
 
-/// A network that stays, and its number.
-static NETWORK: LazyLock<(&Vector, u32)> = LazyLock::new(network);
+/// A vector of a network that stays, and the network's number.
+static NETWORK: LazyLock<(Vector, u32)> = LazyLock::new(network);
 
-fn network() -> (&'static Vector, u32) {
+fn network() -> (Vector, u32) {
     let attr =
         NetworkAttr { endpoints: PLACES, tx_depth: 1, rx_depth: 1, eager_size: 8, regions: 0, ..NetworkAttr::DEFAULT };
-    let network = Box::leak(Box::new(Network::new(attr).expect("the sizes are small")));
-    let domain = Box::leak(Box::new(Domain::open(&network.info()).expect("a network opens")));
-    let av: &Vector = Box::leak(Box::new(Av::open(domain, usize::from(PLACES)).expect("the sizes are small")));
+    let network = Network::new(attr).expect("the sizes are small");
+    let domain = Domain::open(&network.info()).expect("a network opens");
+    let av = Av::open(&domain, usize::from(PLACES)).expect("the sizes are small");
     let text = {
-        let cq: CqOwner<'_, _, Box<[u8]>, _, 1> = Cq::open(domain, CqAttr::new()).expect("the sizes are small");
-        let endpoint = cq.endpoint(av).enable().expect("there is a place");
+        let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(1)).expect("the sizes are small");
+        let endpoint = cq.endpoint(&av).enable().expect("there is a place");
         endpoint.address().expect("it is open").to_string()
     };
     let number = text.trim_start_matches("soft://").split('/').next().expect("there is one").parse();

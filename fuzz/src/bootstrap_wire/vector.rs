@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use loom_core::objects::av::{Av, InsertError};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::scope::scope;
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
 
 use crate::completions::scripted::Script;
@@ -13,10 +13,12 @@ const PLACES: usize = 24;
 pub fn range(first: SocketAddr, nodes: u32, services: u16, format: u8) {
     let addr_format = AddressFormat::from_raw(u32::from(format % 18));
     let script = Script::new(Attributes { addr_format, ..Attributes::default() });
-    let domain = Domain::open(&script.info()).expect("a script opens");
-    let av = Av::open(&domain, PLACES).expect("the size is small");
     let mut told = Vec::new();
-    let result = av.insert_symmetric(first, nodes, services, |peer| told.push(peer));
+    let result = scope(|s| {
+        let domain = s.open(&script.info()).expect("a script opens");
+        let av = Av::open(&domain, PLACES).expect("the size is small");
+        av.insert_symmetric(first, nodes, services, |peer| told.push(peer))
+    });
     let wanted = addresses(first, nodes, services, addr_format);
     match &wanted {
         Ok(wanted) => {

@@ -7,7 +7,7 @@ mod protocol;
 use arbitrary::{Arbitrary, Unstructured};
 use loom_core::completion::Completion;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::FabricAddr;
@@ -63,7 +63,8 @@ pub fn example_protocol(data: &[u8]) -> usize {
     let network = Network::new(attr).expect("the sizes are small");
     let domain = Domain::open(&network.info()).expect("a network opens");
     let av = Av::open(&domain, 3).expect("the size is small");
-    let played = cq::scope(&domain, CqAttr::<24>::new(), |cq| {
+    let played = {
+        let cq = Cq::open(&domain, CqAttr::new(24)).expect("the sizes are small");
         let endpoints = [(); 3].map(|()| cq.endpoint(&av).enable().expect("there is a place for each"));
         let peers = endpoints
             .each_ref()
@@ -117,19 +118,19 @@ pub fn example_protocol(data: &[u8]) -> usize {
         assert!(world.sides.iter().all(Link::is_idle), "something is never sent");
         assert!(world.offered.iter().flatten().all(|(_, arrived)| *arrived), "something is lost");
         played
-    });
+    };
     memory::assert_dropped_once();
-    played.expect("the sizes are small")
+    played
 }
 
-struct World<'q, 'd, 'n> {
-    sides: [Link<'q, 'd, Soft<'n>>; 2],
+struct World {
+    sides: [Link<Soft<'static>>; 2],
     /// Of the two sides and of the stranger.
     addrs: [FabricAddr; 3],
     offered: [Offered; 2],
 }
 
-impl World<'_, '_, '_> {
+impl World {
     fn offer(&mut self, side: usize, len: usize, chunk: usize) {
         let number = self.offered[side].len();
         let data: Vec<u8> = (0..len % LONGEST).map(|at| (at + 31 * number + 7 * side) as u8).collect();

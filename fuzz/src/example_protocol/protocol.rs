@@ -93,8 +93,8 @@ impl Incoming {
 }
 
 /// One side: sends data to a peer, and receives from everybody.
-pub struct Link<'q, 'd, T: Transport> {
-    pub endpoint: Endpoint<'q, 'd, T, Memory>,
+pub struct Link<T: Transport> {
+    pub endpoint: Endpoint<'static, T, Memory>,
     to: Peer,
     next: u32,
     /// What is to be sent when everything before it has been: data, and the length of its chunks.
@@ -106,8 +106,8 @@ pub struct Link<'q, 'd, T: Transport> {
     incoming: Incoming,
 }
 
-impl<'q, 'd, T: Transport> Link<'q, 'd, T> {
-    pub fn new(endpoint: Endpoint<'q, 'd, T, Memory>, to: Peer) -> Self {
+impl<T: Transport> Link<T> {
+    pub fn new(endpoint: Endpoint<'static, T, Memory>, to: Peer) -> Self {
         let (offered, waiting) = (VecDeque::new(), VecDeque::new());
         let (sending, receiving) = (Vec::new(), Vec::new());
         Link { endpoint, to, next: 0, offered, waiting, sending, receiving, incoming: Incoming::default() }

@@ -1,10 +1,9 @@
 //! After a story: whatever went wrong, all that the network lends to endpoints is there again.
 
-use loom_core::allocator_api2::alloc::Global;
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::soft::Soft;
@@ -12,11 +11,9 @@ use loom_core::soft::Soft;
 use super::{ENDPOINTS, RX_DEPTH, TX_DEPTH};
 use crate::memory::Memory;
 
-type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Memory, Global, { 2 * ENDPOINTS * RX_DEPTH }>;
-
 /// Every place takes as many receives and messages as in the beginning, and they arrive.
-pub fn assert_as_new<'n>(domain: &Domain<Soft<'n>>, av: &Av<'_, Soft<'n>>) {
-    let cq: Owner<'_, 'n> = Cq::open(domain, CqAttr::new()).expect("the sizes are small");
+pub fn assert_as_new(domain: &Domain<'static, Soft<'static>>, av: &Av<'static, Soft<'static>>) {
+    let cq = Cq::open(domain, CqAttr::new(2 * ENDPOINTS * RX_DEPTH)).expect("the sizes are small");
     let endpoints: [_; ENDPOINTS] =
         core::array::from_fn(|_| cq.endpoint(av).enable().expect("there is a place for each"));
     let post = |at: usize| endpoints[at].recv(Source::Any, Memory::new(&[0xee])).map_err(PostError::from);

@@ -9,7 +9,7 @@ use super::world::World;
 use super::{EAGER, ENDPOINTS, step};
 use crate::memory::Memory;
 
-impl World<'_, '_, '_> {
+impl World<'_> {
     pub fn peek(&mut self, at: u8, from: Option<u8>, tag: step::Wanted, what: step::Look) {
         let from = from.map(|from| self.record.some_life(from));
         let Some((at, endpoint)) = &self.places[usize::from(at) % ENDPOINTS] else { return };
@@ -96,10 +96,10 @@ impl World<'_, '_, '_> {
     }
 }
 
-fn endpoint_of<'w, 'q, 'd, 'n>(
-    world: &'w World<'q, 'd, 'n>,
+fn endpoint_of<'w>(
+    world: &'w World<'_>,
     life: usize,
-) -> &'w loom_core::objects::endpoint::Endpoint<'q, 'd, loom_core::soft::Soft<'n>, Memory> {
+) -> &'w loom_core::objects::endpoint::Endpoint<'static, loom_core::soft::Soft<'static>, Memory> {
     let mut open = world.places.iter().flatten();
     &open.find(|(open, _)| *open == life).expect("it is open").1
 }

@@ -1,11 +1,10 @@
 //! Reads and writes of peers' memory, next to plain copies of it: they have happened when the post returns.
 
-use loom_core::allocator_api2::alloc::Global;
 use loom_core::completion::RemoteEvent;
 use loom_core::engine::op_table::Direction;
 use loom_core::error::PostError;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::{Mr, MrOwner, RemoteRegion};
+use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::options::{ReadOptions, SendOptions};
 use loom_core::soft::Soft;
 use loom_core::transport::RemotePart;
@@ -18,17 +17,17 @@ use super::world::World;
 use super::{EAGER, ENDPOINTS, REGION, REGIONS};
 use crate::memory::Memory;
 
-struct Region<'d, 'n> {
+struct Region {
     /// The how manieth it is of all.
     number: usize,
-    mr: MrOwner<'d, Soft<'n>, Box<[u8]>, Global>,
+    mr: Mr<'static, Soft<'static>, Box<[u8]>>,
     /// What its memory has to be.
     copy: Vec<u8>,
 }
 
-pub struct Regions<'d, 'n> {
-    domain: &'d Domain<Soft<'n>>,
-    open: [Option<Region<'d, 'n>>; REGIONS],
+pub struct Regions<'w> {
+    domain: &'w Domain<'static, Soft<'static>>,
+    open: [Option<Region>; REGIONS],
     /// All that were ever open.
     told: Vec<RemoteRegion>,
     /// Whether writes and reads are done when they are posted.
@@ -46,8 +45,8 @@ pub struct News {
     told: bool,
 }
 
-impl<'d, 'n> Regions<'d, 'n> {
-    pub fn new(domain: &'d Domain<Soft<'n>>, at_once: bool) -> Self {
+impl<'w> Regions<'w> {
+    pub fn new(domain: &'w Domain<'static, Soft<'static>>, at_once: bool) -> Self {
         Regions { domain, open: [const { None }; REGIONS], told: Vec::new(), at_once }
     }
 
@@ -94,7 +93,7 @@ impl<'d, 'n> Regions<'d, 'n> {
     }
 }
 
-impl World<'_, '_, '_> {
+impl World<'_> {
     pub fn rma(&mut self, from: u8, to: u8, (region, offset, len): (u8, u8, u8), what: Access) {
         let to = self.record.some_life(to);
         let (peer, known) = self.peer(to);

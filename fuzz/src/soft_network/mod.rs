@@ -20,17 +20,16 @@ mod step;
 mod world;
 
 use arbitrary::Unstructured;
-use loom_core::allocator_api2::alloc::Global;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use crate::memory::Memory;
 use faults::Faults;
 use step::{Asked, Setting, Step};
-use world::World;
+use world::{Around, World};
 
 const ENDPOINTS: usize = 3;
 const TX_DEPTH: usize = 4;
@@ -46,7 +45,7 @@ const REGION: usize = 96;
 /// What is left at least of a multi-receive that goes on.
 const MIN_LEFT: usize = 64;
 
-type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Memory, Global, DEPTH>;
+type Queue = Cq<'static, Soft<'static>, Memory>;
 
 /// Sends and receives of all kinds, with and without tags, immediate data and several buffers; injections, directed and masked
 /// receives, multi-receives, peeks, claims and discards, cancels, truncation, unexpected messages; reads and writes; endpoints
@@ -74,9 +73,10 @@ pub fn soft_network(data: &[u8]) -> usize {
         [[(); 4]; ENDPOINTS].map(|of| of.map(|()| Counter::open(&domain, CounterAttr::default()).expect("it counts")));
     let mut played = 0;
     {
-        let one: Owner<'_, '_> = Cq::open(&domain, CqAttr::new()).expect("the sizes are small");
-        let two: Owner<'_, '_> = Cq::open(&domain, CqAttr::new().separate()).expect("the sizes are small");
-        let mut world = World::new([&one, &two], &av, (&infos, &counters), faults, matches!(asked, Asked::Prefixes));
+        let attr = CqAttr::new(DEPTH);
+        let queues = [attr, attr.separate()].map(|attr| Queue::open(&domain, attr).expect("the sizes are small"));
+        let around = Around { domain: &domain, av: &av, infos: &infos, counters: &counters };
+        let mut world = World::new(queues, around, faults, matches!(asked, Asked::Prefixes));
         while played < MOST && !bytes.is_empty() {
             let Ok(step) = bytes.arbitrary::<Step>() else { break };
             world.play(step);

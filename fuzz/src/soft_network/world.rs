@@ -7,8 +7,9 @@ use loom_core::engine::op_table::{Direction, OpKey};
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::Counter;
-use loom_core::objects::cq::{Cq, CqError};
+use loom_core::objects::cq::CqError;
 use loom_core::objects::deadline::Spins;
+use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::options::{RecvOptions, SendOptions};
@@ -19,53 +20,52 @@ use super::faults::Faults;
 use super::memory::{News, Regions};
 use super::record::{End, Fate, Life, Message, Moment, Op, Receive, Record, What};
 use super::step::{Side, Step, Wanted};
-use super::{EAGER, ENDPOINTS, MIN_LEFT, QUEUES};
+use super::{EAGER, ENDPOINTS, MIN_LEFT, QUEUES, Queue};
 use crate::memory::Memory;
 
-type Ep<'q, 'd, 'n> = Endpoint<'q, 'd, Soft<'n>, Memory>;
+type Ep = Endpoint<'static, Soft<'static>, Memory>;
 
 /// The counters of a place.
-type Counters<'d, 'n> = [Counter<'d, Soft<'n>>; 4];
+type Counters = [Counter<'static, Soft<'static>>; 4];
 
 /// Messages begin with their number times this, and no two of a story with the same byte.
 pub const NUMBERED: usize = 31;
 
 pub const COUNTED: [Counted; 4] = [Counted::SEND, Counted::RECV, Counted::READ, Counted::WRITE];
 
-pub struct World<'q, 'd, 'n> {
-    pub queues: [&'q Cq<'d, Soft<'n>, Memory>; QUEUES],
-    av: &'d Av<'d, Soft<'n>>,
-    infos: &'q [Info<Soft<'n>>; ENDPOINTS],
-    counters: &'d [Counters<'d, 'n>; ENDPOINTS],
+/// What there is around the queues.
+pub struct Around<'w> {
+    pub domain: &'w Domain<'static, Soft<'static>>,
+    pub av: &'w Av<'static, Soft<'static>>,
+    pub infos: &'w [Info<Soft<'static>>; ENDPOINTS],
+    pub counters: &'w [Counters; ENDPOINTS],
+}
+
+pub struct World<'w> {
+    pub queues: [Queue; QUEUES],
+    around: Around<'w>,
     /// Multi-receives and peeks are not granted.
     pub prefixes: bool,
-    pub places: [Option<(usize, Ep<'q, 'd, 'n>)>; ENDPOINTS],
+    pub places: [Option<(usize, Ep)>; ENDPOINTS],
     pub record: Record,
-    pub regions: Regions<'d, 'n>,
+    pub regions: Regions<'w>,
     /// Of peers' writes, that is to be told.
     pub news: Vec<News>,
     /// Pieces that are held, with what they showed.
-    pieces: Vec<(Piece<'q, Memory>, Vec<u8>)>,
+    pieces: Vec<(Piece<'static, Memory>, Vec<u8>)>,
 }
 
-impl<'q, 'd, 'n> World<'q, 'd, 'n> {
+impl<'w> World<'w> {
     /// Every place has an endpoint.
-    pub fn new(
-        queues: [&'q Cq<'d, Soft<'n>, Memory>; QUEUES],
-        av: &'d Av<'d, Soft<'n>>,
-        (infos, counters): (&'q [Info<Soft<'n>>; ENDPOINTS], &'d [Counters<'d, 'n>; ENDPOINTS]),
-        faults: Faults,
-        prefixes: bool,
-    ) -> Self {
+    pub fn new(queues: [Queue; QUEUES], around: Around<'w>, faults: Faults, prefixes: bool) -> Self {
+        let domain = around.domain;
         let mut world = World {
             queues,
-            av,
-            infos,
-            counters,
+            around,
             prefixes,
             places: [const { None }; ENDPOINTS],
             record: Record::new(faults),
-            regions: Regions::new(queues[0].domain(), faults.leave_rma_alone()),
+            regions: Regions::new(domain, faults.leave_rma_alone()),
             news: Vec::new(),
             pieces: Vec::new(),
         };
@@ -109,16 +109,18 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
             return;
         }
         let queue = place % QUEUES;
-        let with = self.queues[queue].endpoint(self.av).info(&self.infos[place]);
-        let with =
-            COUNTED.iter().zip(&self.counters[place]).fold(with, |with, (of, counter)| with.counter(*of, counter));
+        let with = self.queues[queue].endpoint(self.around.av).info(&self.around.infos[place]);
+        let with = COUNTED
+            .iter()
+            .zip(&self.around.counters[place])
+            .fold(with, |with, (of, counter)| with.counter(*of, counter));
         let endpoint = match with.enable() {
             Err(OpenError::Errno(Errno::EOVERRUN)) if self.record.faults.overruns() => return,
             opened => opened.expect("there is a place for each"),
         };
         let address = endpoint.address().expect("it is open");
-        let peer = self.av.insert(&address).expect("an address of this network");
-        let addr = self.av.fabric_addr(peer).expect("just inserted");
+        let peer = self.around.av.insert(&address).expect("an address of this network");
+        let addr = self.around.av.fabric_addr(peer).expect("just inserted");
         assert!(self.record.lives.iter().all(|life| life.addr != addr), "no two endpoints have one address");
         self.record.lives.push(Life { peer, addr, place, queue, open: true, dead: Cell::new(false) });
         self.places[place] = Some((self.record.lives.len() - 1, endpoint));
@@ -139,7 +141,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
     /// The peer that a life is, and whether the address vector still has it.
     pub fn peer(&self, life: usize) -> (loom_core::engine::peer_table::Peer, bool) {
         let peer = self.record.lives[life].peer;
-        let known = self.av.fabric_addr(peer).is_some();
+        let known = self.around.av.fabric_addr(peer).is_some();
         assert_eq!(known, self.record.is_newest(life), "a later endpoint takes the place of one before");
         (peer, known)
     }
@@ -314,7 +316,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
         }
         let op = &self.record.ops[nth];
         for (_, other) in self.places.iter().flatten().filter(|(life, _)| *life != op.life) {
-            if self.record.lives[op.life].queue == 0 && core::ptr::eq(other.cq(), self.queues[0]) {
+            if self.record.lives[op.life].queue == 0 && *other.cq() == self.queues[0] {
                 assert_eq!(other.cancel(op.key), Err(Errno::ENOENT), "it is another endpoint's");
             }
         }
@@ -322,7 +324,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
 
     /// Takes one completion, if there is one.
     fn poll(&mut self, queue: usize, side: Side) -> bool {
-        let cq: &'q Cq<'d, Soft<'n>, Memory> = self.queues[queue];
+        let cq = &self.queues[queue];
         let polled = match side {
             Side::Both => cq.poll(),
             Side::Transmit => cq.poll_tx(),
@@ -436,7 +438,7 @@ impl<'q, 'd, 'n> World<'q, 'd, 'n> {
         self.record.late.settled();
         self.record.check();
         self.record.assert_settled();
-        for (place, counters) in self.counters.iter().enumerate() {
+        for (place, counters) in self.around.counters.iter().enumerate() {
             // An injected write may fail later, and what is lost on the way to a queue is counted.
             if self.record.faults.reorders() || self.record.faults.overruns() {
                 break;

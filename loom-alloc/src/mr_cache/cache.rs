@@ -28,7 +28,7 @@ use crate::block::Block;
 pub struct MrCache<'d, T: Transport, M: MemoryMonitor, A: Allocator> {
     /// First: dropped before the block.
     entries: Entries<'d, T>,
-    domain: &'d Domain<T>,
+    domain: Domain<'d, T>,
     monitor: M,
     /// The version of the monitor's notices.
     seen: Cell<u64>,
@@ -42,13 +42,13 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
     /// # Errors
     /// - [`OpenError::Size`] if the capacity is zero or more than an address space holds, or the page size is not a power of two
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    pub fn open_in(domain: &'d Domain<T>, attr: MrCacheAttr, monitor: M, alloc: A) -> Result<Self, OpenError> {
+    pub fn open_in(domain: &Domain<'d, T>, attr: MrCacheAttr, monitor: M, alloc: A) -> Result<Self, OpenError> {
         let places = Self::places(&attr)?;
         let block = Block::new(places.layout, alloc).map_err(|_| OpenError::OutOfMemory)?;
         // SAFETY: the block is for this, and is dropped behind the entries.
         let entries = unsafe { Entries::new(&block, &places, &attr) };
         let seen = Cell::new(monitor.notices().now());
-        Ok(MrCache { entries, domain, monitor, seen, attr, _block: block })
+        Ok(MrCache { entries, domain: domain.clone(), monitor, seen, attr, _block: block })
     }
 
     fn places(attr: &MrCacheAttr) -> Result<Places, OpenError> {
@@ -186,7 +186,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
             // region open. When a buffer becomes a user, the pages behind it are those that were there when the region
             // was opened: of an entry that is found by the monitor's promise (it watches the pages, and all its notices were read), and
             // this buffer is there already. They stay, because the buffer does.
-            match unsafe { LocalMr::open(self.domain, &memory, 0) } {
+            match unsafe { LocalMr::open(&self.domain, &memory, 0) } {
                 Ok(region) => return Ok(self.entries.open(range, region)),
                 Err(OpenError::Errno(Errno::ENOMEM | Errno::ENOSPC | Errno::ENOMR)) if self.entries.evict() => {}
                 Err(error) => return Err(CacheError::Open(error)),

@@ -50,10 +50,11 @@
 //!
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;
-//! use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, Notified};
+//! use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 //! use loom_core::error::PostError;
-//! use loom_core::objects::{av::Av, cq::{self, Cq, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
-//! use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+//! use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
+//! use loom_core::objects::{endpoint::Source, scope::scope};
+//! use loom_core::soft::{Asks, Network, NetworkAttr};
 //!
 //! static GREETING: [u8; 5] = *b"hello";
 //!
@@ -65,7 +66,9 @@
 //! // SAFETY: a static, and this function's stack, which is mapped as long as its thread runs.
 //! let monitor = unsafe { Notified::new() };
 //! let cache = MrCache::open_in(&domain, MrCacheAttr::new(16), monitor, Global)?;
-//! cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Cached<'_, '_, Soft<'_>, &mut [u8]>>| {
+//! // The queue lives as long as the cache, whose registrations are lent to it, or shorter.
+//! scope(|s| {
+//!     let cq = Cq::open(&s.domain(&domain), CqAttr::new(16))?;
 //!     let endpoint = cq.endpoint(&av).enable()?;
 //!     let me = av.insert(&endpoint.address()?)?;
 //!     let buf = cache.register(&mut room[..]).map_err(|refused| refused.error)?;
@@ -75,7 +78,7 @@
 //!     assert_eq!(done.into_buf().into_inner(), b"hello");
 //!     assert_eq!((cache.stats().misses, cache.stats().in_use, cache.stats().found), (1, 0, 1));
 //!     Ok::<_, Box<dyn core::error::Error>>(())
-//! })??;
+//! })?;
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
 //!

@@ -96,16 +96,16 @@ impl Default for MappingAttr<'static> {
 /// What is to live in them takes it from an [`Arena`](crate::Arena) over them:
 ///
 /// ```
-/// use loom_alloc::Arena;
+/// use loom_alloc::{Arena, Locked};
 /// use loom_alloc::os::{Mapping, MappingAttr, PageSize};
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
 /// // Huge pages if there are some, and all of it there before anything begins.
 /// let pages = &[PageSize::Huge2M, PageSize::Transparent, PageSize::Base];
 /// let mut memory = Mapping::new(8 << 20, MappingAttr { pages, touched: true, ..MappingAttr::DEFAULT })?;
-/// let arena = Arena::new(memory.as_uninit_mut());
+/// let arena = Locked::new(Arena::new(memory.as_uninit_mut()));
 /// let network = Network::new_in(NetworkAttr::DEFAULT, &arena)?;
-/// assert!(arena.used() >= network.attr().layout()?.size());
+/// assert!(arena.with(Arena::used) >= network.attr().layout::<&Locked<Arena<'_>>>()?.size());
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///

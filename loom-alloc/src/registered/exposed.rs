@@ -10,7 +10,7 @@ use loom_core::buffer::{Buffer, Descriptor, Lent};
 use loom_core::error::OpenError;
 use loom_core::exposed::Window;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::{Mr, MrOwner, RemoteRegion};
+use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, MemoryKey};
 
@@ -28,17 +28,17 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// its [`Window`] only; see [`ExposedLease`].
 ///
 /// The slab owns the region. When it is dropped, the region is closed, and its memory stays for as long as peers may reach it
-/// ([`MrOwner`]). That it stays open while leases are out, their borrow of the slab ensures.
+/// ([`Mr`]). That it stays open while leases are out, their borrow of the slab ensures.
 #[doc(alias = "fi_mr_reg")]
 pub struct RegionSlab<'d, T: Transport, M, A, L: Sharing, H = ()>
 where
-    M: Buffer + Send + 'static,
-    A: Allocator + Send + 'static,
+    M: Buffer + Send,
+    A: Allocator,
 {
     buffers: Buffers<L>,
     /// Of what is free; taken last, so that it is given back first.
     _table: Zeroed<A>,
-    region: MrOwner<'d, T, M, A, H>,
+    region: Mr<'d, T, M, H>,
 }
 
 /// A slab that peers reach, whose leases stay on this side's thread.
@@ -46,7 +46,7 @@ where
 /// ```
 /// use loom_alloc::registered::{ExposedSlab, SlabAttr};
 /// use loom_alloc::allocator_api2::alloc::Global;
-/// use loom_core::objects::{av::Av, cq::{self, CqAttr}, domain::Domain};
+/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::vocabulary::Access;
 ///
@@ -54,19 +54,17 @@ where
 /// let domain = Domain::open(&network.info())?;
 /// let slab = ExposedSlab::open_in(&domain, SlabAttr::new(4, 64), Access::REMOTE_WRITE, Global)?;
 /// let av = Av::open(&domain, 2)?;
-/// cq::scope(&domain, CqAttr::<16>::new(), |cq: &cq::Cq<'_, _, &[u8]>| {
-///     let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
-///     let to_bob = av.insert(&bob.address()?)?;
-///     let mailbox = slab.lease().ok_or("none left")?;
-///     // What bob tells alice about his mailbox.
-///     let wire = mailbox.remote().to_bytes();
-///     let remote = loom_core::objects::mr::RemoteRegion::from_bytes(&wire);
-///     alice.inject_write(to_bob, &remote, 0, b"hello")?;
-///     let mut hello = [0; 5];
-///     mailbox.window().copy_to(0, &mut hello)?;
-///     assert_eq!(&hello, b"hello");
-///     Ok::<_, Box<dyn std::error::Error>>(())
-/// })??;
+/// let cq = Cq::<_, &[u8]>::open(&domain, CqAttr::new(16))?;
+/// let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+/// let to_bob = av.insert(&bob.address()?)?;
+/// let mailbox = slab.lease().ok_or("none left")?;
+/// // What bob tells alice about his mailbox.
+/// let wire = mailbox.remote().to_bytes();
+/// let remote = loom_core::objects::mr::RemoteRegion::from_bytes(&wire);
+/// alice.inject_write(to_bob, &remote, 0, b"hello")?;
+/// let mut hello = [0; 5];
+/// mailbox.window().copy_to(0, &mut hello)?;
+/// assert_eq!(&hello, b"hello");
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 pub type ExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Owner, H>;
@@ -80,7 +78,7 @@ const POSTED: Access = Access::SEND.union(Access::RECV).union(Access::READ).unio
 impl<'d, T, A, L> RegionSlab<'d, T, Zeroed<A>, A, L>
 where
     T: Transport,
-    A: Allocator + Clone + Send + 'static,
+    A: Allocator + Clone + Send + 'd,
     L: Sharing,
 {
     /// Takes memory from an allocator, and lets peers reach it as the access says. The buffers have zeros in them at first, and can be
@@ -88,7 +86,7 @@ where
     ///
     /// # Errors
     /// As [`Mr::open_in`], and [`OpenError::Size`] if the attributes are out of range.
-    pub fn open_in(domain: &'d Domain<T>, attr: SlabAttr, access: Access, alloc: A) -> Result<Self, OpenError> {
+    pub fn open_in(domain: &Domain<'d, T>, attr: SlabAttr, access: Access, alloc: A) -> Result<Self, OpenError> {
         let memory = Zeroed::new_in(attr.memory()?, alloc.clone())?;
         let region = Mr::open_in(domain, memory, access | POSTED, alloc.clone())?;
         Self::over(region, attr, alloc).map_err(|refused| refused.error)
@@ -98,8 +96,8 @@ where
 impl<'d, T, M, A, L, H> RegionSlab<'d, T, M, A, L, H>
 where
     T: Transport,
-    M: Buffer + Send + 'static,
-    A: Allocator + Send + 'static,
+    M: Buffer + Send,
+    A: Allocator,
     L: Sharing,
 {
     /// Cuts a region up that was opened in any way: with a key of one's own, or for an endpoint, where the domain binds regions to these. It
@@ -111,11 +109,7 @@ where
     /// - [`OpenError::Access`] if its memory may not be written, or is a device's
     /// - [`OpenError::Size`] if the attributes are out of range, or it is too short for them
     /// - [`OpenError::OutOfMemory`] if the allocator has no room for the slab's [table](SlabAttr::table)
-    pub fn over(
-        region: MrOwner<'d, T, M, A, H>,
-        attr: SlabAttr,
-        alloc: A,
-    ) -> Result<Self, NotOpened<MrOwner<'d, T, M, A, H>>> {
+    pub fn over(region: Mr<'d, T, M, H>, attr: SlabAttr, alloc: A) -> Result<Self, NotOpened<Mr<'d, T, M, H>>> {
         let opened = Self::cut(&region, &attr, alloc);
         match opened {
             Ok((buffers, table)) => Ok(RegionSlab { buffers, region, _table: table }),
@@ -123,7 +117,7 @@ where
         }
     }
 
-    fn cut(region: &Mr<'d, T>, attr: &SlabAttr, alloc: A) -> Result<(Buffers<L>, Zeroed<A>), OpenError> {
+    fn cut(region: &Mr<'d, T, M, H>, attr: &SlabAttr, alloc: A) -> Result<(Buffers<L>, Zeroed<A>), OpenError> {
         let window = region.window();
         // Of a device's memory there is no window.
         if window.is_empty() || !window.is_writable() {
@@ -163,7 +157,7 @@ where
     }
 
     /// The region, to be closed: peers may still reach it.
-    pub fn into_region(self) -> MrOwner<'d, T, M, A, H> {
+    pub fn into_region(self) -> Mr<'d, T, M, H> {
         self.region
     }
 }
@@ -290,8 +284,8 @@ impl<L: Sharing> fmt::Debug for ExposedLease<'_, L> {
 impl<T, M, A, L, H> fmt::Debug for RegionSlab<'_, T, M, A, L, H>
 where
     T: Transport,
-    M: Buffer + Send + 'static,
-    A: Allocator + Send + 'static,
+    M: Buffer + Send,
+    A: Allocator,
     L: Sharing,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

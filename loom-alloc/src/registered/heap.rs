@@ -30,7 +30,7 @@ impl<'d, T: Transport, A: Allocator> HeapMemory<'d, T, A> {
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_mr_reg")]
-    pub fn open_in(domain: &'d Domain<T>, layout: Layout, alloc: A) -> Result<Self, OpenError> {
+    pub fn open_in(domain: &Domain<'d, T>, layout: Layout, alloc: A) -> Result<Self, OpenError> {
         let memory = Registered::new(domain, Zeroed::new_in(layout, alloc)?).map_err(|refused| refused.error)?;
         Ok(HeapMemory(memory))
     }
@@ -57,7 +57,8 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// use loom_alloc::allocator_api2::{alloc::Global, vec::Vec};
 /// use loom_alloc::registered::{HeapMemory, RegisteredHeap};
 /// use loom_core::error::PostError;
-/// use loom_core::objects::{av::Av, cq::{self, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
+/// use loom_core::objects::{endpoint::Source, scope::scope};
 /// use loom_core::soft::{Asks, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
@@ -66,7 +67,9 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// let mut memory = HeapMemory::open_in(&domain, Layout::new::<[u64; 512]>(), Global)?;
 /// let heap = RegisteredHeap::new(&mut memory, Arena::new);
 /// let av = Av::open(&domain, 1)?;
-/// cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+/// // The queue lives as long as the heap, whose memory is lent to it, or shorter.
+/// scope(|s| {
+///     let cq = Cq::open(&s.domain(&domain), CqAttr::new(16))?;
 ///     let endpoint = cq.endpoint(&av).enable()?;
 ///     let me = av.insert(&endpoint.address()?)?;
 ///     let mut room = Vec::new_in(&heap);
@@ -78,7 +81,7 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 ///     let done = cq.wait(received, Forever)?.ok_or("there is no deadline")?;
 ///     assert_eq!(done.into_buf(), b"hello");
 ///     Ok::<_, std::boxed::Box<dyn std::error::Error>>(())
-/// })??;
+/// })?;
 /// # Ok::<_, std::boxed::Box<dyn std::error::Error>>(())
 /// ```
 pub struct RegisteredHeap<'h, I> {

@@ -42,32 +42,36 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// nothing else.
 ///
 /// ```
-/// use loom_alloc::Arena;
+/// use loom_alloc::{Arena, Locked};
 /// use loom_alloc::registered::{Slab, SlabAttr};
 /// use loom_core::error::PostError;
-/// use loom_core::objects::{av::Av, cq::{self, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
 /// use loom_core::soft::{Asks, Network, NetworkAttr};
 ///
 /// let mut memory = [core::mem::MaybeUninit::uninit(); 128 * 1024];
-/// let arena = Arena::new(&mut memory);
+/// let arena = Locked::new(Arena::new(&mut memory));
 /// let attr = NetworkAttr { endpoints: 1, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1, ..NetworkAttr::DEFAULT };
 /// let network = Network::new_in(attr, &arena)?;
-/// // As over hardware: only registered buffers are taken.
-/// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration()))?;
-/// let slab = Slab::open_in(&domain, SlabAttr::new(4, 256), &arena)?;
-/// let av = Av::open_in(&domain, 1, &arena)?;
-/// cq::scope_in(&domain, CqAttr::<8>::new(), &arena, |cq| {
-///     let endpoint = cq.endpoint(&av).enable()?;
-///     let me = av.insert(&endpoint.address()?)?;
-///     let (inbox, mut outbox) = (slab.lease().ok_or("none left")?, slab.lease().ok_or("none left")?);
-///     let received = endpoint.recv(Source::Any, inbox).map_err(PostError::from)?;
-///     outbox.append(b"hello")?;
-///     endpoint.send(me, outbox).map_err(PostError::from)?;
-///     let (mut inbox, result) = cq.wait(received, Forever)?.ok_or("there is no deadline")?.into_parts();
-///     inbox.set_len(result?.len())?;
-///     assert_eq!(&inbox[..], b"hello");
-///     Ok::<_, Box<dyn core::error::Error>>(())
-/// })??;
+/// scope(|s| {
+///     // As over hardware: only registered buffers are taken.
+///     let domain = s.open_in(&network.info_that_asks(Asks::nothing().for_local_registration()), &arena)?;
+///     let slab = Slab::open_in(&domain, SlabAttr::new(4, 256), &arena)?;
+///     // The queue has a scope of its own: the slab, whose buffers are lent to it, lives longer.
+///     scope(|s| {
+///         let domain = s.domain(&domain);
+///         let (av, cq) = (Av::open_in(&domain, 1, &arena)?, Cq::open_in(&domain, CqAttr::new(8), &arena)?);
+///         let endpoint = cq.endpoint(&av).enable()?;
+///         let me = av.insert(&endpoint.address()?)?;
+///         let (inbox, mut outbox) = (slab.lease().ok_or("none left")?, slab.lease().ok_or("none left")?);
+///         let received = endpoint.recv(Source::Any, inbox).map_err(PostError::from)?;
+///         outbox.append(b"hello")?;
+///         endpoint.send(me, outbox).map_err(PostError::from)?;
+///         let (mut inbox, result) = cq.finish(received, Forever)?.into_parts();
+///         inbox.set_len(result?.len())?;
+///         assert_eq!(&inbox[..], b"hello");
+///         Ok::<_, Box<dyn core::error::Error>>(())
+///     })
+/// })?;
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[must_use = "the buffer goes back to the slab when the lease is dropped"]

@@ -67,11 +67,12 @@ pub use zeroed::Zeroed;
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Lease, Slab, SlabAttr}};
-/// # use loom_core::{objects::{cq::{self, Cq, CqAttr}, domain::Domain}, soft::{Network, NetworkAttr, Soft}};
+/// # use loom_core::{objects::{cq::Cq, domain::Domain, scope::scope}, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
-/// cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Lease<'_>>| {
+/// scope(|s| {
+///     let cq = Cq::<_, Lease<'_>>::open(&s.domain(&domain), 16).unwrap();
 ///     let lease = slab.lease();
 ///     drop(slab);
 ///     drop(lease);
@@ -80,11 +81,12 @@ pub use zeroed::Zeroed;
 ///
 /// ```
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Lease, Slab, SlabAttr}};
-/// # use loom_core::{objects::{cq::{self, Cq, CqAttr}, domain::Domain}, soft::{Network, NetworkAttr, Soft}};
+/// # use loom_core::{objects::{cq::Cq, domain::Domain, scope::scope}, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
-/// cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Lease<'_>>| {
+/// scope(|s| {
+///     let cq = Cq::<_, Lease<'_>>::open(&s.domain(&domain), 16).unwrap();
 ///     let lease = slab.lease();
 ///     drop(lease);
 /// });

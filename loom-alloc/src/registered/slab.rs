@@ -99,7 +99,7 @@ impl<'d, T: Transport, A: Allocator + Clone, L: Sharing> RegisteredSlab<'d, T, Z
     /// - [`OpenError::Size`] if the attributes are out of range
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Errno`] if the provider refuses
-    pub fn open_in(domain: &'d Domain<T>, attr: SlabAttr, alloc: A) -> Result<Self, OpenError> {
+    pub fn open_in(domain: &Domain<'d, T>, attr: SlabAttr, alloc: A) -> Result<Self, OpenError> {
         let memory = Zeroed::new_in(attr.memory()?, alloc.clone())?;
         let memory = Registered::new(domain, memory).map_err(|refused| refused.error)?;
         Self::over(memory, attr, alloc).map_err(|refused| refused.error)

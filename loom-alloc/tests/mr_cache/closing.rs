@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use loom_alloc::mr_cache::{CacheError, MrCache, MrCacheAttr, Notified};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::OpenError;
-use loom_core::objects::domain::Domain;
+use loom_core::objects::scope::scope;
 use loom_core::vocabulary::{Attributes, Errno};
 
 use crate::scripted::{Regions, Script, Scripted};
@@ -21,14 +21,14 @@ fn regions(script: &Script) -> MutexGuard<'_, Regions> {
 fn with(places: usize, test: impl FnOnce(&Cache<'_, '_>, &Script, &mut Memory)) -> bool {
     let script = Script::new(Attributes::default());
     regions(&script).places = places;
-    {
-        let domain = Domain::open(&script.info()).unwrap();
+    scope(|s| {
+        let domain = s.open(&script.info()).unwrap();
         let mut memory = Memory::new(4);
         // SAFETY: the memory is mapped until the end.
         let monitor = unsafe { Notified::new() };
         let cache = MrCache::open_in(&domain, MrCacheAttr::new(2), monitor, Global).unwrap();
         test(&cache, &script, &mut memory);
-    }
+    });
     script.closed_domains.get() == 1
 }
 

@@ -5,7 +5,7 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
@@ -37,7 +37,7 @@ fn with_regions(attr: MrCacheAttr, regions: u16, test: impl FnOnce(&Cache<'_, '_
     assert_eq!(free_regions(&domain), usize::from(regions), "a cache that is dropped has closed its regions");
 }
 
-fn free_regions(domain: &Domain<Soft<'_>>) -> usize {
+fn free_regions(domain: &Domain<'_, Soft<'_>>) -> usize {
     std::iter::from_fn(|| Mr::open(domain, vec![0; 1], Access::REMOTE_READ).ok()).collect::<Vec<_>>().len()
 }
 
@@ -118,27 +118,25 @@ fn rule_2_a_region_is_open_for_what_its_buffers_lend_and_for_no_more() {
     let mut memory = Memory::new(3);
     // SAFETY: the memory is mapped until the end.
     let cache = MrCache::open_in(&domain, MrCacheAttr::new(3), unsafe { Notified::new() }, Global).unwrap();
-    cq::scope(&domain, CqAttr::<4>::new().endpoints(1), |cq: &Cq<'_, Soft<'_>, Named>| {
-        let endpoint = cq.endpoint(&av).enable().unwrap();
-        let me = av.insert(&endpoint.address().unwrap()).unwrap();
-        for (page, (use_, sends, receives)) in
-            [(Use::Read, true, false), (Use::Write, false, true), (Use::Both, true, true)].into_iter().enumerate()
-        {
-            let buf = cache.register(memory.part(page * PAGE, 8, use_)).unwrap();
-            let mut bytes = memory.part(page * PAGE, 8, Use::Both);
-            let mut named = || Named(bytes.lend().with_descriptor(buf.descriptor().unwrap()));
-            let not_allowed = Err(PostError::Errno(Errno::EACCES));
-            let received = endpoint.recv(Source::Any, named()).map_err(|rejected| rejected.error);
-            assert_eq!(received.map(|_| ()), if receives { Ok(()) } else { not_allowed }, "{use_:?}");
-            let sent = endpoint.send(me, named()).map_err(|rejected| rejected.error);
-            assert_eq!(sent.map(|_| ()), if sends { Ok(()) } else { not_allowed }, "{use_:?}");
-            for key in [received, sent].into_iter().flatten() {
-                let _ = endpoint.cancel(key);
-                drop(cq.wait(key, Spins(1 << 20)).unwrap().expect("it ends"));
-            }
+    let cq = Cq::<_, Named>::open(&domain, CqAttr::new(4).endpoints(1)).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let me = av.insert(&endpoint.address().unwrap()).unwrap();
+    for (page, (use_, sends, receives)) in
+        [(Use::Read, true, false), (Use::Write, false, true), (Use::Both, true, true)].into_iter().enumerate()
+    {
+        let buf = cache.register(memory.part(page * PAGE, 8, use_)).unwrap();
+        let mut bytes = memory.part(page * PAGE, 8, Use::Both);
+        let mut named = || Named(bytes.lend().with_descriptor(buf.descriptor().unwrap()));
+        let not_allowed = Err(PostError::Errno(Errno::EACCES));
+        let received = endpoint.recv(Source::Any, named()).map_err(|rejected| rejected.error);
+        assert_eq!(received.map(|_| ()), if receives { Ok(()) } else { not_allowed }, "{use_:?}");
+        let sent = endpoint.send(me, named()).map_err(|rejected| rejected.error);
+        assert_eq!(sent.map(|_| ()), if sends { Ok(()) } else { not_allowed }, "{use_:?}");
+        for key in [received, sent].into_iter().flatten() {
+            let _ = endpoint.cancel(key);
+            drop(cq.wait(key, Spins(1 << 20)).unwrap().expect("it ends"));
         }
-    })
-    .unwrap();
+    }
 }
 
 #[test]

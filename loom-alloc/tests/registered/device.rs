@@ -9,11 +9,11 @@ use loom_alloc::registered::{DeviceLease, DeviceSlab, NotJoined, OutOfLease, Sla
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::registered::Registered;
-use loom_core::soft::Soft;
+use loom_core::objects::scope::scope;
 use loom_core::vocabulary::HmemIface;
 
 use crate::network;
@@ -52,12 +52,12 @@ fn leases_of_a_devices_memory_are_posted_as_such() {
     let whole = first.rejoin(second).unwrap();
     assert_eq!((whole.len(), whole.capacity()), (60, 100));
     let av = Av::open(&domain, 2).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, DeviceLease<'_>>| {
+    scope(|s| {
+        let cq = Cq::<_, DeviceLease<'_>>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).enable().unwrap();
         let rejected = endpoint.recv(Source::Any, whole).unwrap_err();
         assert_eq!((rejected.error, rejected.buf.len()), (PostError::DeviceMemory, 60));
-    })
-    .unwrap();
+    });
     assert_eq!(slab.into_memory().0.len(), 300);
 }
 

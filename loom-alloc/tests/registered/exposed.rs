@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use loom_alloc::allocator_api2::alloc::Global;
-use loom_alloc::registered::{ExposedSlab, Lease, NotJoined, SharedExposedSlab, Slab, SlabAttr};
+use loom_alloc::registered::{
+    ExposedSlab, Lease, NotJoined, SharedExposedSlab, SharedLease, SharedSlab, Slab, SlabAttr,
+};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
-use loom_core::soft::{Asks, Soft};
+use loom_core::objects::mr::{CloseError, Mr, MrBuilder, RemoteRegion};
+use loom_core::objects::scope::scope;
+use loom_core::soft::Asks;
 use loom_core::vocabulary::Access;
 
 use crate::{domains, network};
@@ -24,7 +27,8 @@ fn peers_reach_each_buffer_and_part_at_its_own_place() {
         let slab = ExposedSlab::open_in(&domain, SlabAttr::new(4, 50), BOTH, Global).unwrap();
         assert_eq!((slab.count(), slab.size()), (4, 50));
         let av = Av::open(&domain, 2).unwrap();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, &[u8]>| {
+        {
+            let cq = Cq::<_, &[u8]>::open(&domain, CqAttr::new(16)).unwrap();
             let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
             let to_b = av.insert(&b.address().unwrap()).unwrap();
             let tell = |region: RemoteRegion| RemoteRegion::from_bytes(&region.to_bytes());
@@ -53,8 +57,7 @@ fn peers_reach_each_buffer_and_part_at_its_own_place() {
             let NotJoined { lease: last, other: first } = last.rejoin(parts.remove(0)).unwrap_err();
             let whole = parts.pop().unwrap().rejoin(last).unwrap();
             assert_eq!((whole.capacity(), first.capacity()), (50, 20));
-        })
-        .unwrap();
+        }
         let memory = slab.into_region().close();
         assert!(memory.is_ok(), "nobody reaches it any more");
     }
@@ -65,9 +68,10 @@ fn a_mailbox_is_sent_on_while_its_writer_keeps_away() {
     let network = network();
     for domain in domains(&network) {
         let slab = SharedExposedSlab::open_in(&domain, SlabAttr::new(1, 64), BOTH, Global).unwrap();
-        let other = loom_alloc::registered::SharedSlab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
+        let other = SharedSlab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, loom_alloc::registered::SharedLease<'_>>| {
+        scope(|s| {
+            let cq = Cq::<_, SharedLease<'_>>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
             let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
             let (to_a, to_b) = (av.insert(&a.address().unwrap()).unwrap(), av.insert(&b.address().unwrap()).unwrap());
             let mailbox = slab.lease().unwrap();
@@ -95,8 +99,7 @@ fn a_mailbox_is_sent_on_while_its_writer_keeps_away() {
             let mut again = [0; 5];
             mailbox.window().copy_to(0, &mut again).unwrap();
             assert_eq!(&again, b"again");
-        })
-        .unwrap();
+        });
     }
 }
 
@@ -125,24 +128,22 @@ fn regions_opened_in_another_way_are_cut_up_too() {
     let refused = ExposedSlab::open_in(&domain, attr, BOTH, Global).unwrap_err();
     assert_eq!(refused, OpenError::NeedsEndpoint);
     let av = Av::open(&domain, 2).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, &[u8]>| {
-        let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
-        let to_b = av.insert(&b.address().unwrap()).unwrap();
-        let short = Mr::builder(&domain, BOTH).open_for(&b, vec![0; 99]).unwrap();
-        let refused = ExposedSlab::over(short, attr, Global).unwrap_err();
-        assert_eq!((refused.error, refused.memory.remote().len()), (OpenError::Size, 99));
-        let region = Mr::builder(&domain, BOTH).open_for(&b, vec![0; 100]).unwrap();
-        let slab = ExposedSlab::over(region, attr, Global).unwrap();
-        let (one, two) = (slab.lease().unwrap(), slab.lease().unwrap());
-        for (lease, byte) in [(&one, 1), (&two, 2)] {
-            a.inject_write(to_b, &lease.remote(), 49, &[byte]).unwrap();
-            assert_eq!(lease.window().load(49, core::sync::atomic::Ordering::Relaxed), Ok(byte));
-        }
-        drop((one, two));
-        let memory = slab.into_region().close().map_err(|_: CloseError<_>| "not closed").unwrap();
-        assert_eq!((memory[49].min(memory[99]), memory[49].max(memory[99])), (1, 2));
-    })
-    .unwrap();
+    let cq = Cq::<_, &[u8]>::open(&domain, CqAttr::new(16)).unwrap();
+    let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let short = MrBuilder::new(&domain, BOTH).open_for(&b, vec![0; 99]).unwrap();
+    let refused = ExposedSlab::over(short, attr, Global).unwrap_err();
+    assert_eq!((refused.error, refused.memory.remote().len()), (OpenError::Size, 99));
+    let region = MrBuilder::new(&domain, BOTH).open_for(&b, vec![0; 100]).unwrap();
+    let slab = ExposedSlab::over(region, attr, Global).unwrap();
+    let (one, two) = (slab.lease().unwrap(), slab.lease().unwrap());
+    for (lease, byte) in [(&one, 1), (&two, 2)] {
+        a.inject_write(to_b, &lease.remote(), 49, &[byte]).unwrap();
+        assert_eq!(lease.window().load(49, core::sync::atomic::Ordering::Relaxed), Ok(byte));
+    }
+    drop((one, two));
+    let memory = slab.into_region().close().map_err(|_: CloseError<_>| "not closed").unwrap();
+    assert_eq!((memory[49].min(memory[99]), memory[49].max(memory[99])), (1, 2));
 }
 
 #[test]

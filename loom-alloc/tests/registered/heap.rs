@@ -11,8 +11,9 @@ use loom_alloc::registered::{HeapMemory, RegisteredHeap};
 use loom_core::buffer::{Buffer, RegisteredAllocator};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::endpoint::Source;
+use loom_core::objects::scope::scope;
 use loom_core::vocabulary::Tag;
 
 use crate::{domains, network};
@@ -27,7 +28,8 @@ fn boxes_and_vectors_are_posted_without_registration() {
         let heap = RegisteredHeap::new(&mut memory, Arena::new);
         let av = Av::open(&domain, 2).unwrap();
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
-        cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+        scope(|s| {
+            let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
             let endpoint = cq.endpoint(&av).enable().unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let mut room = Vec::new_in(&heap);
@@ -40,9 +42,9 @@ fn boxes_and_vectors_are_posted_without_registration() {
             let done = cq.wait(received, deadline).unwrap().unwrap();
             assert_eq!(done.result().unwrap().len(), 3000);
             assert!(done.into_buf() == sent);
-        })
-        .unwrap();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+        });
+        scope(|s| {
+            let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
             let endpoint = cq.endpoint(&av).enable().unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let filled = |byte| {
@@ -54,8 +56,7 @@ fn boxes_and_vectors_are_posted_without_registration() {
             let received = endpoint.tagged_recv(Source::Any, Tag(1), filled(0)).map_err(PostError::from).unwrap();
             endpoint.tagged_send(me, Tag(1), filled(7)).map_err(PostError::from).unwrap();
             assert!(cq.wait(received, deadline).unwrap().unwrap().into_buf().iter().all(|byte| *byte == 7));
-        })
-        .unwrap();
+        });
         assert!(heap.inner().high_water() > 0, "the arena hands the memory out");
     }
 }
@@ -71,13 +72,13 @@ fn what_lies_elsewhere_has_no_descriptor() {
     elsewhere.extend_from_slice(b"hello");
     assert_eq!(elsewhere.lend().descriptor(), None);
     let av = Av::open(&domain, 2).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+    scope(|s| {
+        let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).enable().unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let rejected = endpoint.send(me, elsewhere).unwrap_err();
         assert_eq!((rejected.error, &rejected.buf[..]), (PostError::NotRegistered, &b"hello"[..]));
-    })
-    .unwrap();
+    });
 }
 
 #[test]

@@ -12,16 +12,15 @@ mod threads;
 mod transfers;
 mod world;
 
-use loom_alloc::allocator_api2::alloc::Global;
 use loom_core::objects::domain::Domain;
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 
-fn network() -> Network<Global> {
+fn network() -> Network<'static> {
     Network::new(NetworkAttr::default()).unwrap()
 }
 
 /// A domain that takes any buffer, and one that takes registered ones only.
-fn domains(network: &Network<Global>) -> [Domain<Soft<'_>>; 2] {
+fn domains(network: &Network<'static>) -> [Domain<'static, Soft<'static>>; 2] {
     let local = network.info_that_asks(Asks::nothing().for_local_registration());
     [network.info(), local].map(|info| Domain::open(&info).unwrap())
 }

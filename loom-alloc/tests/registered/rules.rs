@@ -214,7 +214,7 @@ fn an_allocation_that_fails_is_an_error_and_leaves_nothing_open() {
     let allocations = fail_at_each(Global, |alloc| Slab::open_in(&domain, attr, alloc).map(drop));
     assert_eq!(allocations, 2);
     // As many regions as the network has room for, and none is lost.
-    let free = |domain: &Domain<_>| {
+    let free = |domain: &Domain<'_, _>| {
         let regions = std::iter::from_fn(|| Registered::new(domain, vec![0_u8; 8]).ok());
         regions.collect::<Vec<_>>().len()
     };

@@ -3,25 +3,24 @@
 use std::time::Duration;
 
 use loom_alloc::allocator_api2::alloc::Global;
-use loom_alloc::registered::{Lease, SharedSlab, Slab, SlabAttr};
+use loom_alloc::registered::{Lease, SharedLease, SharedSlab, Slab, SlabAttr};
 use loom_core::buffer::Prefixed;
 use loom_core::completion::Transfer;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr;
+use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{RecvOptions, SendOptions};
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Asks, Soft};
 use loom_core::vocabulary::{Access, Tag};
 
 use crate::{domains, network};
 
-type Leases<'d, 's, 'n> = Cq<'d, Soft<'n>, Lease<'s>>;
-
-fn finish<'s>(cq: &Leases<'_, 's, '_>, key: OpKey) -> (Lease<'s>, Transfer) {
+fn finish<'s>(cq: &Cq<'s, Soft<'static>, Lease<'s>>, key: OpKey) -> (Lease<'s>, Transfer) {
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     let (buf, result) = cq.wait(key, deadline).unwrap().expect("it ends in time").into_parts();
     (buf, result.unwrap())
@@ -38,40 +37,40 @@ fn leases_serve_every_operation() {
         let slab = Slab::open_in(&domain, SlabAttr::new(2, 100_000), Global).unwrap();
         let av = Av::open(&domain, 2).unwrap();
         let mut memory = vec![0; 100_000];
-        mr::scope(&domain, &mut memory[..], Access::REMOTE_READ | Access::REMOTE_WRITE, |region| {
-            cq::scope(&domain, CqAttr::<16>::new(), |cq: &Leases<'_, '_, '_>| {
-                let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
-                let to_b = av.insert(&b.address().unwrap()).unwrap();
-                for (seed, len) in [1, 64, 5000, 100_000].into_iter().enumerate() {
-                    for tagged in [false, true] {
-                        let (into, mut out) = (slab.lease().unwrap(), slab.lease().unwrap());
-                        assert!(slab.lease().is_none(), "those of the last round are back");
-                        out.append(&pattern(len, seed)).unwrap();
-                        let [received, sent] = if tagged {
-                            [b.tagged_recv(Source::Any, Tag(4), into), a.tagged_send(to_b, Tag(4), out)]
-                        } else {
-                            [b.recv(Source::Any, into), a.send(to_b, out)]
-                        }
-                        .map(|posted| posted.map_err(PostError::from).unwrap());
-                        let (mut into, transfer) = finish(cq, received);
-                        into.set_len(transfer.len()).unwrap();
-                        assert!(into[..] == pattern(len, seed), "{len} bytes, tagged {tagged}");
-                        assert!(finish(cq, sent).0[..] == pattern(len, seed));
+        scope(|s| {
+            let domain = s.domain(&domain);
+            let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+            let region = Mr::open(&domain, &mut memory[..], access).unwrap();
+            let cq = Cq::open(&domain, CqAttr::new(16)).unwrap();
+            let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+            let to_b = av.insert(&b.address().unwrap()).unwrap();
+            for (seed, len) in [1, 64, 5000, 100_000].into_iter().enumerate() {
+                for tagged in [false, true] {
+                    let (into, mut out) = (slab.lease().unwrap(), slab.lease().unwrap());
+                    assert!(slab.lease().is_none(), "those of the last round are back");
+                    out.append(&pattern(len, seed)).unwrap();
+                    let [received, sent] = if tagged {
+                        [b.tagged_recv(Source::Any, Tag(4), into), a.tagged_send(to_b, Tag(4), out)]
+                    } else {
+                        [b.recv(Source::Any, into), a.send(to_b, out)]
                     }
-                    let (mut into, mut out) = (slab.lease().unwrap(), slab.lease().unwrap());
-                    out.append(&pattern(len, seed + 1)).unwrap();
-                    let written = a.write(to_b, &region.remote(), 0, out).map_err(PostError::from).unwrap();
-                    drop(finish(cq, written));
-                    // A read goes into data: as much as is said to be there.
-                    into.set_len(len).unwrap();
-                    let read = a.read(to_b, &region.remote(), 0, into).map_err(PostError::from).unwrap();
-                    let (into, _) = finish(cq, read);
-                    assert!(into[..] == pattern(len, seed + 1), "{len} bytes");
+                    .map(|posted| posted.map_err(PostError::from).unwrap());
+                    let (mut into, transfer) = finish(&cq, received);
+                    into.set_len(transfer.len()).unwrap();
+                    assert!(into[..] == pattern(len, seed), "{len} bytes, tagged {tagged}");
+                    assert!(finish(&cq, sent).0[..] == pattern(len, seed));
                 }
-            })
-            .unwrap();
-        })
-        .unwrap();
+                let (mut into, mut out) = (slab.lease().unwrap(), slab.lease().unwrap());
+                out.append(&pattern(len, seed + 1)).unwrap();
+                let written = a.write(to_b, &region.remote(), 0, out).map_err(PostError::from).unwrap();
+                drop(finish(&cq, written));
+                // A read goes into data: as much as is said to be there.
+                into.set_len(len).unwrap();
+                let read = a.read(to_b, &region.remote(), 0, into).map_err(PostError::from).unwrap();
+                let (into, _) = finish(&cq, read);
+                assert!(into[..] == pattern(len, seed + 1), "{len} bytes");
+            }
+        });
     }
 }
 
@@ -81,13 +80,13 @@ fn a_lease_without_data_is_not_sent() {
     for domain in domains(&network) {
         let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Leases<'_, '_, '_>| {
+        scope(|s| {
+            let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
             let endpoint = cq.endpoint(&av).enable().unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let rejected = endpoint.send(me, slab.lease().unwrap()).unwrap_err();
             assert_eq!((rejected.error, rejected.buf.room()), (PostError::Access, 64));
-        })
-        .unwrap();
+        });
     }
 }
 
@@ -97,7 +96,8 @@ fn parts_of_a_lease_are_several_messages_or_one() {
     for domain in domains(&network) {
         let slab = Slab::open_in(&domain, SlabAttr::new(3, 64), Global).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, [Lease<'_>; 2]>| {
+        scope(|s| {
+            let cq = Cq::<_, [Lease<'_>; 2]>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
             let endpoint = cq.endpoint(&av).enable().unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let [mut out, other, third] = [(); 3].map(|()| slab.lease().unwrap());
@@ -119,8 +119,7 @@ fn parts_of_a_lease_are_several_messages_or_one() {
             let whole = body.rejoin(head).unwrap();
             assert_eq!((&whole[..], whole.capacity()), (&b"head, and the body"[..], 64));
             let NotNeighbours = whole.rejoin(back).map_err(|_| NotNeighbours).unwrap_err();
-        })
-        .unwrap();
+        });
     }
 }
 
@@ -133,13 +132,13 @@ fn a_queue_gives_its_leases_back_when_it_ends() {
     for domain in domains(&network) {
         let slab = SharedSlab::open_in(&domain, SlabAttr::new(4, 64), Global).unwrap();
         let av = Av::open(&domain, 2).unwrap();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, loom_alloc::registered::SharedLease<'_>>| {
+        scope(|s| {
+            let cq = Cq::<_, SharedLease<'_>>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
             let endpoint = cq.endpoint(&av).enable().unwrap();
             for lease in std::iter::from_fn(|| slab.lease()) {
                 endpoint.recv(Source::Any, lease).map_err(PostError::from).unwrap();
             }
-        })
-        .unwrap();
+        });
         assert_eq!(std::iter::from_fn(|| slab.lease()).collect::<Vec<_>>().len(), 4);
     }
 }
@@ -153,7 +152,8 @@ fn leases_have_room_for_providers_in_front() {
     assert!(room > 0);
     let slab = Slab::open_in(&domain, SlabAttr::new(2, 128), Global).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq| {
+    scope(|s| {
+        let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).enable().unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let (inbox, mut outbox) = (slab.lease().unwrap(), slab.lease().unwrap());
@@ -168,6 +168,5 @@ fn leases_have_room_for_providers_in_front() {
         inbox.consume(room).unwrap();
         assert_eq!(&inbox[..], b"hello");
         assert_eq!(cq.wait(sent, deadline).unwrap().unwrap().buf().bytes(), b"hello");
-    })
-    .unwrap();
+    });
 }

@@ -18,29 +18,25 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::buffer::Prefixed;
-/// use loom_core::error::PostError;
-/// use loom_core::objects::{av::Av, cq::{self, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+/// use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
 /// use loom_core::soft::{Asks, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: buffers without the room are refused.
 /// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_prefixes()))?;
 /// let room = domain.attributes().endpoint.msg_prefix_size;
-/// let av = Av::open(&domain, 2)?;
-/// cq::scope(&domain, CqAttr::<16>::new(), |cq| {
-///     let endpoint = cq.endpoint(&av).enable()?;
-///     let me = av.insert(&endpoint.address()?)?;
-///     let [inbox, mut outbox] = [(); 2].map(|()| Prefixed::new(vec![0_u8; room + 5], room));
-///     outbox.bytes_mut().copy_from_slice(b"hello");
-///     let received = endpoint.recv(Source::Any, inbox).map_err(PostError::from)?;
-///     endpoint.send(me, outbox).map_err(PostError::from)?;
-///     let done = cq.wait(received, Forever)?.expect("there is no deadline");
-///     assert_eq!(done.result()?.len(), 5);
-///     assert_eq!(done.buf().bytes(), b"hello");
-///     Ok::<_, Box<dyn std::error::Error>>(())
-/// })??;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let endpoint = cq.endpoint(&av).enable()?;
+/// let me = av.insert(&endpoint.address()?)?;
+/// let [inbox, mut outbox] = [(); 2].map(|()| Prefixed::new(vec![0_u8; room + 5], room));
+/// outbox.bytes_mut().copy_from_slice(b"hello");
+/// let received = endpoint.recv(Source::Any, inbox)?;
+/// endpoint.send(me, outbox)?;
+/// let done = cq.finish(received, Forever)?;
+/// assert_eq!(done.result()?.len(), 5);
+/// assert_eq!(done.buf().bytes(), b"hello");
 /// # }
-/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
 /// # References

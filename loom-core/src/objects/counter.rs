@@ -2,17 +2,20 @@
 
 #![allow(unsafe_code, reason = "opens, uses and closes a raw handle")]
 
+use core::alloc::Layout;
 use core::cell::Cell;
 use core::ffi::c_int;
 use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
 use core::time::Duration;
 
+use allocator_api2::alloc::Allocator;
 use heapless::Vec;
 
 use crate::error::OpenError;
-use crate::objects::domain::Domain;
-use crate::objects::endpoint::Bound;
-use crate::objects::users::Users;
+use crate::handle::{Bond, Ended, Handle, Head, Object, Place, Plan, Unfilled};
+use crate::objects::domain::{Brand, Domain, DomainBody};
 pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
 use crate::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
@@ -32,17 +35,24 @@ const MOST: usize = 6;
 ///
 /// A counter counts for the endpoints that are opened with it
 /// ([`EndpointBuilder::counter`](super::endpoint::EndpointBuilder::counter)). Operations also complete into their queue, as
-/// without a counter. It stays on the thread that opened it, with its endpoints. Over the software transport it moves when
+/// without a counter. It stays on the thread that opened it, with its endpoints. A counted handle: the counter is closed when the
+/// last of its clones and everything that it counts for is gone. Over the software transport it moves when
 /// the endpoints' queue is polled; libfabric's providers drive progress in [`read`](Self::read), too.
 ///
 /// # References
 /// - `man fi_cntr`
 #[doc(alias = "fid_cntr")]
-pub struct Counter<'d, T: Transport> {
+pub struct Counter<'m, T: Transport> {
+    body: Handle<'m, CounterBody<T>>,
+    /// Invariant: what stays on one thread is not bound to queues of a scope, which may end on another.
+    lives: Brand<'m>,
+}
+
+/// What there is one of, however many handles there are.
+struct CounterBody<T: Transport> {
     raw: T::Counter,
-    domain: &'d Domain<T>,
+    domain: Handle<'static, DomainBody<T>>,
     wait: WaitObj,
-    users: Users,
     /// What was read last, of those that succeeded and of those that failed: all that can be told once an endpoint is left
     /// open, which reading would drive. Cells keep a counter on one thread, as threading models want it: that of its endpoints.
     last: [Cell<u64>; 2],
@@ -79,19 +89,46 @@ impl fmt::Display for CounterError {
 
 impl core::error::Error for CounterError {}
 
-impl<'d, T: Transport> Counter<'d, T> {
-    /// Opens a counter, at zero.
+impl<'m, T: Transport> Counter<'m, T> {
+    /// Opens a counter, at zero, in memory of `alloc`.
     ///
     /// # Errors
-    /// [`OpenError::Errno`] if the provider refuses: it has no counters, or has nothing to sleep on.
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Errno`] if the provider refuses: it has no counters, or has nothing to sleep on
     #[doc(alias = "fi_cntr_open")]
-    pub fn open(domain: &'d Domain<T>, attr: CounterAttr) -> Result<Self, OpenError> {
-        // SAFETY: the domain is open and stays so: the counter is its child.
+    pub fn open_in<A: Allocator + Send + 'm>(
+        domain: &Domain<'m, T>,
+        attr: CounterAttr,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
+        let block = Unfilled::new(Plan::of::<CounterBody<T>, A>()?, alloc)?;
+        // SAFETY: the domain is open and stays so: the counter keeps it.
         let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
-        domain.child_opened();
-        Ok(Counter { raw, domain, wait: attr.wait, users: Users::none(), last: [Cell::new(0), Cell::new(0)] })
+        // SAFETY: the counter's handles live for 'm.
+        let domain = unsafe { domain.body.for_child() };
+        let last = [Cell::new(0), Cell::new(0)];
+        Ok(Counter { body: block.fill(CounterBody { raw, domain, wait: attr.wait, last }), lives: PhantomData })
     }
 
+    /// [`Counter::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Counter::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(domain: &Domain<'m, T>, attr: CounterAttr) -> Result<Self, OpenError> {
+        Self::open_in(domain, attr, allocator_api2::alloc::Global)
+    }
+
+    /// The memory that a counter takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
+        Ok(Plan::of::<CounterBody<T>, A>()?.layout())
+    }
+}
+
+impl<T: Transport> Counter<'_, T> {
     /// How many operations have succeeded, plus what was added. libfabric's providers drive progress here; over the software
     /// transport only polling does.
     ///
@@ -100,10 +137,10 @@ impl<'d, T: Transport> Counter<'d, T> {
     #[doc(alias = "fi_cntr_read")]
     #[must_use]
     pub fn read(&self) -> u64 {
-        let [last, _] = &self.last;
-        if !self.users.some_are_left() {
+        let [last, _] = &self.body.last;
+        if !self.body.is_left() {
             // SAFETY: the counter is open, and this thread is its only user.
-            last.set(unsafe { T::counter_read(&self.raw) });
+            last.set(unsafe { T::counter_read(&self.body.raw) });
         }
         last.get()
     }
@@ -112,10 +149,10 @@ impl<'d, T: Transport> Counter<'d, T> {
     #[doc(alias = "fi_cntr_readerr")]
     #[must_use]
     pub fn read_error(&self) -> u64 {
-        let [_, last] = &self.last;
-        if !self.users.some_are_left() {
+        let [_, last] = &self.body.last;
+        if !self.body.is_left() {
             // SAFETY: the counter is open, and this thread is its only user.
-            last.set(unsafe { T::counter_read_error(&self.raw) });
+            last.set(unsafe { T::counter_read_error(&self.body.raw) });
         }
         last.get()
     }
@@ -128,7 +165,7 @@ impl<'d, T: Transport> Counter<'d, T> {
     pub fn add(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
         // SAFETY: the counter is open, and this thread is its only user.
-        unsafe { T::counter_add(&self.raw, value) }
+        unsafe { T::counter_add(&self.body.raw, value) }
     }
 
     /// Adds to the number of those that have failed.
@@ -139,7 +176,7 @@ impl<'d, T: Transport> Counter<'d, T> {
     pub fn add_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
         // SAFETY: the counter is open, and this thread is its only user.
-        unsafe { T::counter_add_error(&self.raw, value) }
+        unsafe { T::counter_add_error(&self.body.raw, value) }
     }
 
     /// Sets the number of those that have succeeded. What ends meanwhile may be lost.
@@ -150,7 +187,7 @@ impl<'d, T: Transport> Counter<'d, T> {
     pub fn set(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
         // SAFETY: the counter is open, and this thread is its only user.
-        unsafe { T::counter_set(&self.raw, value) }
+        unsafe { T::counter_set(&self.body.raw, value) }
     }
 
     /// Sets the number of those that have failed.
@@ -161,7 +198,7 @@ impl<'d, T: Transport> Counter<'d, T> {
     pub fn set_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
         // SAFETY: the counter is open, and this thread is its only user.
-        unsafe { T::counter_set_error(&self.raw, value) }
+        unsafe { T::counter_set_error(&self.body.raw, value) }
     }
 
     /// Sleeps until [`read`](Self::read) is at least `threshold`, for so long at most; `false` says that the time is over, or
@@ -174,13 +211,13 @@ impl<'d, T: Transport> Counter<'d, T> {
     /// - [`CounterError::Errno`]
     #[doc(alias = "fi_cntr_wait")]
     pub fn wait_for(&self, threshold: u64, time: Duration) -> Result<bool, CounterError> {
-        if self.wait == WaitObj::NONE {
+        if self.body.wait == WaitObj::NONE {
             return Err(CounterError::NotOpenedFor);
         }
         self.is_usable().map_err(CounterError::Errno)?;
         let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
         // SAFETY: the counter is open, with something to sleep on, and this thread is its only user.
-        match unsafe { T::counter_wait(&self.raw, threshold, milliseconds) }.map_err(CounterError::Errno)? {
+        match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CounterError::Errno)? {
             CounterWait::Reached => Ok(true),
             CounterWait::TimeIsOver => Ok(false),
             CounterWait::OperationFailed => Err(CounterError::OperationFailed),
@@ -194,11 +231,11 @@ impl<'d, T: Transport> Counter<'d, T> {
     /// [`CounterError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or [`CounterError::Errno`].
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CounterError> {
-        if self.wait != WaitObj::FD {
+        if self.body.wait != WaitObj::FD {
             return Err(CounterError::NotOpenedFor);
         }
         // SAFETY: the counter is open, has a descriptor, and this thread is its only user.
-        unsafe { T::counter_wait_fd(&self.raw) }.map_err(CounterError::Errno)
+        unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CounterError::Errno)
     }
 
     /// Whether the program may sleep on the file descriptor now. If not, the counter may have changed: read it, and ask again.
@@ -207,22 +244,22 @@ impl<'d, T: Transport> Counter<'d, T> {
     /// As [`wait_fd`](Self::wait_fd).
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, CounterError> {
-        if self.wait != WaitObj::FD {
+        if self.body.wait != WaitObj::FD {
             return Err(CounterError::NotOpenedFor);
         }
         self.is_usable().map_err(CounterError::Errno)?;
         // SAFETY: as above; the counter was opened on this domain.
-        unsafe { T::counter_may_sleep(self.domain.raw(), &self.raw) }.map_err(CounterError::Errno)
+        unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CounterError::Errno)
     }
 
-    /// Who keeps it open.
-    pub(crate) const fn users(&self) -> &Users {
-        &self.users
+    /// For what it is to count.
+    pub(crate) fn bond(&self) -> Bond {
+        self.body.bond()
     }
 
     /// Whether it can count what peers write to a region of this domain with this access.
-    pub(crate) fn counts_writes_to(&self, domain: &Domain<T>, access: Access) -> Result<(), OpenError> {
-        if !core::ptr::eq(self.domain, domain) {
+    pub(crate) fn counts_writes_to(&self, domain: &Handle<'_, DomainBody<T>>, access: Access) -> Result<(), OpenError> {
+        if !self.body.domain.is(domain) {
             return Err(OpenError::OtherDomain);
         }
         if !access.contains(Access::REMOTE_WRITE) {
@@ -236,57 +273,68 @@ impl<'d, T: Transport> Counter<'d, T> {
 
     /// Whether the provider may still be asked.
     fn is_usable(&self) -> Result<(), Errno> {
-        if self.users.some_are_left() { Err(Errno::ENODEV) } else { Ok(()) }
+        if self.body.is_left() { Err(Errno::ENODEV) } else { Ok(()) }
     }
 
     /// The raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Counter {
-        &self.raw
+        &self.body.raw
     }
 }
 
-impl<T: Transport> Drop for Counter<'_, T> {
-    fn drop(&mut self) {
-        if !self.users.are_none() {
-            // An endpoint that was forgotten goes on counting.
-            return;
+// SAFETY: a place begins with its head.
+unsafe impl<T: Transport> Object for CounterBody<T> {
+    const ONE_THREAD: bool = false;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.as_ref() };
+        // SAFETY: nothing is bound to it, and nobody else has the handle. A failed close is not retried.
+        if left || unsafe { T::counter_close(&this.raw) }.is_err() {
+            this.domain.leave();
         }
-        // SAFETY: no endpoint is bound, and nobody borrows the counter. A failed close is not retried: the domain then has a
-        // child for ever, and leaks itself.
-        if unsafe { T::counter_close(&self.raw) }.is_ok() {
-            self.domain.child_closed();
-        }
+        Ended::Free
+    }
+}
+
+impl<T: Transport> Clone for Counter<'_, T> {
+    fn clone(&self) -> Self {
+        Counter { body: self.body.clone(), ..*self }
     }
 }
 
 impl<T: Transport> fmt::Debug for Counter<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counter").field("wait", &self.wait).field("users", &self.users).finish_non_exhaustive()
+        f.debug_struct("Counter").field("wait", &self.body.wait).finish_non_exhaustive()
     }
 }
 
 /// The counters that an endpoint is to be opened with.
-pub(crate) struct Counters<'d, T: Transport> {
-    list: Vec<(Counted, &'d Counter<'d, T>), MOST>,
+pub(crate) struct Counters<'b, 'm, T: Transport> {
+    list: Vec<(Counted, &'b Counter<'m, T>), MOST>,
     /// There were more than there are things to count.
     too_many: bool,
 }
 
-impl<'d, T: Transport> Counters<'d, T> {
+impl<'b, 'm, T: Transport> Counters<'b, 'm, T> {
     pub(crate) const fn none() -> Self {
         Counters { list: Vec::new(), too_many: false }
     }
 
-    pub(crate) fn add(&mut self, counted: Counted, counter: &'d Counter<'d, T>) {
+    pub(crate) fn add(&mut self, counted: Counted, counter: &'b Counter<'m, T>) {
         self.too_many |= self.list.push((counted, counter)).is_err();
     }
 
     /// Whether an endpoint of this domain, which grants so much, can have them.
-    pub(crate) fn check(&self, domain: &Domain<T>, granted: Caps) -> Result<(), OpenError> {
+    pub(crate) fn check(&self, domain: &Handle<'_, DomainBody<T>>, granted: Caps) -> Result<(), OpenError> {
         let mut before = Counted::empty();
         for (counted, counter) in &self.list {
-            if !core::ptr::eq(counter.domain, domain) {
+            if !counter.body.domain.is(domain) {
                 return Err(OpenError::OtherDomain);
             }
             let remote = counted.intersects(Counted::REMOTE_READ | Counted::REMOTE_WRITE);
@@ -302,21 +350,17 @@ impl<'d, T: Transport> Counters<'d, T> {
     }
 
     /// For the transport.
-    pub(crate) fn raw(&self) -> Vec<(Counted, &'d T::Counter), MOST> {
+    pub(crate) fn raw(&self) -> Vec<(Counted, &'b T::Counter), MOST> {
         self.list.iter().map(|(counted, counter)| (*counted, counter.raw())).collect()
     }
 
-    /// Counts an endpoint that is about to be opened: what has to stay open with it, besides what `other` belongs to.
-    pub(crate) fn bind(&self, other: &'d Users) -> Bound<'d> {
-        let counters = self.list.iter().map(|(_, counter)| {
-            counter.users.opened();
-            &counter.users
-        });
-        core::iter::once(other).chain(counters).collect()
+    /// For an endpoint that is about to be opened.
+    pub(crate) fn bonds(&self) -> impl Iterator<Item = Bond> {
+        self.list.iter().map(|(_, counter)| counter.bond())
     }
 }
 
-impl<T: Transport> fmt::Debug for Counters<'_, T> {
+impl<T: Transport> fmt::Debug for Counters<'_, '_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.list.iter().map(|(counted, _)| counted)).finish()
     }

@@ -2,13 +2,19 @@
 
 #![allow(unsafe_code, reason = "opens and closes raw handles")]
 
+use core::alloc::Layout;
 use core::fmt;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use allocator_api2::alloc::Allocator;
+
 use crate::error::OpenError;
-use crate::objects::count::SharedCount;
+use crate::handle::{Ended, Handle, Head, Object, Place, Plan, Unfilled};
 use crate::objects::info::Info;
+use crate::objects::left_open::ScopeRef;
 use crate::objects::lingering::Lingering;
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, MemoryKey, Mode, MrMode, OpFlags};
@@ -43,29 +49,62 @@ impl<T: Transport> Fabric<T> {
         &self.raw
     }
 
-    /// Opens a domain on this fabric, and gives the fabric to it.
+    /// Opens a domain on this fabric in memory of `alloc`, and gives the fabric to it.
     ///
     /// # Errors
-    /// As [`Domain::open`], and [`OpenError::OtherDomain`] if the info is of another fabric; the fabric is closed.
-    pub fn into_domain(self, info: &Info<T>) -> Result<Domain<T>, OpenError> {
+    /// As [`Domain::open_in`], and [`OpenError::OtherDomain`] if the info is of another fabric; the fabric is closed.
+    pub fn into_domain_in<A: Allocator + Send + 'static>(
+        self,
+        info: &Info<T>,
+        alloc: A,
+    ) -> Result<Domain<'static, T>, OpenError>
+    where
+        T: 'static,
+    {
+        self.open_domain(info, alloc, None)
+    }
+
+    /// [`into_domain_in`](Self::into_domain_in) with the global allocator.
+    ///
+    /// # Errors
+    /// As [`into_domain_in`](Self::into_domain_in).
+    #[cfg(feature = "std")]
+    pub fn into_domain(self, info: &Info<T>) -> Result<Domain<'static, T>, OpenError>
+    where
+        T: 'static,
+    {
+        self.into_domain_in(info, allocator_api2::alloc::Global)
+    }
+
+    fn open_domain<'m, A: Allocator + Send + 'm>(
+        self,
+        info: &Info<T>,
+        alloc: A,
+        scope: Option<ScopeRef>,
+    ) -> Result<Domain<'m, T>, OpenError>
+    where
+        T: 'm,
+    {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
-        Domain::check(info)?;
+        DomainBody::check(info)?;
         if !self.info.same_fabric(info) {
             return Err(OpenError::OtherDomain);
         }
         let info = info.try_clone()?;
+        let block = Unfilled::new(Domain::<T>::plan::<A>()?, alloc)?;
         // SAFETY: the fabric is open, and the domain keeps it until it is closed itself.
         let raw = unsafe { T::domain_open(&self.raw, info.raw()) }?;
-        Ok(Domain {
+        let body = block.fill(DomainBody {
             raw,
-            info: ManuallyDrop::new(info),
+            info,
             fabric: ManuallyDrop::new(self),
-            children: SharedCount::none(),
             lingering: Lingering::new(),
             keys: AtomicU64::new(1),
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
-        })
+            home: scope,
+        });
+        Ok(Domain { body, scope, lives: PhantomData })
     }
 }
 
@@ -85,23 +124,39 @@ impl<T: Transport> fmt::Debug for Fabric<T> {
 
 /// Access to a fabric through one device: the parent of queues, address vectors, regions and endpoints.
 ///
-/// It owns its fabric and a duplicate of the info that it was opened with. Children borrow it. A child that was
-/// forgotten (`mem::forget`) is still open underneath: a domain with such a child leaks itself instead of closing,
-/// because closing a parent first is memory-unsafe in libfabric.
+/// A counted handle: clones are the same domain, which is closed when the last of them and everything that was opened on it is
+/// gone. It owns its fabric and a duplicate of the info that it was opened with. What is forgotten (`mem::forget`) stays open, and
+/// with it the domain.
+///
+/// `'m` says how long the memory lives that the domain and what is opened on it may use: its allocators', its buffers', its regions', that
+/// of a software network. It is
+/// `'static` for a domain that is kept. A [`scope`](crate::objects::scope::scope) opens domains with a lifetime of its own.
 ///
 /// # References
 /// - `man fi_domain`
 #[doc(alias = "fi_domain")]
 #[doc(alias = "fid_domain")]
-pub struct Domain<T: Transport> {
+pub struct Domain<'m, T: Transport> {
+    pub(crate) body: Handle<'m, DomainBody<T>>,
+    /// What is opened by way of this handle is closed with that.
+    pub(crate) scope: Option<ScopeRef>,
+    /// Invariant: what uses shorter-lived memory is not opened by way of a domain that is kept.
+    lives: Brand<'m>,
+}
+
+/// Invariant in `'m`, and nothing else.
+pub(crate) type Brand<'m> = PhantomData<fn(&'m ()) -> &'m ()>;
+
+/// What there is one of, however many handles there are.
+pub(crate) struct DomainBody<T: Transport> {
     raw: T::Domain,
-    info: ManuallyDrop<Info<T>>,
+    info: Info<T>,
     fabric: ManuallyDrop<Fabric<T>>,
-    /// Open children, forgotten ones too; with the regions that `lingering` keeps.
-    children: SharedCount,
     lingering: Lingering,
     keys: AtomicU64,
     identity: u64,
+    /// The scope that opened it.
+    home: Option<ScopeRef>,
 }
 
 /// The modes that are served: by the op table and its queue, by buffers that are to be [`Prefixed`](crate::buffer::Prefixed), and by the
@@ -138,20 +193,88 @@ const SERVED_RX_FLAGS: OpFlags = OpFlags::COMPLETION
 /// The same of sends, reads and writes.
 const SERVED_TX_FLAGS: OpFlags = SERVED_RX_FLAGS.union(OpFlags::INJECT).union(OpFlags::FENCE);
 
-impl<T: Transport> Domain<T> {
-    /// Opens the fabric and the domain that an info names.
+impl<T: Transport + 'static> Domain<'static, T> {
+    /// Opens the fabric and the domain that an info names, in memory of `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::Mode`], [`OpenError::MrMode`] if the info asks for what loom does not serve
     /// - [`OpenError::OpFlags`] if its operations do by default what loom does not serve
     /// - [`OpenError::Threading`] if the provider serialises in another way than `T` promises
-    /// - [`OpenError::OutOfMemory`] if there is no room for copies of the info
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room, or there is none for copies of the info
     /// - [`OpenError::Errno`] if the provider refuses
-    pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
-        Self::check(info)?;
-        Fabric::open(info)?.into_domain(info)
+    pub fn open_in<A: Allocator + Send + 'static>(info: &Info<T>, alloc: A) -> Result<Self, OpenError> {
+        Self::open_for(info, alloc, None)
     }
 
+    /// [`Domain::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Domain::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
+        Self::open_in(info, allocator_api2::alloc::Global)
+    }
+}
+
+impl<'m, T: Transport> Domain<'m, T> {
+    pub(super) fn open_for<A: Allocator + Send + 'm>(
+        info: &Info<T>,
+        alloc: A,
+        scope: Option<ScopeRef>,
+    ) -> Result<Self, OpenError>
+    where
+        T: 'm,
+    {
+        DomainBody::check(info)?;
+        Fabric::open(info)?.open_domain(info, alloc, scope)
+    }
+
+    /// The same domain, for what is closed with this scope.
+    pub(super) fn within<'s>(&self, scope: ScopeRef) -> Domain<'s, T>
+    where
+        'm: 's,
+    {
+        Domain { body: self.body.clone(), scope: Some(scope), lives: PhantomData }
+    }
+
+    /// The memory that a domain takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
+        Ok(Self::plan::<A>()?.layout())
+    }
+
+    fn plan<A: Allocator>() -> Result<Plan, OpenError> {
+        Plan::of::<DomainBody<T>, A>()
+    }
+
+    /// The info that the domain was opened with.
+    #[must_use]
+    pub fn info(&self) -> &Info<T> {
+        self.body.info()
+    }
+
+    /// The info's attributes.
+    #[must_use]
+    pub fn attributes(&self) -> &Attributes {
+        self.body.attributes()
+    }
+
+    /// The fabric underneath.
+    #[must_use]
+    pub fn fabric(&self) -> &Fabric<T> {
+        &self.body.fabric
+    }
+
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::Domain {
+        self.body.raw()
+    }
+}
+
+impl<T: Transport> DomainBody<T> {
     /// Whether everything that an info asks for is served.
     pub(crate) fn check(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
@@ -175,28 +298,31 @@ impl<T: Transport> Domain<T> {
         Ok(())
     }
 
-    /// The info that the domain was opened with.
-    #[must_use]
-    pub fn info(&self) -> &Info<T> {
+    pub(crate) fn info(&self) -> &Info<T> {
         &self.info
     }
 
-    /// The info's attributes.
-    #[must_use]
-    pub fn attributes(&self) -> &Attributes {
+    pub(crate) fn attributes(&self) -> &Attributes {
         self.info.attributes()
     }
 
-    /// The fabric underneath.
-    #[must_use]
-    pub fn fabric(&self) -> &Fabric<T> {
-        &self.fabric
+    pub(crate) fn raw(&self) -> &T::Domain {
+        &self.raw
     }
 
-    /// The raw handle, for calls that loom does not wrap.
-    #[must_use]
-    pub fn raw(&self) -> &T::Domain {
-        &self.raw
+    /// Gives up the handle of a queue or region that its scope has closed. What the domain keeps is released, if that cannot have handles
+    /// of the scope: if the domain is not the scope's own, which is leaked then.
+    pub(crate) fn after_scope(this: Handle<'static, Self>, scope: ScopeRef) {
+        if this.is_of(Some(scope)) {
+            let _ = ManuallyDrop::new(this);
+        } else {
+            this.release();
+        }
+    }
+
+    /// Whether it was opened by this scope, or both is none.
+    pub(crate) fn is_of(&self, scope: Option<ScopeRef>) -> bool {
+        self.home == scope
     }
 
     /// Tells this domain from every other one of the program.
@@ -220,38 +346,38 @@ impl<T: Transport> Domain<T> {
 
     /// Closes and drops what it keeps, if no endpoint is open. User code runs, which may unwind.
     pub(crate) fn release(&self) {
-        self.lingering.release(&self.children);
-    }
-
-    pub(crate) fn child_opened(&self) {
-        self.children.add();
-    }
-
-    pub(crate) fn child_closed(&self) {
-        self.children.remove();
+        self.lingering.release();
     }
 }
 
-impl<T: Transport> Drop for Domain<T> {
-    fn drop(&mut self) {
-        // What is left if a destructor unwound out of the close of the last endpoint's queue.
-        self.release();
-        // Children borrow the domain, so that none is opened any more.
-        if !self.children.is_none() {
-            return;
+// SAFETY: a place begins with its head.
+unsafe impl<T: Transport> Object for DomainBody<T> {
+    const ONE_THREAD: bool = false;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.as_mut() };
+        // SAFETY: nothing is open that was opened on it, and nobody else has the handle.
+        if !left && unsafe { T::domain_close(&this.raw) }.is_ok() {
+            // SAFETY: dropped once, here; the domain above it is closed. Otherwise the fabric stays open.
+            unsafe { ManuallyDrop::drop(&mut this.fabric) };
         }
-        // SAFETY: no child is open, and nobody else has the handle.
-        if unsafe { T::domain_close(&self.raw) }.is_ok() {
-            // SAFETY: dropped once, here; the domain above it is closed.
-            unsafe { ManuallyDrop::drop(&mut self.fabric) };
-        }
-        // SAFETY: dropped once, here. A failed close leaks the fabric; the info is plain data.
-        unsafe { ManuallyDrop::drop(&mut self.info) };
+        Ended::Free
     }
 }
 
-impl<T: Transport> fmt::Debug for Domain<T> {
+impl<T: Transport> Clone for Domain<'_, T> {
+    fn clone(&self) -> Self {
+        Domain { body: self.body.clone(), ..*self }
+    }
+}
+
+impl<T: Transport> fmt::Debug for Domain<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Domain").field("info", &*self.info).field("children", &self.children).finish_non_exhaustive()
+        f.debug_struct("Domain").field("info", self.info()).finish_non_exhaustive()
     }
 }

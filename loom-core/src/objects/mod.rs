@@ -1,7 +1,6 @@
 //! The safe objects, written once over [`Transport`](crate::transport::Transport).
 
 pub mod av;
-mod count;
 pub mod counter;
 pub mod cq;
 pub mod deadline;
@@ -9,8 +8,9 @@ pub mod domain;
 pub mod endpoint;
 pub mod eq;
 pub mod info;
+mod left_open;
 mod lingering;
 pub mod mr;
 pub mod options;
 pub mod registered;
-mod users;
+pub mod scope;

@@ -26,32 +26,28 @@ use crate::transport::Transport;
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::error::PostError;
-/// use loom_core::objects::{av::Av, cq::{self, Cq, CqAttr}, domain::Domain, endpoint::Source, registered::Registered};
-/// use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+/// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source, registered::Registered};
+/// use loom_core::soft::{Asks, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: other buffers are refused.
 /// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration()))?;
-/// let av = Av::open(&domain, 2)?;
-/// cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Registered<'_, Soft<'_>, Vec<u8>>>| {
-///     let endpoint = cq.endpoint(&av).enable()?;
-///     let me = av.insert(&endpoint.address()?)?;
-///     let [room, message] = [vec![0; 5], b"hello".to_vec()].map(|buf| Registered::new(&domain, buf));
-///     endpoint.recv(Source::Any, room?).map_err(PostError::from)?;
-///     endpoint.send(me, message?).map_err(PostError::from)?;
-///     Ok::<_, Box<dyn std::error::Error>>(())
-/// })??;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let endpoint = cq.endpoint(&av).enable()?;
+/// let me = av.insert(&endpoint.address()?)?;
+/// let [room, message] = [vec![0; 5], b"hello".to_vec()].map(|buf| Registered::new(&domain, buf));
+/// endpoint.recv(Source::Any, room?)?;
+/// endpoint.send(me, message?)?;
 /// # }
-/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
 /// # References
 /// - `man fi_mr`, `FI_MR_LOCAL`
 #[doc(alias = "fi_mr_reg")]
-pub struct Registered<'d, T: Transport, B: Buffer> {
+pub struct Registered<'m, T: Transport, B: Buffer> {
     /// First: it is closed before the buffer is dropped.
-    region: LocalMr<'d, T>,
+    region: LocalMr<'m, T>,
     buf: B,
 }
 
@@ -63,7 +59,7 @@ pub struct NotRegistered<B> {
     pub error: OpenError,
 }
 
-impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
+impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Registers the memory of a buffer for everything that can be done with that: to be sent and written from if it is
     /// initialised, to be received and read into if it may be written. Of the devices of a kind, it is the first one's.
     ///
@@ -72,7 +68,7 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
     /// - [`OpenError::Access`] if it lends nothing by itself: of an array of buffers each is registered
     /// - [`OpenError::DeviceMemory`] if it is a device's memory, and the info of the domain does not grant `FI_HMEM`
     /// - [`OpenError::Errno`] if the provider refuses
-    pub fn new(domain: &'d Domain<T>, buf: B) -> Result<Self, NotRegistered<B>> {
+    pub fn new(domain: &Domain<'m, T>, buf: B) -> Result<Self, NotRegistered<B>> {
         Self::register(domain, 0, buf)
     }
 
@@ -85,11 +81,11 @@ impl<'d, T: Transport, B: Buffer> Registered<'d, T, B> {
     /// # Safety
     /// The memory is that device's: a provider may look the number up without a check.
     #[doc(alias = "fi_mr_regattr")]
-    pub unsafe fn on_device(domain: &'d Domain<T>, device: i32, buf: B) -> Result<Self, NotRegistered<B>> {
+    pub unsafe fn on_device(domain: &Domain<'m, T>, device: i32, buf: B) -> Result<Self, NotRegistered<B>> {
         Self::register(domain, device, buf)
     }
 
-    fn register(domain: &'d Domain<T>, device: i32, mut buf: B) -> Result<Self, NotRegistered<B>> {
+    fn register(domain: &Domain<'m, T>, device: i32, mut buf: B) -> Result<Self, NotRegistered<B>> {
         // SAFETY: by the contract of buffers the memory stays where it is until the buffer is dropped, which ends the
         // registration before. If that is forgotten, no post names it.
         match unsafe { LocalMr::open(domain, &buf.lend(), device) } {

@@ -5,7 +5,7 @@
 
 use core::cell::Cell;
 
-use super::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::vocabulary::CompletionFlags;
 
 /// What a receiver learns of a message. A cell for each fact: a receiver reads what it needs when it needs it.
@@ -149,7 +149,7 @@ impl MessageCell {
     /// this returns, because no receiver begins a second copy.
     pub(super) fn wait_for_copy(&self) {
         while self.is(State::Copying) {
-            super::sync::spin_loop();
+            crate::sync::spin_loop();
         }
     }
 }

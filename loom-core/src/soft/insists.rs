@@ -80,14 +80,14 @@ impl SoftEndpoint<'_> {
         self.gate()?;
         self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
         // SAFETY: the contract of callers: the context of a post is what the domain asks for.
-        unsafe { begin(self.port.own().asks.get(), context) };
+        unsafe { begin(self.port().own().asks.get(), context) };
         let message = self.behind_prefix(lent, access)?;
         Ok((message.ptr().as_ptr(), message.len()))
     }
 
     /// What lies behind the prefix, if there is to be one, which is then written to.
     fn behind_prefix(&self, lent: &Lent, access: Access) -> Result<Lent, Refusal> {
-        let prefix = self.port.own().asks.get().prefix();
+        let prefix = self.port().own().asks.get().prefix();
         if prefix == 0 || !access.intersects(Access::SEND | Access::RECV) {
             return Ok(*lent);
         }
@@ -111,13 +111,13 @@ impl SoftEndpoint<'_> {
             return Ok(*msg);
         }
         self.gate()?;
-        if msg.pieces.len() > 1 && self.port.own().asks.get().mode.contains(Mode::ASYNC_IOV) {
+        if msg.pieces.len() > 1 && self.port().own().asks.get().mode.contains(Mode::ASYNC_IOV) {
             // The array is gone when the call has returned.
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
         // SAFETY: as above.
-        unsafe { begin(self.port.own().asks.get(), msg.context) };
+        unsafe { begin(self.port().own().asks.get(), msg.context) };
         let several = Vec::from_slice(msg.pieces).map_err(|_| Refusal::Errno(Errno::EINVAL))?;
         *room = several;
         if let Some(first) = room.first_mut() {
@@ -142,7 +142,7 @@ impl SoftEndpoint<'_> {
         let (ptr, len) = self.insist(lent, Access::RECV, context)?;
         let room = Room { ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's promise.
-        unsafe { self.net.post_receive(self.port, kind, Want { tag, source: from }, room) }
+        unsafe { self.net.post_receive(self.port(), kind, Want { tag, source: from }, room) }
     }
 
     /// Sends a message where there are demands.
@@ -176,7 +176,7 @@ impl SoftEndpoint<'_> {
         bytes: &[u8],
     ) -> Result<(), Refusal> {
         self.gate()?;
-        let message = bytes.get(self.port.own().asks.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL))?;
+        let message = bytes.get(self.port().own().asks.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL))?;
         // SAFETY: the caller's promise.
         unsafe { self.send_amid_faults(Outgoing::injected(to, with, message)) }
     }
@@ -212,11 +212,11 @@ impl SoftEndpoint<'_> {
     }
 
     fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
-        if lent.len() == 0 || !self.port.own().asks.get().mr_mode.contains(MrMode::LOCAL) {
+        if lent.len() == 0 || !self.port().own().asks.get().mr_mode.contains(MrMode::LOCAL) {
             return Ok(());
         }
         let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);
-        let domain = self.net.reach(self.port.own().addr.get())?;
+        let domain = self.net.reach(self.port().own().addr.get())?;
         self.net.region(key).ok_or(Errno::ENOKEY)?.enter(key)?.covers(lent.ptr(), lent.len(), access, domain)
     }
 }

@@ -5,7 +5,7 @@
 //! ABA, and nobody waits for anybody: a pusher that is preempted before its compare-and-swap has not begun, after it,
 //! it is done. The link to the next cell lies in the cell, and belongs to whom the cell belongs.
 
-use super::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// No cell.
 pub(super) const NIL: u32 = u32::MAX;

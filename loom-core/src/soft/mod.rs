@@ -38,28 +38,22 @@
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
-//! use loom_core::error::PostError;
-//! use loom_core::objects::{av::Av, cq::{self, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+//! use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::vocabulary::Tag;
 //!
 //! let network = Network::new(NetworkAttr::default())?;
 //! let domain = Domain::open(&network.info())?;
-//! let av = Av::open(&domain, 2)?;
-//! let (mut inbox, mut outbox) = ([0; 5], *b"hello");
-//! let (inbox, outbox) = (&mut inbox[..], &mut outbox[..]);
-//! cq::scope(&domain, CqAttr::<16>::new(), |cq| {
-//!     let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
-//!     let to_bob = av.insert(&bob.address()?)?;
-//!     let received = bob.tagged_recv(Source::Any, Tag(7), inbox).map_err(PostError::from)?;
-//!     alice.tagged_send(to_bob, Tag(7), outbox).map_err(PostError::from)?;
-//!     let done = cq.wait(received, Forever)?.expect("there is no deadline");
-//!     assert_eq!(done.result()?.len(), 5);
-//!     assert_eq!(&done.into_buf()[..], b"hello");
-//!     Ok::<_, Box<dyn std::error::Error>>(())
-//! })??;
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+//! let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+//! let to_bob = av.insert(&bob.address()?)?;
+//! let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
+//! alice.tagged_send(to_bob, Tag(7), b"hello".to_vec())?;
+//! let done = cq.finish(received, Forever)?;
+//! assert_eq!(done.result()?.len(), 5);
+//! assert_eq!(done.into_buf(), b"hello");
 //! # }
-//! # Ok::<_, Box<dyn core::error::Error>>(())
+//! # Ok::<_, loom_core::Error>(())
 //! ```
 
 mod address;
@@ -87,7 +81,6 @@ mod queue;
 mod receive;
 mod region;
 mod send;
-mod sync;
 #[cfg(all(test, feature = "std", not(loom_model)))]
 mod tests;
 mod transport;

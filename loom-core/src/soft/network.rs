@@ -12,18 +12,19 @@ use allocator_api2::alloc::Allocator;
 use super::NO_PORT;
 use super::asks::Asks;
 use super::cell::MessageCell;
-use super::faults::{Faults, Injected, Plan};
+use super::faults::{self, Faults, Injected};
 use super::handles::SoftInfo;
 use super::list::NIL;
 use super::matching::{MatchingLayout, WaitsLayout};
 use super::numbers::Numbers;
 use super::port::{Own, Port, Sending};
 use super::region::Region;
-use super::sync::Ordering;
 use super::transport::Soft;
 use crate::error::OpenError;
+use crate::handle::{Ended, Handle, Head, Object, Place, Plan, Unfilled};
 use crate::objects::info::{Hints, Info};
-use crate::storage::{Block, array, extend};
+use crate::storage::{array, extend};
+use crate::sync::Ordering;
 use crate::vocabulary::MemoryKey;
 
 /// How large a network is. All of its memory is taken when it is made.
@@ -60,15 +61,15 @@ impl NetworkAttr {
     pub const DEFAULT: NetworkAttr =
         NetworkAttr { endpoints: 8, tx_depth: 128, rx_depth: 1024, eager_size: 1024, regions: 64, seed: 0 };
 
-    /// The memory that a network takes from its allocator, in one block.
+    /// The memory that a network takes from an allocator of type `A`, in one block.
     ///
     /// # Errors
     /// [`OpenError::Size`] if a number is zero (regions and the eager size may be), or if it is more than an address space holds.
-    pub fn layout(&self) -> Result<Layout, OpenError> {
-        Ok(self.places()?.layout)
+    pub fn layout<A: Allocator>(&self) -> Result<Layout, OpenError> {
+        Ok(self.places::<A>()?.plan.layout())
     }
 
-    fn places(&self) -> Result<Places, OpenError> {
+    fn places<A: Allocator>(&self) -> Result<Places, OpenError> {
         if self.endpoints == 0
             || self.endpoints == NO_PORT
             || self.regions == u16::MAX
@@ -88,15 +89,16 @@ impl NetworkAttr {
         let cell = cell.pad_to_align();
         let all_cells = repeated(cell, cells)?;
 
-        let (layout, ports) = extend(Layout::new::<Net>(), array::<Port>(self.endpoints.into())?)?;
-        let (layout, faults) = extend(layout, array::<Faults>(self.endpoints.into())?)?;
-        let (layout, regions) = extend(layout, array::<Region>(self.regions.into())?)?;
-        let (layout, matchings_at) = extend(layout, repeated(matching.layout, self.endpoints.into())?)?;
-        let (layout, waits_at) = extend(layout, waits.layout)?;
-        let (layout, sendings) = extend(layout, array::<Cell<Option<Sending>>>(cells)?)?;
-        let (layout, cells_at) = extend(layout, all_cells)?;
+        let mut plan = Plan::of::<Net, A>()?;
+        let ports = plan.add(array::<Port>(self.endpoints.into())?)?;
+        let faults = plan.add(array::<Faults>(self.endpoints.into())?)?;
+        let regions = plan.add(array::<Region>(self.regions.into())?)?;
+        let matchings_at = plan.add(repeated(matching.layout, self.endpoints.into())?)?;
+        let waits_at = plan.add(waits.layout)?;
+        let sendings = plan.add(array::<Cell<Option<Sending>>>(cells)?)?;
+        let cells_at = plan.add(all_cells)?;
         Ok(Places {
-            layout,
+            plan,
             ports,
             faults,
             regions,
@@ -127,7 +129,7 @@ fn repeated(one: Layout, count: usize) -> Result<Layout, OpenError> {
 
 /// Offsets in the block, and what follows from the attributes.
 struct Places {
-    layout: Layout,
+    plan: Plan,
     ports: usize,
     faults: usize,
     regions: usize,
@@ -143,7 +145,7 @@ struct Places {
     tx_shift: u32,
 }
 
-/// The head of the block; everything else follows it.
+/// What the block begins with; everything else follows it.
 #[derive(Debug)]
 pub(super) struct Net {
     pub(super) attr: NetworkAttr,
@@ -172,7 +174,7 @@ unsafe impl Send for Net {}
 impl Net {
     #[inline]
     pub(super) fn ports(&self) -> &[Port] {
-        // SAFETY: written in `Network::new_in`, in the block that this head lies in.
+        // SAFETY: written in `Network::new_in`, in the block that this lies in.
         unsafe { core::slice::from_raw_parts(self.ports.as_ptr(), self.attr.endpoints.into()) }
     }
 
@@ -247,34 +249,44 @@ impl Net {
     }
 }
 
-/// A software network: endpoints that reach each other through memory.
-///
-/// Its memory comes from `A`, once, when it is made; [`NetworkAttr::layout`] says how much that is. It may be shared
-/// between threads. Domains borrow it, so it outlives whatever is opened on it.
-pub struct Network<A: Allocator> {
-    net: NonNull<Net>,
-    block: Block<A>,
+// SAFETY: a place begins with its head.
+unsafe impl Object for Net {
+    const ONE_THREAD: bool = false;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+        head.cast()
+    }
+
+    /// There is nothing but memory.
+    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
+        Ended::Free
+    }
 }
 
-// SAFETY: `Net` is `Send`, and the allocator is used when the network is dropped.
-unsafe impl<A: Allocator + Send> Send for Network<A> {}
-// SAFETY: `Net` is `Sync`, and the allocator is not reached through a shared reference.
-unsafe impl<A: Allocator + Sync> Sync for Network<A> {}
+/// A software network: endpoints that reach each other through memory.
+///
+/// A counted handle: the network is there as long as its clones and infos, and what is opened from those. Its memory comes from an
+/// allocator, once, when it is made; [`NetworkAttr::layout`] says how much that is. `'n` says how long that memory lives. It may be
+/// shared between threads.
+#[derive(Clone)]
+pub struct Network<'n> {
+    net: Handle<'n, Net>,
+}
 
-impl<A: Allocator> Network<A> {
+impl<'n> Network<'n> {
     /// Makes a network in memory of `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::Size`] if a number is zero (regions and the eager size may be), or all of it more than an address space holds
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    pub fn new_in(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
+    pub fn new_in<A: Allocator + Send + 'n>(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
         static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);
 
-        let places = attr.places()?;
-        let block = Block::new(places.layout, alloc)?;
+        let places = attr.places::<A>()?;
+        let block = Unfilled::new(places.plan, alloc)?;
         let at = |offset: usize| {
-            // SAFETY: the offset is one of the block's own layout.
-            unsafe { block.ptr().add(offset) }
+            // SAFETY: one of the plan's.
+            unsafe { block.at(offset) }
         };
         let net = Net {
             attr,
@@ -322,43 +334,40 @@ impl<A: Allocator> Network<A> {
             // SAFETY: as above.
             unsafe { cell.write(MessageCell::new(number)) };
         }
-        let head = block.ptr().cast::<Net>();
-        // SAFETY: the block begins with room for the head.
-        unsafe { head.write(net) };
-        Ok(Network { net: head, block })
+        Ok(Network { net: block.fill(net) })
     }
 
     /// What the network grants: the info to open domains with.
     #[must_use]
-    pub fn info(&self) -> Info<Soft<'_>> {
-        self.info_with_faults(Plan::new(0))
+    pub fn info(&self) -> Info<Soft<'n>> {
+        self.info_with_faults(faults::Plan::new(0))
     }
 
     /// The info of a network whose domains ask for something that memory has no need of, and insist on it: for trying out
     /// what hardware asks for.
     #[must_use]
-    pub fn info_that_asks(&self, asks: Asks) -> Info<Soft<'_>> {
-        self.info_with_faults(Plan::new(0).ask(asks))
+    pub fn info_that_asks(&self, asks: Asks) -> Info<Soft<'n>> {
+        self.info_with_faults(faults::Plan::new(0).ask(asks))
     }
 
     /// The info of a network at whose endpoints something goes wrong: for trying out what a program makes of it. An endpoint's
     /// plan is that of its own info ([`EndpointBuilder::info`](crate::objects::endpoint::EndpointBuilder::info)), or else of its
     /// domain's.
     #[must_use]
-    pub fn info_with_faults(&self, plan: Plan) -> Info<Soft<'_>> {
-        Info::from_raw(SoftInfo::new(self.net(), plan))
+    pub fn info_with_faults(&self, plan: faults::Plan) -> Info<Soft<'n>> {
+        Info::from_raw(SoftInfo::new(self.net.clone(), plan))
     }
 
     /// How often something went wrong since the network was made.
     #[must_use]
     pub fn injected(&self) -> Injected {
-        Injected::sum(self.net().ports().iter().map(|port| port.own().faults()))
+        Injected::sum(self.net.ports().iter().map(|port| port.own().faults()))
     }
 
     /// The network's info, if it satisfies the hints.
     #[must_use]
     #[doc(alias = "fi_getinfo")]
-    pub fn query(&self, hints: &Hints<'_>) -> Option<Info<Soft<'_>>> {
+    pub fn query(&self, hints: &Hints<'_>) -> Option<Info<Soft<'n>>> {
         let info = self.info();
         super::query::satisfies(&info, hints).then_some(info)
     }
@@ -366,28 +375,21 @@ impl<A: Allocator> Network<A> {
     /// The attributes that it was made with.
     #[must_use]
     pub fn attr(&self) -> &NetworkAttr {
-        &self.net().attr
+        &self.net.attr
     }
 
-    fn net(&self) -> &Net {
-        // SAFETY: written in `new_in`, and there until the block is freed with this value.
-        unsafe { self.net.as_ref() }
-    }
-}
-
-#[cfg(feature = "std")]
-impl Network<allocator_api2::alloc::Global> {
     /// Makes a network with the global allocator.
     ///
     /// # Errors
     /// As [`Network::new_in`].
+    #[cfg(feature = "std")]
     pub fn new(attr: NetworkAttr) -> Result<Self, OpenError> {
-        Network::new_in(attr, allocator_api2::alloc::Global)
+        Self::new_in(attr, allocator_api2::alloc::Global)
     }
 }
 
-impl<A: Allocator> fmt::Debug for Network<A> {
+impl fmt::Debug for Network<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Network").field("attr", self.attr()).field("block", &self.block).finish_non_exhaustive()
+        f.debug_struct("Network").field("attr", self.attr()).finish_non_exhaustive()
     }
 }

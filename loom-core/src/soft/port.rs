@@ -16,9 +16,9 @@ use super::network::Net;
 use super::queue::Queue;
 use super::receive::{KINDS, Receive, Use};
 use super::send::Report;
-use super::sync::Ordering;
 use super::{NO_PORT, addr_parts, fabric_addr};
 use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages};
+use crate::sync::Ordering;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Counted, Errno};
 

@@ -6,7 +6,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::ptr::NonNull;
 
 use super::numbers::DRAWN_BITS;
-use super::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::vocabulary::{Access, Errno, MemoryKey};
 
 /// Set while the region is open; below it, how many operations use it; above it, what was drawn for its key.
@@ -127,7 +127,7 @@ impl Region {
         self.state.fetch_and(!OPEN, Ordering::Relaxed);
         // Acquire: pairs with the guards' release, so that their copies are over.
         while self.state.load(Ordering::Acquire) & USERS != 0 {
-            super::sync::spin_loop();
+            crate::sync::spin_loop();
         }
     }
 }

@@ -9,9 +9,9 @@ use super::copy::copy_message;
 use super::list::NIL;
 use super::network::Net;
 use super::port::{Own, Port, Sending};
-use super::sync::Ordering;
 use crate::buffer::Lent;
 use crate::exposed::{copy_in, copy_out};
+use crate::sync::Ordering;
 use crate::transport::{Context, Event, Refusal, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 

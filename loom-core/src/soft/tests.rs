@@ -13,7 +13,7 @@ use super::region::{Exposed, Reached, Region};
 use super::{Network, NetworkAttr, Soft};
 use crate::error::OpenError;
 use crate::objects::av::Av;
-use crate::objects::cq::{Cq, CqAttr, CqOwner};
+use crate::objects::cq::{Cq, CqAttr};
 use crate::objects::domain::Domain;
 use crate::objects::endpoint::Endpoint;
 use crate::objects::mr::Mr;
@@ -83,37 +83,33 @@ fn region_closes_when_the_last_of_its_users_has_left() {
     }
 }
 
-type Owner<'d, 'n> = CqOwner<'d, Soft<'n>, Box<[u8]>, allocator_api2::alloc::Global, 4>;
-type Side<'q, 'd, 'n> = Endpoint<'q, 'd, Soft<'n>, Box<[u8]>>;
+type Queue = Cq<'static, Soft<'static>, Box<[u8]>>;
+type Side = Endpoint<'static, Soft<'static>, Box<[u8]>>;
 
 /// A writer, which has one cell, and its peer.
-fn pair(test: impl for<'q, 'd, 'n> FnOnce(Side<'q, 'd, 'n>, &'q Owner<'d, 'n>, &'d Av<'d, Soft<'n>>)) {
+fn pair(test: impl FnOnce(Side, &Queue, &Av<'static, Soft<'static>>)) {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let writes: Owner<'_, '_> = Cq::open(&domain, CqAttr::new()).unwrap();
-    let peers: Owner<'_, '_> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let writes = Queue::open(&domain, CqAttr::new(4)).unwrap();
+    let peers = Queue::open(&domain, CqAttr::new(4)).unwrap();
     test(writes.endpoint(&av).enable().unwrap(), &peers, &av);
 }
 
 /// Writes with immediate data to a peer that closes when the bytes are there and the peer has not been told of them.
-fn write_data_to_a_peer_that_closes(
-    writer: &Side<'_, '_, '_>,
-    peer: Side<'_, '_, '_>,
-    context: Option<u64>,
-) -> Result<(), Refusal> {
-    let (raw, to) = (writer.raw(), peer.raw().port.own().addr.get());
+fn write_data_to_a_peer_that_closes(writer: &Side, peer: Side, context: Option<u64>) -> Result<(), Refusal> {
+    let (raw, to) = (writer.raw(), peer.raw().port().own().addr.get());
     let close = || {
         drop(peer);
         Ok(())
     };
-    raw.net.write_by(raw.port, (to, 8), Some(ImmediateData(7)), (context, None), close)
+    raw.net.write_by(raw.port(), (to, 8), Some(ImmediateData(7)), (context, None), close)
 }
 
 #[test]
 fn write_with_data_fails_if_its_peer_closes_between_the_copy_and_the_news() {
     pair(|writer, peers, av| {
-        let queue = writer.raw().port.own().tx();
+        let queue = writer.raw().port().own().tx();
         // More often than there are cells, and places in the queue.
         for round in 0..20 {
             let peer = peers.endpoint(av).enable().unwrap();

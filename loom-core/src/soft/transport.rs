@@ -105,7 +105,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno> {
-        Ok(SoftFabric { net: info.net })
+        Ok(SoftFabric { net: info.network() })
     }
 
     unsafe fn fabric_close(_: &Self::Fabric) -> Result<(), Errno> {
@@ -114,7 +114,7 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
         let net = fabric.net;
-        if !core::ptr::eq(net, info.net) {
+        if !core::ptr::eq(&*net, &*info.net) {
             return Err(Errno::EINVAL);
         }
         let number = net.opening.lock().domain()?;
@@ -228,10 +228,10 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn mr_bind_endpoint(mr: &mut Self::Mr, endpoint: &Self::Endpoint) -> Result<(), Errno> {
-        if mr.endpoint.is_some() || !core::ptr::eq(mr.net, endpoint.net) {
+        if mr.endpoint.is_some() || !core::ptr::eq(&*mr.net, &*endpoint.net) {
             return Err(Errno::EINVAL);
         }
-        let own = endpoint.port.own();
+        let own = endpoint.port().own();
         own.regions.set(own.regions.get() + 1);
         mr.endpoint = Some(own.addr.get());
         Ok(())
@@ -336,7 +336,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         bind: Bindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError> {
         let net = domain.net;
-        if !core::ptr::eq(net, info.net) {
+        if !core::ptr::eq(&*net, &*info.net) {
             return Err(Errno::EINVAL.into());
         }
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
@@ -345,11 +345,12 @@ unsafe impl<'n> Transport for Soft<'n> {
             net.open_port((domain.number, domain.asks, info.plan), bind.tx.queue, bind.rx.queue, bind.counters)
         };
         let insists = domain.asks.anything() || info.plan.strikes();
-        let endpoint = SoftEndpoint { net, port: opened?, insists, selective: bind.selective, one_thread: PhantomData };
+        let endpoint =
+            SoftEndpoint { net, port: opened?.into(), insists, selective: bind.selective, one_thread: PhantomData };
         for (option, value) in bind.options {
             // SAFETY: just opened.
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
-                net.close_port(endpoint.port);
+                net.close_port(endpoint.port());
                 return Err(errno.into());
             }
         }
@@ -357,11 +358,11 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: InFlight) -> Result<Closing, Errno> {
-        if endpoint.port.own().regions.get() > 0 {
+        if endpoint.port().own().regions.get() > 0 {
             // As providers that bind regions to endpoints say it.
             return Err(Errno::EBUSY);
         }
-        endpoint.net.close_port(endpoint.port);
+        endpoint.net.close_port(endpoint.port());
         Ok(Closing::Closed)
     }
 
@@ -371,21 +372,21 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn endpoint_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno> {
-        write_address(endpoint.net.identity, endpoint.port.own().addr.get())
+        write_address(endpoint.net.identity, endpoint.port().own().addr.get())
     }
 
     unsafe fn endpoint_option(endpoint: &Self::Endpoint, option: u32, _: OptionValue) -> Result<OptionValue, Errno> {
         if option != EndpointOption::MIN_MULTI_RECV.as_raw() {
             return Err(Errno::ENOPROTOOPT);
         }
-        Ok(endpoint.port.own().min_left.get().into())
+        Ok(endpoint.port().own().min_left.get().into())
     }
 
     unsafe fn endpoint_set_option(endpoint: &Self::Endpoint, option: u32, value: OptionValue) -> Result<(), Errno> {
         match value {
             // A buffer of which nothing is left does not go on.
             OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
-                endpoint.port.own().min_left.set(size.clamp(1, Room::MOST_LEFT));
+                endpoint.port().own().min_left.set(size.clamp(1, Room::MOST_LEFT));
                 Ok(())
             }
             _ => Err(Errno::ENOPROTOOPT),
@@ -393,7 +394,7 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     unsafe fn cancel(endpoint: &Self::Endpoint, context: Context) -> Result<(), Errno> {
-        endpoint.net.cancel(endpoint.port, context.addr());
+        endpoint.net.cancel(endpoint.port(), context.addr());
         Ok(())
     }
 
@@ -411,7 +412,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         let outgoing = Outgoing::of(to, (None, data), lent, context);
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send(endpoint.port, outgoing) }
+        unsafe { endpoint.net.send(endpoint.port(), outgoing) }
     }
 
     #[inline]
@@ -427,7 +428,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         let outgoing = Outgoing::injected(to, (None, data), bytes);
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
-        unsafe { endpoint.net.send(endpoint.port, outgoing) }
+        unsafe { endpoint.net.send(endpoint.port(), outgoing) }
     }
 
     #[inline]
@@ -438,7 +439,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         let (want, room) = (Want { tag: TagMatch::any(), source: from }, Room::of(lent, context));
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::MSG, want, room) }
+        unsafe { endpoint.net.post_receive(endpoint.port(), CompletionFlags::MSG, want, room) }
     }
 
     #[inline]
@@ -456,7 +457,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         let outgoing = Outgoing::of(to, (Some(tag), data), lent, context);
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send(endpoint.port, outgoing) }
+        unsafe { endpoint.net.send(endpoint.port(), outgoing) }
     }
 
     #[inline]
@@ -473,7 +474,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         let outgoing = Outgoing::injected(to, (Some(tag), data), bytes);
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
-        unsafe { endpoint.net.send(endpoint.port, outgoing) }
+        unsafe { endpoint.net.send(endpoint.port(), outgoing) }
     }
 
     #[inline]
@@ -490,7 +491,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         let (want, room) = (Want { tag, source: from }, Room::of(lent, context));
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.post_receive(endpoint.port, CompletionFlags::TAGGED, want, room) }
+        unsafe { endpoint.net.post_receive(endpoint.port(), CompletionFlags::TAGGED, want, room) }
     }
 
     #[inline]
@@ -500,7 +501,7 @@ unsafe impl<'n> Transport for Soft<'n> {
             return unsafe { endpoint.read_insisting(from, lent, context) };
         }
         // SAFETY: the caller's contract: what is lent is writable.
-        unsafe { endpoint.net.read(endpoint.port, &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
+        unsafe { endpoint.net.read(endpoint.port(), &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
     }
 
     // Never: then what posts it is small enough to be compiled into its caller, and its arguments go through registers.
@@ -518,7 +519,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         let bytes = (lent.ptr().as_ptr().cast_const(), lent.len());
         // SAFETY: the caller's contract: what is lent is readable.
-        unsafe { endpoint.net.write(endpoint.port, &to, bytes, data, (Some(context.addr()), None)) }
+        unsafe { endpoint.net.write(endpoint.port(), &to, bytes, data, (Some(context.addr()), None)) }
     }
 
     #[inline]
@@ -535,20 +536,20 @@ unsafe impl<'n> Transport for Soft<'n> {
             return unsafe { endpoint.write_amid_faults(to, bytes, data, None) };
         }
         // SAFETY: a borrow is readable.
-        unsafe { endpoint.net.write(endpoint.port, &to, bytes, data, (None, None)) }
+        unsafe { endpoint.net.write(endpoint.port(), &to, bytes, data, (None, None)) }
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send_msg(endpoint.port, msg, None, endpoint.report(msg)) }
+        unsafe { endpoint.net.send_msg(endpoint.port(), msg, None, endpoint.report(msg)) }
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
-        let (own, multi) = (endpoint.port.own(), msg.flags.contains(OpFlags::MULTI_RECV));
+        let (own, multi) = (endpoint.port().own(), msg.flags.contains(OpFlags::MULTI_RECV));
         let asks = own.asks.get();
         if multi && (asks.prefix() > 0 || asks.consumes_receives()) {
             // There is one prefix, and there are many messages; and nobody says what a write uses up.
@@ -556,20 +557,20 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         let min_left = if multi { own.min_left.get() } else { 0 };
         // SAFETY: the caller's contract: what is lent stays until its last event or the endpoint's close.
-        unsafe { endpoint.net.receive_msg(endpoint.port, CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
+        unsafe { endpoint.net.receive_msg(endpoint.port(), CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send_msg(endpoint.port, msg, Some(tag), endpoint.report(msg)) }
+        unsafe { endpoint.net.send_msg(endpoint.port(), msg, Some(tag), endpoint.report(msg)) }
     }
 
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
-        let (net, port, flags) = (endpoint.net, endpoint.port, msg.flags);
+        let (net, port, flags) = (endpoint.net, endpoint.port(), msg.flags);
         if flags.contains(OpFlags::PEEK) {
             net.peek(port, &wanted(msg, tag), msg.context.addr(), flags)
         } else if flags.contains(OpFlags::DISCARD) {
@@ -588,7 +589,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::READ, &mut room)?;
         // SAFETY: the caller's contract.
-        unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
+        unsafe { endpoint.net.rma_pieces(endpoint.port(), msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
     }
 
     /// It has arrived when this returns, which is as late as any level asks for.
@@ -596,6 +597,6 @@ unsafe impl<'n> Transport for Soft<'n> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::WRITE, &mut room)?;
         // SAFETY: the caller's contract.
-        unsafe { endpoint.net.rma_pieces(endpoint.port, msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
+        unsafe { endpoint.net.rma_pieces(endpoint.port(), msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
     }
 }

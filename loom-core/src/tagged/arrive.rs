@@ -14,7 +14,7 @@ use crate::buffer::Buffer;
 use crate::engine::tag_matcher::{Envelope, MessageId};
 use crate::vocabulary::FabricAddr;
 
-impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
+impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// A packet was sent or received, or not.
     pub(super) fn ended(&mut self, Ended { packet, result }: Ended<C::Buf>) {
         let Owner { link: id, identity } = packet.owner;

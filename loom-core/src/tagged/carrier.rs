@@ -19,8 +19,8 @@ use crate::transport::{Connected, Transport};
 pub trait Carrier {
     /// What packets lie in.
     type Buf: SourceBuffer + TargetBuffer;
-    /// Where packets come out. Many carriers have one together.
-    type Queue: ?Sized;
+    /// Where packets come out. Many carriers have one together: equal ones are the same.
+    type Queue: PartialEq;
 
     /// The queue.
     fn queue(&self) -> &Self::Queue;
@@ -71,9 +71,9 @@ fn poll<T: Transport, P: Buffer>(cq: &Cq<'_, T, Packet<P>>) -> Result<Option<End
     Ok(None)
 }
 
-impl<'d, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'_, 'd, T, Packet<P>> {
+impl<'m, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'m, T, Packet<P>> {
     type Buf = P;
-    type Queue = Cq<'d, T, Packet<P>>;
+    type Queue = Cq<'m, T, Packet<P>>;
 
     fn queue(&self) -> &Self::Queue {
         self.cq()
@@ -95,26 +95,26 @@ impl<'d, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'
     }
 }
 
-/// A connectionless endpoint, and one of its peers: sends to that and receives from that
+/// A handle of a connectionless endpoint, and one of its peers: sends to that and receives from that
 /// ([`DIRECTED_RECV`](crate::vocabulary::Caps::DIRECTED_RECV)).
-pub struct WithPeer<'e, 'q, 'd, T: Transport, P: Buffer> {
-    endpoint: &'e Endpoint<'q, 'd, T, Packet<P>>,
+pub struct WithPeer<'m, T: Transport, P: Buffer> {
+    endpoint: Endpoint<'m, T, Packet<P>>,
     peer: Peer,
 }
 
-impl<'e, 'q, 'd, T: Transport, P: Buffer> WithPeer<'e, 'q, 'd, T, P> {
+impl<'m, T: Transport, P: Buffer> WithPeer<'m, T, P> {
     /// The endpoint may have many peers; each is one of these at most, also after its link has ended. What that has posted to receive
     /// from the peer stays posted until the endpoint is closed, and would take the packets of another link to the same peer, which
     /// then never comes up: that has an endpoint of its own.
     #[must_use]
-    pub const fn new(endpoint: &'e Endpoint<'q, 'd, T, Packet<P>>, peer: Peer) -> Self {
-        WithPeer { endpoint, peer }
+    pub fn new(endpoint: &Endpoint<'m, T, Packet<P>>, peer: Peer) -> Self {
+        WithPeer { endpoint: endpoint.clone(), peer }
     }
 }
 
-impl<'d, T: Transport, P: SourceBuffer + TargetBuffer> Carrier for WithPeer<'_, '_, 'd, T, P> {
+impl<'m, T: Transport, P: SourceBuffer + TargetBuffer> Carrier for WithPeer<'m, T, P> {
     type Buf = P;
-    type Queue = Cq<'d, T, Packet<P>>;
+    type Queue = Cq<'m, T, Packet<P>>;
 
     fn queue(&self) -> &Self::Queue {
         self.endpoint.cq()
@@ -136,7 +136,7 @@ impl<'d, T: Transport, P: SourceBuffer + TargetBuffer> Carrier for WithPeer<'_, 
     }
 }
 
-impl<T: Transport, P: Buffer> fmt::Debug for WithPeer<'_, '_, '_, T, P> {
+impl<T: Transport, P: Buffer> fmt::Debug for WithPeer<'_, T, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WithPeer").field("endpoint", &self.endpoint).field("peer", &self.peer).finish()
     }

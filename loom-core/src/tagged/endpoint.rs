@@ -2,7 +2,6 @@
 
 use core::alloc::Layout;
 use core::fmt;
-use core::ptr;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use allocator_api2::alloc::Allocator;
@@ -29,8 +28,8 @@ const BATCH: usize = 64;
 /// Tagged messages over links that carry plain ones. See the [module](super).
 ///
 /// `C` is what [carries](Carrier) the packets, `B` the buffers of the messages, of any lifetime: nobody else is lent them.
-pub struct TaggedEndpoint<'q, C: Carrier, B, A: Allocator> {
-    pub(super) queue: &'q C::Queue,
+pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
+    pub(super) queue: C::Queue,
     attr: TaggedAttr,
     pub(super) links: Array<Link<C, A>, A>,
     /// How many of them have been added.
@@ -81,7 +80,7 @@ impl fmt::Display for AddLinkError {
 
 impl core::error::Error for AddLinkError {}
 
-impl<'q, C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<'q, C, B, A> {
+impl<C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<C, B, A> {
     /// How many bytes an endpoint takes from its allocator, in several blocks. What lies between those to align them, as in an
     /// arena, is not among them.
     ///
@@ -112,7 +111,7 @@ impl<'q, C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<'q, C, B, A
     /// # Errors
     /// - [`OpenError::Size`] if a number is out of range
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    pub fn open_in(queue: &'q C::Queue, attr: TaggedAttr, alloc: A) -> Result<Self, OpenError> {
+    pub fn open_in(queue: C::Queue, attr: TaggedAttr, alloc: A) -> Result<Self, OpenError> {
         attr.check()?;
         let (receives, messages) = (attr.operations, attr.all_messages()?);
         let matcher = attr.matcher()?;
@@ -134,17 +133,17 @@ impl<'q, C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<'q, C, B, A
 }
 
 #[cfg(feature = "std")]
-impl<'q, C: Carrier, B: Buffer> TaggedEndpoint<'q, C, B, allocator_api2::alloc::Global> {
+impl<C: Carrier, B: Buffer> TaggedEndpoint<C, B, allocator_api2::alloc::Global> {
     /// [`open_in`](TaggedEndpoint::open_in) with the global allocator.
     ///
     /// # Errors
     /// As [`open_in`](TaggedEndpoint::open_in).
-    pub fn open(queue: &'q C::Queue, attr: TaggedAttr) -> Result<Self, OpenError> {
+    pub fn open(queue: C::Queue, attr: TaggedAttr) -> Result<Self, OpenError> {
         Self::open_in(queue, attr, allocator_api2::alloc::Global)
     }
 }
 
-impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
+impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// Adds a link to a peer that does the same, with [as many](TaggedAttr::packets_per_link) buffers of
     /// [`packet_size`](TaggedAttr::packet_size) bytes at least for its packets. Sends are taken when the peer
     /// [has answered](Self::is_up). What fails later is an [event](TaggedEvent::LinkFailed).
@@ -155,7 +154,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
         /// Packets of a link that is no more come out of the queue, too, and of other endpoints', if they share it.
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
-        if !ptr::addr_eq(carrier.queue(), self.queue) {
+        if *carrier.queue() != self.queue {
             return Err(AddLinkError::OtherQueue);
         }
         let id = LinkId(self.added);
@@ -283,7 +282,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
     pub fn progress(&mut self) -> Result<bool, CqError> {
         let mut busy = false;
         for _ in 0..BATCH {
-            let Some(ended) = C::poll(self.queue)? else { break };
+            let Some(ended) = C::poll(&self.queue)? else { break };
             self.ended(ended);
             busy = true;
         }
@@ -434,7 +433,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
     }
 }
 
-impl<C: Carrier, B, A: Allocator> fmt::Debug for TaggedEndpoint<'_, C, B, A> {
+impl<C: Carrier, B, A: Allocator> fmt::Debug for TaggedEndpoint<C, B, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaggedEndpoint")
             .field("attr", &self.attr)

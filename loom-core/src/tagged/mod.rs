@@ -8,9 +8,8 @@
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
-//! use loom_core::error::PostError;
 //! use loom_core::objects::deadline::Spins;
-//! use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain};
+//! use loom_core::objects::{av::Av, cq::Cq, domain::Domain};
 //! use loom_core::soft::{Network, NetworkAttr, Soft};
 //! use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
 //! use loom_core::vocabulary::{Tag, TagMatch};
@@ -21,15 +20,15 @@
 //! let domain = Domain::open(&network.info())?;
 //! let av = Av::open(&domain, 2)?;
 //! // Each side has a queue, which carries its packets and nothing else.
-//! let [alice, bob] = [(), ()].map(|()| Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, CqAttr::<128>::new()));
+//! let [alice, bob] = [(), ()].map(|()| Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128));
 //! let (alice, bob) = (alice?, bob?);
 //! let (at_alice, at_bob) = (alice.endpoint(&av).enable()?, bob.endpoint(&av).enable()?);
 //! let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
 //!
 //! let attr = TaggedAttr::DEFAULT;
 //! let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
-//! let mut a = TaggedEndpoint::open(&*alice, attr)?;
-//! let mut b = TaggedEndpoint::open(&*bob, attr)?;
+//! let mut a = TaggedEndpoint::open(alice, attr)?;
+//! let mut b = TaggedEndpoint::open(bob, attr)?;
 //! let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
 //! b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
 //! while !a.is_up(link) {
@@ -37,8 +36,8 @@
 //!     b.progress()?;
 //! }
 //!
-//! a.tagged_send(link, Tag(0x21), &mut message[..]).map_err(PostError::from)?;
-//! let received = b.tagged_recv(Source::Any, TagMatch::masked(Tag(0x20), 0xf), &mut room[..]).map_err(PostError::from)?;
+//! a.tagged_send(link, Tag(0x21), &mut message[..])?;
+//! let received = b.tagged_recv(Source::Any, TagMatch::masked(Tag(0x20), 0xf), &mut room[..])?;
 //! let done = loop {
 //!     a.progress()?;
 //!     if let Some(done) = b.wait(received, Spins(1))? {
@@ -47,7 +46,7 @@
 //! };
 //! assert_eq!((done.result()?.tag(), done.result()?.len()), (Some(Tag(0x21)), 100_000));
 //! # }
-//! # Ok::<_, Box<dyn core::error::Error>>(())
+//! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
 //! # How it works

@@ -14,7 +14,7 @@ use crate::engine::tag_matcher::{MessageId, Want};
 use crate::error::{PostError, Rejected};
 use crate::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 
-impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<'_, C, B, A> {
+impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// Sends a tagged message. It is over when its packets have left: those of a message that fits into
     /// [one](Self::eager_size) at once, those of a longer one when the receiver has asked for them.
     ///

@@ -97,7 +97,8 @@ pub unsafe trait Transport: Sized {
     type Info: Clone;
     /// `fid_fabric`
     type Fabric;
-    /// `fid_domain`. Whether it is `Sync` is the transport's threading level.
+    /// `fid_domain`. Whether it is `Sync` is the transport's threading level: where it is, queues and endpoints of it may be used by
+    /// one thread after another.
     type Domain;
     /// `fid_av`
     type Av;

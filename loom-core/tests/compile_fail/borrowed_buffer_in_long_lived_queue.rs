@@ -1,7 +1,7 @@
 //! A queue that may be forgotten, with memory that it would go on writing.
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::soft::{Network, NetworkAttr};
@@ -11,7 +11,7 @@ fn main() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let mut memory = [0; 8];
-    let owner = Cq::open(&domain, CqAttr::<4>::new()).unwrap();
-    let endpoint = owner.endpoint(&av).enable().unwrap();
+    let cq = Cq::open(&domain, 4).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
     endpoint.recv(Source::Any, &mut memory[..]).unwrap();
 }

@@ -1,19 +1,18 @@
-//! A buffer that ends before the queue that it was posted to.
+//! A buffer that is declared inside of the closure: it ends before the scope does, which would close the queue if it was forgotten.
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::Cq;
 use loom_core::objects::endpoint::Source;
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info()).unwrap();
-    let av = Av::open(&domain, 2).unwrap();
-    cq::scope(&domain, CqAttr::<4>::new(), |cq| {
-        let endpoint = cq.endpoint(&av).enable().unwrap();
+    scope(|s| {
         let mut memory = [0; 8];
+        let domain = s.open(&network.info()).unwrap();
+        let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
+        let endpoint = cq.endpoint(&av).enable().unwrap();
         endpoint.recv(Source::Any, &mut memory[..]).unwrap();
-    })
-    .unwrap();
+    });
 }

@@ -1,14 +1,14 @@
 //! The bytes of a piece that are read after it was dropped, when its buffer may be somebody else's.
 
 use loom_core::completion::Completion;
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
-    let cq: CqOwner<'_, _, Box<[u8]>, _, 4> = Cq::open(&domain, CqAttr::new()).unwrap();
+    let cq = Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap();
     if let Some(Completion::Piece(piece)) = cq.poll().unwrap() {
         let bytes = piece.bytes();
         drop(piece);

@@ -3,7 +3,7 @@
 use loom_core::objects::endpoint::{Connecting, MsgEndpoint};
 use loom_core::transport::Connected;
 
-fn early<T: Connected>(endpoint: MsgEndpoint<'_, '_, T, &'static [u8], Connecting>) {
+fn early<T: Connected>(endpoint: MsgEndpoint<'_, T, &'static [u8], Connecting>) {
     endpoint.send(b"too early").unwrap();
 }
 

@@ -1,19 +1,19 @@
 //! An endpoint that is kept beyond the scope of its queue.
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::Cq;
 use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info()).unwrap();
-    let av = Av::open(&domain, 2).unwrap();
-    let mut kept: Option<Endpoint<'_, '_, Soft<'_>, Box<[u8]>>> = None;
-    cq::scope(&domain, CqAttr::<4>::new(), |cq| {
-        kept = Some(cq.endpoint(&av).enable().unwrap());
-    })
-    .unwrap();
+    let mut kept: Option<Endpoint<'_, Soft<'_>, Box<[u8]>>> = None;
+    scope(|s| {
+        let domain = s.open(&network.info()).unwrap();
+        let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        kept = Some(endpoint);
+    });
     drop(kept);
 }

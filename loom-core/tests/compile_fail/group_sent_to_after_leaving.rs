@@ -3,7 +3,7 @@
 use loom_core::objects::endpoint::MulticastGroup;
 use loom_core::transport::Multicast;
 
-fn late<T: Multicast>(group: MulticastGroup<'_, '_, '_, T, &'static [u8]>) {
+fn late<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8]>) {
     group.leave().unwrap();
     group.send(b"too late").unwrap();
 }

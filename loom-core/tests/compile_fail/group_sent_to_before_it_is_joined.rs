@@ -3,7 +3,7 @@
 use loom_core::objects::endpoint::{Joining, MulticastGroup};
 use loom_core::transport::Multicast;
 
-fn early<T: Multicast>(group: MulticastGroup<'_, '_, '_, T, &'static [u8], Joining>) {
+fn early<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8], Joining>) {
     group.send(b"too early").unwrap();
 }
 

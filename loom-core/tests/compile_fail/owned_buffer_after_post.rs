@@ -1,7 +1,7 @@
 //! An owned buffer that is used after it was posted.
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::soft::{Network, NetworkAttr};
@@ -10,8 +10,8 @@ fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let owner = Cq::open(&domain, CqAttr::<4>::new()).unwrap();
-    let endpoint = owner.endpoint(&av).enable().unwrap();
+    let cq = Cq::open(&domain, 4).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
     let buffer: Box<[u8]> = Box::new([0; 8]);
     endpoint.recv(Source::Any, buffer).unwrap();
     assert_eq!(buffer[0], 0);

@@ -1,16 +1,19 @@
 //! A piece of a multi-receive that is carried out of its queue's scope.
 
 use loom_core::completion::Completion;
-use loom_core::objects::cq::{self, Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::objects::cq::Cq;
+use loom_core::objects::scope::scope;
+use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info()).unwrap();
-    let piece = cq::scope(&domain, CqAttr::<4>::new(), |cq: &Cq<'_, Soft<'_>, Box<[u8]>>| match cq.poll().unwrap() {
-        Some(Completion::Piece(piece)) => Some(piece),
-        _ => None,
+    let piece = scope(|s| {
+        let domain = s.open(&network.info()).unwrap();
+        let cq = Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap();
+        match cq.poll().unwrap() {
+            Some(Completion::Piece(piece)) => Some(piece),
+            _ => None,
+        }
     });
-    assert!(piece.unwrap().is_none());
+    assert!(piece.is_none());
 }

@@ -1,20 +1,19 @@
 //! Memory that is written while it is lent.
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::Cq;
 use loom_core::objects::endpoint::Source;
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info()).unwrap();
-    let av = Av::open(&domain, 2).unwrap();
     let mut memory = [0; 8];
-    cq::scope(&domain, CqAttr::<4>::new(), |cq| {
+    scope(|s| {
+        let domain = s.open(&network.info()).unwrap();
+        let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
         let endpoint = cq.endpoint(&av).enable().unwrap();
         endpoint.recv(Source::Any, &mut memory[..]).unwrap();
         memory[0] = 1;
-    })
-    .unwrap();
+    });
 }

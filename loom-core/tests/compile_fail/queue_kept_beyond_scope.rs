@@ -1,16 +1,15 @@
-//! A scope's queue that is kept.
+//! A queue that is kept beyond its scope.
 
-use loom_core::objects::cq::{self, Cq, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::Cq;
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info()).unwrap();
-    let mut kept: Option<&Cq<'_, Soft<'_>, Box<[u8]>>> = None;
-    cq::scope(&domain, CqAttr::<4>::new(), |cq| {
-        kept = Some(cq);
-    })
-    .unwrap();
+    let mut kept: Option<Cq<'_, Soft<'_>, Box<[u8]>>> = None;
+    scope(|s| {
+        let domain = s.open(&network.info()).unwrap();
+        kept = Some(Cq::open(&domain, 4).unwrap());
+    });
     assert!(kept.is_some());
 }

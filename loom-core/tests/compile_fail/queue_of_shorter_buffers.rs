@@ -4,7 +4,7 @@ use loom_core::objects::cq::Cq;
 use loom_core::soft::Soft;
 
 fn main() {
-    fn shorter<'q, 's: 'q>(cq: &'q Cq<'q, Soft<'q>, &'static [u8]>) -> &'q Cq<'q, Soft<'q>, &'s [u8]> {
+    fn shorter<'m, 's: 'm>(cq: Cq<'m, Soft<'m>, &'static [u8]>) -> Cq<'m, Soft<'m>, &'s [u8]> {
         cq
     }
     let _ = shorter;

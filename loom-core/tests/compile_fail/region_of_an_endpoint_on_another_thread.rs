@@ -1,19 +1,19 @@
 //! A region that peers reach through one endpoint, on another thread than the endpoint's.
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::Mr;
-use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::objects::mr::MrBuilder;
+use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 
 fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 1).unwrap();
-    let cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<4>::new()).unwrap();
+    let cq = Cq::<_, Vec<u8>>::open(&domain, 4).unwrap();
     let endpoint = cq.endpoint(&av).enable().unwrap();
-    let region = Mr::builder(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
+    let region = MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| drop(region));
     });

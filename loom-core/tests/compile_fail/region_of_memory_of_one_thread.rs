@@ -1,7 +1,5 @@
 //! A region over memory that must not be dropped by another thread, which closes the domain's last endpoint.
 
-use std::ptr;
-
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::mr::Mr;
@@ -19,6 +17,6 @@ unsafe impl Buffer for Here {
 fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
-    let region = Mr::open(&domain, Here(vec![0; 8], ptr::null()), Access::REMOTE_WRITE).unwrap();
+    let region = Mr::open(&domain, Here(vec![0; 8], core::ptr::null()), Access::REMOTE_WRITE).unwrap();
     drop(region);
 }

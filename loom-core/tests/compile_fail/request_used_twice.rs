@@ -3,7 +3,7 @@
 use loom_core::objects::eq::ConnectionRequest;
 use loom_core::transport::Connected;
 
-fn twice<T: Connected>(request: ConnectionRequest<'_, '_, T>) {
+fn twice<T: Connected>(request: ConnectionRequest<'_, T>) {
     request.reject(b"no").unwrap();
     request.reject(b"no").unwrap();
 }

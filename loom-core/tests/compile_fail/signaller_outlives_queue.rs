@@ -4,8 +4,8 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::transport::Signals;
 
-fn signals<T: Signals>(domain: &Domain<T>) {
-    let cq = Cq::<T, ()>::open(domain, CqAttr::<4>::new().with_fd()).unwrap();
+fn signals<T: Signals>(domain: &Domain<'_, T>) {
+    let cq = Cq::<T, ()>::open(domain, CqAttr::new(4).with_fd()).unwrap();
     let signaller = cq.signaller().unwrap();
     drop(cq);
     signaller.signal().unwrap();

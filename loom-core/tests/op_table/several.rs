@@ -3,8 +3,8 @@
 
 use std::collections::VecDeque;
 
-use loom_core::completion::{Claim, Piece};
-use loom_core::engine::op_table::{ContextKind, Direction, OpKey, OpTable, Resolution, Taken};
+use loom_core::completion::Claim;
+use loom_core::engine::op_table::{ContextKind, Direction, OpKey, OpTable, Piece, Resolution, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};

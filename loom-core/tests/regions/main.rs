@@ -14,12 +14,11 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loom_core::allocator_api2::alloc::Global;
-use loom_core::objects::av::{Av, AvOwner};
+use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::{CloseError, Mr, MrOwner};
+use loom_core::objects::mr::{CloseError, Mr, MrBuilder};
 use loom_core::vocabulary::Access;
 
 use world::{Memory, Watched, World};
@@ -32,28 +31,28 @@ const WHILE_CLOSING: Duration = Duration::from_millis(50);
 /// Every wait for what has to happen ends here.
 const LIMIT: Duration = Duration::from_secs(60);
 
-type Queue<'d> = CqOwner<'d, Watched, Vec<u8>, Global, 4>;
+type Queue<'d> = Cq<'d, Watched, Vec<u8>>;
 
-fn queue<'d>(domain: &'d Domain<Watched>) -> Queue<'d> {
-    Cq::open(domain, CqAttr::<4>::new()).unwrap()
+fn queue<'d>(domain: &Domain<'d, Watched>) -> Queue<'d> {
+    Cq::open(domain, CqAttr::new(4)).unwrap()
 }
 
-fn vector<'d>(domain: &'d Domain<Watched>) -> AvOwner<'d, Watched, Global> {
+fn vector<'d>(domain: &Domain<'d, Watched>) -> Av<'d, Watched> {
     Av::open(domain, 1).unwrap()
 }
 
-fn region<'d>(domain: &'d Domain<Watched>, memory: Memory) -> MrOwner<'d, Watched, Memory, Global> {
+fn region<'d>(domain: &Domain<'d, Watched>, memory: Memory) -> Mr<'d, Watched, Memory> {
     Mr::open(domain, memory, PEER_ACCESS).unwrap()
 }
 
 /// A domain and a vector for whatever is done in destructors.
-fn for_ever(world: &'static World) -> (&'static Domain<Watched>, &'static Av<'static, Watched>) {
-    let domain: &Domain<Watched> = Box::leak(Box::new(Domain::open(&world.info()).unwrap()));
+fn for_ever(world: &'static World) -> (&'static Domain<'static, Watched>, &'static Av<'static, Watched>) {
+    let domain: &Domain<'_, Watched> = Box::leak(Box::new(Domain::open(&world.info()).unwrap()));
     (domain, Box::leak(Box::new(vector(domain))))
 }
 
 /// Opens an endpoint that is never closed.
-fn open_for_ever(domain: &'static Domain<Watched>, av: &'static Av<'static, Watched>) {
+fn open_for_ever(domain: &Domain<'static, Watched>, av: &Av<'static, Watched>) {
     let cq: &Queue<'static> = Box::leak(Box::new(queue(domain)));
     core::mem::forget(cq.endpoint(av).enable().unwrap());
 }
@@ -141,10 +140,10 @@ fn memory_whose_drop_unwinds_keeps_no_other_from_being_dropped_once() {
 
 /// While this thread does something that closes regions, another one wants to open an endpoint, from the first close on: it does not get it
 /// before the last one.
-fn no_endpoint_is_opened_while_this_closes(
+fn no_endpoint_is_opened_while_this_closes<'m>(
     world: &'static World,
-    domain: &Domain<Watched>,
-    av: &Av<'_, Watched>,
+    domain: &Domain<'m, Watched>,
+    av: &Av<'m, Watched>,
     this: impl FnOnce(),
 ) {
     let (closing, begun) = mpsc::channel();
@@ -288,7 +287,8 @@ fn a_counter_closes_if_nothing_is_counted_for_it_any_more() {
         {
             let domain = Domain::open(&world.info()).unwrap();
             let [first, second] = [(); 2].map(|()| Counter::open(&domain, CounterAttr::default()).unwrap());
-            let counted = |counter| Mr::builder(&domain, PEER_ACCESS).counter(counter).open(Memory::of(world)).unwrap();
+            let counted =
+                |counter| MrBuilder::new(&domain, PEER_ACCESS).counter(counter).open(Memory::of(world)).unwrap();
             drop(counted(&first));
             let (av, cq) = (vector(&domain), queue(&domain));
             let endpoint = cq.endpoint(&av).enable().unwrap();

@@ -1,14 +1,15 @@
-//! Scopes of borrowed memory end the process where peers may still reach it, so that these tests run themselves in others.
+//! Scopes of borrowed memory close what is left of it. They end the process where peers may still reach it, so that the test of that runs
+//! itself in another.
 
 use std::process::Command;
-use std::sync::mpsc;
-use std::thread;
 
+use loom_core::error::OpenError;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::mr;
+use loom_core::objects::mr::Mr;
+use loom_core::objects::scope::scope;
 
 use super::world::World;
-use super::{LIMIT, PEER_ACCESS, WHILE_CLOSING, queue, vector, wait_for};
+use super::{PEER_ACCESS, no_endpoint_is_opened_while_this_closes, queue, vector};
 
 /// Set in the processes in which a test is to do what it is about.
 const DOES_IT: &str = "LOOM_TEST_SCOPE";
@@ -29,14 +30,14 @@ fn does_it() -> bool {
 fn a_scope_under_an_open_endpoint_ends_the_process_with_its_region_open() {
     if does_it() {
         let world = World::strict();
-        let domain = Domain::open(&world.info()).unwrap();
-        let av = vector(&domain);
-        mr::scope(&domain, vec![0; 8], PEER_ACCESS, |_| {
-            let cq = queue(&domain);
-            core::mem::forget(cq.endpoint(&av).enable().unwrap());
-            core::mem::forget(cq);
-        })
-        .unwrap();
+        let mut memory = [0; 8];
+        scope(|s| {
+            let domain = s.open(&world.info()).unwrap();
+            let _region = Mr::open(&domain, &mut memory[..], PEER_ACCESS).unwrap();
+            let (av, cq) = (vector(&domain), queue(&domain));
+            let _endpoint = cq.endpoint(&av).enable().unwrap();
+            world.leave_endpoints();
+        });
         return;
     }
     let (success, said) =
@@ -45,40 +46,42 @@ fn a_scope_under_an_open_endpoint_ends_the_process_with_its_region_open() {
     assert!(!said.contains("wrong:"), "{said}");
 }
 
-/// Another thread opens an endpoint while the scope ends: it comes too late to reach the region.
+#[test]
+fn a_scope_closes_forgotten_endpoints_with_their_queues_before_regions() {
+    let world = World::strict();
+    let mut memory = [0; 8];
+    scope(|s| {
+        let domain = s.open(&world.info()).unwrap();
+        let (av, cq) = (vector(&domain), queue(&domain));
+        core::mem::forget(cq.endpoint(&av).enable().unwrap());
+        // Kept, because an endpoint is open; and forgotten.
+        drop(Mr::open(&domain, &mut memory[..4], PEER_ACCESS).unwrap());
+        core::mem::forget(Mr::open(&domain, vec![0; 8], PEER_ACCESS).unwrap());
+        assert_eq!((world.endpoints(), world.open_regions()), (1, 2));
+    });
+    assert_eq!((world.wrongs(), world.endpoints(), world.open_regions()), (vec![], 0, 0));
+}
+
+/// Endpoints of a domain that is kept are open when the scope ends.
+#[test]
+fn borrowed_memory_is_not_exposed_by_way_of_a_domain_that_is_kept() {
+    let world = World::strict();
+    let kept = Domain::open(&world.info()).unwrap();
+    let mut memory = [0; 8];
+    let refused = scope(|s| Mr::open(&s.domain(&kept), &mut memory[..], PEER_ACCESS).map(drop));
+    assert_eq!((refused, world.closings()), (Err(OpenError::NoFence), 0));
+}
+
+/// Another thread wants to open an endpoint meanwhile: it comes too late to reach the region.
 #[test]
 fn an_endpoint_that_is_opened_after_the_region_was_closed_does_no_harm() {
-    if does_it() {
-        let world = World::strict();
-        let domain = Domain::open(&world.info()).unwrap();
-        let (closing, begun) = mpsc::channel();
-        let (wants, wanted) = mpsc::channel();
-        let (ended, end) = mpsc::channel();
-        thread::scope(|threads| {
-            let domain = &domain;
-            threads.spawn(move || {
-                begun.recv_timeout(LIMIT).unwrap();
-                wants.send(()).unwrap();
-                let (av, cq) = (vector(domain), queue(domain));
-                let endpoint = cq.endpoint(&av).enable().unwrap();
-                // Open until the scope has ended.
-                end.recv_timeout(LIMIT).unwrap();
-                drop(endpoint);
-            });
-            let scope = mr::scope(domain, vec![0; 8], PEER_ACCESS, |_| {
-                world.while_closing(move || {
-                    closing.send(()).unwrap();
-                    wanted.recv_timeout(LIMIT).unwrap();
-                    wait_for(WHILE_CLOSING, || world.endpoints() > 0);
-                });
-            });
-            scope.unwrap();
-            ended.send(()).unwrap();
-        });
-        assert_eq!((world.wrongs(), world.open_regions()), (vec![], 0));
-        return;
-    }
-    let (success, said) =
-        in_another_process("scopes::an_endpoint_that_is_opened_after_the_region_was_closed_does_no_harm");
-    assert!(success && !said.contains("wrong:"), "{said}");
+    let world = World::strict();
+    let mut memory = [0; 8];
+    scope(|s| {
+        let domain = s.open(&world.info()).unwrap();
+        let av = vector(&domain);
+        let region = Mr::open(&domain, &mut memory[..], PEER_ACCESS).unwrap();
+        no_endpoint_is_opened_while_this_closes(world, &domain, &av, || drop(region));
+    });
+    assert_eq!((world.wrongs(), world.open_regions(), world.endpoints()), (vec![], 0, 0));
 }

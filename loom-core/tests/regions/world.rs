@@ -36,6 +36,8 @@ pub(crate) struct World {
     closings: AtomicUsize,
     /// Closing a region fails from now on.
     fails: AtomicBool,
+    /// Endpoints are not closed from now on.
+    leaves: AtomicBool,
     /// What was done that must not be done.
     wrongs: Mutex<Vec<&'static str>>,
     memories_dropped: AtomicUsize,
@@ -72,6 +74,11 @@ impl World {
     /// Regions cannot be closed any more.
     pub(crate) fn fail_to_close(&self) {
         self.fails.store(true, Ordering::SeqCst);
+    }
+
+    /// Endpoints cannot be closed any more, and are driven with others of their domain.
+    pub(crate) fn leave_endpoints(&self) {
+        self.leaves.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn endpoints(&self) -> usize {
@@ -261,8 +268,14 @@ unsafe impl Transport for Watched {
         Ok(domain)
     }
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: InFlight) -> Result<Closing, Errno> {
+        if endpoint.leaves.load(Ordering::SeqCst) {
+            return Ok(Closing::Retired);
+        }
         endpoint.endpoints.fetch_sub(1, Ordering::SeqCst);
         Ok(Closing::Closed)
+    }
+    unsafe fn endpoint_leave(endpoint: &Self::Endpoint, _: bool) -> bool {
+        endpoint.leaves.load(Ordering::SeqCst)
     }
     unsafe fn counter_open(domain: &Self::Domain, _: CounterAttr) -> Result<Self::Counter, Errno> {
         Ok(domain)
@@ -303,7 +316,6 @@ unsafe impl Transport for Watched {
         fn counter_wait(&Self::Counter, u64, i32) -> Result<CounterWait, Errno> = Err(NOT_HERE);
         fn counter_wait_fd(&Self::Counter) -> Result<c_int, Errno> = Err(NOT_HERE);
         fn counter_may_sleep(&Self::Domain, &Self::Counter) -> Result<bool, Errno> = Err(NOT_HERE);
-        fn endpoint_leave(&Self::Endpoint, bool) -> bool = false;
         fn endpoint_address(&Self::Endpoint) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
         fn endpoint_option(&Self::Endpoint, u32, OptionValue) -> Result<OptionValue, Errno> = Err(NOT_HERE);
         fn endpoint_set_option(&Self::Endpoint, u32, OptionValue) -> Result<(), Errno> = Err(NOT_HERE);

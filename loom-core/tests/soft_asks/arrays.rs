@@ -2,13 +2,13 @@
 
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr;
+use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
-use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::soft::{Asks, Network, NetworkAttr};
 use loom_core::vocabulary::{Access, Mode, Tag};
 
 type Bytes = Box<[u8]>;
@@ -24,40 +24,34 @@ fn an_operation_has_one_buffer() {
     let av = Av::open(&domain, 4).unwrap();
     let refused = PostError::TooManyPieces { limit: 1 };
     let two = || [Bytes::from([1; 4]), Bytes::from([2; 4])];
-    let mut memory = [0; 8];
-    mr::scope(&domain, &mut memory[..], Access::REMOTE_READ | Access::REMOTE_WRITE, |mr| {
-        let region = mr.remote();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, [Bytes; 2]>| {
-            let endpoint = cq.endpoint(&av).enable().unwrap();
-            let me = av.insert(&endpoint.address().unwrap()).unwrap();
-            let part = region.part(0, 8).unwrap();
-            for rejected in [
-                endpoint.sendmsg(me, SendOptions::new(), two()),
-                endpoint.recvmsg(Source::Any, RecvOptions::new(), two()),
-                endpoint.tagged_sendmsg(me, Tag(1), SendOptions::new(), two()),
-                endpoint.tagged_recvmsg(Source::Any, Tag(1), RecvOptions::new(), two()),
-                endpoint.readmsg(me, &[part], ReadOptions::new(), two()),
-                endpoint.writemsg(me, &[part], SendOptions::new(), two()),
-            ] {
-                let rejected = rejected.unwrap_err();
-                assert_eq!((rejected.error, rejected.buf), (refused, two()));
-            }
-        })
-        .unwrap();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Bytes>| {
-            let endpoint = cq.endpoint(&av).enable().unwrap();
-            let me = av.insert(&endpoint.address().unwrap()).unwrap();
-            let parts = [region.part(0, 4).unwrap(), region.part(4, 4).unwrap()];
-            let rejected = endpoint.writemsg(me, &parts, SendOptions::new(), [1; 8].into()).unwrap_err();
-            assert_eq!(rejected.error, refused);
-            let one = || Bytes::from([1; 4]);
-            endpoint.recvmsg(Source::Any, RecvOptions::new(), one()).map_err(PostError::from).unwrap();
-            endpoint.sendmsg(me, SendOptions::new(), one()).map_err(PostError::from).unwrap();
-            let written =
-                endpoint.writemsg(me, &parts[..1], SendOptions::new(), one()).map_err(PostError::from).unwrap();
-            assert!(cq.wait(written, Spins(100)).unwrap().unwrap().result().is_ok());
-        })
-        .unwrap();
-    })
-    .unwrap();
+    let mr = Mr::open(&domain, vec![0; 8], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
+    let region = mr.remote();
+    {
+        let cq = Cq::<_, [Bytes; 2]>::open(&domain, CqAttr::new(16)).unwrap();
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let me = av.insert(&endpoint.address().unwrap()).unwrap();
+        let part = region.part(0, 8).unwrap();
+        for rejected in [
+            endpoint.sendmsg(me, SendOptions::new(), two()),
+            endpoint.recvmsg(Source::Any, RecvOptions::new(), two()),
+            endpoint.tagged_sendmsg(me, Tag(1), SendOptions::new(), two()),
+            endpoint.tagged_recvmsg(Source::Any, Tag(1), RecvOptions::new(), two()),
+            endpoint.readmsg(me, &[part], ReadOptions::new(), two()),
+            endpoint.writemsg(me, &[part], SendOptions::new(), two()),
+        ] {
+            let rejected = rejected.unwrap_err();
+            assert_eq!((rejected.error, rejected.buf), (refused, two()));
+        }
+    }
+    let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let me = av.insert(&endpoint.address().unwrap()).unwrap();
+    let parts = [region.part(0, 4).unwrap(), region.part(4, 4).unwrap()];
+    let rejected = endpoint.writemsg(me, &parts, SendOptions::new(), [1; 8].into()).unwrap_err();
+    assert_eq!(rejected.error, refused);
+    let one = || Bytes::from([1; 4]);
+    endpoint.recvmsg(Source::Any, RecvOptions::new(), one()).map_err(PostError::from).unwrap();
+    endpoint.sendmsg(me, SendOptions::new(), one()).map_err(PostError::from).unwrap();
+    let written = endpoint.writemsg(me, &parts[..1], SendOptions::new(), one()).map_err(PostError::from).unwrap();
+    assert!(cq.wait(written, Spins(100)).unwrap().unwrap().result().is_ok());
 }

@@ -4,7 +4,7 @@ use loom_core::buffer::Lent;
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
@@ -26,26 +26,24 @@ fn what_the_transport_keeps_in_contexts_is_left_alone() {
         assert_eq!([attributes.mode, attributes.tx.mode, attributes.rx.mode], [mode; 3]);
         let domain = Domain::open(&info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Bytes>| {
-            let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
-            let to_b = av.insert(&b.address().unwrap()).unwrap();
-            // Slots are used again and again, by every kind of operation; some operations are cancelled.
-            for round in 0..100_u8 {
-                let len = if round % 2 == 0 { 10 } else { 10_000 };
-                let cancelled = b.recv(Source::Any, vec![0; 8].into()).map_err(PostError::from).unwrap();
-                let tagged = b.tagged_recv(Source::Any, Tag(1), vec![0; len].into()).map_err(PostError::from).unwrap();
-                let sent = a.tagged_send(to_b, Tag(1), vec![round; len].into()).map_err(PostError::from).unwrap();
-                b.cancel(cancelled).unwrap();
-                let done = cq.wait(tagged, Spins(100)).unwrap().unwrap();
-                assert_eq!(done.result().unwrap().len(), len);
-                assert_eq!(done.into_buf(), vec![round; len].into());
-                assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
-                let cancelled = cq.wait(cancelled, Spins(100)).unwrap().unwrap();
-                assert_eq!(cancelled.result().unwrap_err().errno, Errno::ECANCELED);
-            }
-            assert_eq!(cq.strays(), 0);
-        })
-        .unwrap();
+        let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
+        let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+        let to_b = av.insert(&b.address().unwrap()).unwrap();
+        // Slots are used again and again, by every kind of operation; some operations are cancelled.
+        for round in 0..100_u8 {
+            let len = if round % 2 == 0 { 10 } else { 10_000 };
+            let cancelled = b.recv(Source::Any, vec![0; 8].into()).map_err(PostError::from).unwrap();
+            let tagged = b.tagged_recv(Source::Any, Tag(1), vec![0; len].into()).map_err(PostError::from).unwrap();
+            let sent = a.tagged_send(to_b, Tag(1), vec![round; len].into()).map_err(PostError::from).unwrap();
+            b.cancel(cancelled).unwrap();
+            let done = cq.wait(tagged, Spins(100)).unwrap().unwrap();
+            assert_eq!(done.result().unwrap().len(), len);
+            assert_eq!(done.into_buf(), vec![round; len].into());
+            assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
+            let cancelled = cq.wait(cancelled, Spins(100)).unwrap().unwrap();
+            assert_eq!(cancelled.result().unwrap_err().errno, Errno::ECANCELED);
+        }
+        assert_eq!(cq.strays(), 0);
     }
 }
 
@@ -59,19 +57,17 @@ fn a_context_that_is_written_to_meanwhile_is_noticed() {
             let av = Av::open(&domain, 4).unwrap();
             let mut space = Box::new([0_u64; 8]);
             let space = &raw mut *space;
-            cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Bytes>| {
-                let endpoint = cq.endpoint(&av).enable().unwrap();
-                let me = av.insert(&endpoint.address().unwrap()).unwrap();
-                let nothing = Lent::target(core::ptr::NonNull::dangling(), 0);
-                // SAFETY: the endpoint is open, nothing is lent, and the space stays.
-                unsafe { Soft::recv(endpoint.raw(), FabricAddr::UNSPEC, &nothing, Context::space(space)) }.unwrap();
-                // SAFETY: nobody else uses it at the moment.
-                unsafe { (*space)[word] ^= 1 };
-                endpoint.inject(me, &[]).unwrap();
-                let Some(Completion::Unclaimed(error)) = cq.poll().unwrap() else { panic!("no such context here") };
-                assert_eq!(error.errno, Errno::EOTHER);
-            })
-            .unwrap();
+            let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
+            let endpoint = cq.endpoint(&av).enable().unwrap();
+            let me = av.insert(&endpoint.address().unwrap()).unwrap();
+            let nothing = Lent::target(core::ptr::NonNull::dangling(), 0);
+            // SAFETY: the endpoint is open, nothing is lent, and the space stays.
+            unsafe { Soft::recv(endpoint.raw(), FabricAddr::UNSPEC, &nothing, Context::space(space)) }.unwrap();
+            // SAFETY: nobody else uses it at the moment.
+            unsafe { (*space)[word] ^= 1 };
+            endpoint.inject(me, &[]).unwrap();
+            let Some(Completion::Unclaimed(error)) = cq.poll().unwrap() else { panic!("no such context here") };
+            assert_eq!(error.errno, Errno::EOTHER);
         }
     }
 }

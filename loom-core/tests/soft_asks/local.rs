@@ -4,12 +4,13 @@ use core::ptr::NonNull;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr, CqOwner};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::{self, Mr};
+use loom_core::objects::mr::{Mr, MrBuilder};
 use loom_core::objects::registered::Registered;
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Errno, HmemIface, MrMode, Tag};
 
@@ -20,8 +21,8 @@ fn bytes(len: usize) -> Bytes {
 }
 
 /// A buffer that is registered or not.
-enum Either<'d, 'n> {
-    Registered(Registered<'d, Soft<'n>, Bytes>),
+enum Either {
+    Registered(Registered<'static, Soft<'static>, Bytes>),
     Plain(Bytes),
     /// Bytes with the descriptor of others.
     Lying(Bytes, Descriptor),
@@ -29,7 +30,7 @@ enum Either<'d, 'n> {
 
 // SAFETY: each variant's bytes stay where they are. (The lying one breaks the rule of descriptors, which the transport is to
 // notice.)
-unsafe impl Buffer for Either<'_, '_> {
+unsafe impl Buffer for Either {
     fn lend(&mut self) -> Lent {
         let lent = |bytes: &mut Bytes| Lent::both(NonNull::from_mut(&mut **bytes).cast(), bytes.len());
         match self {
@@ -39,8 +40,8 @@ unsafe impl Buffer for Either<'_, '_> {
         }
     }
 }
-impl SourceBuffer for Either<'_, '_> {}
-impl TargetBuffer for Either<'_, '_> {}
+impl SourceBuffer for Either {}
+impl TargetBuffer for Either {}
 
 #[test]
 fn what_is_posted_has_to_be_registered() {
@@ -49,34 +50,32 @@ fn what_is_posted_has_to_be_registered() {
     assert!(info.attributes().domain.mr_mode.contains(MrMode::LOCAL));
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Either<'_, '_>>| {
-        let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
-        let to_b = av.insert(&b.address().unwrap()).unwrap();
-        let plain = |len| Either::Plain(bytes(len));
-        for rejected in [
-            a.send(to_b, plain(8)).unwrap_err(),
-            a.tagged_send(to_b, Tag(1), plain(8)).unwrap_err(),
-            b.recv(Source::Any, plain(8)).unwrap_err(),
-            b.tagged_recv(Source::Any, Tag(1), plain(8)).unwrap_err(),
-            b.multi_recv(Source::Any, plain(8)).unwrap_err(),
-        ] {
-            assert_eq!(rejected.error, PostError::NotRegistered);
-            assert!(matches!(rejected.buf, Either::Plain(_)), "the buffer comes back");
-        }
-        // No bytes need none, and neither do those that are copied.
-        let received = b.recv(Source::Any, plain(0)).map_err(PostError::from).unwrap();
-        a.inject(to_b, &[]).unwrap();
-        assert_eq!(cq.wait(received, Spins(100)).unwrap().unwrap().result().unwrap().len(), 0);
-        let registered = |len| Either::Registered(Registered::new(&domain, bytes(len)).unwrap());
-        for len in [8, 100_000] {
-            let received = b.tagged_recv(Source::Any, Tag(1), registered(len)).map_err(PostError::from).unwrap();
-            let sent = a.tagged_send(to_b, Tag(1), registered(len)).map_err(PostError::from).unwrap();
-            let done = cq.wait(received, Spins(100)).unwrap().unwrap();
-            assert_eq!(done.result().unwrap().len(), len);
-            assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
-        }
-    })
-    .unwrap();
+    let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
+    let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let plain = |len| Either::Plain(bytes(len));
+    for rejected in [
+        a.send(to_b, plain(8)).unwrap_err(),
+        a.tagged_send(to_b, Tag(1), plain(8)).unwrap_err(),
+        b.recv(Source::Any, plain(8)).unwrap_err(),
+        b.tagged_recv(Source::Any, Tag(1), plain(8)).unwrap_err(),
+        b.multi_recv(Source::Any, plain(8)).unwrap_err(),
+    ] {
+        assert_eq!(rejected.error, PostError::NotRegistered);
+        assert!(matches!(rejected.buf, Either::Plain(_)), "the buffer comes back");
+    }
+    // No bytes need none, and neither do those that are copied.
+    let received = b.recv(Source::Any, plain(0)).map_err(PostError::from).unwrap();
+    a.inject(to_b, &[]).unwrap();
+    assert_eq!(cq.wait(received, Spins(100)).unwrap().unwrap().result().unwrap().len(), 0);
+    let registered = |len| Either::Registered(Registered::new(&domain, bytes(len)).unwrap());
+    for len in [8, 100_000] {
+        let received = b.tagged_recv(Source::Any, Tag(1), registered(len)).map_err(PostError::from).unwrap();
+        let sent = a.tagged_send(to_b, Tag(1), registered(len)).map_err(PostError::from).unwrap();
+        let done = cq.wait(received, Spins(100)).unwrap().unwrap();
+        assert_eq!(done.result().unwrap().len(), len);
+        assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
+    }
 }
 
 /// The transport looks itself: a buffer of somebody else's making may say what is not so.
@@ -85,34 +84,33 @@ fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Either<'_, '_>>| {
-        let endpoint = cq.endpoint(&av).enable().unwrap();
-        let other = Registered::new(&domain, bytes(8)).unwrap();
-        let descriptor = other.descriptor();
-        let refused = endpoint.recv(Source::Any, Either::Lying(bytes(8), descriptor)).unwrap_err();
-        assert_eq!(refused.error, PostError::Errno(Errno::EFAULT));
-        let freed = other.into_inner();
-        let refused = endpoint.recv(Source::Any, Either::Lying(freed, descriptor)).unwrap_err();
-        assert_eq!(refused.error, PostError::Errno(Errno::ENOKEY));
-    })
-    .unwrap();
+    let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let other = Registered::new(&domain, bytes(8)).unwrap();
+    let descriptor = other.descriptor();
+    let refused = endpoint.recv(Source::Any, Either::Lying(bytes(8), descriptor)).unwrap_err();
+    assert_eq!(refused.error, PostError::Errno(Errno::EFAULT));
+    let freed = other.into_inner();
+    let refused = endpoint.recv(Source::Any, Either::Lying(freed, descriptor)).unwrap_err();
+    assert_eq!(refused.error, PostError::Errno(Errno::ENOKEY));
 }
 
 #[test]
 fn what_is_only_read_is_registered_for_reading() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
-    let av = Av::open(&domain, 4).unwrap();
     let shared = bytes(100);
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Registered<'_, Soft<'_>, &[u8]>>| {
+    scope(|s| {
+        let domain = s.domain(&domain);
+        let av = Av::open(&domain, 4).unwrap();
+        let cq = Cq::open(&domain, CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).enable().unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let mut buf = Registered::new(&domain, &shared[..]).unwrap();
         assert!(buf.bytes_mut().is_none());
         let sent = endpoint.send(me, buf).map_err(PostError::from).unwrap();
         assert!(cq.wait(sent, Spins(100)).unwrap().unwrap().result().is_ok());
-    })
-    .unwrap();
+    });
 }
 
 #[test]
@@ -134,12 +132,10 @@ fn an_endpoint_of_another_info_takes_registered_buffers_only_too() {
     let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Either<'_, '_>>| {
-        let endpoint = cq.endpoint(&av).info(&info).enable().unwrap();
-        let rejected = endpoint.recv(Source::Any, Either::Plain(bytes(8))).unwrap_err();
-        assert_eq!(rejected.error, PostError::NotRegistered);
-    })
-    .unwrap();
+    let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
+    let endpoint = cq.endpoint(&av).info(&info).enable().unwrap();
+    let rejected = endpoint.recv(Source::Any, Either::Plain(bytes(8))).unwrap_err();
+    assert_eq!(rejected.error, PostError::NotRegistered);
 }
 
 /// Bytes that are said to be those of a device.
@@ -172,28 +168,26 @@ fn a_region_of_an_endpoint_is_reached_through_no_other() {
     assert!(info.attributes().domain.mr_mode.contains(MrMode::ENDPOINT));
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Bytes>| {
-        let [a, b, c] = [(); 3].map(|()| cq.endpoint(&av).enable().unwrap());
-        let [to_b, to_c] = [&b, &c].map(|endpoint| av.insert(&endpoint.address().unwrap()).unwrap());
-        let region = Mr::builder(&domain, PEER_ACCESS).open_for(&b, bytes(100)).unwrap();
-        let remote = region.remote();
-        let end = |key| cq.wait(key, Spins(100)).unwrap().unwrap().into_parts();
-        let (written, result) = end(a.write(to_b, &remote, 10, vec![7; 5].into()).unwrap());
-        assert!(result.is_ok());
-        let mut seen = [0; 5];
-        region.window().copy_to(10, &mut seen).unwrap();
-        assert_eq!(written[..], seen);
-        let (read, result) = end(a.read(to_b, &remote, 8, bytes(4)).unwrap());
-        assert_eq!((result.unwrap().len(), &read[..]), (4, &[8, 9, 7, 7][..]));
-        let (_, result) = end(a.write(to_c, &remote, 10, bytes(5)).unwrap());
-        assert_eq!(result.unwrap_err().errno, Errno::ENOKEY, "it is not of this endpoint");
-        assert_eq!(a.inject_write(to_c, &remote, 10, &[1]), Err(PostError::Errno(Errno::ENOKEY)));
-        assert_eq!(region.close().unwrap()[..10], bytes(10)[..]);
-        let (_, result) = end(a.write(to_b, &remote, 10, bytes(5)).unwrap());
-        assert_eq!(result.unwrap_err().errno, Errno::ENOKEY, "it is closed");
-        let _again = Mr::builder(&domain, PEER_ACCESS).open_for(&b, bytes(100)).unwrap();
-    })
-    .unwrap();
+    let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
+    let [a, b, c] = [(); 3].map(|()| cq.endpoint(&av).enable().unwrap());
+    let [to_b, to_c] = [&b, &c].map(|endpoint| av.insert(&endpoint.address().unwrap()).unwrap());
+    let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&b, bytes(100)).unwrap();
+    let remote = region.remote();
+    let end = |key| cq.wait(key, Spins(100)).unwrap().unwrap().into_parts();
+    let (written, result) = end(a.write(to_b, &remote, 10, vec![7; 5].into()).unwrap());
+    assert!(result.is_ok());
+    let mut seen = [0; 5];
+    region.window().copy_to(10, &mut seen).unwrap();
+    assert_eq!(written[..], seen);
+    let (read, result) = end(a.read(to_b, &remote, 8, bytes(4)).unwrap());
+    assert_eq!((result.unwrap().len(), &read[..]), (4, &[8, 9, 7, 7][..]));
+    let (_, result) = end(a.write(to_c, &remote, 10, bytes(5)).unwrap());
+    assert_eq!(result.unwrap_err().errno, Errno::ENOKEY, "it is not of this endpoint");
+    assert_eq!(a.inject_write(to_c, &remote, 10, &[1]), Err(PostError::Errno(Errno::ENOKEY)));
+    assert_eq!(region.close().unwrap()[..10], bytes(10)[..]);
+    let (_, result) = end(a.write(to_b, &remote, 10, bytes(5)).unwrap());
+    assert_eq!(result.unwrap_err().errno, Errno::ENOKEY, "it is closed");
+    let _again = MrBuilder::new(&domain, PEER_ACCESS).open_for(&b, bytes(100)).unwrap();
     // Everything is closed in order: the domain can be closed.
 }
 
@@ -204,8 +198,8 @@ fn what_peers_reach_is_not_opened_without_an_endpoint_there() {
     assert_eq!(Mr::open(&domain, bytes(8), PEER_ACCESS).unwrap_err(), OpenError::NeedsEndpoint);
     assert_eq!(Mr::open(&domain, bytes(8), Access::REMOTE_READ).unwrap_err(), OpenError::NeedsEndpoint);
     let mut memory = [0; 8];
-    let scope = mr::scope(&domain, &mut memory[..], PEER_ACCESS, |_| ());
-    assert_eq!(scope.unwrap_err(), OpenError::NeedsEndpoint);
+    let borrowed = scope(|s| Mr::open(&s.domain(&domain), &mut memory[..], PEER_ACCESS).map(drop));
+    assert_eq!(borrowed.unwrap_err(), OpenError::NeedsEndpoint);
     // What is for this side only needs none.
     drop(Mr::open(&domain, bytes(8), Access::SEND | Access::RECV).unwrap());
     drop(Registered::new(&domain, bytes(8)).unwrap());
@@ -218,15 +212,13 @@ fn a_region_of_an_endpoint_is_one_for_this_side_too() {
     let asks = Asks::nothing().for_regions_of_endpoints().for_local_registration();
     let domain = Domain::open(&network.info_that_asks(asks)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Registered<'_, Soft<'_>, Bytes>>| {
-        let endpoint = cq.endpoint(&av).enable().unwrap();
-        let me = av.insert(&endpoint.address().unwrap()).unwrap();
-        let region = Mr::builder(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
-        let buf = Registered::new(&domain, bytes(5)).unwrap();
-        let key = endpoint.write(me, &region.remote(), 0, buf).map_err(PostError::from).unwrap();
-        assert!(cq.wait(key, Spins(100)).unwrap().unwrap().result().is_ok());
-    })
-    .unwrap();
+    let cq = Cq::<_, Registered<'_, _, Bytes>>::open(&domain, CqAttr::new(16)).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let me = av.insert(&endpoint.address().unwrap()).unwrap();
+    let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
+    let buf = Registered::new(&domain, bytes(5)).unwrap();
+    let key = endpoint.write(me, &region.remote(), 0, buf).map_err(PostError::from).unwrap();
+    assert!(cq.wait(key, Spins(100)).unwrap().unwrap().result().is_ok());
 }
 
 /// A forgotten region keeps its endpoint open, that its queue, and that the domain: nothing is closed before its children.
@@ -235,19 +227,21 @@ fn a_forgotten_region_of_an_endpoint_leaks_what_it_is_bound_to_and_nothing_else(
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    let outer: CqOwner<'_, Soft<'_>, Bytes, _, 16> = Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+    let outer = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
     let writer = outer.endpoint(&av).enable().unwrap();
     let (to, remote) = {
-        let cq: CqOwner<'_, Soft<'_>, Bytes, _, 16> = Cq::open(&domain, CqAttr::<16>::new()).unwrap();
+        let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).enable().unwrap();
         let to = av.insert(&endpoint.address().unwrap()).unwrap();
-        let region = Mr::builder(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
+        let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
         let remote = region.remote();
         std::mem::forget(region);
-        // What is in flight comes back all the same.
-        let key = endpoint.recv(Source::Any, bytes(8)).unwrap();
+        // What is in flight stays so when the other handle is dropped, and comes back if it is cancelled.
+        let [key, stays] = [(); 2].map(|()| endpoint.recv(Source::Any, bytes(8)).unwrap());
+        endpoint.cancel(key).unwrap();
         drop(endpoint);
         assert_eq!(cq.wait(key, Spins(100)).unwrap().unwrap().result().unwrap_err().errno, Errno::ECANCELED);
+        assert!(cq.wait(stays, Spins(100)).unwrap().is_none());
         (to, remote)
     };
     // The endpoint is open, and so is the region: nothing of it was freed.
@@ -260,6 +254,30 @@ fn a_forgotten_region_of_an_endpoint_leaks_what_it_is_bound_to_and_nothing_else(
     drop(Mr::open(&other, bytes(8), PEER_ACCESS).unwrap());
 }
 
+/// The endpoint is open as long as one of them is.
+#[test]
+fn a_region_of_an_endpoint_is_a_handle_of_it() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints())).unwrap();
+    let av = Av::open(&domain, 4).unwrap();
+    let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
+    let [writer, endpoint] = [(); 2].map(|()| cq.endpoint(&av).enable().unwrap());
+    let to = av.insert(&endpoint.address().unwrap()).unwrap();
+    let regions = [(); 2].map(|()| MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap());
+    let remotes = regions.each_ref().map(|region| region.remote());
+    let received = endpoint.recv(Source::Any, bytes(8)).unwrap();
+    drop(endpoint);
+    for (region, remote) in regions.into_iter().zip(&remotes) {
+        let key = writer.write(to, remote, 0, vec![7; 5].into()).unwrap();
+        assert!(cq.wait(key, Spins(100)).unwrap().unwrap().result().is_ok());
+        assert!(cq.wait(received, Spins(100)).unwrap().is_none(), "it is in flight");
+        assert_eq!(region.close().unwrap()[..5], [7; 5]);
+    }
+    let ended = cq.wait(received, Spins(100)).unwrap().unwrap();
+    assert_eq!((ended.result().unwrap_err().errno, ended.into_buf()), (Errno::ECANCELED, bytes(8)));
+    assert_eq!(writer.inject(to, &[1]), Err(PostError::Errno(Errno::EHOSTUNREACH)));
+}
+
 /// The domain asks for it, whatever info an endpoint is opened from.
 #[test]
 fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
@@ -267,13 +285,11 @@ fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
     let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Bytes>| {
-        let endpoint = cq.endpoint(&av).info(&info).enable().unwrap();
-        let me = av.insert(&endpoint.address().unwrap()).unwrap();
-        let region = Mr::builder(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
-        assert_eq!(endpoint.inject_write(me, &region.remote(), 0, &[1]), Ok(()));
-    })
-    .unwrap();
+    let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
+    let endpoint = cq.endpoint(&av).info(&info).enable().unwrap();
+    let me = av.insert(&endpoint.address().unwrap()).unwrap();
+    let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
+    assert_eq!(endpoint.inject_write(me, &region.remote(), 0, &[1]), Ok(()));
 }
 
 /// Borrowed buffers cannot be left to an endpoint that is never closed: the process ends.
@@ -290,12 +306,13 @@ fn a_scope_ends_the_process_over_a_forgotten_region_of_an_endpoint() {
 #[ignore = "a role of another test, in a process of its own"]
 fn role_forgets_a_region_in_a_scope() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints())).unwrap();
-    let av = Av::open(&domain, 4).unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Bytes>| {
+    let info = network.info_that_asks(Asks::nothing().for_regions_of_endpoints());
+    scope(|s| {
+        let domain = s.open(&info).unwrap();
+        let av = Av::open(&domain, 4).unwrap();
+        let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).enable().unwrap();
-        std::mem::forget(Mr::builder(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap());
-    })
-    .unwrap();
+        std::mem::forget(MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap());
+    });
     eprintln!("the scope has ended");
 }

@@ -2,19 +2,20 @@
 
 use core::mem::MaybeUninit;
 
-use loom_core::buffer::Prefixed;
+use loom_core::buffer::{Buffer, Prefixed};
 use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr;
+use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{CompletionLevel, RecvOptions, SendOptions};
 use loom_core::objects::registered::Registered;
+use loom_core::objects::scope::{Scope, scope};
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Mode, Tag};
 
@@ -40,19 +41,19 @@ fn posted<B>(post: Result<OpKey, Rejected<B>>) -> OpKey {
 }
 
 /// Two endpoints on a queue, and the way from one to the other.
-fn on_pair<B: loom_core::buffer::Buffer>(
-    info: &Info<Soft<'_>>,
-    attr: CqAttr<16>,
-    test: impl FnOnce(&Cq<'_, Soft<'_>, B>, &Endpoint<'_, '_, Soft<'_>, B>, &Endpoint<'_, '_, Soft<'_>, B>),
+fn on_pair<'env, B: Buffer + 'env>(
+    info: &Info<Soft<'static>>,
+    attr: CqAttr,
+    test: impl FnOnce(&Cq<'_, Soft<'static>, B>, &Endpoint<'_, Soft<'static>, B>, &Endpoint<'_, Soft<'static>, B>),
 ) {
-    let domain = Domain::open(info).unwrap();
-    let av = Av::open(&domain, 4).unwrap();
-    cq::scope(&domain, attr, |cq: &Cq<'_, Soft<'_>, B>| {
+    scope(|s: &Scope<'_, 'env>| {
+        let domain = s.open(info).unwrap();
+        let av = Av::open(&domain, 4).unwrap();
+        let cq = Cq::open(&domain, attr).unwrap();
         let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
         av.insert(&a.address().unwrap()).unwrap();
-        test(cq, &a, &b);
-    })
-    .unwrap();
+        test(&cq, &a, &b);
+    });
 }
 
 /// Whether the transport has written to what is before the message.
@@ -74,7 +75,7 @@ fn messages_are_what_lies_behind_the_room() {
         (asks.for_prefixes(), true),
         (asks.for_prefixes().for_larger_contexts(), true),
     ] {
-        for attr in [CqAttr::<16>::new(), CqAttr::<16>::new().separate()] {
+        for attr in [CqAttr::new(16), CqAttr::new(16).separate()] {
             let network = Network::new(NetworkAttr::default()).unwrap();
             let info = network.info_that_asks(asks);
             let attributes = info.attributes();
@@ -91,8 +92,8 @@ fn messages_are_what_lies_behind_the_room() {
 
 fn exchange(
     cq: &Cq<'_, Soft<'_>, Room>,
-    a: &Endpoint<'_, '_, Soft<'_>, Room>,
-    b: &Endpoint<'_, '_, Soft<'_>, Room>,
+    a: &Endpoint<'_, Soft<'_>, Room>,
+    b: &Endpoint<'_, Soft<'_>, Room>,
     len: usize,
     prefixes: bool,
 ) {
@@ -189,7 +190,7 @@ fn exchange(
 fn the_first_of_several_buffers_has_the_room() {
     for asks in [Asks::nothing(), Asks::nothing().for_prefixes()] {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        on_pair(&network.info_that_asks(asks), CqAttr::new(), |cq, a, b| {
+        on_pair(&network.info_that_asks(asks), CqAttr::new(16), |cq, a, b| {
             let to_b = a.av().insert(&b.address().unwrap()).unwrap();
             for first in [0, 10, 2000] {
                 let rest = |len: usize| Prefixed::new(message(len).bytes().into(), 0);
@@ -213,7 +214,7 @@ fn the_first_of_several_buffers_has_the_room() {
 fn buffers_without_the_room_are_refused() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let info = network.info_that_asks(Asks::nothing().for_prefixes());
-    on_pair(&info, CqAttr::new(), |_, a, b| {
+    on_pair(&info, CqAttr::new(16), |_, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let short = || Prefixed::new(Bytes::from([1; 100]), ROOM - 1);
         let too_short = || Prefixed::new(Bytes::from([1; ROOM - 1]), ROOM);
@@ -238,19 +239,19 @@ fn buffers_without_the_room_are_refused() {
         assert_eq!(b.tagged_peek(Source::Any, Tag(1)), refused);
         assert_eq!(b.tagged_peek_claim(Source::Any, Tag(1)), refused);
     });
-    on_pair(&info, CqAttr::new(), |_, a, b| {
+    on_pair(&info, CqAttr::new(16), |_, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let refused = PostError::NoPrefix { needed: ROOM };
         let bytes: &'static [u8] = &[1; 100];
         assert_eq!(a.send(to_b, Prefixed::new(bytes, ROOM)).unwrap_err().error, refused, "nobody may write there");
     });
-    on_pair(&info, CqAttr::new(), |_, a, b| {
+    on_pair(&info, CqAttr::new(16), |_, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let refused = PostError::NoPrefix { needed: ROOM };
         assert_eq!(a.send(to_b, Bytes::from([1; 100])).unwrap_err().error, refused);
         assert_eq!(b.recv(Source::Any, Bytes::from([1; 100])).unwrap_err().error, refused);
     });
-    on_pair(&info, CqAttr::new(), |_, a, b| {
+    on_pair(&info, CqAttr::new(16), |_, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let second = || [Prefixed::new(Bytes::from([1; 100]), 0), room(10)];
         let refused = PostError::NoPrefix { needed: ROOM };
@@ -264,30 +265,25 @@ fn remote_memory_is_read_and_written_without_the_room() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_prefixes())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    let mut memory = [0_u8; 100];
-    mr::scope(&domain, &mut memory[..], Access::REMOTE_READ | Access::REMOTE_WRITE, |mr| {
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Room>| {
-            let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
-            let to_b = av.insert(&b.address().unwrap()).unwrap();
-            let region = mr.remote();
-            let written = posted(a.write_data(to_b, &region, 10, ImmediateData(3), message(50)));
-            let done = cq.wait(written, Spins(100)).unwrap().unwrap();
-            assert!(!is_used(done.into_buf()));
-            let Some(Completion::Remote(event)) = cq.poll_rx().unwrap() else { panic!("it was told") };
-            assert_eq!((event.data(), event.len()), (Some(ImmediateData(3)), 50));
-            a.inject_write(to_b, &region, 0, &[9; 10]).unwrap();
-            let read = posted(a.read(to_b, &region, 0, room(60)));
-            let done = cq.wait(read, Spins(100)).unwrap().unwrap();
-            assert_eq!(done.result().unwrap().len(), 60);
-            assert_eq!(done.buf().bytes(), [&[9; 10], message(50).bytes()].concat());
-            assert!(!is_used(done.into_buf()));
-            // Buffers of RMA need none.
-            let plain = posted(a.write(to_b, &region, 0, Prefixed::new(Bytes::from([1; 5]), 0)));
-            assert!(cq.wait(plain, Spins(100)).unwrap().unwrap().result().is_ok());
-        })
-        .unwrap();
-    })
-    .unwrap();
+    let mr = Mr::open(&domain, vec![0_u8; 100], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
+    let cq = Cq::<_, Room>::open(&domain, CqAttr::new(16)).unwrap();
+    let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let region = mr.remote();
+    let written = posted(a.write_data(to_b, &region, 10, ImmediateData(3), message(50)));
+    let done = cq.wait(written, Spins(100)).unwrap().unwrap();
+    assert!(!is_used(done.into_buf()));
+    let Some(Completion::Remote(event)) = cq.poll_rx().unwrap() else { panic!("it was told") };
+    assert_eq!((event.data(), event.len()), (Some(ImmediateData(3)), 50));
+    a.inject_write(to_b, &region, 0, &[9; 10]).unwrap();
+    let read = posted(a.read(to_b, &region, 0, room(60)));
+    let done = cq.wait(read, Spins(100)).unwrap().unwrap();
+    assert_eq!(done.result().unwrap().len(), 60);
+    assert_eq!(done.buf().bytes(), [&[9; 10], message(50).bytes()].concat());
+    assert!(!is_used(done.into_buf()));
+    // Buffers of RMA need none.
+    let plain = posted(a.write(to_b, &region, 0, Prefixed::new(Bytes::from([1; 5]), 0)));
+    assert!(cq.wait(plain, Spins(100)).unwrap().unwrap().result().is_ok());
 }
 
 #[test]
@@ -297,7 +293,8 @@ fn room_is_registered_with_the_message() {
         Domain::open(&network.info_that_asks(Asks::nothing().for_prefixes().for_local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     // Either way round.
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Registered<'_, Soft<'_>, Room>>| {
+    {
+        let cq = Cq::<_, Registered<'_, _, Room>>::open(&domain, CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).enable().unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         for len in LENGTHS {
@@ -307,27 +304,24 @@ fn room_is_registered_with_the_message() {
             let done = cq.wait(received, Spins(100)).unwrap().unwrap();
             assert_eq!(done.into_buf().bytes(), message(len).bytes());
         }
-    })
-    .unwrap();
-    cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Prefixed<Registered<'_, Soft<'_>, Bytes>>>| {
-        let endpoint = cq.endpoint(&av).enable().unwrap();
-        let me = av.insert(&endpoint.address().unwrap()).unwrap();
-        let [inbox, outbox] = [vec![0; ROOM + 9], message(9).into_inner().into()]
-            .map(|buf| Prefixed::new(Registered::new(&domain, Bytes::from(buf)).unwrap(), ROOM));
-        let received = posted(endpoint.recv(Source::Any, inbox));
-        posted(endpoint.send(me, outbox));
-        let done = cq.wait(received, Spins(100)).unwrap().unwrap();
-        assert_eq!(done.result().unwrap().len(), 9);
-        assert_eq!(done.into_buf().into_inner().into_inner()[ROOM..], *message(9).bytes());
-    })
-    .unwrap();
+    }
+    let cq = Cq::<_, Prefixed<Registered<'_, _, Bytes>>>::open(&domain, CqAttr::new(16)).unwrap();
+    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let me = av.insert(&endpoint.address().unwrap()).unwrap();
+    let [inbox, outbox] = [vec![0; ROOM + 9], message(9).into_inner().into()]
+        .map(|buf| Prefixed::new(Registered::new(&domain, Bytes::from(buf)).unwrap(), ROOM));
+    let received = posted(endpoint.recv(Source::Any, inbox));
+    posted(endpoint.send(me, outbox));
+    let done = cq.wait(received, Spins(100)).unwrap().unwrap();
+    assert_eq!(done.result().unwrap().len(), 9);
+    assert_eq!(done.into_buf().into_inner().into_inner()[ROOM..], *message(9).bytes());
 }
 
 #[test]
 fn memory_that_is_not_initialised_has_room_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let mut memory = [MaybeUninit::new(0xee); ROOM + 8];
-    on_pair(&network.info_that_asks(Asks::nothing().for_prefixes()), CqAttr::new(), |cq, a, b| {
+    on_pair(&network.info_that_asks(Asks::nothing().for_prefixes()), CqAttr::new(16), |cq, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let received = posted(b.recv(Source::Any, Prefixed::new(&mut memory[..], ROOM)));
         a.inject(to_b, b"hello").unwrap();
@@ -344,9 +338,7 @@ fn endpoints_of_a_queue_have_one_prefix() {
     for (info, other) in [(&with, &without), (&without, &with)] {
         let domain = Domain::open(info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
-        cq::scope(&domain, CqAttr::<16>::new(), |cq: &Cq<'_, Soft<'_>, Room>| {
-            assert_eq!(cq.endpoint(&av).info(other).enable().unwrap_err(), OpenError::OtherDomain);
-        })
-        .unwrap();
+        let cq = Cq::<_, Room>::open(&domain, CqAttr::new(16)).unwrap();
+        assert_eq!(cq.endpoint(&av).info(other).enable().unwrap_err(), OpenError::OtherDomain);
     }
 }

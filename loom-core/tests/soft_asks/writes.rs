@@ -5,12 +5,12 @@ use loom_core::completion::{Completion, RemoteEvent};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr, CqError};
+use loom_core::objects::cq::{Cq, CqAttr, CqError};
 use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::mr::{self, RemoteRegion};
+use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::options::RecvOptions;
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Tag};
 
@@ -27,25 +27,25 @@ fn bytes(len: usize, byte: u8) -> Bytes {
 }
 
 /// Endpoints `a` and `b` of a domain, each on a queue of its own, and a region of it.
-struct Scene<'s, 'q, 'd, 'n, B: Buffer> {
-    ours: &'s Cq<'d, Soft<'n>, Bytes>,
-    a: &'s Endpoint<'q, 'd, Soft<'n>, Bytes>,
+struct Scene<'m, B: Buffer> {
+    ours: Cq<'m, Soft<'static>, Bytes>,
+    a: Endpoint<'m, Soft<'static>, Bytes>,
     /// The one that is written to.
-    cq: &'s Cq<'d, Soft<'n>, B>,
-    av: &'d Av<'d, Soft<'n>>,
+    cq: Cq<'m, Soft<'static>, B>,
+    av: Av<'m, Soft<'static>>,
     region: RemoteRegion,
 }
 
-impl<'d, 'n, B: Buffer> Scene<'_, '_, 'd, 'n, B> {
+impl<'m, B: Buffer> Scene<'m, B> {
     /// Writes to the region by way of an endpoint, and tells it this number.
-    fn write(&self, to: &Endpoint<'_, 'd, Soft<'n>, B>, number: u64) {
+    fn write(&self, to: &Endpoint<'m, Soft<'static>, B>, number: u64) {
         let to = self.av.insert(&to.address().unwrap()).unwrap();
         let data = ImmediateData(number);
         let key = posted(self.a.write_data(to, &self.region, 0, data, bytes(4, u8::try_from(number).unwrap())));
         assert!(self.ours.wait(key, Spins(10)).unwrap().unwrap().result().is_ok());
     }
 
-    fn send(&self, to: &Endpoint<'_, 'd, Soft<'n>, B>, message: Bytes) {
+    fn send(&self, to: &Endpoint<'m, Soft<'static>, B>, message: Bytes) {
         let to = self.av.insert(&to.address().unwrap()).unwrap();
         let key = posted(self.a.send(to, message));
         assert!(self.ours.wait(key, Spins(10)).unwrap().unwrap().result().is_ok());
@@ -68,36 +68,28 @@ impl<'d, 'n, B: Buffer> Scene<'_, '_, 'd, 'n, B> {
     }
 }
 
-fn on_scene<B: Buffer>(
-    attr: NetworkAttr,
-    asks: Asks,
-    cq_attr: CqAttr<8>,
-    test: impl FnOnce(&Scene<'_, '_, '_, '_, B>),
-) {
+fn on_scene<B: Buffer + 'static>(attr: NetworkAttr, asks: Asks, cq_attr: CqAttr, test: impl FnOnce(&Scene<'_, B>)) {
     let network = Network::new(attr).unwrap();
-    let domain = Domain::open(&network.info_that_asks(asks)).unwrap();
-    let av = Av::open(&domain, 8).unwrap();
     let mut memory = [0; 4];
-    mr::scope(&domain, &mut memory[..], Access::REMOTE_WRITE, |mr| {
-        cq::scope(&domain, CqAttr::<16>::new(), |ours: &Cq<'_, Soft<'_>, Bytes>| {
-            let a = ours.endpoint(&av).remote_writes(0).enable().unwrap();
-            cq::scope(&domain, cq_attr, |cq: &Cq<'_, Soft<'_>, B>| {
-                test(&Scene { ours, a: &a, cq, av: &av, region: mr.remote() });
-            })
-            .unwrap();
-        })
-        .unwrap();
-    })
-    .unwrap();
+    // Closes the queue of an endpoint that is forgotten, too.
+    scope(|s| {
+        let domain = s.open(&network.info_that_asks(asks)).unwrap();
+        let av = Av::open(&domain, 8).unwrap();
+        let mr = Mr::open(&domain, &mut memory[..], Access::REMOTE_WRITE).unwrap();
+        let ours = Cq::open(&domain, CqAttr::new(16)).unwrap();
+        let a = ours.endpoint(&av).remote_writes(0).enable().unwrap();
+        let cq = Cq::open(&domain, cq_attr).unwrap();
+        test(&Scene { ours, a, cq, av, region: mr.remote() });
+    });
 }
 
 /// With whatever else may be asked for, on queues of both kinds; and where it is not asked for.
 #[test]
 fn a_receive_that_a_write_uses_up_still_receives_a_message() {
     for asks in [Asks::nothing(), ASKS, ASKS.for_contexts(), ASKS.for_larger_contexts()] {
-        for attr in [CqAttr::new(), CqAttr::new().separate()] {
-            on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-                let b = scene.cq.endpoint(scene.av).enable().unwrap();
+        for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+            on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, Bytes>| {
+                let b = scene.cq.endpoint(&scene.av).enable().unwrap();
                 let key = posted(b.recv(Source::Any, bytes(8, 0xee)));
                 for number in 0..20 {
                     scene.write(&b, number);
@@ -120,9 +112,9 @@ fn a_receive_that_a_write_uses_up_still_receives_a_message() {
 
 #[test]
 fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
-    for attr in [CqAttr::new(), CqAttr::new().separate()] {
-        on_scene(NetworkAttr::default(), ASKS, attr, |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-            let b = scene.cq.endpoint(scene.av).enable().unwrap();
+    for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+        on_scene(NetworkAttr::default(), ASKS, attr, |scene: &Scene<'_, Bytes>| {
+            let b = scene.cq.endpoint(&scene.av).enable().unwrap();
             let [one, two] = [1, 2].map(|byte| posted(b.recv(Source::Any, bytes(8, byte))));
             (0..10).for_each(|number| scene.write(&b, number));
             assert!(scene.cq.wait(two, Spins(100)).unwrap().is_none());
@@ -143,8 +135,8 @@ fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
 
 #[test]
 fn writes_use_up_the_receives_in_the_order_in_which_they_were_posted() {
-    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
+        let b = scene.cq.endpoint(&scene.av).enable().unwrap();
         let [first, second] = [(); 2].map(|()| posted(b.recv(Source::Any, bytes(8, 0))));
         // Each receive that is used up is posted again, behind the other one.
         for number in 0..2 {
@@ -161,8 +153,8 @@ fn writes_use_up_the_receives_in_the_order_in_which_they_were_posted() {
 
 #[test]
 fn a_write_waits_for_a_receive_and_messages_behind_it() {
-    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
+        let b = scene.cq.endpoint(&scene.av).enable().unwrap();
         scene.write(&b, 1);
         scene.send(&b, bytes(8, 2));
         scene.nothing();
@@ -179,8 +171,8 @@ fn a_write_waits_for_a_receive_and_messages_behind_it() {
 #[test]
 fn what_a_receive_was_posted_with_stays() {
     // Whose message it takes.
-    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-        let [b, c] = [(); 2].map(|()| scene.cq.endpoint(scene.av).enable().unwrap());
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
+        let [b, c] = [(); 2].map(|()| scene.cq.endpoint(&scene.av).enable().unwrap());
         let [to_b, to_c] = [&b, &c].map(|endpoint| scene.av.insert(&endpoint.address().unwrap()).unwrap());
         let key = posted(b.recv(Source::Peer(to_c), bytes(8, 0)));
         scene.write(&b, 1);
@@ -191,8 +183,8 @@ fn what_a_receive_was_posted_with_stays() {
         assert_eq!(scene.cq.wait(key, Spins(10)).unwrap().unwrap().into_buf(), bytes(8, 2));
     });
     // Its buffers.
-    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, [Bytes; 2]>| {
-        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, [Bytes; 2]>| {
+        let b = scene.cq.endpoint(&scene.av).enable().unwrap();
         let key = posted(b.recvmsg(Source::Any, RecvOptions::new(), [bytes(3, 0), bytes(5, 0)]));
         scene.write(&b, 1);
         scene.told(1);
@@ -200,29 +192,24 @@ fn what_a_receive_was_posted_with_stays() {
         assert_eq!(scene.cq.wait(key, Spins(10)).unwrap().unwrap().into_buf(), [bytes(3, 2), bytes(5, 2)]);
     });
     // Its prefix.
-    on_scene(
-        NetworkAttr::default(),
-        ASKS.for_prefixes(),
-        CqAttr::new(),
-        |scene: &Scene<'_, '_, '_, '_, Prefixed<Bytes>>| {
-            let b = scene.cq.endpoint(scene.av).enable().unwrap();
-            let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
-            let key = posted(b.recv(Source::Any, Prefixed::new(bytes(48, 0), 40)));
-            scene.write(&b, 1);
-            scene.told(1);
-            b.inject(to_b, &[2; 5]).unwrap();
-            let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
-            assert_eq!(done.result().unwrap().len(), 5);
-            assert_eq!(done.buf().bytes(), [2, 2, 2, 2, 2, 0, 0, 0]);
-        },
-    );
+    on_scene(NetworkAttr::default(), ASKS.for_prefixes(), CqAttr::new(8), |scene: &Scene<'_, Prefixed<Bytes>>| {
+        let b = scene.cq.endpoint(&scene.av).enable().unwrap();
+        let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
+        let key = posted(b.recv(Source::Any, Prefixed::new(bytes(48, 0), 40)));
+        scene.write(&b, 1);
+        scene.told(1);
+        b.inject(to_b, &[2; 5]).unwrap();
+        let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
+        assert_eq!(done.result().unwrap().len(), 5);
+        assert_eq!(done.buf().bytes(), [2, 2, 2, 2, 2, 0, 0, 0]);
+    });
 }
 
 #[test]
 fn a_receive_that_cannot_be_posted_again_for_the_moment_is_posted_later() {
     let attr = NetworkAttr { rx_depth: 1, ..NetworkAttr::default() };
-    on_scene(attr, ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+    on_scene(attr, ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
+        let b = scene.cq.endpoint(&scene.av).enable().unwrap();
         let first = posted(b.recv(Source::Any, bytes(8, 0)));
         scene.write(&b, 1);
         scene.told(1);
@@ -239,8 +226,8 @@ fn a_receive_that_cannot_be_posted_again_for_the_moment_is_posted_later() {
 #[test]
 fn a_receive_that_was_used_up_can_be_cancelled_and_ends_with_its_endpoint() {
     for forgotten in [false, true] {
-        on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-            let b = scene.cq.endpoint(scene.av).enable().unwrap();
+        on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
+            let b = scene.cq.endpoint(&scene.av).enable().unwrap();
             let ended = |key: OpKey| {
                 let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
                 assert_eq!((done.result().unwrap_err().errno, done.into_buf()), (Errno::ECANCELED, bytes(8, 0)));
@@ -278,9 +265,9 @@ fn a_receive_that_was_used_up_can_be_cancelled_and_ends_with_its_endpoint() {
 #[test]
 fn an_endpoint_without_messages_is_told_of_every_write() {
     for asks in [Asks::nothing(), ASKS, ASKS.for_larger_contexts()] {
-        for attr in [CqAttr::new(), CqAttr::new().separate()] {
-            on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-                let b = scene.cq.endpoint(scene.av).remote_writes(3).enable().unwrap();
+        for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
+            on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, Bytes>| {
+                let b = scene.cq.endpoint(&scene.av).remote_writes(3).enable().unwrap();
                 let own = scene.cq.in_flight();
                 assert_eq!(own, if asks == Asks::nothing() { 0 } else { 3 });
                 for round in 0..10 {
@@ -303,8 +290,8 @@ fn an_endpoint_without_messages_is_told_of_every_write() {
 
 #[test]
 fn a_message_for_an_endpoint_without_messages_is_lost_and_told() {
-    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-        let b = scene.cq.endpoint(scene.av).remote_writes(1).enable().unwrap();
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
+        let b = scene.cq.endpoint(&scene.av).remote_writes(1).enable().unwrap();
         for (len, errno) in [(5, Errno::ETRUNC), (0, Errno::ENOBUFS)] {
             scene.send(&b, bytes(len, 1));
             let Some(Completion::Unclaimed(error)) = scene.cq.poll().unwrap() else { panic!("told") };
@@ -321,20 +308,20 @@ fn a_message_for_an_endpoint_without_messages_is_lost_and_told() {
 
 #[test]
 fn the_queue_has_to_have_places_for_what_writes_use_up() {
-    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-        let refused = scene.cq.endpoint(scene.av).remote_writes(9).enable().unwrap_err();
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
+        let refused = scene.cq.endpoint(&scene.av).remote_writes(9).enable().unwrap_err();
         assert_eq!(refused, OpenError::Size);
         assert_eq!(scene.cq.in_flight(), 0);
         // Until the queue was read empty, events of those that were posted may lie in it.
         scene.nothing();
-        let b = scene.cq.endpoint(scene.av).remote_writes(8).enable().unwrap();
+        let b = scene.cq.endpoint(&scene.av).remote_writes(8).enable().unwrap();
         let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
         assert_eq!(b.send(to_b, bytes(8, 0)).unwrap_err().error, PostError::Full);
     });
     // What the transport has no place for comes later.
     let attr = NetworkAttr { rx_depth: 2, ..NetworkAttr::default() };
-    on_scene(attr, ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-        let b = scene.cq.endpoint(scene.av).remote_writes(4).enable().unwrap();
+    on_scene(attr, ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
+        let b = scene.cq.endpoint(&scene.av).remote_writes(4).enable().unwrap();
         (0..6).for_each(|number| scene.write(&b, number));
         (0..6).for_each(|number| scene.told(number));
     });
@@ -342,8 +329,8 @@ fn the_queue_has_to_have_places_for_what_writes_use_up() {
 
 #[test]
 fn endpoints_that_take_messages_have_no_multi_receives() {
-    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(), |scene: &Scene<'_, '_, '_, '_, Bytes>| {
-        let b = scene.cq.endpoint(scene.av).enable().unwrap();
+    on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
+        let b = scene.cq.endpoint(&scene.av).enable().unwrap();
         let refused = b.multi_recv(Source::Any, bytes(100, 0)).unwrap_err();
         assert_eq!(refused.error, PostError::NotGranted(Caps::MULTI_RECV));
     });

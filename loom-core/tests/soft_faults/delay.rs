@@ -131,7 +131,7 @@ fn a_receiver_that_closes_refuses_what_is_on_its_way() {
 #[test]
 fn the_news_of_a_write_stays_between_messages() {
     under(Plan::new(3).delay(9), |world| {
-        let region = Mr::open(world.domain, bytes(0, 64), Access::REMOTE_WRITE).unwrap();
+        let region = Mr::open(&world.domain, bytes(0, 64), Access::REMOTE_WRITE).unwrap();
         let World { a, b, to_b, .. } = world;
         let peeked = |tag| {
             b.tagged_peek(Source::Any, TagMatch::exact(Tag(tag))).unwrap();

@@ -76,10 +76,9 @@ fn pieces_of_a_buffer_fail_one_by_one() {
 #[test]
 fn failures_are_counted_as_failures() {
     under(Plan::new(1).fail(Every::Nth(2)), |world| {
-        let counter = Counter::open(world.domain, CounterAttr::default()).unwrap();
-        let av = loom_core::objects::av::Av::open(world.domain, 2).unwrap();
-        let cq: loom_core::objects::cq::CqOwner<'_, _, crate::Bytes, _, 16> =
-            loom_core::objects::cq::Cq::open(world.domain, loom_core::objects::cq::CqAttr::new()).unwrap();
+        let counter = Counter::open(&world.domain, CounterAttr::default()).unwrap();
+        let av = loom_core::objects::av::Av::open(&world.domain, 2).unwrap();
+        let cq = crate::Queue::open(&world.domain, 16).unwrap();
         let d = cq.endpoint(&av).counter(Counted::SEND, &counter).enable().unwrap();
         let to_b = av.insert(&world.b.address().unwrap()).unwrap();
         for _ in 0..10 {
@@ -92,7 +91,7 @@ fn failures_are_counted_as_failures() {
 #[test]
 fn what_is_lost_is_not_done() {
     under(Plan::new(1).lose(Every::Nth(2)), |world| {
-        let region = Mr::open(world.domain, vec![0; 4].into_boxed_slice(), Access::REMOTE_WRITE).unwrap();
+        let region = Mr::open(&world.domain, vec![0; 4].into_boxed_slice(), Access::REMOTE_WRITE).unwrap();
         for at in 0..4 {
             let written = world.a.write(world.to_b, &region.remote(), at, vec![9].into()).unwrap();
             let (buf, result) = end(world.a.cq(), written);

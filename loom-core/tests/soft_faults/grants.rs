@@ -69,7 +69,7 @@ fn immediate_data_has_four_bytes_at_most() {
 #[test]
 fn several_ranges_are_refused_where_there_is_one() {
     under(Plan::new(1).one_range(), |world| {
-        let region = Mr::open(world.domain, bytes(0, 16), Access::REMOTE_WRITE).unwrap();
+        let region = Mr::open(&world.domain, bytes(0, 16), Access::REMOTE_WRITE).unwrap();
         let parts = [region.remote().part(0, 4).unwrap(), region.remote().part(4, 4).unwrap()];
         let rejected = world.a.writemsg(world.to_b, &parts, Default::default(), bytes(1, 8)).unwrap_err();
         assert_eq!((rejected.error, rejected.buf), (PostError::TooManyPieces { limit: 1 }, bytes(1, 8)));
@@ -81,7 +81,7 @@ fn several_ranges_are_refused_where_there_is_one() {
 #[test]
 fn nobody_is_told_a_source_that_is_not_granted() {
     under(Plan::new(1).without(Caps::SOURCE), |world| {
-        let region = Mr::open(world.domain, bytes(0, 8), Access::REMOTE_WRITE).unwrap();
+        let region = Mr::open(&world.domain, bytes(0, 8), Access::REMOTE_WRITE).unwrap();
         world.a.recv(Source::Any, bytes(0, 8)).unwrap();
         world.b.inject(world.to_a, &[1]).unwrap();
         assert_eq!(next(world.a.cq(), 5).unwrap().result().unwrap().source(), None);

@@ -12,7 +12,7 @@ use crate::{LONG, World, bytes, end, next, under};
 const GONE: PostError = PostError::Errno(Errno::ESHUTDOWN);
 
 /// A world in which `a` is gone with its fourth post. It has posted a receive, a long message and a short one before.
-fn dying(seed: u64, test: impl FnOnce(&World<'_, '_, '_>)) {
+fn dying(seed: u64, test: impl FnOnce(&World)) {
     under(Plan::new(seed).kill(Every::Nth(4)), |world| {
         world.a.recv(Source::Any, bytes(0, LONG)).unwrap();
         world.a.send(world.to_b, bytes(1, LONG)).unwrap();
@@ -23,7 +23,7 @@ fn dying(seed: u64, test: impl FnOnce(&World<'_, '_, '_>)) {
 }
 
 /// The post with which it is gone.
-fn last_post(world: &World<'_, '_, '_>) {
+fn last_post(world: &World) {
     let refused = world.a.send(world.to_b, bytes(2, 8)).unwrap_err();
     assert_eq!((refused.error, refused.buf), (GONE, bytes(2, 8)));
     assert_eq!(world.injected().killed, 1);
@@ -32,7 +32,7 @@ fn last_post(world: &World<'_, '_, '_>) {
 #[test]
 fn peers_see_errors() {
     dying(1, |world| {
-        let region = Mr::open(world.domain, bytes(0, 8), Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
+        let region = Mr::open(&world.domain, bytes(0, 8), Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
         // Both on their way to it: nobody has received the second.
         let early = [bytes(3, LONG), bytes(4, LONG)].map(|buf| world.b.tagged_send(world.to_a, Tag(1), buf).unwrap());
         let write = |seed| world.b.write(world.to_a, &region.remote(), 0, bytes(seed, 8)).unwrap();
@@ -72,8 +72,7 @@ fn it_does_nothing_any_more_and_can_be_closed() {
     let plan = Plan::new(1).kill(Every::Nth(3));
     let domain = loom_core::objects::domain::Domain::open(&network.info_with_faults(plan)).unwrap();
     let av = loom_core::objects::av::Av::open(&domain, 4).unwrap();
-    let cq: loom_core::objects::cq::CqOwner<'_, _, crate::Bytes, _, 16> =
-        loom_core::objects::cq::Cq::open(&domain, loom_core::objects::cq::CqAttr::new()).unwrap();
+    let cq = crate::Queue::open(&domain, 16).unwrap();
     let sound = network.info();
     let other = cq.endpoint(&av).info(&sound).enable().unwrap();
     let to_other = av.insert(&other.address().unwrap()).unwrap();
@@ -122,7 +121,7 @@ fn the_post_is_drawn() {
 #[test]
 fn late_writes_die_with_their_endpoint() {
     under(Plan::new(1).reorder(1000).kill(Every::Nth(2)), |world| {
-        let region = Mr::open(world.domain, bytes(0, 8), Access::REMOTE_WRITE).unwrap();
+        let region = Mr::open(&world.domain, bytes(0, 8), Access::REMOTE_WRITE).unwrap();
         world.a.write(world.to_b, &region.remote(), 0, bytes(5, 8)).unwrap();
         assert_eq!(world.a.inject(world.to_b, &[1]), Err(GONE));
         for _ in 0..3000 {

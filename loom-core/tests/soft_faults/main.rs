@@ -23,8 +23,8 @@ use loom_core::objects::endpoint::Endpoint;
 use loom_core::soft::{Injected, Network, NetworkAttr, Plan, Soft};
 
 type Bytes = Box<[u8]>;
-type Queue<'d, 'n> = Cq<'d, Soft<'n>, Bytes>;
-type Side<'q, 'd, 'n> = Endpoint<'q, 'd, Soft<'n>, Bytes>;
+type Queue = Cq<'static, Soft<'static>, Bytes>;
+type Side = Endpoint<'static, Soft<'static>, Bytes>;
 
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 4, tx_depth: 64, rx_depth: 64, eager_size: 64, regions: 4, ..NetworkAttr::DEFAULT };
@@ -38,17 +38,17 @@ fn bytes(seed: usize, len: usize) -> Bytes {
 }
 
 /// Endpoints on queues of their own: `a` and `c` have the plan, `b` has none.
-struct World<'w, 'd, 'n> {
-    a: Side<'w, 'd, 'n>,
-    b: Side<'w, 'd, 'n>,
-    c: Side<'w, 'd, 'n>,
+struct World {
+    a: Side,
+    b: Side,
+    c: Side,
     to_a: Peer,
     to_b: Peer,
-    domain: &'d Domain<Soft<'n>>,
-    network: &'n Network<allocator_api2::alloc::Global>,
+    domain: Domain<'static, Soft<'static>>,
+    network: Network<'static>,
 }
 
-impl World<'_, '_, '_> {
+impl World {
     fn injected(&self) -> Injected {
         self.network.injected()
     }
@@ -64,21 +64,21 @@ impl World<'_, '_, '_> {
 }
 
 /// A world where endpoints have such a plan, but for `b`.
-fn under(plan: Plan, test: impl FnOnce(&World<'_, '_, '_>)) {
+fn under(plan: Plan, test: impl FnOnce(&World)) {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info_with_faults(plan)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    let open = || Cq::open(&domain, CqAttr::<64>::new()).unwrap();
+    let open = || Cq::open(&domain, CqAttr::new(64)).unwrap();
     let (on_a, on_b, on_c) = (open(), open(), open());
     let (a, c) = (on_a.endpoint(&av).enable().unwrap(), on_c.endpoint(&av).enable().unwrap());
     let sound = network.info();
     let b = on_b.endpoint(&av).info(&sound).enable().unwrap();
     let [to_a, to_b] = [&a, &b].map(|side| av.insert(&side.address().unwrap()).unwrap());
-    test(&World { a, b, c, to_a, to_b, domain: &domain, network: &network });
+    test(&World { a, b, c, to_a, to_b, domain, network });
 }
 
 /// Posts as often as it takes.
-fn post(cq: &Queue<'_, '_>, mut buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
+fn post(cq: &Queue, mut buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
     for _ in 0..PATIENCE {
         match post(buf) {
             Ok(key) => return key,
@@ -93,12 +93,12 @@ fn post(cq: &Queue<'_, '_>, mut buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey
 }
 
 /// How an operation ends, which it does soon; others of the queue are kept.
-fn end(cq: &Queue<'_, '_>, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
+fn end(cq: &Queue, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
     cq.wait(key, Spins(PATIENCE)).unwrap().expect("it ends").into_parts()
 }
 
 /// The next thing that a queue tells, if that is soon, while others are polled besides.
-fn next(cq: &Queue<'_, '_>, polls: usize) -> Option<Done<Bytes>> {
+fn next(cq: &Queue, polls: usize) -> Option<Done<Bytes>> {
     (0..polls).find_map(|_| cq.poll().unwrap()).map(|completion| match completion {
         Completion::Op(done) => done,
         other => panic!("{other:?}"),

@@ -80,7 +80,7 @@ fn every_buffer_comes_back_from_closed_endpoints() {
             let network = Network::new(crate::ATTR).unwrap();
             let domain = Domain::open(&network.info_with_faults(Plan::new(1).overrun(Every::Nth(after)))).unwrap();
             let av = Av::open(&domain, 2).unwrap();
-            let attr = if separate { CqAttr::<16>::new().separate() } else { CqAttr::new() };
+            let attr = if separate { CqAttr::new(16).separate() } else { CqAttr::new(16) };
             let cq = Cq::open(&domain, attr).unwrap();
             let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
             let to_b = av.insert(&b.address().unwrap()).unwrap();

@@ -42,8 +42,8 @@ fn the_gaps_are_drawn_and_not_too_long() {
 
 #[test]
 fn no_kind_of_post_comes_by() {
-    fn all(world: &World<'_, '_, '_>) -> Vec<Option<PostError>> {
-        let region = Mr::open(world.domain, bytes(0, 64), Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
+    fn all(world: &World) -> Vec<Option<PostError>> {
+        let region = Mr::open(&world.domain, bytes(0, 64), Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
         let (a, to, remote) = (&world.a, world.to_b, region.remote());
         let part = remote.part(0, 8).unwrap();
         let buf = || bytes(1, 8);

@@ -1,19 +1,20 @@
 //! Writes and reads that are done later, and in another order.
 
-use allocator_api2::alloc::Global;
 use loom_core::buffer::Lent;
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
-use loom_core::objects::mr::{Mr, MrOwner, RemoteRegion};
+use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::options::SendOptions;
 use loom_core::soft::{Plan, Soft};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MsgOrder};
 
 use crate::{Bytes, LONG, World, bytes, end, post, under};
 
+type Region = Mr<'static, Soft<'static>, Bytes>;
+
 const BOTH: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-fn byte(region: &Mr<'_, Soft<'_>>, at: usize) -> u8 {
+fn byte(region: &Region, at: usize) -> u8 {
     region.window().load(at, std::sync::atomic::Ordering::Relaxed).unwrap()
 }
 
@@ -24,7 +25,7 @@ fn writes_are_seen_after_their_posts_before_their_ends_and_in_another_order() {
         under(Plan::new(seed).reorder(6), |world| {
             let order = world.domain.info().attributes().tx.msg_order;
             assert!(!order.intersects(MsgOrder::WAW | MsgOrder::RAW | MsgOrder::SAW) && order.contains(MsgOrder::SAS));
-            let region = Mr::open(world.domain, bytes(0, 8), BOTH).unwrap();
+            let region = Mr::open(&world.domain, bytes(0, 8), BOTH).unwrap();
             // Each to a place of its own.
             let written = |at: u8| world.a.write(world.to_b, &region.remote(), at.into(), vec![200 + at].into());
             let keys: Vec<_> = (0..8).map(|at| written(at).unwrap()).collect();
@@ -51,7 +52,7 @@ fn reads_and_operations_with_flags_are_late_too() {
     let (mut late, mut unreported) = (0, 0);
     for seed in 0..10 {
         under(Plan::new(seed).reorder(6), |world| {
-            let region = Mr::open(world.domain, bytes(5, 64), BOTH).unwrap();
+            let region = Mr::open(&world.domain, bytes(5, 64), BOTH).unwrap();
             let (remote, part) = (region.remote(), region.remote().part(8, 16).unwrap());
             let read = world.a.read(world.to_b, &remote, 8, bytes(0, 16)).unwrap();
             let other = world.a.readmsg(world.to_b, &[part], Default::default(), bytes(0, 16)).unwrap();
@@ -74,7 +75,7 @@ fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
     let mut late = false;
     for seed in 0..10 {
         under(Plan::new(seed).reorder(6), |world| {
-            let region = Mr::open(world.domain, bytes(0, 64), BOTH).unwrap();
+            let region = Mr::open(&world.domain, bytes(0, 64), BOTH).unwrap();
             let mut injected = [77; 4];
             world.a.inject_write(world.to_b, &region.remote(), 0, &injected).unwrap();
             injected.fill(1);
@@ -83,7 +84,7 @@ fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
             assert_eq!([0, 1, 2, 3].map(|at| byte(&region, at)), [77; 4]);
             assert!(injected == [1; 4] && world.a.cq().in_flight() == 0);
             // What is not allowed is refused before it is late: later nobody would be told.
-            let closed = Mr::open(world.domain, bytes(0, 64), Access::REMOTE_READ).unwrap();
+            let closed = Mr::open(&world.domain, bytes(0, 64), Access::REMOTE_READ).unwrap();
             let refused = world.a.inject_write(world.to_b, &closed.remote(), 0, &[1]);
             assert_eq!(refused, Err(PostError::Errno(Errno::EACCES)));
         });
@@ -95,7 +96,7 @@ fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
 fn immediate_data_comes_when_the_bytes_are_there() {
     for seed in 0..10 {
         under(Plan::new(seed).reorder(6), |world| {
-            let region = Mr::open(world.domain, bytes(0, 8), BOTH).unwrap();
+            let region = Mr::open(&world.domain, bytes(0, 8), BOTH).unwrap();
             for at in 0..8u8 {
                 let (place, data) = (u64::from(at), ImmediateData(u64::from(at)));
                 world.a.write_data(world.to_b, &region.remote(), place, data, vec![100 + at].into()).unwrap();
@@ -116,11 +117,11 @@ fn immediate_data_comes_when_the_bytes_are_there() {
 }
 
 /// A world in which something is late.
-fn with_a_late_write(test: impl Fn(&World<'_, '_, '_>, &RemoteRegion, MrOwner<'_, Soft<'_>, Bytes, Global>)) {
+fn with_a_late_write(test: impl Fn(&World, &RemoteRegion, Region)) {
     let mut was_late = 0;
     for seed in 0..10 {
         under(Plan::new(seed).reorder(20), |world| {
-            let region = Mr::open(world.domain, bytes(0, LONG), BOTH).unwrap();
+            let region = Mr::open(&world.domain, bytes(0, LONG), BOTH).unwrap();
             world.a.write(world.to_b, &region.remote(), 0, bytes(9, LONG)).unwrap();
             if world.injected().reordered > 0 {
                 was_late += 1;
@@ -146,7 +147,7 @@ fn a_region_that_closes_first_is_not_written() {
 #[test]
 fn an_endpoint_that_closes_first_does_not_write() {
     under(Plan::new(0).reorder(1_000_000), |world| {
-        let region = Mr::open(world.domain, bytes(0, LONG), BOTH).unwrap();
+        let region = Mr::open(&world.domain, bytes(0, LONG), BOTH).unwrap();
         // More often than the raw queue has places.
         for round in 0..200 {
             let d = world.a.cq().endpoint(world.a.av()).enable().unwrap();
@@ -189,8 +190,7 @@ fn an_unreported_write_that_fails_late_is_told() {
     let domain =
         loom_core::objects::domain::Domain::open(&network.info_with_faults(Plan::new(1).reorder(1000))).unwrap();
     let av = loom_core::objects::av::Av::open(&domain, 2).unwrap();
-    let cq: loom_core::objects::cq::CqOwner<'_, _, crate::Bytes, _, 4> =
-        loom_core::objects::cq::Cq::open(&domain, loom_core::objects::cq::CqAttr::new()).unwrap();
+    let cq = crate::Queue::open(&domain, 4).unwrap();
     let a = cq.endpoint(&av).selective().enable().unwrap();
     let to_a = av.insert(&a.address().unwrap()).unwrap();
     let region = Mr::open(&domain, bytes(0, 64), BOTH).unwrap();

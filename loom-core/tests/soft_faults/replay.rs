@@ -13,7 +13,7 @@ use crate::{LONG, bytes, under};
 fn run(plan: Plan) -> (String, Injected) {
     let (mut told, mut injected) = (String::new(), Injected::default());
     under(plan, |world| {
-        let region = Mr::open(world.domain, bytes(0, 64), Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
+        let region = Mr::open(&world.domain, bytes(0, 64), Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
         let remote = region.remote();
         for round in 0..200 {
             let len = if round % 4 == 0 { LONG } else { 16 };

@@ -7,7 +7,7 @@ use std::panic::{self, AssertUnwindSafe};
 use loom_core::buffer::Prefixed;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, scope};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::registered::Registered;
@@ -24,48 +24,42 @@ macro_rules! over {
         let network = Network::new(NetworkAttr::DEFAULT).unwrap();
         let $domain = &Domain::open(&network.info_that_asks($asks)).unwrap();
         let av = Av::open($domain, 2).unwrap();
-        let attr = CqAttr::<64>::new();
-        scope($domain, attr, |alice: &Cq<'_, Soft<'_>, Packet<$P>>| {
-            scope($domain, attr, |bob: &Cq<'_, Soft<'_>, Packet<$P>>| {
-                let ends = [alice, bob].map(|cq| cq.endpoint(&av).enable().unwrap());
-                let peers = [0, 1].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
-                let packets = |len: usize| {
-                    (0..SMALL.packets_per_link()).map(move |_| {
-                        let $bytes = vec![0; len];
-                        $packet
-                    })
-                };
-                let size = SMALL.packet_size as usize;
-                let mut a = TaggedEndpoint::<_, Vec<u8>, _>::open(alice, SMALL).unwrap();
-                let mut b = TaggedEndpoint::<_, Vec<u8>, _>::open(bob, SMALL).unwrap();
-                let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size - 1));
-                assert_eq!(refused, Err(AddLinkError::Packet));
-                let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size).skip(1));
-                assert_eq!(refused, Err(AddLinkError::TooFewPackets { needed: SMALL.packets_per_link() }));
-                let refused = a.add_link(WithPeer::new(&ends[1], peers[0]), packets(size));
-                assert_eq!(refused, Err(AddLinkError::OtherQueue));
-                let link = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size)).unwrap();
-                b.add_link(WithPeer::new(&ends[1], peers[0]), packets(size)).unwrap();
-                let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size));
-                assert_eq!(refused, Err(AddLinkError::TooMany));
-                for _ in 0..4 {
-                    a.progress().unwrap();
-                    b.progress().unwrap();
-                }
-                assert!(a.is_up(link));
-                for len in [5, 5000] {
-                    a.tagged_send(link, Tag(1), pattern(len, len)).unwrap();
-                    let received = b.tagged_recv(Source::Any, Tag(1), room(len)).unwrap();
-                    let done = (0..1000).find_map(|_| {
-                        a.progress().unwrap();
-                        b.wait(received, Spins(0)).unwrap()
-                    });
-                    assert_eq!(done.expect("it arrives").into_buf(), pattern(len, len));
-                }
+        let [alice, bob] = [(); 2].map(|()| Cq::<_, Packet<$P>>::open($domain, CqAttr::new(64)).unwrap());
+        let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).enable().unwrap());
+        let peers = [0, 1].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
+        let packets = |len: usize| {
+            (0..SMALL.packets_per_link()).map(move |_| {
+                let $bytes = vec![0; len];
+                $packet
             })
-            .unwrap();
-        })
-        .unwrap();
+        };
+        let size = SMALL.packet_size as usize;
+        let mut a = TaggedEndpoint::<_, Vec<u8>, _>::open(alice, SMALL).unwrap();
+        let mut b = TaggedEndpoint::<_, Vec<u8>, _>::open(bob, SMALL).unwrap();
+        let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size - 1));
+        assert_eq!(refused, Err(AddLinkError::Packet));
+        let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size).skip(1));
+        assert_eq!(refused, Err(AddLinkError::TooFewPackets { needed: SMALL.packets_per_link() }));
+        let refused = a.add_link(WithPeer::new(&ends[1], peers[0]), packets(size));
+        assert_eq!(refused, Err(AddLinkError::OtherQueue));
+        let link = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size)).unwrap();
+        b.add_link(WithPeer::new(&ends[1], peers[0]), packets(size)).unwrap();
+        let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size));
+        assert_eq!(refused, Err(AddLinkError::TooMany));
+        for _ in 0..4 {
+            a.progress().unwrap();
+            b.progress().unwrap();
+        }
+        assert!(a.is_up(link));
+        for len in [5, 5000] {
+            a.tagged_send(link, Tag(1), pattern(len, len)).unwrap();
+            let received = b.tagged_recv(Source::Any, Tag(1), room(len)).unwrap();
+            let done = (0..1000).find_map(|_| {
+                a.progress().unwrap();
+                b.wait(received, Spins(0)).unwrap()
+            });
+            assert_eq!(done.expect("it arrives").into_buf(), pattern(len, len));
+        }
     }};
 }
 
@@ -85,10 +79,10 @@ fn a_queue_without_room_for_all_packets_is_told_at_once() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 1).unwrap();
-    let cq = Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, CqAttr::<7>::new()).unwrap();
+    let cq = Cq::<_, Packet<Vec<u8>>>::open(&domain, CqAttr::new(7)).unwrap();
     let end = cq.endpoint(&av).enable().unwrap();
     let peer = av.insert(&end.address().unwrap()).unwrap();
-    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(&*cq, SMALL).unwrap();
+    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(cq, SMALL).unwrap();
     let packets = (0..SMALL.packets_per_link()).map(|_| vec![0; SMALL.packet_size as usize]);
     let link = layer.add_link(WithPeer::new(&end, peer), packets).unwrap();
     assert_eq!(layer.link_error(link), Some(LinkError::Post(PostError::Full)));
@@ -101,10 +95,10 @@ fn packets_of_an_iterator_that_panics_are_not_used_for_another_link() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let [alice, bob] = [(); 2].map(|()| Cq::<Soft<'_>, Packet<Buf>>::open(&domain, CqAttr::<64>::new()).unwrap());
+    let [alice, bob] = [(); 2].map(|()| Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(64)).unwrap());
     let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).enable().unwrap());
     let peers = [0, 1].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
-    let [mut a, mut b] = [&alice, &bob].map(|cq| TaggedEndpoint::<_, Vec<u8>, _>::open(&**cq, SMALL).unwrap());
+    let [mut a, mut b] = [alice, bob].map(|cq| TaggedEndpoint::<_, Vec<u8>, _>::open(cq, SMALL).unwrap());
     for given in [1, SMALL.sends as usize, SMALL.packets_per_link() - 1] {
         let broken = packets(&SMALL).take(given).chain(iter::from_fn(|| panic!("there are no more")));
         let link = || a.add_link(WithPeer::new(&ends[0], peers[1]), broken);

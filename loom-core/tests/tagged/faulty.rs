@@ -15,17 +15,17 @@ use loom_core::vocabulary::{Errno, Tag, TagMatch};
 
 use crate::nodes::{Buf, FITS, SMALL, packets, pattern, room};
 
-type Queue<'d, 'n> = Cq<'d, Soft<'n>, Packet<Buf>>;
+type Queue = Cq<'static, Soft<'static>, Packet<Buf>>;
 
 /// A carrier that refuses to send while it is told to.
-struct Refusing<'r, 'e, 'q, 'd, 'n> {
-    inner: WithPeer<'e, 'q, 'd, Soft<'n>, Buf>,
+struct Refusing<'r> {
+    inner: WithPeer<'static, Soft<'static>, Buf>,
     refuses: &'r Cell<Option<PostError>>,
 }
 
-impl<'d, 'n> Carrier for Refusing<'_, '_, '_, 'd, 'n> {
+impl Carrier for Refusing<'_> {
     type Buf = Buf;
-    type Queue = Queue<'d, 'n>;
+    type Queue = Queue;
 
     fn queue(&self) -> &Self::Queue {
         self.inner.queue()
@@ -47,26 +47,25 @@ impl<'d, 'n> Carrier for Refusing<'_, '_, '_, 'd, 'n> {
     }
 }
 
-type Layer<'r, 'e, 'q, 'd, 'n> =
-    TaggedEndpoint<'q, Refusing<'r, 'e, 'q, 'd, 'n>, Vec<u8>, loom_core::allocator_api2::alloc::Global>;
+type Layer<'r> = TaggedEndpoint<Refusing<'r>, Vec<u8>, loom_core::allocator_api2::alloc::Global>;
 
 /// Two layers, each with a link to the other, over a network with such a plan. They have not made any progress.
 fn with_two<R>(
     plan: Plan,
     attr: TaggedAttr,
     refuses: &[Cell<Option<PostError>>; 2],
-    test: impl FnOnce([Layer<'_, '_, '_, '_, '_>; 2], LinkId) -> R,
+    test: impl FnOnce([Layer<'_>; 2], LinkId) -> R,
 ) -> R {
     let sizes = NetworkAttr { tx_depth: 64, rx_depth: 64, eager_size: 128, regions: 0, ..NetworkAttr::DEFAULT };
     let network = Network::new(NetworkAttr { endpoints: 2, ..sizes }).unwrap();
     let domain = Domain::open(&network.info_with_faults(plan)).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let queues = [(); 2].map(|()| Queue::open(&domain, CqAttr::<128>::new()).unwrap());
+    let queues = [(); 2].map(|()| Queue::open(&domain, CqAttr::new(128)).unwrap());
     let ends = [0, 1].map(|at: usize| queues[at].endpoint(&av).enable().unwrap());
     let peers = [1, 0].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
     let mut link = None;
     let layers = [0, 1].map(|at: usize| {
-        let mut layer = Layer::open(&*queues[at], attr).unwrap();
+        let mut layer = Layer::open(queues[at].clone(), attr).unwrap();
         let carrier = Refusing { inner: WithPeer::new(&ends[at], peers[at]), refuses: &refuses[at] };
         link = Some(layer.add_link(carrier, packets(&attr)).unwrap());
         layer

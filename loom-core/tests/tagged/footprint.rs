@@ -32,13 +32,13 @@ unsafe impl Allocator for &Taken {
 
 #[test]
 fn endpoint_takes_as_many_bytes_as_its_footprint_has() {
-    type Layer<'e, 'q, 'd, 'n, 'a> = TaggedEndpoint<'q, WithPeer<'e, 'q, 'd, Soft<'n>, Buf>, Vec<u8>, &'a Taken>;
+    type Layer<'a> = TaggedEndpoint<WithPeer<'static, Soft<'static>, Buf>, Vec<u8>, &'a Taken>;
     let network = Network::new(NetworkAttr { endpoints: 1, regions: 0, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
-    let queue = Cq::<Soft<'_>, Packet<Buf>>::open(&domain, CqAttr::<128>::new()).unwrap();
+    let queue = Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(128)).unwrap();
     for attr in [SMALL, TaggedAttr { links: 3, operations: 7, messages: 9, control: 5, sends: 2, masks: 1, ..SMALL }] {
         let taken = Taken::default();
-        let layer = Layer::open_in(&*queue, attr, &taken).unwrap();
+        let layer = Layer::open_in(queue.clone(), attr, &taken).unwrap();
         assert_eq!(Layer::footprint(&attr), Ok(taken.0.get()));
         drop(layer);
         assert_eq!(taken.0.get(), 0);

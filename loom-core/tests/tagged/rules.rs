@@ -19,7 +19,7 @@ fn messages_of_every_length_arrive_whether_they_are_expected_or_not() {
         with_nodes(2, SMALL, shuffled, |nodes| {
             for (seed, len) in SIZES.into_iter().enumerate() {
                 for expected in [true, false] {
-                    let receive = |nodes: &mut Nodes<'_, '_, '_, '_, '_>| {
+                    let receive = |nodes: &mut Nodes<'_>| {
                         nodes.nodes[1].layer.tagged_recv(Source::Any, Tag(7), room(len + 3)).unwrap()
                     };
                     let before = expected.then(|| receive(nodes));

@@ -10,7 +10,7 @@ use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::Mr;
-use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr};
 use loom_core::tagged::Source as Anybody;
 use loom_core::tagged::wire::{Body, HEADER_LEN, Header, WireError};
 use loom_core::tagged::{
@@ -50,12 +50,12 @@ fn meet(story: impl FnOnce(u64, u64) -> Vec<Vec<u8>>) -> Option<LinkError> {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 4).unwrap();
-    let cq = Cq::<Soft<'_>, Packet<Buf>>::open(&domain, CqAttr::<64>::new()).unwrap();
-    let strange_cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<64>::new()).unwrap();
+    let cq = Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(64)).unwrap();
+    let strange_cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(64)).unwrap();
     let (endpoint, stranger) = (cq.endpoint(&av).enable().unwrap(), strange_cq.endpoint(&av).enable().unwrap());
     let [to_it, to_stranger] =
         [endpoint.address(), stranger.address()].map(|address| av.insert(&address.unwrap()).unwrap());
-    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(&*cq, SMALL).unwrap();
+    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(cq, SMALL).unwrap();
     let link = layer.add_link(WithPeer::new(&endpoint, to_stranger), packets(&SMALL)).unwrap();
     let waits = layer.tagged_recv(link, Tag(9), room(30)).unwrap();
     let arriving = layer.tagged_recv(link, Tag(8), room(900)).unwrap();
@@ -138,12 +138,12 @@ fn time_of_withdrawals(attr: TaggedAttr) -> Duration {
     let network = Network::new(NetworkAttr { tx_depth: 2048, rx_depth: 2048, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let cq = Cq::<Soft<'_>, Packet<Buf>>::open(&domain, CqAttr::<2048>::new()).unwrap();
-    let strange_cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<64>::new()).unwrap();
+    let cq = Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(2048)).unwrap();
+    let strange_cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(64)).unwrap();
     let (endpoint, stranger) = (cq.endpoint(&av).enable().unwrap(), strange_cq.endpoint(&av).enable().unwrap());
     let [to_it, to_stranger] =
         [endpoint.address(), stranger.address()].map(|address| av.insert(&address.unwrap()).unwrap());
-    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(&*cq, attr).unwrap();
+    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(cq, attr).unwrap();
     let link = layer.add_link(WithPeer::new(&endpoint, to_stranger), packets(&attr)).unwrap();
     let send = |bytes: Vec<u8>| {
         let key = stranger.send(to_it, bytes).unwrap();
@@ -175,13 +175,13 @@ fn a_peer_that_writes_all_the_time_does_not_keep_whoever_polls() {
     let network = Network::new(NetworkAttr { tx_depth: 512, rx_depth: 512, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
-    let cq = Cq::<Soft<'_>, Packet<Buf>>::open(&domain, CqAttr::<64>::new()).unwrap();
-    let strange_cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<64>::new()).unwrap();
+    let cq = Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(64)).unwrap();
+    let strange_cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(64)).unwrap();
     let (endpoint, stranger) = (cq.endpoint(&av).enable().unwrap(), strange_cq.endpoint(&av).enable().unwrap());
     let [to_it, to_stranger] =
         [endpoint.address(), stranger.address()].map(|address| av.insert(&address.unwrap()).unwrap());
     let exposed = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
-    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(&*cq, SMALL).unwrap();
+    let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(cq.clone(), SMALL).unwrap();
     let link = layer.add_link(WithPeer::new(&endpoint, to_stranger), packets(&SMALL)).unwrap();
     // Its own greeting has left.
     layer.progress().unwrap();
@@ -189,7 +189,7 @@ fn a_peer_that_writes_all_the_time_does_not_keep_whoever_polls() {
         stranger.inject_write_data(to_it, &exposed.remote(), 0, ImmediateData(7), b"written").unwrap();
     }
     let key = stranger.send(to_it, hello()).unwrap();
-    assert!(WithPeer::<Soft<'_>, Buf>::poll(&*cq).unwrap().is_none());
+    assert!(WithPeer::<_, Buf>::poll(&cq).unwrap().is_none());
     let more = cq.poll().unwrap().expect("the rest is for the next time");
     assert!(matches!(more, Completion::Remote(_)));
     let rests = (0..200).position(|_| {

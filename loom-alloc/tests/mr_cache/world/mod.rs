@@ -12,11 +12,12 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::buffer::Descriptor;
 use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 use loom_core::vocabulary::Access;
 
@@ -88,21 +89,21 @@ unsafe impl MemoryMonitor for Monitor {
     }
 }
 
-type Buf<'c, 'd, 'n> = Cached<'c, 'd, Soft<'n>, Part>;
+type Buf<'c> = Cached<'c, 'static, Soft<'static>, Part>;
 
 /// What is open around the buffers.
-struct World<'c, 'd, 'n> {
+struct World<'c> {
     memory: Memory,
-    cache: &'c MrCache<'d, Soft<'n>, &'c Monitor, Global>,
+    cache: &'c MrCache<'static, Soft<'static>, &'c Monitor, Global>,
     monitor: &'c Monitor,
     oracle: Oracle,
     /// Notices that the cache has not read.
     told: Vec<Range<usize>>,
-    bufs: Vec<(Buf<'c, 'd, 'n>, Outcome)>,
+    bufs: Vec<(Buf<'c>, Outcome)>,
     descriptors: HashMap<usize, Descriptor>,
 }
 
-impl<'c, 'd, 'n> World<'c, 'd, 'n> {
+impl<'c> World<'c> {
     /// What the next look-up reads.
     fn read_notices(&mut self) {
         if self.told.len() >= FLOOD {
@@ -154,7 +155,7 @@ impl<'c, 'd, 'n> World<'c, 'd, 'n> {
         self.oracle.limits().bytes
     }
 
-    fn apply(&mut self, action: Action, post: &Posts<'_, 'c, 'd, 'n>) {
+    fn apply(&mut self, action: Action, post: &Posts<'c>) {
         let nth = |nth: usize| nth.checked_rem(self.bufs.len());
         match action {
             Action::Register { at, len, headroom, use_ } => {
@@ -217,16 +218,16 @@ impl<'c, 'd, 'n> World<'c, 'd, 'n> {
 }
 
 /// Posts a buffer to oneself, over the peer's region.
-struct Posts<'q, 'c, 'd, 'n> {
-    cq: &'q Cq<'d, Soft<'n>, Buf<'c, 'd, 'n>>,
-    endpoint: Endpoint<'q, 'd, Soft<'n>, Buf<'c, 'd, 'n>>,
+struct Posts<'c> {
+    cq: Cq<'c, Soft<'static>, Buf<'c>>,
+    endpoint: Endpoint<'c, Soft<'static>, Buf<'c>>,
     me: Peer,
     region: RemoteRegion,
 }
 
-impl<'c, 'd, 'n> Posts<'_, 'c, 'd, 'n> {
+impl<'c> Posts<'c> {
     /// Moves the bytes, in the directions that the buffer allows.
-    fn use_buf(&self, mut buf: Buf<'c, 'd, 'n>) -> Buf<'c, 'd, 'n> {
+    fn use_buf(&self, mut buf: Buf<'c>) -> Buf<'c> {
         use loom_core::buffer::Buffer;
         let lent = buf.lend();
         let wait = |key| {
@@ -266,7 +267,8 @@ pub(crate) fn play(limits: Limits, actions: impl IntoIterator<Item = Action>) ->
     let monitor = Monitor { told, until: memory.addr((PAGES - 1) * PAGE) };
     let attr = MrCacheAttr::new(limits.capacity).bytes(limits.bytes).merged(limits.merged);
     let cache = MrCache::open_in(&domain, attr, &monitor, Global).expect("cache");
-    let played = cq::scope(&domain, CqAttr::<4>::new().endpoints(1), |cq: &Cq<'_, Soft<'_>, Buf<'_, '_, '_>>| {
+    let played = scope(|s| {
+        let cq = Cq::<_, Buf<'_>>::open(&s.domain(&domain), CqAttr::new(4).endpoints(1)).expect("queue");
         let endpoint = cq.endpoint(&av).enable().expect("endpoint");
         let me = av.insert(&endpoint.address().expect("address")).expect("a place in the vector");
         let posts = Posts { cq, endpoint, me, region: exposed.remote() };
@@ -295,5 +297,5 @@ pub(crate) fn play(limits: Limits, actions: impl IntoIterator<Item = Action>) ->
     drop(cache);
     let all = std::iter::from_fn(|| Mr::open(&domain, vec![0; 1], Access::REMOTE_READ).ok()).collect::<Vec<_>>();
     assert_eq!(all.len(), limits.regions, "a cache that is dropped has closed everything, also what was forgotten");
-    played.expect("queue")
+    played
 }

@@ -19,11 +19,12 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{self, Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::registered::Registered;
+use loom_core::objects::scope::scope;
 use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
 
 use account::{Account, Model};
@@ -58,20 +59,20 @@ impl Setting {
     }
 }
 
-type Slab<'d, 'n, L> = RegisteredSlab<'d, Soft<'n>, Box<[u8]>, Global, L>;
-type Queue<'d, 'n, 's, L> = Cq<'d, Soft<'n>, Lease<'s, L>>;
+type Slab<L> = RegisteredSlab<'static, Soft<'static>, Box<[u8]>, Global, L>;
+type Queue<'s, L> = Cq<'s, Soft<'static>, Lease<'s, L>>;
 
 /// Posts to oneself.
-struct Posts<'q, 'd, 'n, 's, L: Sharing> {
-    cq: &'q Queue<'d, 'n, 's, L>,
-    endpoint: Endpoint<'q, 'd, Soft<'n>, Lease<'s, L>>,
+struct Posts<'s, L: Sharing> {
+    cq: Queue<'s, L>,
+    endpoint: Endpoint<'s, Soft<'static>, Lease<'s, L>>,
     me: Peer,
 }
 
-struct World<'q, 'd, 'n, 's, L: Sharing> {
-    slabs: &'s [Slab<'d, 'n, L>],
+struct World<'q, 's, L: Sharing> {
+    slabs: &'s [Slab<L>],
     models: &'q mut [Model],
-    posts: Posts<'q, 'd, 'n, 's, L>,
+    posts: Posts<'s, L>,
     held: Vec<(Lease<'s, L>, Account)>,
     /// Receives, in their order.
     waiting: VecDeque<(OpKey, Account)>,
@@ -79,7 +80,7 @@ struct World<'q, 'd, 'n, 's, L: Sharing> {
     fill: u8,
 }
 
-impl<'s, L: Sharing> World<'_, '_, '_, 's, L> {
+impl<'s, L: Sharing> World<'_, 's, L> {
     fn step(&mut self, Step { nth: n, action }: Step) -> &'static str {
         let slab = usize::from(n) % self.slabs.len();
         let nth = usize::from(n).checked_rem(self.held.len());
@@ -348,7 +349,8 @@ fn play_on<L: Sharing>(setting: &Setting, bytes: &mut Unstructured<'_>, told: &m
         slabs.push(Slab::<L>::over(memory, attr, Global).unwrap());
     }
     let (mut played, mut forgotten) = (0, Vec::new());
-    cq::scope(&domain, CqAttr::<DEPTH>::new().endpoints(1), |cq| {
+    scope(|s| {
+        let cq = Cq::open(&s.domain(&domain), CqAttr::new(DEPTH).endpoints(1)).unwrap();
         let endpoint = cq.endpoint(&av).enable().unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let mut world = World {
@@ -366,8 +368,7 @@ fn play_on<L: Sharing>(setting: &Setting, bytes: &mut Unstructured<'_>, told: &m
             world.check();
             played += 1;
         }
-    })
-    .unwrap();
+    });
     // All that was not forgotten has come back, also what was posted; and nobody has written anywhere else.
     for (at, (slab, model)) in slabs.into_iter().zip(models).enumerate() {
         let mut lost: Vec<_> = forgotten.iter().filter(|account| account.slab == at).collect();

@@ -126,6 +126,9 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
 }
 
 impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
+    /// How far behind its begin a table has its slots.
+    pub(crate) const SLOTS_AT: usize = core::mem::offset_of!(Self, slots);
+
     /// Builds a table in place, without a copy on the stack.
     ///
     /// `horizon` is how many events the queue can hold.
@@ -137,6 +140,17 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
             assert!(N > 0, "a table needs a slot");
             assert!(N < NONE as usize, "slots are numbered with 32 bits");
         }
+        // SAFETY: the caller's promise, and the assertions.
+        unsafe { OpTable::init_slots(this, kind, horizon) };
+    }
+}
+
+impl<B> OpTable<B> {
+    /// [`init`](OpTable::init) of as many slots as the pointer says.
+    ///
+    /// # Safety
+    /// `this` is valid for writes and aligned. There is a slot, and there are fewer than `u32::MAX`.
+    pub(crate) unsafe fn init_slots(this: *mut Self, kind: ContextKind, horizon: u32) {
         /// Writes a field of `*this`.
         macro_rules! set {
             ($field:ident, $value:expr) => {
@@ -147,8 +161,10 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
         set!(kind, kind);
         set!(horizon, horizon);
         set!(free, Cell::new(0));
-        #[expect(clippy::cast_possible_truncation, reason = "N < u32::MAX, asserted above")]
-        let capacity = N as u32;
+        // SAFETY: as above.
+        let slots = unsafe { &raw mut (*this).slots };
+        #[expect(clippy::cast_possible_truncation, reason = "fewer than u32::MAX, says the caller")]
+        let capacity = slots.len() as u32;
         set!(room, Cell::new(capacity));
         set!(ghosts, [Cell::new(0), Cell::new(0)]);
         set!(events, Cell::new(0));
@@ -159,11 +175,10 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
         set!(kept, Cell::new(false));
         set!(prefix, Cell::new(0));
         set!(marker, PhantomData);
-        // SAFETY: as above.
-        let slots = unsafe { &raw mut (*this).slots }.cast::<Slot<B>>();
+        let slots = slots.cast::<Slot<B>>();
         for index in 0..capacity {
             let next = if index + 1 == capacity { NONE } else { index + 1 };
-            // SAFETY: index < N.
+            // SAFETY: the index is one of the slots'.
             let slot = unsafe { slots.add(index as usize) };
             // SAFETY: as above.
             unsafe { slot.write(Slot::free(index, next)) };

@@ -1,7 +1,9 @@
 //! Multi-receives: one buffer for many messages; rule 8.
 
 use core::fmt;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
 
 use super::slot::{Cancelled, Phase};
 use super::{OpKey, OpTable, Slot};
@@ -83,7 +85,7 @@ impl<B> OpTable<B> {
     /// A piece has come back. If it was the last of an operation that is over, the completion can be taken now.
     #[cold]
     #[inline(never)]
-    fn give_back(&self, key: OpKey) {
+    pub(crate) fn give_back(&self, key: OpKey) {
         let index = key.index();
         let slot = self.own(index);
         let left = slot.pieces.get() - 1;
@@ -102,7 +104,7 @@ impl<B> OpTable<B> {
 
     /// The piece of a message that this table has reported.
     pub(crate) const fn piece(&self, message: Message) -> Piece<'_, B> {
-        Piece { table: self, message }
+        Piece { table: NonNull::from_ref(self), message, borrowed: PhantomData }
     }
 }
 
@@ -129,12 +131,34 @@ fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
 ///
 /// Forgetting one is safe: the buffer then stays in its queue, until that is closed.
 #[must_use = "it holds a message"]
-pub struct Piece<'q, B> {
-    table: &'q OpTable<B>,
+pub struct Piece<'t, B> {
+    table: NonNull<OpTable<B>>,
     message: Message,
+    borrowed: PhantomData<&'t ()>,
 }
 
 impl<B> Piece<'_, B> {
+    /// Its table, and its key, for [giving it back](OpTable::give_back) without its drop.
+    #[inline]
+    pub(crate) const fn place(&self) -> (NonNull<OpTable<B>>, OpKey) {
+        (self.table, self.message.key)
+    }
+
+    #[inline]
+    fn table(&self) -> &OpTable<B> {
+        // SAFETY: borrowed, or kept by whoever has called `extended`.
+        unsafe { self.table.as_ref() }
+    }
+
+    /// The piece, for longer than its table is borrowed here.
+    ///
+    /// # Safety
+    /// The table is there, and in its place, until the piece is dropped.
+    pub(crate) unsafe fn extended<'l>(self) -> Piece<'l, B> {
+        let table = self.table;
+        Piece { table, message: self.into_message(), borrowed: PhantomData }
+    }
+
     /// The message without its table, to be [made a piece of](OpTable::piece) again.
     pub(crate) fn into_message(self) -> Message {
         let Message { key, event } = &ManuallyDrop::new(self).message;
@@ -163,7 +187,7 @@ impl<B> Piece<'_, B> {
         if event.is_error() || event.len == 0 {
             return &[];
         }
-        let start = self.table.own(self.message.key.index()).start.get();
+        let start = self.table().own(self.message.key.index()).start.get();
         let offset = event.overflow_or_place - start.addr().get();
         // SAFETY: the message lies within what was lent (`within`).
         let first = unsafe { start.add(offset) };
@@ -178,7 +202,7 @@ impl<B> Drop for Piece<'_, B> {
     // never written to memory.
     #[inline(always)]
     fn drop(&mut self) {
-        self.table.give_back(self.message.key);
+        self.table().give_back(self.message.key);
     }
 }
 

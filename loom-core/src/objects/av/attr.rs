@@ -4,8 +4,12 @@
 
 use core::alloc::Layout;
 
+use allocator_api2::alloc::Allocator;
+
+use super::AvBody;
 use crate::engine::address_table::AddressTableAttr;
 use crate::error::OpenError;
+use crate::handle::Plan;
 use crate::objects::domain::Domain;
 use crate::transport::Transport;
 use crate::vocabulary::{AddressFormat, EndpointAddr};
@@ -43,18 +47,20 @@ impl AvAttr {
         AvAttr { capacity, bytes: None, singles, ranges, seed }
     }
 
-    /// The memory that a vector of this domain takes from its allocator, in one block. It depends on the domain: on the format of
+    /// The memory that a vector of this domain takes from an allocator of type `A`, in one block. It depends on the domain: on the format of
     /// its addresses, and on how many places its transport needs for so many peers.
     ///
     /// # Errors
     /// [`OpenError::Size`] if the capacity is zero or more than an address has room for, or all of it more than an address space
     /// holds.
-    pub fn layout<T: Transport>(&self, domain: &Domain<T>) -> Result<Layout, OpenError> {
-        self.table(domain)?.layout()
+    pub fn layout<T: Transport, A: Allocator>(&self, domain: &Domain<'_, T>) -> Result<Layout, OpenError> {
+        let mut plan = Plan::of::<AvBody<T>, A>()?;
+        plan.add(self.table(domain)?.layout()?)?;
+        Ok(plan.layout())
     }
 
     /// The attributes of the table of a vector of this domain.
-    pub(super) fn table<T: Transport>(&self, domain: &Domain<T>) -> Result<AddressTableAttr, OpenError> {
+    pub(super) fn table<T: Transport>(&self, domain: &Domain<'_, T>) -> Result<AddressTableAttr, OpenError> {
         if self.capacity == 0 || u32::try_from(self.capacity).is_err() {
             return Err(OpenError::Size);
         }
@@ -79,5 +85,12 @@ impl AvAttr {
         // Others have no ranges.
         let ranges = if sockets { ranges } else { 0 };
         Ok(AddressTableAttr { bytes, singles, ranges, seed, format, ..AddressTableAttr::new(places) })
+    }
+}
+
+/// So many peers: [`AvAttr::new`].
+impl From<usize> for AvAttr {
+    fn from(capacity: usize) -> Self {
+        AvAttr::new(capacity)
     }
 }

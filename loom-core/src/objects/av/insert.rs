@@ -56,12 +56,12 @@ impl<T: Transport> Av<'_, T> {
     /// - `man fi_av`
     #[doc(alias = "fi_av_insert")]
     pub fn insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
-        let mut table = self.addresses.lock();
+        let mut table = self.body.addresses.lock();
         if let Some(peer) = table.find(address) {
             return Ok(peer);
         }
         // SAFETY: the vector is open.
-        let addr = unsafe { T::av_insert(&self.raw, address) }.map_err(InsertError::Errno)?;
+        let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(InsertError::Errno)?;
         let inserted = table.insert_at(addr, address);
         self.kept(addr, inserted, true)
     }
@@ -79,7 +79,7 @@ impl<T: Transport> Av<'_, T> {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// # let av = Av::open(&domain, 8)?;
-    /// # let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::<8>::new())?;
+    /// # let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8))?;
     /// # let (a, b) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
     /// let addresses = [a.address()?, b.address()?];
     /// let mut peers = Vec::with_capacity(addresses.len());
@@ -108,7 +108,7 @@ impl<T: Transport> Av<'_, T> {
         keep: impl Fn(&mut AddressTable<'static>, usize, FabricAddr) -> Option<Result<Inserted, Full>>,
     ) -> usize {
         let mut peers = [Err(InsertError::Full); BATCH];
-        let mut table = self.addresses.lock();
+        let mut table = self.body.addresses.lock();
         let mut begin = 0;
         while begin < addresses.len() {
             // The provider is asked for all that are new up to the next that is there.
@@ -117,7 +117,7 @@ impl<T: Transport> Av<'_, T> {
             let mut found = [Err(Errno::ECANCELED); BATCH];
             let found = found.get_mut(..new).unwrap_or_default();
             // SAFETY: the vector is open, and there are as many results as addresses.
-            unsafe { T::av_insert_all(&self.raw, run, found) };
+            unsafe { T::av_insert_all(&self.body.raw, run, found) };
             for (at, (peer, result)) in peers.iter_mut().zip(&*found).enumerate() {
                 *peer = match *result {
                     Ok(addr) => {
@@ -169,7 +169,7 @@ impl<T: Transport> Av<'_, T> {
         services: u16,
         mut each: impl FnMut(Result<Peer, InsertError>),
     ) -> Result<usize, InsertError> {
-        let is_family = match self.domain.attributes().addr_format {
+        let is_family = match self.body.domain.attributes().addr_format {
             AddressFormat::SOCKADDR_IN => first.is_ipv4(),
             AddressFormat::SOCKADDR_IN6 => first.is_ipv6(),
             AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => true,
@@ -177,7 +177,7 @@ impl<T: Transport> Av<'_, T> {
         };
         let range = SymmetricRange::new(first, nodes, services).filter(|_| is_family);
         let range = range.ok_or(InsertError::Errno(Errno::EINVAL))?;
-        if range.len() > self.table.places() as u64 {
+        if range.len() > self.body.table.places() as u64 {
             return Err(InsertError::Full);
         }
         let mut rest = range.members();
@@ -206,14 +206,14 @@ impl<T: Transport> Av<'_, T> {
     /// - `man fi_av`
     #[doc(alias = "fi_av_insertsvc")]
     pub fn insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
-        let mut table = self.addresses.lock();
+        let mut table = self.body.addresses.lock();
         // SAFETY: the vector is open.
-        let addr = unsafe { T::av_insert_service(&self.raw, node, service) }.map_err(InsertError::Errno)?;
-        if let Some(peer) = self.table.peer(addr) {
+        let addr = unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(InsertError::Errno)?;
+        if let Some(peer) = self.body.table.peer(addr) {
             return Ok(peer);
         }
         // SAFETY: the address was inserted just now.
-        let inserted = match unsafe { T::av_lookup(&self.raw, addr) } {
+        let inserted = match unsafe { T::av_lookup(&self.body.raw, addr) } {
             Ok(address) => table.insert_at(addr, &address),
             Err(_) => table.insert_unnamed_at(addr),
         };
@@ -224,8 +224,8 @@ impl<T: Transport> Av<'_, T> {
     /// no peer has that, the provider need not keep it: it is taken back the `first` time that it is told.
     fn kept(&self, addr: FabricAddr, inserted: Result<Inserted, Full>, first: bool) -> Result<Peer, InsertError> {
         let peer = inserted.map(Inserted::peer).map_err(|_| InsertError::Full);
-        let is_its = peer.is_ok_and(|peer| self.table.addr(peer) == Some(addr));
-        if first && !is_its && self.table.peer(addr).is_none() {
+        let is_its = peer.is_ok_and(|peer| self.body.table.addr(peer) == Some(addr));
+        if first && !is_its && self.body.table.peer(addr).is_none() {
             self.take_back(addr);
         }
         peer
@@ -234,10 +234,10 @@ impl<T: Transport> Av<'_, T> {
     /// Removes an address that no peer has, while nobody else changes the vector. Where one has had it, operations in flight may
     /// still refer to it: then it stays until the vector closes.
     fn take_back(&self, addr: FabricAddr) {
-        if self.users.are_none() || !self.table.was_used(addr) {
+        if !self.body.is_bound() || !self.body.table.was_used(addr) {
             // SAFETY: the vector is open; no endpoint is bound, or no peer ever had the address, so that nothing can have been
             // posted to it.
-            let _ = unsafe { T::av_remove(&self.raw, addr) };
+            let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
     }
 }

@@ -2,18 +2,23 @@
 
 use core::alloc::Layout;
 
-use super::{CqBody, PEER_EVENTS};
+use allocator_api2::alloc::Allocator;
+
+use super::{Body, PEER_EVENTS};
 use crate::buffer::Buffer;
-use crate::engine::op_table::Slot;
 use crate::error::OpenError;
+use crate::handle::Plan;
 use crate::objects::endpoint::Record;
-use crate::storage::{array, extend};
+use crate::storage::array;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 
-/// How a queue is opened: for up to `N` operations in flight.
+/// How a queue is opened. All of its memory is taken then.
 #[derive(Clone, Copy, Debug)]
-pub struct CqAttr<const N: usize> {
+pub struct CqAttr {
+    /// How many operations can be in flight.
+    #[doc(alias = "size")]
+    pub depth: usize,
     /// How many endpoints can be open on the queue at a time; below `u16::MAX`.
     pub endpoints: u16,
     /// One provider queue for transmits and another for receives, so that either can be polled alone.
@@ -27,11 +32,11 @@ pub struct CqAttr<const N: usize> {
     pub claims: bool,
 }
 
-impl<const N: usize> CqAttr<N> {
-    /// Up to 16 endpoints and one provider queue.
+impl CqAttr {
+    /// For so many operations in flight, up to 16 endpoints, and with one provider queue.
     #[must_use]
-    pub const fn new() -> Self {
-        CqAttr { endpoints: 16, separate: false, wait: WaitObj::NONE, claims: false }
+    pub const fn new(depth: usize) -> Self {
+        CqAttr { depth, endpoints: 16, separate: false, wait: WaitObj::NONE, claims: false }
     }
 
     /// With one provider queue for each direction.
@@ -48,8 +53,8 @@ impl<const N: usize> CqAttr<N> {
         self
     }
 
-    /// With a file descriptor to sleep on, and one provider queue: for [`Cq::poll_for`](super::CqBody::poll_for) and
-    /// [`Cq::wait_fd`](super::CqBody::wait_fd).
+    /// With a file descriptor to sleep on, and one provider queue: for [`Cq::poll_for`](super::Cq::poll_for) and
+    /// [`Cq::wait_fd`](super::Cq::wait_fd).
     #[must_use]
     pub const fn with_fd(mut self) -> Self {
         self.wait = WaitObj::FD;
@@ -64,40 +69,43 @@ impl<const N: usize> CqAttr<N> {
     }
 
     /// How many events the provider's queue is opened for.
-    pub(super) const fn events() -> usize {
-        N + PEER_EVENTS
+    pub(super) const fn events(&self) -> usize {
+        self.depth.saturating_add(PEER_EVENTS)
     }
 
-    /// The memory that a queue takes from its allocator, in one block: the op table, the endpoints' records, and
+    /// The memory that a queue takes from an allocator of type `A`, in one block: the op table, the endpoints' records, and
     /// what the transport asks for.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
-    pub fn layout<T: Transport, B: Buffer>(&self) -> Result<Layout, OpenError> {
-        Ok(self.places::<T, B>()?.layout)
+    /// [`OpenError::Size`] if the depth is zero, or it is more than an address space holds.
+    pub fn layout<T: Transport, B: Buffer, A: Allocator>(&self) -> Result<Layout, OpenError> {
+        Ok(self.parts::<T, B, A>()?.plan.layout())
     }
 
-    pub(super) fn places<T: Transport, B: Buffer>(&self) -> Result<Places, OpenError> {
-        if self.endpoints == u16::MAX {
+    pub(super) fn parts<T: Transport, B: Buffer, A: Allocator>(&self) -> Result<Parts, OpenError> {
+        let depth = u32::try_from(self.depth).map_err(|_| OpenError::Size)?;
+        if self.endpoints == u16::MAX || depth == 0 || depth == u32::MAX {
             return Err(OpenError::Size);
         }
-        let body = Layout::new::<CqBody<'_, T, B, [Slot<B>; N]>>();
-        let (layout, records) = extend(body, array::<Record<'_, T>>(self.endpoints.into())?)?;
-        let (layout, tx) = extend(layout, T::cq_layout(Self::events()))?;
-        let (layout, rx) = if self.separate { extend(layout, T::cq_layout(Self::events()))? } else { (layout, tx) };
-        Ok(Places { layout, records, tx, rx })
+        let mut plan = Plan::of_place::<A>(Body::<T, B>::place_layout(self.depth)?)?;
+        let records = plan.add(array::<Record<T>>(self.endpoints.into())?)?;
+        let tx = plan.add(T::cq_layout(self.events()))?;
+        let rx = if self.separate { plan.add(T::cq_layout(self.events()))? } else { tx };
+        Ok(Parts { plan, depth, records, tx, rx })
     }
 }
 
-impl<const N: usize> Default for CqAttr<N> {
-    fn default() -> Self {
-        Self::new()
+/// For so many operations: [`CqAttr::new`].
+impl From<usize> for CqAttr {
+    fn from(depth: usize) -> Self {
+        CqAttr::new(depth)
     }
 }
 
-/// Offsets in the block of memory.
-pub(super) struct Places {
-    pub(super) layout: Layout,
+/// The depth, and offsets in the block of memory.
+pub(super) struct Parts {
+    pub(super) plan: Plan,
+    pub(super) depth: u32,
     pub(super) records: usize,
     pub(super) tx: usize,
     pub(super) rx: usize,

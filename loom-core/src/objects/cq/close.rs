@@ -3,34 +3,39 @@
 #![allow(unsafe_code, reason = "closes raw handles and drops the buffers that were lent")]
 
 use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
 
-use super::Cq;
+use super::Body;
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Kind, OpKey, Posted};
+use crate::handle::{Ended, Head, Object, Place};
+use crate::objects::domain::DomainBody;
 use crate::objects::endpoint::{Receiving, Record};
+use crate::objects::left_open::{Node, ScopeRef};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
 /// How many polls an endpoint is given to end what cannot be interrupted, before it is left to its queue.
 const SETTLING: u32 = 1 << 17;
 
-impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Closes endpoints, forgotten ones too, then drops the buffers, then closes the queues.
+impl<T: Transport, B: Buffer> Body<T, B> {
+    /// Closes endpoints, forgotten ones too, then drops the buffers, if they are to be, then closes the queues. Says whether endpoints
+    /// are left open, and so everything that they use.
     ///
     /// # Safety
-    /// Called once, by the owner, whom nobody borrows any more.
-    pub(super) unsafe fn close(&self, on_failed_close: OnFailedClose) -> Result<(), Errno> {
+    /// Called once; nobody uses the queue or an endpoint of it any more.
+    unsafe fn close(&self, drops_buffers: bool) -> Result<bool, Errno> {
         if self.has_bound_regions() {
             return Err(Errno::EBUSY);
         }
         // Polls: milliseconds where giving up leaks; a tenth of a second, so that a peer which is not running at the
         // moment can answer, where it ends the process.
-        let patience = match on_failed_close {
+        let patience = match self.on_failed_close {
             OnFailedClose::Leak => SETTLING,
             OnFailedClose::Abort => 32 * SETTLING,
         };
-        // SAFETY: the owner is being dropped, so no `Endpoint` uses the records.
+        // SAFETY: the caller's promise: no `Endpoint` uses the records.
         let mut open = unsafe { self.close_endpoints() }?;
         if open.retired > 0 {
             for (index, record) in (0u16..).zip(self.records()) {
@@ -57,24 +62,68 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             // SAFETY: as above.
             open = unsafe { self.close_endpoints() }?;
             for record in self.records() {
-                record.leave_for_good(self.domain);
+                record.leave_for_good(&self.domain);
             }
         }
-        // From here on nobody reaches memory through this queue's endpoints.
-        self.domain.lingering().queue_closed();
         let left_open = open.retired + open.left > 0;
         let queues = CloseQueues { cq: self, left_open };
-        // SAFETY: every endpoint that posted is closed, or has nothing in flight. A destructor that unwinds still gets the
-        // queues closed.
-        unsafe { self.ops.drop_buffers() };
+        if drops_buffers {
+            // SAFETY: every endpoint that posted is closed, or has nothing in flight. A destructor that unwinds still gets the
+            // queues closed.
+            unsafe { self.ops.drop_buffers() };
+        }
         let _ = ManuallyDrop::new(queues);
-        // Queues of endpoints that stay open stay open too, and so does the domain, which has a child more then.
-        if left_open { Ok(()) } else { self.close_queues() }
+        // Queues of endpoints that stay open stay open too, and so does the domain.
+        if !left_open {
+            self.close_queues()?;
+        }
+        Ok(left_open)
+    }
+
+    /// Closes a queue that was forgotten in a scope. Its buffers are leaked: they may belong to another thread, or have handles of the
+    /// scope. So may what its endpoints are bound to.
+    ///
+    /// # Safety
+    /// The node lies in a queue, which nobody uses any more.
+    pub(super) unsafe fn close_scoped(node: NonNull<Node>, scope: ScopeRef) {
+        // SAFETY: the caller's promise.
+        let prefix = unsafe { node.byte_sub(Self::NODE_AT) };
+        // SAFETY: as above: the node lies in a place.
+        let place = unsafe { Self::place_of(prefix.cast()) };
+        // SAFETY: as above.
+        let this = unsafe { Place::value(place) };
+        // SAFETY: as above.
+        let this = unsafe { this.as_ref() };
+        // SAFETY: the queue's own, which gives it up with this: the block stays, whatever was forgotten may refer to it.
+        let domain = unsafe { core::ptr::read(&raw const this.domain) };
+        // SAFETY: as above; called once.
+        match unsafe { this.close(false) } {
+            Ok(false) => {}
+            Ok(true) => domain.leave(),
+            Err(_) => this.failed_to_close(),
+        }
+        for record in this.records() {
+            record.take_bonds().forget();
+        }
+        DomainBody::after_scope(domain, scope);
+    }
+
+    /// What is lent cannot be had back.
+    fn failed_to_close(&self) {
+        match self.on_failed_close {
+            OnFailedClose::Leak => {}
+            OnFailedClose::Abort if self.has_bound_regions() => {
+                crate::abort::abort("a memory region was forgotten that is bound to an endpoint of a scope")
+            }
+            OnFailedClose::Abort => {
+                crate::abort::abort("a provider failed to close an endpoint or queue whose buffers are borrowed")
+            }
+        }
     }
 
     /// Whether a memory region is bound to one of the endpoints: it was forgotten, if the queue is to be closed, and so the
     /// endpoint cannot be.
-    pub(super) fn has_bound_regions(&self) -> bool {
+    fn has_bound_regions(&self) -> bool {
         self.records().iter().any(|record| !record.regions().get().is_none())
     }
 
@@ -112,7 +161,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Safety
     /// Nobody uses the endpoint after this.
-    pub(crate) unsafe fn close_endpoint(&self, index: u16, record: &Record<'_, T>) -> Result<Closing, Errno> {
+    pub(crate) unsafe fn close_endpoint(&self, index: u16, record: &Record<T>) -> Result<Closing, Errno> {
         if self.is_received_through(index) {
             record.retire();
             return Ok(Closing::Retired);
@@ -120,7 +169,55 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         // That is what providers make of them.
         self.all_to_cancel(index).for_each(drop);
         // SAFETY: the caller's promise; the record is one of this queue, and so of its domain.
-        unsafe { record.close(self.domain, self.in_flight_on(index)) }
+        unsafe { record.close(&self.domain, self.in_flight_on(index)) }
+    }
+
+    /// Closes the endpoint at a place of the queue, after its operations in flight were cancelled if the provider wants that. One that
+    /// cannot be closed is closed with the queue; so is one that failed to close, which the queue then finds out.
+    ///
+    /// # Safety
+    /// There is no handle of the endpoint any more.
+    pub(crate) unsafe fn close_one(&self, index: u16) {
+        let Some(record) = self.records().get(usize::from(index)) else { return };
+        let receives = record.receives();
+        if record.consumes().get() {
+            self.ops.end_used_up(index);
+        }
+        if record.settles().get() {
+            record.cancel_all(self.all_to_cancel(index));
+            self.settle(index);
+        }
+        let close = || {
+            // SAFETY: the caller's promise.
+            unsafe { self.close_endpoint(index, record) }
+        };
+        let mut closed = close();
+        if let Ok(Closing::Retired) = closed {
+            record.cancel_all(self.all_to_cancel(index));
+            // What others receive through stays open as long as they do.
+            if !self.is_received_through(index) {
+                self.settle(index);
+                closed = close();
+            }
+        }
+        if let Ok(Closing::Closed) = closed {
+            // What was over before the close is a completion like any other.
+            self.collect();
+            // SAFETY: the endpoint is closed.
+            unsafe { self.ops.abandon(index) };
+            // The place can be used again, and user code runs.
+            let bonds = record.take_bonds();
+            self.domain.release();
+            drop(bonds);
+            // What it received through may have lost its last handle before.
+            if let Some(Receiving::Through(shared)) = receives
+                && self.records().get(usize::from(shared)).is_some_and(Record::is_retired)
+                && !self.is_received_through(shared)
+            {
+                // SAFETY: an endpoint is retired when there is no handle of it any more.
+                unsafe { self.close_one(shared) };
+            }
+        }
     }
 
     /// Notes that an operation is being cancelled.
@@ -193,9 +290,60 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         });
         // SAFETY: as above.
         let tx = unsafe { T::cq_close(&self.tx) };
-        rx.and(tx)?;
-        self.domain.child_closed();
-        Ok(())
+        rx.and(tx)
+    }
+}
+
+// SAFETY: `place_of` returns the place that the head begins.
+unsafe impl<T: Transport, B: Buffer> Object for Body<T, B> {
+    const ONE_THREAD: bool = true;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::place_of(head) }
+    }
+
+    unsafe fn end(this: NonNull<Self>, _: bool) -> Ended {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.as_ref() };
+        this.node.unregister();
+        let bonds = DropBonds { records: this.records() };
+        // SAFETY: called once, here; there is no handle any more, and endpoints are handles.
+        let ended = match unsafe { this.close(true) } {
+            Ok(false) => Ended::Free,
+            Ok(true) => {
+                this.domain.leave();
+                Ended::Free
+            }
+            Err(_) => {
+                this.failed_to_close();
+                // Endpoints may still be open, and so is what they are bound to.
+                let _ = ManuallyDrop::new(bonds);
+                return Ended::Kept;
+            }
+        };
+        // User code runs.
+        this.domain.release();
+        drop(bonds);
+        ended
+    }
+}
+
+/// Drops what the endpoints of a queue were bound to, which are closed or left, as the queue is: user code runs. Also when a destructor
+/// unwinds.
+struct DropBonds<'a, T: Transport> {
+    records: &'a [Record<T>],
+}
+
+impl<T: Transport> Drop for DropBonds<'_, T> {
+    fn drop(&mut self) {
+        while let Some((record, rest)) = self.records.split_first() {
+            let others = DropBonds { records: rest };
+            self.records = &[];
+            drop(record.take_bonds());
+            self.records = others.records;
+            let _ = ManuallyDrop::new(others);
+        }
     }
 }
 
@@ -205,17 +353,17 @@ struct StillOpen {
     left: usize,
 }
 
-/// Closes the raw queues when a buffer's destructor unwinds. The block is then leaked by `CqOwner::drop`.
-struct CloseQueues<'a, 'd, T: Transport, B: Buffer> {
-    cq: &'a Cq<'d, T, B>,
+/// Closes the raw queues when a buffer's destructor unwinds. The block is then leaked.
+struct CloseQueues<'a, T: Transport, B: Buffer> {
+    cq: &'a Body<T, B>,
     /// Endpoints are still bound to them.
     left_open: bool,
 }
 
-impl<T: Transport, B: Buffer> Drop for CloseQueues<'_, '_, T, B> {
+impl<T: Transport, B: Buffer> Drop for CloseQueues<'_, T, B> {
     fn drop(&mut self) {
-        if !self.left_open {
-            let _ = self.cq.close_queues();
+        if self.left_open || self.cq.close_queues().is_err() {
+            self.cq.domain.leave();
         }
     }
 }

@@ -21,11 +21,13 @@ pub enum CqError {
     /// The key is not, or no more, one of this queue.
     UnknownKey,
     /// While waiting for one operation, as many events of peers came as are kept: take them with
-    /// [`poll`](super::CqBody::poll) and wait again.
+    /// [`poll`](super::Cq::poll) and wait again.
     PeerEvents,
     /// The operation is a multi-receive that is over, and waits for its pieces: take them with
-    /// [`poll`](super::CqBody::poll), drop them, and wait again.
+    /// [`poll`](super::Cq::poll), drop them, and wait again.
     PiecesOut,
+    /// The deadline has passed; the operation is still in flight. Of [`Cq::finish`](super::Cq::finish) alone.
+    TimedOut,
     /// The queue was not opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)), or it has two
     /// provider queues and cannot sleep on both.
     NotOpenedFor,
@@ -37,6 +39,7 @@ impl fmt::Display for CqError {
             CqError::Queue(errno) => write!(f, "the completion queue failed: {errno}"),
             CqError::UnknownKey => f.write_str("the key does not belong to an operation of this queue"),
             CqError::PiecesOut => f.write_str("the operation's pieces have to be taken and dropped before waiting on"),
+            CqError::TimedOut => f.write_str("the deadline has passed, and the operation is still in flight"),
             CqError::NotOpenedFor => f.write_str("the queue was not opened for sleeping on it"),
             CqError::PeerEvents => f.write_str("peers' events have to be taken with poll before waiting on"),
         }
@@ -92,8 +95,9 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// provider's documentation says; there are none over the software transport.
     #[doc(alias = "err_data")]
     pub fn error_data(&self, error: &OpError, out: &mut [u8]) -> usize {
-        let queue = self.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.tx);
-        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+        let queue =
+            self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
+        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
         unsafe { T::cq_error_data(queue, out) }
     }
 
@@ -101,9 +105,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     #[doc(alias = "fi_cq_strerror")]
     #[must_use]
     pub fn error_text(&self, error: &OpError) -> ErrorText {
-        let queue = self.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.tx);
+        let queue =
+            self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
         ErrorText::written_by(|out| {
-            // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+            // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
             unsafe { T::cq_error_text(queue, error.provider_errno, out) }
         })
     }

@@ -5,7 +5,7 @@
 use core::borrow::Borrow;
 
 use super::poll::of_an_operation;
-use super::{Cq, CqError, PEER_EVENTS};
+use super::{Body, Cq, CqError, PEER_EVENTS};
 use crate::buffer::Buffer;
 use crate::completion::{Completion, Done, OpError, Peek, RemoteEvent};
 use crate::engine::op_table::{Direction, Message, OpKey, Resolution, Taken};
@@ -20,7 +20,7 @@ pub(super) enum Bystander {
     Unclaimed(OpError),
 }
 
-impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Waits for one operation. Completions of others are kept for [`poll`](Self::poll); `Ok(None)` says that the
     /// deadline passed, and leaves the operation in flight.
     ///
@@ -34,13 +34,13 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         const BUSY: u32 = 256;
         let mut busy = 0;
         loop {
-            match self.ops.take(key) {
+            match self.body.ops.take(key) {
                 Taken::Done(done) => return Ok(Some(done)),
                 Taken::Unknown => return Err(CqError::UnknownKey),
                 Taken::Draining => return Err(CqError::PiecesOut),
                 Taken::InFlight => {}
             }
-            let look = if self.progress()? {
+            let look = if self.body.progress()? {
                 busy += 1;
                 busy % BUSY == 0
             } else {
@@ -48,7 +48,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             };
             if look && until.passed() {
                 // What was refused when it was to be posted again has ended without an event.
-                return Ok(match self.ops.take(key) {
+                return Ok(match self.body.ops.take(key) {
                     Taken::Done(done) => Some(done),
                     _ => None,
                 });
@@ -65,11 +65,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             if let Some(peek) = self.take_peek(key) {
                 return Ok(Some(peek));
             }
-            if !self.ops.is_peeking(key) {
+            if !self.body.ops.is_peeking(key) {
                 return Err(CqError::UnknownKey);
             }
             // An answer does not wait for a peer: looking at the clock each time is no more than a few looks.
-            if (!self.progress()? || !self.ops.is_peeking(key)) && until.passed() {
+            if (!self.body.progress()? || !self.body.ops.is_peeking(key)) && until.passed() {
                 return Ok(self.take_peek(key));
             }
         }
@@ -77,7 +77,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// Takes the answer to a peek, if it is kept.
     fn take_peek(&self, key: OpKey) -> Option<Peek> {
-        let mut bystanders = self.bystanders.borrow_mut();
+        let mut bystanders = self.body.bystanders.borrow_mut();
         let mut found = None;
         // Once round: the others keep their order.
         for _ in 0..bystanders.len() {
@@ -99,6 +99,40 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
     /// - [`CqError::Queue`] if the provider's queue failed
     pub fn progress(&self) -> Result<bool, CqError> {
+        self.body.progress()
+    }
+
+    /// Takes the oldest thing kept, of receives and peers first.
+    #[cold]
+    pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
+        let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
+        self.body.ops.set_kept(kept.is_some() || self.body.detours || self.body.ops.has_used_up());
+        kept
+    }
+
+    pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<'m, B>> {
+        if direction == Direction::Receive
+            && let Some(bystander) = self.body.bystanders.borrow_mut().pop_front()
+        {
+            return Some(self.told(bystander));
+        }
+        self.body.ops.take_parked(direction).map(Completion::Op)
+    }
+
+    /// What a bystander is to the user, who is told once.
+    pub(super) fn told(&self, bystander: Bystander) -> Completion<'m, B> {
+        match bystander {
+            Bystander::Message(message) => Completion::Piece(self.piece(self.body.ops.piece(message))),
+            Bystander::Peek(peek) => Completion::Peek(peek),
+            Bystander::Remote(event) => Completion::Remote(event),
+            Bystander::Unclaimed(error) => Completion::Unclaimed(error),
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer> Body<T, B> {
+    /// [`Cq::progress`].
+    pub(super) fn progress(&self) -> Result<bool, CqError> {
         self.post_used_up_again();
         let mut busy = false;
         for queue in core::iter::once(&self.tx).chain(&self.rx) {
@@ -119,7 +153,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         if bystanders.is_full() {
             return Err(CqError::PeerEvents);
         }
-        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
         let event = match unsafe { T::cq_poll(queue) } {
             Ok(event) => event.map(|event| *event.borrow()),
             Err(errno) => self.failed(queue, errno)?,
@@ -156,35 +190,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
     }
 
-    /// Takes the oldest thing kept, of receives and peers first.
-    #[cold]
-    pub(super) fn take_any_kept(&self) -> Option<Completion<'_, B>> {
-        let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
-        self.ops.set_kept(kept.is_some() || self.detours || self.ops.has_used_up());
-        kept
-    }
-
     /// Whether the next poll has something to tell or to post that the provider's queue does not know of.
     pub(super) fn keeps_something(&self) -> bool {
         !self.bystanders.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
-    }
-
-    pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<'_, B>> {
-        if direction == Direction::Receive
-            && let Some(bystander) = self.bystanders.borrow_mut().pop_front()
-        {
-            return Some(self.told(bystander));
-        }
-        self.ops.take_parked(direction).map(Completion::Op)
-    }
-
-    /// What a bystander is to the user, who is told once.
-    pub(super) fn told(&self, bystander: Bystander) -> Completion<'_, B> {
-        match bystander {
-            Bystander::Message(message) => Completion::Piece(self.ops.piece(message)),
-            Bystander::Peek(peek) => Completion::Peek(peek),
-            Bystander::Remote(event) => Completion::Remote(event),
-            Bystander::Unclaimed(error) => Completion::Unclaimed(error),
-        }
     }
 }

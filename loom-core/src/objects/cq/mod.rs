@@ -1,11 +1,7 @@
 //! The completion queue: owns the operations in flight and every endpoint that posts through it.
 //!
-//! A [`Cq`] is one [op table](crate::engine::op_table) over one or two provider queues. What users hold is
-//! `&Cq<'d, T, B>`; where it comes from decides which buffers it may carry:
-//!
-//! - [`scope_in`] takes buffers of any lifetime: the queue and its endpoints are closed before it returns or unwinds.
-//! - [`Cq::open_in`] makes a long-lived queue and asks for `'static` buffers and memory, because its owner may be
-//!   forgotten and never close.
+//! A [`Cq`] is one [op table](crate::engine::op_table) over one or two provider queues, in one block of memory with the places of its
+//! endpoints. Endpoints, and the pieces of multi-receives, are handles of it, too: the last one to go closes it.
 
 #![allow(unsafe_code, reason = "refers to the endpoints' records in the queue's own block of memory")]
 
@@ -13,14 +9,16 @@ mod attr;
 mod close;
 mod error;
 mod keep;
-mod owner;
+mod open;
+mod park;
+mod piece;
 mod poll;
+mod post;
 mod signal;
 mod sleep;
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
-use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use heapless::Deque;
@@ -28,37 +26,61 @@ use heapless::Deque;
 pub use self::attr::CqAttr;
 pub use self::error::{CqError, ErrorText};
 use self::keep::Bystander;
-#[cfg(feature = "std")]
-pub use self::owner::scope;
-pub use self::owner::{CqOwner, scope_in};
+pub use self::park::{ParkError, Parked};
+pub use self::piece::Piece;
 use self::signal::Signalled;
 pub use self::signal::Signaller;
+use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{OpTable, Slot};
+use crate::handle::Handle;
 use crate::objects::av::Av;
-use crate::objects::domain::Domain;
-use crate::objects::endpoint::EndpointBuilder;
-use crate::objects::endpoint::Record;
+use crate::objects::domain::{Brand, DomainBody};
+use crate::objects::endpoint::{EndpointBuilder, Record};
+use crate::objects::left_open::Node;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 
 /// How many events of peers a queue has room for besides those of its own operations.
 ///
 /// Peers' writes with immediate data report themselves without a post of this side, so the provider's queue is opened
-/// for this many more events than there are operations, and [`Cq::wait`](CqBody::wait) keeps as many for the next
+/// for this many more events than there are operations, and [`Cq::wait`] keeps as many for the next
 /// poll.
 pub const PEER_EVENTS: usize = 64;
 
-/// A queue with its operations in place; [`Cq`] is the name for users.
+/// A completion queue.
 ///
-/// It stays on the thread that opened it, and so do its endpoints: parallelism is a queue for each thread.
-pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
-    domain: &'d Domain<T>,
+/// A counted handle: the queue is closed when the last of its clones, of its endpoints and of the [pieces](Piece) of its
+/// multi-receives is gone. Closing it drops the buffers in flight. What is forgotten keeps it open, until the end of its
+/// [`scope`](crate::objects::scope::scope) or for good; that is safe.
+///
+/// It stays on the thread that opened it, and so do its endpoints: parallelism is a queue for each thread. A whole queue can be handed
+/// to another thread when it is [parked](Self::park).
+///
+/// # References
+/// - `man fi_cq`
+#[doc(alias = "fid_cq")]
+pub struct Cq<'m, T: Transport, B: Buffer> {
+    pub(super) body: Handle<'m, Body<T, B>>,
+    /// Invariant: what uses shorter-lived memory is not bound to a queue that is kept.
+    lives: Brand<'m>,
+}
+
+/// What there is one of, however many handles there are.
+pub(crate) type Body<T, B> = CqBody<T, B, [Slot<B>]>;
+
+/// [`Body`], with its slots in place.
+pub(crate) struct CqBody<T: Transport, B: Buffer, S: ?Sized> {
+    /// How many slots there are.
+    depth: u32,
+    node: Node,
+    on_failed_close: OnFailedClose,
+    domain: Handle<'static, DomainBody<T>>,
     tx: T::Cq,
     /// The queue of the receives, unless `tx` serves both.
     rx: Option<T::Cq>,
     /// In the same block of memory as the queue.
-    records: NonNull<[Record<'d, T>]>,
+    records: NonNull<[Record<T>]>,
     /// Bystanders met while waiting for one key.
     bystanders: RefCell<Deque<Bystander, PEER_EVENTS>>,
     /// What there is to sleep on.
@@ -72,24 +94,15 @@ pub struct CqBody<'d, T: Transport, B: Buffer, S: ?Sized> {
     consumes: bool,
     /// Which provider queue `poll` looks at first the next time.
     turn: Cell<bool>,
-    /// Invariant in `'d`: what an endpoint is bound to lives as long as the queue's parent.
-    parent: PhantomData<Cell<&'d ()>>,
     /// Something counts as kept in it also where there are bystanders, or polls make detours: a poll then has to look elsewhere
     /// than into `tx`, or at more.
     ops: OpTable<B, S>,
 }
 
-/// A completion queue.
-///
-/// # References
-/// - `man fi_cq`
-#[doc(alias = "fid_cq")]
-pub type Cq<'d, T, B> = CqBody<'d, T, B, [Slot<B>]>;
-
-impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Begins to open an endpoint that completes into this queue and finds its peers in `av`.
     #[doc(alias = "fi_endpoint")]
-    pub fn endpoint<'q>(&'q self, av: &'d Av<'d, T>) -> EndpointBuilder<'q, 'd, T, B> {
+    pub fn endpoint<'b>(&'b self, av: &'b Av<'m, T>) -> EndpointBuilder<'b, 'm, T, B> {
         EndpointBuilder::new(self, av)
     }
 
@@ -102,46 +115,65 @@ impl<'d, T: Transport, B: Buffer> Cq<'d, T, B> {
     /// [`capacity`](Self::capacity).
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.ops.in_flight()
+        self.body.ops.in_flight()
     }
 
     /// How many operations can be in flight.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.ops.capacity()
+        self.body.ops.capacity()
     }
 
     /// How many of the provider's events belonged to no operation in flight: late ones of endpoints already closed.
     #[must_use]
     pub fn strays(&self) -> u64 {
-        self.ops.strays()
-    }
-
-    /// The queue's parent.
-    #[must_use]
-    pub fn domain(&self) -> &'d Domain<T> {
-        self.domain
-    }
-
-    #[inline]
-    pub(crate) fn ops(&self) -> &OpTable<B> {
-        &self.ops
+        self.body.ops.strays()
     }
 
     /// The raw queue of the transmits and that of the receives, which may be the same: for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> (&T::Cq, &T::Cq) {
+        self.body.raw()
+    }
+
+    pub(crate) fn domain(&self) -> &Handle<'static, DomainBody<T>> {
+        &self.body.domain
+    }
+
+    #[inline]
+    pub(crate) fn ops(&self) -> &OpTable<B> {
+        &self.body.ops
+    }
+}
+
+impl<T: Transport, B: Buffer> Body<T, B> {
+    fn raw(&self) -> (&T::Cq, &T::Cq) {
         (&self.tx, self.rx.as_ref().unwrap_or(&self.tx))
     }
 
-    pub(crate) fn records(&self) -> &[Record<'d, T>] {
+    pub(crate) fn records(&self) -> &[Record<T>] {
         // SAFETY: written when the queue was opened, in the block that the queue lies in itself.
         unsafe { self.records.as_ref() }
     }
 }
 
+impl<T: Transport, B: Buffer> Clone for Cq<'_, T, B> {
+    fn clone(&self) -> Self {
+        Cq { body: self.body.clone(), ..*self }
+    }
+}
+
+/// Handles of the same queue are equal.
+impl<T: Transport, B: Buffer> PartialEq for Cq<'_, T, B> {
+    fn eq(&self, other: &Self) -> bool {
+        self.body.is(&other.body)
+    }
+}
+
+impl<T: Transport, B: Buffer> Eq for Cq<'_, T, B> {}
+
 impl<T: Transport, B: Buffer> fmt::Debug for Cq<'_, T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cq").field("ops", &&self.ops).finish_non_exhaustive()
+        f.debug_struct("Cq").field("ops", &self.ops()).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@
 use core::borrow::Borrow;
 
 use super::keep::Bystander;
-use super::{Cq, CqError};
+use super::{Body, Cq, CqError};
 use crate::buffer::Buffer;
 use crate::completion::{Completion, OpError, RemoteEvent};
 use crate::engine::op_table::{Direction, Resolution};
@@ -18,9 +18,9 @@ const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFla
 
 /// What the slower ways of a poll return. Not what `poll` itself does: the compiler would build the completions of the fast
 /// way in memory, where these are.
-type Next<'q, B> = Option<Result<Completion<'q, B>, CqError>>;
+type Next<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
-impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// The next completion of either direction; `None` if there is none for now. Drives progress.
     ///
     /// What [`wait`](Self::wait) and [`progress`](Self::progress) have kept comes first, receives before transmits;
@@ -32,18 +32,18 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     // Always, with the way of a successful operation through it and nothing else: its completion is built where the caller
     // wants it, not copied from one return value to the next. That is a third of the cost of a poll.
     #[inline(always)]
-    pub fn poll(&self) -> Result<Option<Completion<'_, B>>, CqError> {
-        if self.ops.is_kept() {
+    pub fn poll(&self) -> Result<Option<Completion<'m, B>>, CqError> {
+        if self.body.ops.is_kept() {
             return self.poll_detour().transpose();
         }
-        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
-        match unsafe { T::cq_poll(&self.tx) } {
+        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
+        match unsafe { T::cq_poll(&self.body.tx) } {
             Ok(Some(event)) => {
                 let event = event.borrow();
                 if !event.flags.intersects(PEERS) {
                     // SAFETY: the transport has just reported the event, and a queue has one table. Where there are prefixes,
                     // the table counts as keeping something (`detours`).
-                    if let Some(done) = unsafe { self.ops.succeed(event) } {
+                    if let Some(done) = unsafe { self.body.ops.succeed(event) } {
                         return Ok(Some(Completion::Op(done)));
                     }
                 }
@@ -51,7 +51,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
                 self.poll_on(&Event::clone(event)).transpose()
             }
             Ok(None) => {
-                self.ops.drained();
+                self.body.ops.drained();
                 Ok(None)
             }
             Err(errno) => self.poll_failed(errno).transpose(),
@@ -60,50 +60,50 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     /// [`poll`](Self::poll) where something may be kept, or there are two provider queues or prefixes.
     #[inline(never)]
-    fn poll_detour(&self) -> Next<'_, B> {
-        self.post_used_up_again();
+    fn poll_detour(&self) -> Next<'m, B> {
+        self.body.post_used_up_again();
         if let Some(completion) = self.take_any_kept() {
             return Some(Ok(completion));
         }
-        let Some(rx) = &self.rx else { return self.poll_last(&self.tx) };
-        let turn = self.turn.get();
-        self.turn.set(!turn);
-        let (first, second) = if turn { (rx, &self.tx) } else { (&self.tx, rx) };
+        let Some(rx) = &self.body.rx else { return self.poll_last(&self.body.tx) };
+        let turn = self.body.turn.get();
+        self.body.turn.set(!turn);
+        let (first, second) = if turn { (rx, &self.body.tx) } else { (&self.body.tx, rx) };
         self.poll_queue(first).or_else(|| self.poll_last(second))
     }
 
     /// [`poll`](Self::poll) from an event on which is not that of a success.
     #[inline(never)]
-    fn poll_on(&self, event: &Event) -> Next<'_, B> {
-        self.resolve(event).or_else(|| self.poll_last(&self.tx))
+    fn poll_on(&self, event: &Event) -> Next<'m, B> {
+        self.resolve(event).or_else(|| self.poll_last(&self.body.tx))
     }
 
     /// [`poll`](Self::poll) after an error of the provider's queue.
     #[cold]
-    fn poll_failed(&self, errno: Errno) -> Next<'_, B> {
-        match self.failed(&self.tx, errno).transpose()? {
+    fn poll_failed(&self, errno: Errno) -> Next<'m, B> {
+        match self.body.failed(&self.body.tx, errno).transpose()? {
             Ok(event) => self.poll_on(&event),
             Err(error) => Some(Err(error)),
         }
     }
 
     /// The next completion of the last raw queue to look at.
-    fn poll_last(&self, queue: &T::Cq) -> Next<'_, B> {
+    fn poll_last(&self, queue: &T::Cq) -> Next<'m, B> {
         let polled = self.poll_queue(queue);
         if polled.is_none() {
-            self.ops.drained();
+            self.body.ops.drained();
         }
         polled
     }
 
     /// The next completion of a raw queue.
-    fn poll_queue(&self, queue: &T::Cq) -> Next<'_, B> {
+    fn poll_queue(&self, queue: &T::Cq) -> Next<'m, B> {
         // Bounded: stray events are no more than the queue holds and peers go on adding.
         loop {
-            // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+            // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
             let completion = match unsafe { T::cq_poll(queue) } {
                 Ok(event) => self.resolve(event?.borrow()),
-                Err(errno) => match self.failed(queue, errno).transpose()? {
+                Err(errno) => match self.body.failed(queue, errno).transpose()? {
                     Ok(event) => self.resolve(&event),
                     Err(error) => return Some(Err(error)),
                 },
@@ -118,25 +118,64 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// As [`Cq::poll`](Self::poll).
-    pub fn poll_tx(&self) -> Result<Option<Completion<'_, B>>, CqError> {
-        self.poll_direction(&self.tx, Direction::Transmit)
+    pub fn poll_tx(&self) -> Result<Option<Completion<'m, B>>, CqError> {
+        self.poll_direction(&self.body.tx, Direction::Transmit)
     }
 
     /// The next completion of a receive, or event of a peer.
     ///
     /// # Errors
     /// As [`Cq::poll`](Self::poll).
-    pub fn poll_rx(&self) -> Result<Option<Completion<'_, B>>, CqError> {
-        self.poll_direction(self.rx.as_ref().unwrap_or(&self.tx), Direction::Receive)
+    pub fn poll_rx(&self) -> Result<Option<Completion<'m, B>>, CqError> {
+        self.poll_direction(self.body.rx.as_ref().unwrap_or(&self.body.tx), Direction::Receive)
     }
 
+    /// The next completion of one direction. Those of the other are kept: one raw queue may report both.
+    fn poll_direction(&self, queue: &T::Cq, direction: Direction) -> Result<Option<Completion<'m, B>>, CqError> {
+        self.body.post_used_up_again();
+        loop {
+            if let Some(completion) = self.take_kept(direction) {
+                return Ok(Some(completion));
+            }
+            if !self.body.keep_next(queue)? {
+                match self.body.rx {
+                    Some(_) => self.body.ops.drained_of(direction),
+                    None => self.body.ops.drained(),
+                }
+                return Ok(None);
+            }
+        }
+    }
+
+    /// What an event says to the user; nothing, if it belongs to an operation that is over.
+    fn resolve(&self, event: &Event) -> Next<'m, B> {
+        if let Some(bystander) = self.body.bystander_by_flags(event) {
+            return Some(Ok(self.told(bystander)));
+        }
+        if let Err(error) = of_an_operation(event) {
+            return Some(Err(error));
+        }
+        // SAFETY: the transport has just reported the event, and a queue has one table.
+        let completion = match unsafe { self.body.ops.complete(event) } {
+            Resolution::Done(done) => Some(Completion::Op(done)),
+            Resolution::Piece(piece) => Some(Completion::Piece(self.piece(piece))),
+            Resolution::Peek(peek) => Some(Completion::Peek(peek)),
+            Resolution::Unwanted(error) => Some(Completion::Unclaimed(error)),
+            Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
+            Resolution::NotOver | Resolution::Stale | Resolution::Foreign => None,
+        };
+        completion.map(Ok)
+    }
+}
+
+impl<T: Transport, B: Buffer> Body<T, B> {
     /// The event behind an error of a poll, if there is one.
     #[cold]
     pub(super) fn failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Event>, CqError> {
         if errno != Errno::EAVAIL {
             return Err(CqError::Queue(errno));
         }
-        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
+        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
         let event = unsafe { T::cq_read_error(queue) }.map_err(CqError::Queue)?;
         if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
             && let Some(endpoint) = self.ops.endpoint_of(event.context)
@@ -147,43 +186,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
             record.note_truncated(whole.unwrap_or(usize::MAX));
         }
         Ok(event)
-    }
-
-    /// The next completion of one direction. Those of the other are kept: one raw queue may report both.
-    fn poll_direction(&self, queue: &T::Cq, direction: Direction) -> Result<Option<Completion<'_, B>>, CqError> {
-        self.post_used_up_again();
-        loop {
-            if let Some(completion) = self.take_kept(direction) {
-                return Ok(Some(completion));
-            }
-            if !self.keep_next(queue)? {
-                match self.rx {
-                    Some(_) => self.ops.drained_of(direction),
-                    None => self.ops.drained(),
-                }
-                return Ok(None);
-            }
-        }
-    }
-
-    /// What an event says to the user; nothing, if it belongs to an operation that is over.
-    fn resolve(&self, event: &Event) -> Next<'_, B> {
-        if let Some(bystander) = self.bystander_by_flags(event) {
-            return Some(Ok(self.told(bystander)));
-        }
-        if let Err(error) = of_an_operation(event) {
-            return Some(Err(error));
-        }
-        // SAFETY: the transport has just reported the event, and a queue has one table.
-        let completion = match unsafe { self.ops.complete(event) } {
-            Resolution::Done(done) => Some(Completion::Op(done)),
-            Resolution::Piece(piece) => Some(Completion::Piece(piece)),
-            Resolution::Peek(peek) => Some(Completion::Peek(peek)),
-            Resolution::Unwanted(error) => Some(Completion::Unclaimed(error)),
-            Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
-            Resolution::NotOver | Resolution::Stale | Resolution::Foreign => None,
-        };
-        completion.map(Ok)
     }
 
     /// A peer's operation on this side's memory, which the provider reports with a context of no meaning; or, where it uses up a

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Cq, CqError};
 use crate::buffer::Buffer;
-use crate::transport::{Signals, Transport};
+use crate::transport::Signals;
 use crate::vocabulary::{Errno, WaitObj};
 
 /// Whether a [`Signaller`] has signalled, and no sleeper was told of it yet.
@@ -25,12 +25,12 @@ impl Signalled {
     }
 
     /// Acquire: see [`set`](Self::set).
-    fn take(&self) -> bool {
+    pub(super) fn take(&self) -> bool {
         self.0.swap(false, Ordering::Acquire)
     }
 }
 
-/// Wakes up the thread that sleeps on a queue. It borrows the queue, which other threads cannot otherwise name.
+/// Wakes up the thread that sleeps on a queue. It borrows the handle of the queue, which other threads cannot otherwise name.
 ///
 /// # References
 /// - `man fi_cq`
@@ -41,10 +41,10 @@ pub struct Signaller<'q, T: Signals> {
 }
 
 impl<T: Signals> Signaller<'_, T> {
-    /// Ends [`Cq::poll_for`](super::CqBody::poll_for), which returns `Ok(None)`; if nobody sleeps, it is the next one that
+    /// Ends [`Cq::poll_for`](super::Cq::poll_for), which returns `Ok(None)`; if nobody sleeps, it is the next one that
     /// does not sleep. Signals that come meanwhile are one. What this thread did before, the sleeper sees afterwards.
     ///
-    /// The queue's file descriptor becomes readable, too, and [`Cq::may_sleep`](super::CqBody::may_sleep) says once that the
+    /// The queue's file descriptor becomes readable, too, and [`Cq::may_sleep`](super::Cq::may_sleep) says once that the
     /// program may not sleep.
     ///
     /// Providers may wake the sleeper up some 20 ms late: most of them lose a signal that comes just when a sleep begins.
@@ -75,20 +75,13 @@ impl<T: Signals, B: Buffer> Cq<'_, T, B> {
     /// [`CqError::NotOpenedFor`] if there is nothing to sleep on.
     #[doc(alias = "fi_cq_signal")]
     pub fn signaller(&self) -> Result<Signaller<'_, T>, CqError> {
-        if self.wait == WaitObj::NONE || self.rx.is_some() {
+        if self.body.wait == WaitObj::NONE || self.body.rx.is_some() {
             return Err(CqError::NotOpenedFor);
         }
-        self.has_signallers.set(true);
-        // SAFETY: the queue is open until its owner is dropped, with something to sleep on.
-        let raw = unsafe { T::cq_signal_of(&self.tx) };
-        Ok(Signaller { raw, signalled: &self.signalled })
-    }
-}
-
-impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Whether there was a signal of which nobody was told yet.
-    pub(super) fn take_signal(&self) -> bool {
-        self.signalled.take()
+        self.body.has_signallers.set(true);
+        // SAFETY: the queue is open until its last handle is dropped, with something to sleep on.
+        let raw = unsafe { T::cq_signal_of(&self.body.tx) };
+        Ok(Signaller { raw, signalled: &self.body.signalled })
     }
 }
 

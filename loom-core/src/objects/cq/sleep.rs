@@ -15,7 +15,7 @@ use crate::vocabulary::WaitObj;
 /// comes when a sleep begins, just after it has looked for one.
 const SLICE: i32 = 20;
 
-impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// The next completion, for which it sleeps so long at most. `Ok(None)` says that the time is over, or that it was woken
     /// up: by a [signal](super::Signaller::signal), or for nothing.
     ///
@@ -25,19 +25,19 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// As [`Cq::poll`](Self::poll), and [`CqError::NotOpenedFor`].
     #[doc(alias = "fi_cq_sread")]
-    pub fn poll_for(&self, time: Duration) -> Result<Option<Completion<'_, B>>, CqError> {
-        if self.wait == WaitObj::NONE || self.rx.is_some() {
+    pub fn poll_for(&self, time: Duration) -> Result<Option<Completion<'m, B>>, CqError> {
+        if self.body.wait == WaitObj::NONE || self.body.rx.is_some() {
             return Err(CqError::NotOpenedFor);
         }
         if let Some(completion) = self.poll()? {
             return Ok(Some(completion));
         }
         let mut left = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        while !self.take_signal() && left > 0 {
-            let now = if self.has_signallers.get() { left.min(SLICE) } else { left };
-            // SAFETY: the queue is open until its owner is dropped, this thread is its only user but for signals, and the poll
+        while !self.body.signalled.take() && left > 0 {
+            let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
+            // SAFETY: the queue is open until its last handle is dropped, this thread is its only user but for signals, and the poll
             // has just found it empty.
-            unsafe { T::cq_sleep(&self.tx, now) }.map_err(CqError::Queue)?;
+            unsafe { T::cq_sleep(&self.body.tx, now) }.map_err(CqError::Queue)?;
             if let Some(completion) = self.poll()? {
                 return Ok(Some(completion));
             }
@@ -56,11 +56,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// [`CqError::NotOpenedFor`] if the queue was not opened with one, [`CqError::Queue`] if the provider has none.
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CqError> {
-        if self.wait != WaitObj::FD || self.rx.is_some() {
+        if self.body.wait != WaitObj::FD || self.body.rx.is_some() {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open until its owner is dropped, and this thread is its only user.
-        unsafe { T::cq_wait_fd(&self.tx) }.map_err(CqError::Queue)
+        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
+        unsafe { T::cq_wait_fd(&self.body.tx) }.map_err(CqError::Queue)
     }
 
     /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
@@ -70,14 +70,14 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// [`CqError::NotOpenedFor`] if there is none, [`CqError::Queue`] if the provider's queue failed.
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, CqError> {
-        if self.wait != WaitObj::FD || self.rx.is_some() {
+        if self.body.wait != WaitObj::FD || self.body.rx.is_some() {
             return Err(CqError::NotOpenedFor);
         }
-        if self.take_signal() || self.keeps_something() {
+        if self.body.signalled.take() || self.body.keeps_something() {
             // No descriptor tells of what is kept.
             return Ok(false);
         }
         // SAFETY: as above; the queue is one of this domain.
-        unsafe { T::cq_may_sleep(self.domain.raw(), &self.tx) }.map_err(CqError::Queue)
+        unsafe { T::cq_may_sleep(self.body.domain.raw(), &self.body.tx) }.map_err(CqError::Queue)
     }
 }

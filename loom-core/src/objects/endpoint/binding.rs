@@ -1,11 +1,12 @@
 //! [`Binding`], [`ContextBinding`]: what an endpoint or context is bound to besides its completion queue.
 
 use super::opened::Options;
-use super::record::{Bound, Receiving};
-use super::scalable::{ScalableEndpoint, same_domain};
+use super::record::{Bonds, Receiving};
+use super::scalable::ScalableEndpoint;
 use crate::error::OpenError;
+use crate::handle::Handle;
 use crate::objects::counter::{Counter, Counters};
-use crate::objects::domain::Domain;
+use crate::objects::domain::DomainBody;
 use crate::objects::eq::Eq;
 use crate::transport::{Connected, Scalable};
 use crate::vocabulary::{Counted, EndpointOption, OptionType};
@@ -13,18 +14,18 @@ use crate::vocabulary::{Counted, EndpointOption, OptionType};
 /// What an endpoint is bound to besides its completion queue: an event queue, and counters if it has any. Where there are
 /// none, a reference to the event queue is enough.
 #[derive(Debug)]
-pub struct Binding<'d, T: Connected> {
-    pub(super) eq: &'d Eq<'d, T>,
-    pub(super) counters: Counters<'d, T>,
+pub struct Binding<'b, 'm, T: Connected> {
+    pub(super) eq: &'b Eq<'m, T>,
+    pub(super) counters: Counters<'b, 'm, T>,
     pub(super) options: Options,
     pub(super) receives: Receiving,
     pub(super) selective: bool,
 }
 
-impl<'d, T: Connected> Binding<'d, T> {
+impl<'b, 'm, T: Connected> Binding<'b, 'm, T> {
     /// To an event queue, and no counter.
     #[must_use]
-    pub const fn to(eq: &'d Eq<'d, T>) -> Self {
+    pub const fn to(eq: &'b Eq<'m, T>) -> Self {
         Binding {
             eq,
             counters: Counters::none(),
@@ -37,7 +38,7 @@ impl<'d, T: Connected> Binding<'d, T> {
     /// Counts these operations of the endpoint. Several counters can be given, for different operations.
     #[doc(alias = "fi_ep_bind")]
     #[must_use]
-    pub fn counter(mut self, counted: Counted, counter: &'d Counter<'d, T>) -> Self {
+    pub fn counter(mut self, counted: Counted, counter: &'b Counter<'m, T>) -> Self {
         self.counters.add(counted, counter);
         self
     }
@@ -71,8 +72,8 @@ impl<'d, T: Connected> Binding<'d, T> {
     }
 }
 
-impl<'d, T: Connected> From<&'d Eq<'d, T>> for Binding<'d, T> {
-    fn from(eq: &'d Eq<'d, T>) -> Self {
+impl<'b, 'm, T: Connected> From<&'b Eq<'m, T>> for Binding<'b, 'm, T> {
+    fn from(eq: &'b Eq<'m, T>) -> Self {
         Binding::to(eq)
     }
 }
@@ -80,16 +81,16 @@ impl<'d, T: Connected> From<&'d Eq<'d, T>> for Binding<'d, T> {
 /// Of which scalable endpoint a context is, and its counters and options if it has any. Where it has none, a reference to the
 /// endpoint is enough.
 #[derive(Debug)]
-pub struct ContextBinding<'d, T: Scalable> {
-    pub(super) endpoint: &'d ScalableEndpoint<'d, T>,
-    pub(super) counters: Counters<'d, T>,
+pub struct ContextBinding<'b, 'm, T: Scalable> {
+    pub(super) endpoint: &'b ScalableEndpoint<'m, T>,
+    pub(super) counters: Counters<'b, 'm, T>,
     pub(super) options: Options,
 }
 
-impl<'d, T: Scalable> ContextBinding<'d, T> {
+impl<'b, 'm, T: Scalable> ContextBinding<'b, 'm, T> {
     /// Of this endpoint, without counters and options.
     #[must_use]
-    pub const fn of(endpoint: &'d ScalableEndpoint<'d, T>) -> Self {
+    pub const fn of(endpoint: &'b ScalableEndpoint<'m, T>) -> Self {
         ContextBinding { endpoint, counters: Counters::none(), options: Options::none() }
     }
 
@@ -97,7 +98,7 @@ impl<'d, T: Scalable> ContextBinding<'d, T> {
     /// operations.
     #[doc(alias = "fi_ep_bind")]
     #[must_use]
-    pub fn counter(mut self, counted: Counted, counter: &'d Counter<'d, T>) -> Self {
+    pub fn counter(mut self, counted: Counted, counter: &'b Counter<'m, T>) -> Self {
         self.counters.add(counted, counter);
         self
     }
@@ -111,22 +112,24 @@ impl<'d, T: Scalable> ContextBinding<'d, T> {
     }
 
     /// Whether a context of `domain` can be bound so, if these are the operations that it can count.
-    pub(super) fn check(&self, domain: &Domain<T>, countable: Counted) -> Result<(), OpenError> {
-        same_domain(self.endpoint, domain)?;
-        self.counters.check(domain, self.endpoint.info.caps())?;
+    pub(super) fn check(&self, domain: &Handle<'_, DomainBody<T>>, countable: Counted) -> Result<(), OpenError> {
+        if !self.endpoint.body.domain().is(domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        self.counters.check(domain, self.endpoint.body.info.caps())?;
         let all = self.counters.raw().iter().fold(Counted::empty(), |all, (counted, _)| all | *counted);
         if countable.contains(all) { Ok(()) } else { Err(OpenError::Counters) }
     }
 
-    /// Counts a context that is about to be opened.
-    pub(super) fn bind(&self) -> Bound<'d> {
-        self.endpoint.users.opened();
-        self.counters.bind(&self.endpoint.users)
+    /// For a context that is about to be opened.
+    pub(super) fn bind(&self) -> Bonds {
+        let others = core::iter::once(self.endpoint.body.bond()).chain(self.counters.bonds()).collect();
+        Bonds { av: None, others }
     }
 }
 
-impl<'d, T: Scalable> From<&'d ScalableEndpoint<'d, T>> for ContextBinding<'d, T> {
-    fn from(endpoint: &'d ScalableEndpoint<'d, T>) -> Self {
+impl<'b, 'm, T: Scalable> From<&'b ScalableEndpoint<'m, T>> for ContextBinding<'b, 'm, T> {
+    fn from(endpoint: &'b ScalableEndpoint<'m, T>) -> Self {
         ContextBinding::of(endpoint)
     }
 }

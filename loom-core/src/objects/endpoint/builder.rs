@@ -2,41 +2,39 @@
 
 #![allow(unsafe_code, reason = "opens a raw endpoint")]
 
-use core::ptr;
-
 use super::Endpoint;
 use super::kind::Connectionless;
 use super::multicast::{InGroups, MulticastEndpoint};
 use super::opened::Opened;
 use super::opened::Options;
-use super::record::Receiving;
+use super::record::{Bonds, Receiving};
 use crate::buffer::Buffer;
 use crate::error::OpenError;
+use crate::handle::Bond;
 use crate::objects::av::Av;
 use crate::objects::counter::{Counter, Counters};
 use crate::objects::cq::Cq;
-use crate::objects::domain::Domain;
+use crate::objects::domain::DomainBody;
 use crate::objects::eq::Eq;
 use crate::objects::info::Info;
-use crate::objects::users::Users;
 use crate::transport::{Bindings, EndpointError, Multicast, Transport};
 use crate::vocabulary::{Caps, Counted, EndpointOption, EndpointType, OptionType};
 
 /// Opens an endpoint: everything that it is bound to is named before it is enabled.
 #[derive(Debug)]
 #[must_use = "an endpoint is opened by `enable`"]
-pub struct EndpointBuilder<'q, 'd, T: Transport, B: Buffer> {
-    cq: &'q Cq<'d, T, B>,
-    av: &'d Av<'d, T>,
-    info: Option<&'q Info<T>>,
-    counters: Counters<'d, T>,
+pub struct EndpointBuilder<'b, 'm, T: Transport, B: Buffer> {
+    cq: &'b Cq<'m, T, B>,
+    av: &'b Av<'m, T>,
+    info: Option<&'b Info<T>>,
+    counters: Counters<'b, 'm, T>,
     options: Options,
     selective: bool,
     receives: Receiving,
 }
 
-impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
-    pub(crate) fn new(cq: &'q Cq<'d, T, B>, av: &'d Av<'d, T>) -> Self {
+impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
+    pub(crate) fn new(cq: &'b Cq<'m, T, B>, av: &'b Av<'m, T>) -> Self {
         EndpointBuilder {
             cq,
             av,
@@ -49,14 +47,14 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     }
 
     /// Opens it from this info instead of the domain's: with another source address, for example.
-    pub fn info(mut self, info: &'q Info<T>) -> Self {
+    pub fn info(mut self, info: &'b Info<T>) -> Self {
         self.info = Some(info);
         self
     }
 
     /// Counts these operations of it. Several counters can be given, for different operations.
     #[doc(alias = "fi_ep_bind")]
-    pub fn counter(mut self, counted: Counted, counter: &'d Counter<'d, T>) -> Self {
+    pub fn counter(mut self, counted: Counted, counter: &'b Counter<'m, T>) -> Self {
         self.counters.add(counted, counter);
         self
     }
@@ -110,8 +108,8 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     ///   there are more than eight
     #[doc(alias = "fi_enable")]
     #[doc(alias = "fi_ep_bind")]
-    pub fn enable(self) -> Result<Endpoint<'q, 'd, T, B>, OpenError> {
-        let av = self.av;
+    pub fn enable(self) -> Result<Endpoint<'m, T, B>, OpenError> {
+        let av = self.av.clone();
         let opened = self.open(
             || None,
             |domain, info, bind| {
@@ -132,53 +130,52 @@ impl<'q, 'd, T: Transport, B: Buffer> EndpointBuilder<'q, 'd, T, B> {
     /// - [`OpenError::Errno`] with `EOPNOTSUPP` over a provider of libfabric's that is not known to leave groups; `udp` is,
     ///   unless the endpoint only sends
     #[doc(alias = "FI_MULTICAST")]
-    pub fn enable_multicast(self, eq: &'d Eq<'d, T>) -> Result<MulticastEndpoint<'q, 'd, T, B>, OpenError>
+    pub fn enable_multicast(self, eq: &Eq<'m, T>) -> Result<MulticastEndpoint<'m, T, B>, OpenError>
     where
         T: Multicast,
     {
         let domain = self.cq.domain();
-        if !ptr::eq(eq.domain(), domain) {
+        if !eq.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }
         let missing = Caps::MULTICAST.difference(self.info.unwrap_or_else(|| domain.info()).caps());
         if !missing.is_empty() {
             return Err(OpenError::NotGranted(missing));
         }
-        let av = self.av;
+        let (av, eq) = (self.av.clone(), eq.clone());
         let opened = self.open(
-            || Some(eq.bind()),
+            || Some(eq.bond()),
             |domain, info, bind| {
-                // SAFETY: see `open`; the event queue is open, of this domain, and stays open while it has users.
+                // SAFETY: see `open`; the event queue is open, of this domain, and stays open while it is bound.
                 unsafe { T::multicast_endpoint_open(domain, info, bind, eq.raw()) }
             },
         )?;
         Ok(Endpoint { opened, kind: InGroups { av, eq } })
     }
 
-    /// Opens the endpoint, bound to one thing more that counts its users. `open` may rely on this: everything that it is given
+    /// Opens the endpoint, bound to one thing more. `open` may rely on this: everything that it is given
     /// is open, of the domain, and outlives the endpoint.
     fn open(
         self,
-        more: impl FnOnce() -> Option<&'d Users>,
+        more: impl FnOnce() -> Option<Bond>,
         open: impl FnOnce(&T::Domain, &T::Info, Bindings<'_, T>) -> Result<T::Endpoint, EndpointError>,
-    ) -> Result<Opened<'q, 'd, T, B>, OpenError> {
+    ) -> Result<Opened<'m, T, B>, OpenError> {
         let EndpointBuilder { cq, av, info, counters, options, selective, receives } = self;
         let domain = cq.domain();
         let info = info.unwrap_or_else(|| domain.info());
-        if !ptr::eq(av.domain(), domain) || !info.same_domain(domain.info()) {
+        if !av.domain().is(domain) || !info.same_domain(domain.info()) {
             return Err(OpenError::OtherDomain);
         }
-        Domain::check(info)?;
+        DomainBody::check(info)?;
         if !matches!(info.attributes().endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
         counters.check(domain, info.caps())?;
         let options = options.raw()?;
-        let mut users = counters.bind(av.bind());
-        users.extend(more());
-        let opened = Opened::open(cq, info, receives, users, |tx, rx| {
+        let bonds = Bonds { av: Some(av.bond()), others: more().into_iter().chain(counters.bonds()).collect() };
+        let opened = Opened::open(cq, info, receives, bonds, |tx, rx| {
             // Queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it before
-            // itself, and the others live for 'd and stay open while they have users.
+            // itself, and the others stay open while they are bound.
             let bind = Bindings { tx, rx, av: av.raw(), counters: &counters.raw(), selective, options };
             open(domain.raw(), info.raw(), bind)
         })?;

@@ -85,8 +85,14 @@ pub struct ThePeer;
 
 /// A connectionless endpoint, which finds its peers in an address vector.
 #[derive(Debug)]
-pub struct Connectionless<'d, T: Transport> {
-    pub(super) av: &'d Av<'d, T>,
+pub struct Connectionless<'m, T: Transport> {
+    pub(super) av: Av<'m, T>,
+}
+
+impl<T: Transport> Clone for Connectionless<'_, T> {
+    fn clone(&self) -> Self {
+        Connectionless { av: self.av.clone() }
+    }
 }
 
 impl<T: Transport> Sealed for Connectionless<'_, T> {}
@@ -108,6 +114,6 @@ impl<T: Transport> Receives<T> for Connectionless<'_, T> {
 
     #[inline]
     fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
-        from.address(limits, self.av)
+        from.address(limits, &self.av)
     }
 }

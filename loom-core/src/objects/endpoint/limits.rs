@@ -2,7 +2,7 @@
 
 use super::record::Receiving;
 use crate::error::PostError;
-use crate::objects::domain::Domain;
+use crate::objects::domain::DomainBody;
 use crate::objects::info::{Info, Prefixes};
 use crate::objects::options::CompletionLevel;
 use crate::transport::{Conduct, Transport};
@@ -41,7 +41,7 @@ pub(super) const INJECT_ROOM: usize = 1024;
 
 impl Limits {
     /// Of an endpoint that is opened from this info of a domain.
-    pub(super) fn of<T: Transport>(info: &Info<T>, domain: &Domain<T>, receiving: Receiving) -> Self {
+    pub(super) fn of<T: Transport>(info: &Info<T>, domain: &DomainBody<T>, receiving: Receiving) -> Self {
         let attributes = info.attributes();
         let elsewhere = match receiving {
             Receiving::Through(_) | Receiving::OfWrites(_) | Receiving::Nowhere => Caps::RECV,

@@ -5,12 +5,12 @@
 //!
 //! | kind | opened by | transmits to | receives from |
 //! |---|---|---|---|
-//! | [`Connectionless`] | [`Cq::endpoint`](crate::objects::cq::CqBody::endpoint) | a [`Peer`](crate::engine::peer_table::Peer) of its address vector | a [`Source`] |
+//! | [`Connectionless`] | [`Cq::endpoint`](crate::objects::cq::Cq::endpoint) | a [`Peer`](crate::engine::peer_table::Peer) of its address vector | a [`Source`] |
 //! | [`MulticastEndpoint`] | [`EndpointBuilder::enable_multicast`] | a peer, or a [`MulticastGroup`] | a [`Source`] |
-//! | [`MsgEndpoint`] | [`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint), or a request | [`ThePeer`], when it is connected | [`ThePeer`] |
-//! | [`SharedRx`] | [`Cq::shared_rx`](crate::objects::cq::CqBody::shared_rx) | nobody | [`AnyConnection`] |
-//! | [`TxContext`] | [`Cq::tx_context`](crate::objects::cq::CqBody::tx_context) | a peer, or one of its receive contexts ([`RxPeer`](crate::engine::peer_table::RxPeer)) | nobody |
-//! | [`RxContext`] | [`Cq::rx_context`](crate::objects::cq::CqBody::rx_context) | nobody | a [`Source`] |
+//! | [`MsgEndpoint`] | [`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint), or a request | [`ThePeer`], when it is connected | [`ThePeer`] |
+//! | [`SharedRx`] | [`Cq::shared_rx`](crate::objects::cq::Cq::shared_rx) | nobody | [`AnyConnection`] |
+//! | [`TxContext`] | [`Cq::tx_context`](crate::objects::cq::Cq::tx_context) | a peer, or one of its receive contexts ([`RxPeer`](crate::engine::peer_table::RxPeer)) | nobody |
+//! | [`RxContext`] | [`Cq::rx_context`](crate::objects::cq::Cq::rx_context) | nobody | a [`Source`] |
 //!
 //! Two other forms were tried. With a path (`endpoint.to(peer).send(buf)`), a connection, which has one peer only, needs operations
 //! or a detour of its own. With operations as values (`endpoint.post(send(peer), buf)`), neither `Endpoint` nor its documentation
@@ -27,7 +27,7 @@
 //! use loom_core::vocabulary::Tag;
 //!
 //! /// A message and its tag, to a peer or over a connection.
-//! fn send_both<T, B, K>(endpoint: &Endpoint<'_, '_, T, B, K>, to: K::To, first: B, second: B) -> Result<(), Rejected<B>>
+//! fn send_both<T, B, K>(endpoint: &Endpoint<'_, T, B, K>, to: K::To, first: B, second: B) -> Result<(), Rejected<B>>
 //! where
 //!     T: Transport,
 //!     B: SourceBuffer,
@@ -42,6 +42,7 @@
 
 mod binding;
 mod builder;
+mod kept;
 mod kind;
 mod limits;
 mod msg_endpoint;
@@ -61,12 +62,13 @@ use core::fmt;
 
 pub use self::binding::{Binding, ContextBinding};
 pub use self::builder::EndpointBuilder;
+pub use self::kept::Kept;
 pub use self::kind::{Connectionless, HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
 use self::limits::Limits;
 pub use self::msg_endpoint::{CmError, Connecting, Established, Idle, Msg, MsgEndpoint, Refused, Requested};
 pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, MulticastGroup};
 use self::opened::Opened;
-pub(crate) use self::record::{Bound, Receiving, Record};
+pub(crate) use self::record::{Receiving, Record};
 pub use self::scalable::{Contexts, RxContext, RxCtx, ScalableEndpoint, TxContext, TxCtx};
 pub use self::shared_rx::{AnyConnection, SharedRx, Srx};
 use crate::buffer::Buffer;
@@ -79,8 +81,11 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionT
 
 /// An endpoint; a connectionless one, if its kind is not said.
 ///
+/// A counted handle: the endpoint is closed when the last of its clones is gone. It is a handle of its queue, too, and of what it is
+/// bound to: all of these stay open as long as it is there, in whichever order a program drops them.
+///
 /// Posts move a buffer into the queue and return an [`OpKey`]; the completion gives the buffer back. A post that is
-/// not taken gives it back at once, in [`Rejected`](crate::error::Rejected). Dropping the endpoint closes it:
+/// not taken gives it back at once, in [`Rejected`](crate::error::Rejected). Closing the endpoint ends them:
 /// operations that are over by then complete as they ended (unless [`PEER_EVENTS`](crate::objects::cq::PEER_EVENTS) events of
 /// peers lie before them), all others with `ECANCELED`, so every buffer comes back through the queue. A send, read or write
 /// that ends so may have been done all the same: a peer may have received the message before the endpoint closed. (Where the
@@ -91,12 +96,12 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionT
 /// # References
 /// - `man fi_endpoint`, `man fi_msg`, `man fi_tagged`, `man fi_rma`
 #[doc(alias = "fid_ep")]
-pub struct Endpoint<'q, 'd, T: Transport, B: Buffer, K = Connectionless<'d, T>> {
-    opened: Opened<'q, 'd, T, B>,
+pub struct Endpoint<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>> {
+    opened: Opened<'m, T, B>,
     kind: K,
 }
 
-impl<'q, 'd, T: Transport, B: Buffer, K> Endpoint<'q, 'd, T, B, K> {
+impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
     /// happened if it was too late, or if the provider cannot cancel this kind of operation.
     ///
@@ -109,7 +114,7 @@ impl<'q, 'd, T: Transport, B: Buffer, K> Endpoint<'q, 'd, T, B, K> {
 
     /// The queue that the endpoint completes into.
     #[must_use]
-    pub const fn cq(&self) -> &'q Cq<'d, T, B> {
+    pub const fn cq(&self) -> &Cq<'m, T, B> {
         self.opened.cq()
     }
 
@@ -123,8 +128,13 @@ impl<'q, 'd, T: Transport, B: Buffer, K> Endpoint<'q, 'd, T, B, K> {
     }
 
     /// Its place in the queue.
-    pub(crate) const fn record(&self) -> &'q Record<'d, T> {
+    pub(crate) const fn record(&self) -> &Record<T> {
         self.opened.record()
+    }
+
+    /// Keeps the endpoint open, also if it is dropped.
+    pub(crate) fn keep(&self) -> Kept {
+        Kept::endpoint(&self.opened)
     }
 
     #[inline]
@@ -133,7 +143,7 @@ impl<'q, 'd, T: Transport, B: Buffer, K> Endpoint<'q, 'd, T, B, K> {
     }
 }
 
-impl<T: Transport, B: Buffer, K: HasOptions> Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: HasOptions> Endpoint<'_, T, B, K> {
     /// What an option of the endpoint is set to.
     ///
     /// # Errors
@@ -144,7 +154,7 @@ impl<T: Transport, B: Buffer, K: HasOptions> Endpoint<'_, '_, T, B, K> {
     }
 }
 
-impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
     /// The endpoint's address, for peers to insert into their address vectors, or to connect to.
     ///
     /// # Errors
@@ -164,15 +174,15 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, '_, T, B, K> {
     }
 }
 
-impl<'d, T: Transport, B: Buffer> Endpoint<'_, 'd, T, B> {
+impl<'m, T: Transport, B: Buffer> Endpoint<'m, T, B> {
     /// The address vector in which the endpoint finds its peers.
     #[must_use]
-    pub const fn av(&self) -> &'d Av<'d, T> {
-        self.kind.av
+    pub const fn av(&self) -> &Av<'m, T> {
+        &self.kind.av
     }
 }
 
-impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// The most bytes that the inject calls take. (Where the provider asks for room in front of messages, loom puts it there, and
     /// 1024 bytes are the most with that.)
     #[must_use]
@@ -186,14 +196,20 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
     }
 }
 
-impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[inline]
     fn source(&self, from: K::From) -> Result<FabricAddr, PostError> {
         self.kind.source(self.limits(), from)
     }
 }
 
-impl<T: Transport, B: Buffer, K> fmt::Debug for Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: Clone> Clone for Endpoint<'_, T, B, K> {
+    fn clone(&self) -> Self {
+        Endpoint { opened: self.opened.clone(), kind: self.kind.clone() }
+    }
+}
+
+impl<T: Transport, B: Buffer, K> fmt::Debug for Endpoint<'_, T, B, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("opened", &self.opened).finish_non_exhaustive()
     }

@@ -4,19 +4,18 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr;
 
 use super::Endpoint;
 use super::binding::Binding;
 use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, ThePeer, Transmits};
 use super::limits::Limits;
 use super::opened::Opened;
-use super::record::Receiving;
+use super::record::{Bonds, Receiving};
 use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
-use crate::objects::domain::Domain;
+use crate::objects::domain::DomainBody;
 use crate::objects::eq::{ConnectedEvent, Moment};
 use crate::objects::info::Info;
 use crate::transport::Connected;
@@ -41,7 +40,7 @@ pub enum Established {}
 
 /// A connection-oriented endpoint (`FI_EP_MSG`), in one of four states.
 ///
-/// A client opens one ([`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint)) and connects it; a server opens one for a
+/// A client opens one ([`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint)) and connects it; a server opens one for a
 /// peer's request ([`ConnectionRequest::endpoint`](crate::objects::eq::ConnectionRequest::endpoint)) and accepts. Both are
 /// connected when the event queue says so. The state is a type: what an endpoint cannot do yet, it has no method for.
 ///
@@ -60,7 +59,7 @@ pub enum Established {}
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "FI_EP_MSG")]
 #[doc(alias = "fid_ep")]
-pub type MsgEndpoint<'q, 'd, T, B, S = Established> = Endpoint<'q, 'd, T, B, Msg<S>>;
+pub type MsgEndpoint<'m, T, B, S = Established> = Endpoint<'m, T, B, Msg<S>>;
 
 /// A connection-oriented endpoint (`FI_EP_MSG`) in one of its four states.
 #[derive(Debug)]
@@ -73,6 +72,13 @@ pub struct Msg<S> {
     /// How many bytes connecting and accepting carry.
     cm_data_size: Result<usize, Errno>,
     state: PhantomData<S>,
+}
+
+/// In the last state: the others are left by consuming the endpoint.
+impl Clone for Msg<Established> {
+    fn clone(&self) -> Self {
+        Msg { ..*self }
+    }
 }
 
 impl<S> Sealed for Msg<S> {}
@@ -99,7 +105,7 @@ impl<T: Connected, S> Receives<T> for Msg<S> {
     }
 }
 
-impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
+impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
     /// Opens an endpoint that is to be connected, completes into this queue, and is bound to an event queue (`&eq`, or a
     /// [`Binding`] with counters).
     ///
@@ -110,30 +116,34 @@ impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_endpoint")]
-    pub fn msg_endpoint<'q>(
-        &'q self,
-        bind: impl Into<Binding<'d, T>>,
+    pub fn msg_endpoint<'b>(
+        &self,
+        bind: impl Into<Binding<'b, 'm, T>>,
         info: &Info<T>,
-    ) -> Result<MsgEndpoint<'q, 'd, T, B, Idle>, OpenError> {
+    ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
         MsgEndpoint::to_connect(self, None, bind.into(), info)
     }
 }
 
-impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
+impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
     /// Opens an endpoint from an info of the queue's domain, for a request if there is one. `through`, if it is given, is of
     /// the same queue.
     fn open(
-        cq: &'q Cq<'d, T, B>,
-        through: Option<&'q SharedRx<'_, 'd, T, B>>,
-        Binding { eq, counters, options, receives, selective }: Binding<'d, T>,
+        cq: &Cq<'m, T, B>,
+        through: Option<&SharedRx<'m, T, B>>,
+        Binding { eq, counters, options, receives, selective }: Binding<'_, 'm, T>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
         let domain = cq.domain();
-        if !ptr::eq(eq.domain(), domain) {
+        if !eq.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }
-        Domain::check(info)?;
+        DomainBody::check(info)?;
         if info.attributes().endpoint.kind != EndpointType::MSG {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
@@ -145,13 +155,13 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
             Some(_) if receives != Receiving::Itself => return Err(Errno::EINVAL.into()),
             Some(shared) => Receiving::Through(shared.opened.index()),
         };
-        let held = Opened::open(cq, info, receives, counters.bind(eq.bind()), |tx, rx| {
-            let shared_rx = through.map(SharedRx::raw);
+        let bonds = Bonds { av: None, others: core::iter::once(eq.bond()).chain(counters.bonds()).collect() };
+        let held = Opened::open(cq, info, receives, bonds, |tx, rx| {
+            let shared_rx = through.map(Endpoint::raw);
             let counters = &counters.raw();
             let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters, selective, options };
             // SAFETY: queues and counters are open and of this domain, and outlive the endpoint: the completion queue closes
-            // it before itself, and what it receives through after it; the others live for 'd and stay open while they have
-            // users. The request is one of an event queue that is open (`ConnectionRequest` borrows it).
+            // it before itself, and what it receives through after it; the others stay open while they are bound. The request is one of an event queue that is open (`ConnectionRequest` is a handle of it).
             unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
         })?;
         let held = held.with_selective(selective);
@@ -161,7 +171,7 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
         Ok(Endpoint { opened: held, kind })
     }
 
-    fn into_state<N>(self) -> MsgEndpoint<'q, 'd, T, B, N> {
+    fn into_state<N>(self) -> MsgEndpoint<'m, T, B, N> {
         let Endpoint { opened: held, kind: Msg { fid, opened, accepts, cm_data_size, state: _ } } = self;
         Endpoint { opened: held, kind: Msg { fid, opened, accepts, cm_data_size, state: PhantomData } }
     }
@@ -182,12 +192,12 @@ impl<'q, 'd, T: Connected, B: Buffer, S> MsgEndpoint<'q, 'd, T, B, S> {
     }
 }
 
-impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
+impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
     /// Opens an endpoint from an info of the queue's domain.
     pub(super) fn to_connect(
-        cq: &'q Cq<'d, T, B>,
-        through: Option<&'q SharedRx<'_, 'd, T, B>>,
-        bind: Binding<'d, T>,
+        cq: &Cq<'m, T, B>,
+        through: Option<&SharedRx<'m, T, B>>,
+        bind: Binding<'_, 'm, T>,
         info: &Info<T>,
     ) -> Result<Self, OpenError> {
         if !info.same_domain(cq.domain().info()) {
@@ -204,11 +214,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
     /// reached, is an event.
     #[doc(alias = "fi_connect")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
-    pub fn connect(
-        self,
-        to: &EndpointAddr,
-        data: &[u8],
-    ) -> Result<MsgEndpoint<'q, 'd, T, B, Connecting>, Refused<Self>> {
+    pub fn connect(self, to: &EndpointAddr, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
         let connected = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
             // SAFETY: the endpoint is open, and the data is not too long.
             Ok(unsafe { T::connect(self.raw(), to, data) }?)
@@ -220,12 +226,12 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Idle> {
     }
 }
 
-impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
+impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
     /// Opens an endpoint for a request to the fabric of the queue's domain.
     pub(crate) fn for_request(
-        cq: &'q Cq<'d, T, B>,
-        through: Option<&'q SharedRx<'_, 'd, T, B>>,
-        bind: Binding<'d, T>,
+        cq: &Cq<'m, T, B>,
+        through: Option<&SharedRx<'m, T, B>>,
+        bind: Binding<'_, 'm, T>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
@@ -242,7 +248,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
     /// [`CmError`]; the endpoint comes back.
     #[doc(alias = "fi_accept")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
-    pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'q, 'd, T, B, Connecting>, Refused<Self>> {
+    pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
         let accepted = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
             // SAFETY: the endpoint is open, was opened for a request, and the data is not too long.
             Ok(unsafe { T::accept(self.raw(), data) }?)
@@ -254,7 +260,7 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Requested> {
     }
 }
 
-impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Connecting> {
+impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
     /// What the peer gave to accept, if the event is about this endpoint. On the accepting side nothing comes along.
     #[must_use]
     pub fn answer<'a>(&self, event: &'a ConnectedEvent) -> &'a [u8] {
@@ -271,12 +277,12 @@ impl<'q, 'd, T: Connected, B: Buffer> MsgEndpoint<'q, 'd, T, B, Connecting> {
     /// # Errors
     /// The endpoint as it was, if the event is about another: an earlier one with the same [`fid`](Self::fid), for example.
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
-    pub fn established(self, event: &ConnectedEvent) -> Result<MsgEndpoint<'q, 'd, T, B, Established>, Self> {
+    pub fn established(self, event: &ConnectedEvent) -> Result<MsgEndpoint<'m, T, B, Established>, Self> {
         if self.is_meant(event) { Ok(self.into_state()) } else { Err(self) }
     }
 }
 
-impl<T: Connected, B: Buffer> MsgEndpoint<'_, '_, T, B, Established> {
+impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// Ends the connection: the peer's event queue reports it. Operations in flight complete with an error, or come back
     /// when the endpoint is dropped; what was sent before arrives, if the provider says so.
     ///

@@ -31,13 +31,19 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 /// # References
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "FI_MULTICAST")]
-pub type MulticastEndpoint<'q, 'd, T, B> = Endpoint<'q, 'd, T, B, InGroups<'d, T>>;
+pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, InGroups<'m, T>>;
 
 /// A connectionless endpoint that can be in multicast groups: see [`MulticastEndpoint`].
 #[derive(Debug)]
-pub struct InGroups<'d, T: Multicast> {
-    pub(super) av: &'d Av<'d, T>,
-    pub(super) eq: &'d Eq<'d, T>,
+pub struct InGroups<'m, T: Multicast> {
+    pub(super) av: Av<'m, T>,
+    pub(super) eq: Eq<'m, T>,
+}
+
+impl<T: Multicast> Clone for InGroups<'_, T> {
+    fn clone(&self) -> Self {
+        InGroups { av: self.av.clone(), eq: self.eq.clone() }
+    }
 }
 
 impl<T: Multicast> Sealed for InGroups<'_, T> {}
@@ -59,11 +65,11 @@ impl<T: Multicast> Receives<T> for InGroups<'_, T> {
 
     #[inline]
     fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
-        from.address(limits, self.av)
+        from.address(limits, &self.av)
     }
 }
 
-impl<'q, 'd, T: Multicast, B: Buffer> MulticastEndpoint<'q, 'd, T, B> {
+impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
     /// Joins the group at an address, to send to it and to receive what others send: a multicast address, and the port at
     /// which the members receive. Whether and when the endpoint is in it, the event queue says.
     ///
@@ -79,20 +85,20 @@ impl<'q, 'd, T: Multicast, B: Buffer> MulticastEndpoint<'q, 'd, T, B> {
     /// - `EOPNOTSUPP` over libfabric without the feature `std`, by which it asks the system beforehand
     /// - what else the provider says; `ENOSYS` from `udp` for IPv6
     #[doc(alias = "fi_join")]
-    pub fn join(&self, address: &EndpointAddr) -> Result<MulticastGroup<'_, 'q, 'd, T, B, Joining>, Errno> {
+    pub fn join(&self, address: &EndpointAddr) -> Result<MulticastGroup<'m, T, B, Joining>, Errno> {
         // Names the join, in every event queue of the program: the provider's own names come again.
         static JOINS: AtomicU64 = AtomicU64::new(1);
 
         let context = JOINS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the endpoint is open, and was opened for it.
         let raw = unsafe { T::join(self.raw(), address, context) }?;
-        Ok(MulticastGroup { member: Member { endpoint: self, raw, context }, state: PhantomData })
+        Ok(MulticastGroup { member: Member { endpoint: self.clone(), raw, context }, state: PhantomData })
     }
 
     /// The event queue that tells of the endpoint's groups.
     #[must_use]
-    pub const fn eq(&self) -> &'d Eq<'d, T> {
-        self.kind.eq
+    pub const fn eq(&self) -> &Eq<'m, T> {
+        &self.kind.eq
     }
 }
 
@@ -111,39 +117,31 @@ pub enum Joined {}
 /// | [`Joining`] | [`joined`](MulticastGroup::joined), with the event that says so |
 /// | [`Joined`] | dropping it |
 ///
-/// It borrows the endpoint. If it is forgotten, the endpoint stays in the group until it is closed.
+/// It is a handle of the endpoint, too.
 ///
 /// # References
 /// - `man fi_cm`
 #[doc(alias = "fid_mc")]
-pub struct MulticastGroup<'e, 'q, 'd, T: Multicast, B: Buffer, S = Joined> {
-    member: Member<'e, 'q, 'd, T, B>,
+pub struct MulticastGroup<'m, T: Multicast, B: Buffer, S = Joined> {
+    member: Member<'m, T, B>,
     state: PhantomData<S>,
 }
 
 /// What leaves the group when it is dropped.
-struct Member<'e, 'q, 'd, T: Multicast, B: Buffer> {
-    endpoint: &'e MulticastEndpoint<'q, 'd, T, B>,
+struct Member<'m, T: Multicast, B: Buffer> {
+    endpoint: MulticastEndpoint<'m, T, B>,
     raw: T::Group,
     context: u64,
 }
 
-impl<T: Multicast, B: Buffer> Member<'_, '_, '_, T, B> {
-    fn leave(self) -> Result<(), Errno> {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: joined on this endpoint, which is open, and left once: here, and not in `drop`.
-        unsafe { T::leave(this.endpoint.raw(), &this.raw) }
-    }
-}
-
-impl<T: Multicast, B: Buffer> Drop for Member<'_, '_, '_, T, B> {
+impl<T: Multicast, B: Buffer> Drop for Member<'_, T, B> {
     fn drop(&mut self) {
         // SAFETY: joined on this endpoint, which is open, and left once. If that fails, closing the endpoint leaves the group.
         let _ = unsafe { T::leave(self.endpoint.raw(), &self.raw) };
     }
 }
 
-impl<'e, 'q, 'd, T: Multicast, B: Buffer, S> MulticastGroup<'e, 'q, 'd, T, B, S> {
+impl<'m, T: Multicast, B: Buffer, S> MulticastGroup<'m, T, B, S> {
     /// What events name this group by, as long as the endpoint is in it.
     #[must_use]
     pub fn fid(&self) -> Fid {
@@ -152,8 +150,8 @@ impl<'e, 'q, 'd, T: Multicast, B: Buffer, S> MulticastGroup<'e, 'q, 'd, T, B, S>
 
     /// The endpoint that is in it.
     #[must_use]
-    pub const fn endpoint(&self) -> &'e MulticastEndpoint<'q, 'd, T, B> {
-        self.member.endpoint
+    pub const fn endpoint(&self) -> &MulticastEndpoint<'m, T, B> {
+        &self.member.endpoint
     }
 
     /// Leaves the group, as dropping it does, and tells whether that went well. What was sent to it goes on.
@@ -162,18 +160,24 @@ impl<'e, 'q, 'd, T: Multicast, B: Buffer, S> MulticastGroup<'e, 'q, 'd, T, B, S>
     /// The provider's. The endpoint is in the group until it is closed, then.
     #[doc(alias = "fi_close")]
     pub fn leave(self) -> Result<(), Errno> {
-        self.member.leave()
+        let mut member = ManuallyDrop::new(self.member);
+        // SAFETY: joined on this endpoint, which is open, and left once: here, and not in `drop`.
+        let left = unsafe { T::leave(member.endpoint.raw(), &member.raw) };
+        // SAFETY: dropped once, here.
+        unsafe { core::ptr::drop_in_place(&raw mut member.endpoint) };
+        left
     }
 }
 
-impl<'e, 'q, 'd, T: Multicast, B: Buffer> MulticastGroup<'e, 'q, 'd, T, B, Joining> {
+impl<'m, T: Multicast, B: Buffer> MulticastGroup<'m, T, B, Joining> {
     /// The group that the endpoint is in now, if the event is about this one.
     ///
     /// A join that has failed is an [`EqEvent::Failed`](crate::objects::eq::EqEvent::Failed) about this [`fid`](Self::fid); then drop this.
     ///
     /// # Errors
     /// The group as it was, if the event is about another.
-    pub fn joined(self, event: &JoinedEvent) -> Result<MulticastGroup<'e, 'q, 'd, T, B, Joined>, Self> {
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the group with")]
+    pub fn joined(self, event: &JoinedEvent) -> Result<MulticastGroup<'m, T, B, Joined>, Self> {
         if event.context() != self.member.context || event.group() != self.fid() {
             return Err(self);
         }
@@ -181,7 +185,7 @@ impl<'e, 'q, 'd, T: Multicast, B: Buffer> MulticastGroup<'e, 'q, 'd, T, B, Joini
     }
 }
 
-impl<T: Multicast, B: Buffer> MulticastGroup<'_, '_, '_, T, B, Joined> {
+impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
     /// Sends a message to every member of the group, this endpoint too if it receives there. As of any datagram, nothing says
     /// whom it has reached.
     ///
@@ -219,7 +223,7 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, '_, '_, T, B, Joined> {
     }
 }
 
-impl<T: Multicast, B: Buffer, S> fmt::Debug for MulticastGroup<'_, '_, '_, T, B, S> {
+impl<T: Multicast, B: Buffer, S> fmt::Debug for MulticastGroup<'_, T, B, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MulticastGroup").field("fid", &self.fid()).finish_non_exhaustive()
     }

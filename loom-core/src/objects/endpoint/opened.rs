@@ -3,58 +3,56 @@
 #![allow(unsafe_code, reason = "opens, uses and closes the raw handle in the endpoint's record")]
 
 use core::fmt;
+use core::ptr::NonNull;
 
 use heapless::Vec;
 
 use super::limits::Limits;
 use super::post;
-use super::record::{Bound, Receiving, Record};
+use super::record::{Bonds, Receiving, Record};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::info::Info;
-use crate::transport::{Closing, EndpointError, Transport};
+use crate::transport::{EndpointError, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType, OptionValue};
 
-/// An open endpoint of any kind. Dropping it closes the endpoint.
-pub(super) struct Opened<'q, 'd, T: Transport, B: Buffer> {
-    cq: &'q Cq<'d, T, B>,
-    record: &'q Record<'d, T>,
+/// A handle of an open endpoint of any kind. The last one closes the endpoint.
+pub(super) struct Opened<'m, T: Transport, B: Buffer> {
+    cq: Cq<'m, T, B>,
+    /// In the queue's block.
+    record: NonNull<Record<T>>,
     index: u16,
     pub(super) limits: Limits,
-    /// What is in flight is ended before it is closed, as far as that can be soon.
-    settles: bool,
 }
 
-impl<'q, 'd, T: Transport, B: Buffer> Opened<'q, 'd, T, B> {
+impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     /// Opens an endpoint in a free place of the queue. `open` opens it from `info` of the queue's domain, bound to the queues
-    /// that it is given and to what `users` belong to, who count it already.
+    /// that it is given and by these bonds.
     pub(super) fn open(
-        cq: &'q Cq<'d, T, B>,
+        cq: &Cq<'m, T, B>,
         info: &Info<T>,
         receives: Receiving,
-        users: Bound<'d>,
+        bonds: Bonds,
         open: impl FnOnce(&T::Cq, &T::Cq) -> Result<T::Endpoint, EndpointError>,
     ) -> Result<Self, OpenError> {
         let domain = cq.domain();
-        let place = (0u16..).zip(cq.records()).find(|(_, record)| record.is_closed());
+        let place = (0u16..).zip(cq.body.records()).find(|(_, record)| record.is_closed());
         if matches!(receives, Receiving::OfWrites(1..)) && info.consumes_receives() && info.prefixes().rx > 0 {
             // Those are of no bytes.
-            users.iter().for_each(|users| users.closed());
             return Err(OpenError::Mode(Mode::MSG_PREFIX));
         }
-        let Some((index, record)) = place else {
-            users.iter().for_each(|users| users.closed());
-            return Err(OpenError::TooManyEndpoints);
-        };
+        let Some((index, record)) = place else { return Err(OpenError::TooManyEndpoints) };
         let (tx, rx) = cq.raw();
         domain.lingering().endpoint_opened();
         match open(tx, rx) {
             Ok(raw) => {
-                // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to what has these users.
-                unsafe { record.open(raw, receives, users) };
-                let opened = Opened { cq, record, index, limits: Limits::of(info, domain, receives), settles: false };
+                // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to no more.
+                unsafe { record.open(raw, receives, bonds) };
+                let limits = Limits::of(info, domain, receives);
+                let opened = Opened { cq: cq.clone(), record: record.into(), index, limits };
+                record.consumes().set(limits.consumes);
                 if let Receiving::OfWrites(count) = receives
                     && opened.limits.consumes
                 {
@@ -65,10 +63,10 @@ impl<'q, 'd, T: Transport, B: Buffer> Opened<'q, 'd, T, B> {
             }
             Err(error) => {
                 if error.left_open {
-                    // What it is bound to keeps its user, and the queue finds out when it is dropped.
-                    record.fail(receives, error.errno);
+                    // What it is bound to stays open, too, and the queue finds out when it is closed.
+                    record.fail(receives, error.errno, bonds);
                 } else {
-                    users.iter().for_each(|users| users.closed());
+                    drop(bonds);
                     domain.lingering().endpoint_closed();
                     domain.release();
                 }
@@ -84,8 +82,8 @@ impl<'q, 'd, T: Transport, B: Buffer> Opened<'q, 'd, T, B> {
     }
 
     /// Has it end what is in flight before it is closed.
-    pub(super) const fn settling(mut self) -> Self {
-        self.settles = true;
+    pub(super) fn settling(self) -> Self {
+        self.record().settles().set(true);
         self
     }
 
@@ -94,19 +92,22 @@ impl<'q, 'd, T: Transport, B: Buffer> Opened<'q, 'd, T, B> {
         self.index
     }
 
-    pub(super) const fn cq(&self) -> &'q Cq<'d, T, B> {
-        self.cq
+    #[inline]
+    pub(super) const fn cq(&self) -> &Cq<'m, T, B> {
+        &self.cq
     }
 
-    pub(super) const fn record(&self) -> &'q Record<'d, T> {
-        self.record
+    #[inline]
+    pub(super) const fn record(&self) -> &Record<T> {
+        // SAFETY: in the block of the queue, which is there as long as this handle of it.
+        unsafe { self.record.as_ref() }
     }
 
     /// The raw handle.
     #[inline]
     pub(super) fn raw(&self) -> &T::Endpoint {
         // SAFETY: the record is open from `open` until this value is dropped.
-        unsafe { self.record.raw() }
+        unsafe { self.record().raw() }
     }
 
     /// Posts a receive of no bytes, for a peer's write to use up.
@@ -131,7 +132,7 @@ impl<'q, 'd, T: Transport, B: Buffer> Opened<'q, 'd, T, B> {
         // SAFETY: the endpoint is open and the context is one of its operations in flight.
         unsafe { T::cancel(self.raw(), context) }?;
         // Only now: what the provider has refused to cancel ends as any other. The event is read by a later poll.
-        self.cq.cancelling(key);
+        self.cq.body.cancelling(key);
         Ok(())
     }
 
@@ -142,42 +143,26 @@ impl<'q, 'd, T: Transport, B: Buffer> Opened<'q, 'd, T, B> {
     }
 }
 
-impl<T: Transport, B: Buffer> Drop for Opened<'_, '_, T, B> {
+impl<T: Transport, B: Buffer> Clone for Opened<'_, T, B> {
+    fn clone(&self) -> Self {
+        let handles = self.record().handles();
+        handles.set(handles.get().one_more());
+        Opened { cq: self.cq.clone(), ..*self }
+    }
+}
+
+impl<T: Transport, B: Buffer> Drop for Opened<'_, T, B> {
     fn drop(&mut self) {
-        let (ops, domain) = (self.cq.ops(), self.cq.domain());
-        if self.limits.consumes {
-            ops.end_used_up(self.index);
-        }
-        if self.settles {
-            self.record.cancel_all(self.cq.all_to_cancel(self.index));
-            self.cq.settle(self.index);
-        }
-        let close = || {
-            // SAFETY: the record belongs to this endpoint, which is used no more.
-            unsafe { self.cq.close_endpoint(self.index, self.record) }
-        };
-        let mut closed = close();
-        if let Ok(Closing::Retired) = closed {
-            self.record.cancel_all(self.cq.all_to_cancel(self.index));
-            // What others receive through stays open as long as they do.
-            if !self.cq.is_received_through(self.index) {
-                self.cq.settle(self.index);
-                closed = close();
-            }
-        }
-        // A retired endpoint is closed with its queue. If closing failed, the queue finds out when it is dropped, and
-        // does what has to be done.
-        if let Ok(Closing::Closed) = closed {
-            // What was over before the close is a completion like any other.
-            self.cq.collect();
-            // SAFETY: the endpoint is closed.
-            unsafe { ops.abandon(self.index) };
-            domain.release();
+        let handles = self.record().handles();
+        handles.set(handles.get().one_less());
+        if handles.get().is_none() {
+            // SAFETY: this was the last handle of the endpoint.
+            unsafe { self.cq.body.close_one(self.index) };
         }
     }
 }
 
-impl<T: Transport, B: Buffer> fmt::Debug for Opened<'_, '_, T, B> {
+impl<T: Transport, B: Buffer> fmt::Debug for Opened<'_, T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opened").field("index", &self.index).field("limits", &self.limits).finish_non_exhaustive()
     }
@@ -214,7 +199,7 @@ fn is_sane<V: OptionType>(option: EndpointOption<V>, value: V) -> bool {
     option.is_settable() && !nothing_left
 }
 
-impl<T: Transport, B: Buffer> Opened<'_, '_, T, B> {
+impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// `fi_getopt`
     pub(super) fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
         // SAFETY: the endpoint is open.

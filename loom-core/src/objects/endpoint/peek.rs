@@ -12,11 +12,11 @@ use crate::error::{PostError, Rejected};
 use crate::transport::{Claims, Context, Msg, Transport};
 use crate::vocabulary::{Errno, FabricAddr, OpFlags, TagMatch};
 
-impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// Looks for a tagged message, and leaves it where it is.
     ///
     /// A peek is answered by a [`Completion::Peek`](crate::completion::Completion::Peek), or
-    /// [`Cq::wait_peek`](crate::objects::cq::CqBody::wait_peek). It does not wait for a message: the answer says that there is
+    /// [`Cq::wait_peek`](crate::objects::cq::Cq::wait_peek). It does not wait for a message: the answer says that there is
     /// none, or which one is the oldest that would be received. A message may have arrived and not be seen before the queue was
     /// polled once more.
     ///
@@ -30,7 +30,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, '_, T, B, K> {
     /// let network = Network::new(NetworkAttr::default())?;
     /// let domain = Domain::open(&network.info())?;
     /// let av = Av::open(&domain, 2)?;
-    /// let cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::<16>::new())?;
+    /// let cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::new(16))?;
     /// let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
     /// alice.tagged_inject(av.insert(&bob.address()?)?, Tag(7), b"hello")?;
     ///

@@ -55,7 +55,7 @@ impl Use {
     }
 }
 
-impl<T: Transport, B: Buffer> Opened<'_, '_, T, B> {
+impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Checks what goes out as a copy.
     #[inline]
     pub(super) fn injectable(
@@ -237,7 +237,7 @@ pub(super) fn taken(posted: Result<(), Refusal>) -> Result<(), PostError> {
 /// The parts of peers' memory that one operation names.
 pub(super) type Parts = Vec<RemotePart, { Pieces::MOST }>;
 
-impl<T: Transport, B: Buffer> Opened<'_, '_, T, B> {
+impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// What a provider has to grant besides the operation itself.
     pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
         if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }

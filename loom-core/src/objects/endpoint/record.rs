@@ -8,27 +8,55 @@ use core::mem::MaybeUninit;
 
 use heapless::Vec;
 
+use crate::count::Count;
 use crate::engine::op_table::Posted;
-use crate::objects::count::Count;
-use crate::objects::domain::Domain;
-use crate::objects::users::Users;
+use crate::handle::Bond;
+use crate::objects::domain::DomainBody;
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
-/// The users of everything that an endpoint is bound to: an address vector, an event queue, or both, and counters.
-pub(crate) type Bound<'d> = Vec<&'d Users, 8>;
+/// Everything that an endpoint is bound to, which stays open as long.
+#[derive(Default)]
+pub(crate) struct Bonds {
+    /// To its address vector, which threads may share.
+    pub(crate) av: Option<Bond>,
+    /// To an event queue or a scalable endpoint, and to counters.
+    pub(crate) others: Vec<Bond, 7>,
+}
 
 /// A place for one endpoint in the storage of its queue, so that a forgotten one is closed with the queue.
-pub(crate) struct Record<'d, T: Transport> {
+pub(crate) struct Record<T: Transport> {
     state: Cell<RecordState>,
     raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
-    /// Of what it is bound to.
-    users: RefCell<Bound<'d>>,
+    /// What it is bound to.
+    bonds: RefCell<Bonds>,
     /// Bytes of the longest message that was truncated.
     truncated: Cell<usize>,
     receives: Cell<Receiving>,
-    /// How many memory regions are bound to it, which are closed before it is.
+    /// How many handles there are of it.
+    handles: Cell<Count>,
+    /// How many memory regions are bound to it, which are closed before it is. Each has a handle.
     regions: Cell<Count>,
+    /// Peers' writes use up its receives.
+    consumes: Cell<bool>,
+    /// What is in flight is ended before it is closed, as far as that can be soon.
+    settles: Cell<bool>,
+}
+
+impl Bonds {
+    fn all(&self) -> impl Iterator<Item = &Bond> {
+        self.av.iter().chain(&self.others)
+    }
+
+    /// The endpoint stays open for good, and so does what it is bound to: reading a counter would drive it.
+    pub(super) fn leave(&self) {
+        self.all().for_each(Bond::leave);
+    }
+
+    /// Gives them up without ending what they are bonds of.
+    pub(crate) fn forget(self) {
+        self.av.into_iter().chain(self.others).for_each(Bond::forget);
+    }
 }
 
 /// Where an endpoint's receives are posted.
@@ -58,15 +86,18 @@ enum RecordState {
     Failed(Errno),
 }
 
-impl<'d, T: Transport> Record<'d, T> {
+impl<T: Transport> Record<T> {
     pub(crate) const fn closed() -> Self {
         Record {
             state: Cell::new(RecordState::Closed),
             raw: UnsafeCell::new(MaybeUninit::uninit()),
-            users: RefCell::new(Vec::new()),
+            bonds: RefCell::new(Bonds { av: None, others: Vec::new() }),
             truncated: Cell::new(0),
             receives: Cell::new(Receiving::Itself),
+            handles: Cell::new(Count::NONE),
             regions: Cell::new(Count::NONE),
+            consumes: Cell::new(false),
+            settles: Cell::new(false),
         }
     }
 
@@ -80,22 +111,27 @@ impl<'d, T: Transport> Record<'d, T> {
         self.state.get() == RecordState::Open
     }
 
-    /// Keeps an endpoint that has just been opened.
+    /// Keeps an endpoint that has just been opened, of which there is one handle.
     ///
     /// # Safety
-    /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to what `users`
-    /// belong to, and counted there.
-    pub(super) unsafe fn open(&self, raw: T::Endpoint, receives: Receiving, users: Bound<'d>) {
+    /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to this alone.
+    pub(super) unsafe fn open(&self, raw: T::Endpoint, receives: Receiving, bonds: Bonds) {
         // SAFETY: the caller's promise.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
-        self.users.replace(users);
+        self.bonds.replace(bonds);
         self.truncated.set(0);
         self.receives.set(receives);
+        self.handles.set(Count::NONE.one_more());
+        self.consumes.set(false);
+        self.settles.set(false);
         self.state.set(RecordState::Open);
     }
 
     /// Keeps in mind that an endpoint was opened by half and cannot be closed: the queue finds out when it is dropped.
-    pub(super) fn fail(&self, receives: Receiving, errno: Errno) {
+    pub(super) fn fail(&self, receives: Receiving, errno: Errno, bonds: Bonds) {
+        // It may go on using what it is bound to, which is never closed then, and stays where it is.
+        bonds.leave();
+        self.bonds.replace(bonds);
         self.receives.set(receives);
         self.state.set(RecordState::Failed(errno));
     }
@@ -105,9 +141,29 @@ impl<'d, T: Transport> Record<'d, T> {
         (!self.is_closed()).then(|| self.receives.get())
     }
 
+    /// How many handles there are of it.
+    pub(super) const fn handles(&self) -> &Cell<Count> {
+        &self.handles
+    }
+
     /// How many memory regions are bound to it.
     pub(crate) const fn regions(&self) -> &Cell<Count> {
         &self.regions
+    }
+
+    /// Whether peers' writes use up its receives.
+    pub(crate) const fn consumes(&self) -> &Cell<bool> {
+        &self.consumes
+    }
+
+    /// Whether what is in flight is ended before it is closed, as far as that can be soon.
+    pub(crate) const fn settles(&self) -> &Cell<bool> {
+        &self.settles
+    }
+
+    /// Whether it is to be closed, and was not yet.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.state.get() == RecordState::Retired
     }
 
     /// Leaves the endpoint to its queue.
@@ -139,7 +195,7 @@ impl<'d, T: Transport> Record<'d, T> {
     ///
     /// # Safety
     /// No `Endpoint` uses the record after this; it is of an endpoint of `domain`, on which so much is in flight.
-    pub(crate) unsafe fn close(&self, domain: &Domain<T>, in_flight: InFlight) -> Result<Closing, Errno> {
+    pub(crate) unsafe fn close(&self, domain: &DomainBody<T>, in_flight: InFlight) -> Result<Closing, Errno> {
         match self.state.get() {
             RecordState::Closed => return Ok(Closing::Closed),
             RecordState::Left => return Ok(Closing::Left),
@@ -162,13 +218,8 @@ impl<'d, T: Transport> Record<'d, T> {
             Err(errno) => RecordState::Failed(errno),
         });
         // Left open, it is still bound to what it was bound to, which then stays open too.
-        if let Ok(Closing::Closed) = closing {
-            for users in &self.users.take() {
-                users.closed();
-            }
-        }
         if let Ok(Closing::Left) = closing {
-            self.leave_users();
+            self.bonds.borrow().leave();
         }
         if let Ok(Closing::Closed | Closing::Left) = closing {
             domain.lingering().endpoint_closed();
@@ -187,25 +238,28 @@ impl<'d, T: Transport> Record<'d, T> {
     }
 
     /// Tells the transport that the queue of a retired endpoint, on which nothing is in flight, is not polled ever again.
-    pub(crate) fn leave_for_good(&self, domain: &Domain<T>) {
+    pub(crate) fn leave_for_good(&self, domain: &DomainBody<T>) {
         if self.state.get() == RecordState::Retired {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
             // SAFETY: the endpoint is retired.
             let driven = unsafe { T::endpoint_leave(raw, true) };
             self.state.set(RecordState::Left);
-            self.leave_users();
+            self.bonds.borrow().leave();
             if !driven {
                 domain.lingering().endpoint_closed();
             }
         }
     }
 
-    /// Tells what a left endpoint is bound to: reading a counter would drive it.
-    fn leave_users(&self) {
-        for users in &*self.users.borrow() {
-            users.leave();
-        }
+    /// What an endpoint was bound to that is closed or left. Dropping it runs user code, so that the caller is done with the endpoint.
+    pub(crate) fn take_bonds(&self) -> Bonds {
+        self.bonds.take()
+    }
+
+    /// Whether it is bound to something that stays on one thread.
+    pub(crate) fn stays_on_its_thread(&self) -> bool {
+        !self.bonds.borrow().others.is_empty()
     }
 
     /// Asks for every operation in flight to end. Those that cannot be cancelled go on.
@@ -221,7 +275,7 @@ impl<'d, T: Transport> Record<'d, T> {
     }
 }
 
-impl<T: Transport> fmt::Debug for Record<'_, T> {
+impl<T: Transport> fmt::Debug for Record<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Record").field("open", &(self.state.get() == RecordState::Open)).finish_non_exhaustive()
     }

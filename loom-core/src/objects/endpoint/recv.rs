@@ -12,7 +12,7 @@ use crate::objects::options::RecvOptions;
 use crate::transport::{Msg, Transport};
 use crate::vocabulary::{FabricAddr, HmemIface, OpFlags, TagMatch};
 
-impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// The address that messages without tag come from.
     #[inline]
     fn plain_source(&self, from: K::From) -> Result<FabricAddr, PostError> {
@@ -142,32 +142,27 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, '_, T, B, K> {
     /// ```
     /// # #[cfg(feature = "std")] {
     /// use loom_core::completion::Completion;
-    /// use loom_core::error::PostError;
-    /// use loom_core::objects::{av::Av, cq::{self, CqAttr}, domain::Domain, endpoint::Source};
+    /// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source};
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::vocabulary::EndpointOption;
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// let domain = Domain::open(&network.info())?;
-    /// let av = Av::open(&domain, 2)?;
-    /// let mut memory = [0; 1000];
-    /// cq::scope(&domain, CqAttr::<16>::new(), |cq| {
-    ///     let alice = cq.endpoint(&av).enable()?;
-    ///     let bob = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, 400).enable()?;
-    ///     let to_bob = av.insert(&bob.address()?)?;
-    ///     let key = bob.multi_recv(Source::Any, &mut memory[..]).map_err(PostError::from)?;
-    ///     for message in [&[1; 300][..], &[2; 20], &[3; 300]] {
-    ///         alice.inject(to_bob, message)?;
-    ///         let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
-    ///         assert_eq!(piece.bytes(), message);
-    ///     }
-    ///     // Fewer than 400 bytes are left.
-    ///     let Some(Completion::Op(done)) = cq.poll()? else { panic!("the buffer") };
-    ///     assert_eq!((done.key(), done.buf().len()), (key, 1000));
-    ///     Ok::<_, Box<dyn std::error::Error>>(())
-    /// })??;
+    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// let alice = cq.endpoint(&av).enable()?;
+    /// let bob = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, 400).enable()?;
+    /// let to_bob = av.insert(&bob.address()?)?;
+    /// let key = bob.multi_recv(Source::Any, vec![0; 1000])?;
+    /// for message in [&[1; 300][..], &[2; 20], &[3; 300]] {
+    ///     alice.inject(to_bob, message)?;
+    ///     let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
+    ///     assert_eq!(piece.bytes(), message);
+    /// }
+    /// // Fewer than 400 bytes are left.
+    /// let Some(Completion::Op(done)) = cq.poll()? else { panic!("the buffer") };
+    /// assert_eq!((done.key(), done.buf().len()), (key, 1000));
     /// # }
-    /// # Ok::<_, Box<dyn core::error::Error>>(())
+    /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::objects::options::{ReadOptions, SendOptions};
 use crate::transport::{RemotePart, Transport};
 use crate::vocabulary::{Errno, ImmediateData, OpFlags};
 
-impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Reads from a peer's region, from `offset` bytes into it, as many bytes as the buffer has.
     ///
     /// # Errors

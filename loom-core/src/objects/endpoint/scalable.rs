@@ -2,8 +2,12 @@
 
 #![allow(unsafe_code, reason = "opens, uses and closes a raw scalable endpoint")]
 
+use core::alloc::Layout;
 use core::fmt;
-use core::ptr;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
 use super::binding::ContextBinding;
@@ -14,11 +18,11 @@ use super::record::Receiving;
 use crate::buffer::Buffer;
 use crate::engine::peer_table::RxPeer;
 use crate::error::{OpenError, PostError};
+use crate::handle::{Bond, Ended, Handle, Head, Object, Place, Plan, Unfilled};
 use crate::objects::av::Av;
 use crate::objects::cq::Cq;
-use crate::objects::domain::Domain;
+use crate::objects::domain::DomainBody;
 use crate::objects::info::Info;
-use crate::objects::users::Users;
 use crate::transport::Scalable;
 use crate::transport::scalable::ContextBindings;
 pub use crate::transport::scalable::Contexts;
@@ -27,13 +31,12 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 /// A connectionless endpoint with several transmit and receive contexts, which alone post.
 ///
 /// A program with a queue for each thread can give each its own transmit context and receive context of one endpoint
-/// ([`Cq::tx_context`](crate::objects::cq::CqBody::tx_context), [`Cq::rx_context`](crate::objects::cq::CqBody::rx_context)), where
+/// ([`Cq::tx_context`](crate::objects::cq::Cq::tx_context), [`Cq::rx_context`](crate::objects::cq::Cq::rx_context)), where
 /// it would need an endpoint with an address for each otherwise. Peers say which receive context a message is for
 /// ([`RxPeer`]). Of libfabric's software providers only `sockets` has them.
 ///
-/// Where the transport's threading level admits it, threads share it, and each opens contexts of its own. It is closed when it
-/// is dropped; if a context is still open then, because its queue was forgotten, it is left open, with its address vector and
-/// domain.
+/// A counted handle: the endpoint is closed when the last of its clones and of its contexts is gone. Where the transport's threading
+/// level admits it, threads share it, and each opens contexts of its own.
 ///
 /// A message to a receive context that its peer has not open waits until it is, and over `sockets` everything that comes after
 /// it from the same scalable endpoint waits, too. So open the contexts before peers know the address, and close them together.
@@ -42,18 +45,47 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 /// - `man fi_endpoint`, *scalable endpoints*
 #[doc(alias = "fi_scalable_ep")]
 #[doc(alias = "FI_CLASS_SEP")]
-pub struct ScalableEndpoint<'d, T: Scalable> {
-    pub(super) raw: T::ScalableEndpoint,
-    /// What it was opened from, and its contexts are.
-    pub(super) info: Info<T>,
-    pub(super) av: &'d Av<'d, T>,
-    pub(super) contexts: Contexts,
-    /// Its open contexts.
-    pub(super) users: Users,
+pub struct ScalableEndpoint<'m, T: Scalable> {
+    pub(super) body: Handle<'m, ScalableBody<T>>,
+    av: Av<'m, T>,
 }
 
-impl<'d, T: Scalable> ScalableEndpoint<'d, T> {
-    /// Opens an endpoint with so many contexts from an info of the vector's domain.
+/// What there is one of, however many handles there are.
+pub(super) struct ScalableBody<T: Scalable> {
+    raw: T::ScalableEndpoint,
+    /// What it was opened from, and its contexts are.
+    pub(super) info: Info<T>,
+    /// Dropped when the endpoint is closed, or left.
+    av: ManuallyDrop<Bond>,
+    domain: Handle<'static, DomainBody<T>>,
+    contexts: Contexts,
+}
+
+// SAFETY: the bond is a handle of a vector, and all else is named here.
+unsafe impl<T: Scalable<ScalableEndpoint: Send>> Send for ScalableBody<T>
+where
+    Info<T>: Send,
+    Handle<'static, DomainBody<T>>: Send,
+    Av<'static, T>: Send,
+{
+}
+// SAFETY: as above; shared, it gives no access to the bond.
+unsafe impl<T: Scalable<ScalableEndpoint: Sync>> Sync for ScalableBody<T>
+where
+    Info<T>: Sync,
+    Handle<'static, DomainBody<T>>: Sync,
+    Av<'static, T>: Sync,
+{
+}
+
+impl<T: Scalable> ScalableBody<T> {
+    pub(super) const fn domain(&self) -> &Handle<'static, DomainBody<T>> {
+        &self.domain
+    }
+}
+
+impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
+    /// Opens an endpoint with so many contexts from an info of the vector's domain, in memory of `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info belongs to another domain
@@ -62,18 +94,23 @@ impl<'d, T: Scalable> ScalableEndpoint<'d, T> {
     ///   admits many
     /// - [`OpenError::Size`] if there is to be no context at all
     /// - [`OpenError::TooManyContexts`] if the provider's endpoints have not so many
-    /// - [`OpenError::OutOfMemory`] if there is no memory for a copy of the info
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room, or there is none for a copy of the info
     /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has no scalable endpoints; `EOPNOTSUPP` over `sockets` with
     ///   manual progress, where a context that was closed would go on being used
     #[doc(alias = "fi_scalable_ep")]
     #[doc(alias = "fi_scalable_ep_bind")]
     #[doc(alias = "fi_enable")]
-    pub fn open(av: &'d Av<'d, T>, info: &Info<T>, contexts: Contexts) -> Result<Self, OpenError> {
+    pub fn open_in<A: Allocator + Send + 'm>(
+        av: &Av<'m, T>,
+        info: &Info<T>,
+        contexts: Contexts,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
         let domain = av.domain();
         if !info.same_domain(domain.info()) {
             return Err(OpenError::OtherDomain);
         }
-        Domain::check(info)?;
+        DomainBody::check(info)?;
         let attributes = info.attributes();
         if !matches!(attributes.endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
             return Err(OpenError::EndpointType(attributes.endpoint.kind));
@@ -92,20 +129,40 @@ impl<'d, T: Scalable> ScalableEndpoint<'d, T> {
             }
         }
         let info = info.try_clone()?;
-        domain.child_opened();
-        av.bind();
-        // SAFETY: domain and vector are open, and outlive the endpoint: they live for 'd, and stay open while they have users.
+        let block = Unfilled::new(Plan::of::<ScalableBody<T>, A>()?, alloc)?;
+        let bond = av.bond();
+        // SAFETY: domain and vector are open, and outlive the endpoint, which keeps them.
         match unsafe { T::scalable_open(domain.raw(), info.raw(), av.raw(), contexts) } {
-            Ok(raw) => Ok(ScalableEndpoint { raw, info, av, contexts, users: Users::none() }),
+            Ok(raw) => {
+                let (domain, av_bond) = (domain.clone(), ManuallyDrop::new(bond));
+                let body = block.fill(ScalableBody { raw, info, av: av_bond, domain, contexts });
+                Ok(ScalableEndpoint { body, av: av.clone() })
+            }
             Err(error) => {
                 // What is left open keeps what it is bound to open, too.
-                if !error.left_open {
-                    av.unbind();
-                    domain.child_closed();
+                if error.left_open {
+                    bond.leave();
                 }
                 Err(error.errno.into())
             }
         }
+    }
+
+    /// [`ScalableEndpoint::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`ScalableEndpoint::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(av: &Av<'m, T>, info: &Info<T>, contexts: Contexts) -> Result<Self, OpenError> {
+        Self::open_in(av, info, contexts, allocator_api2::alloc::Global)
+    }
+
+    /// The memory that a scalable endpoint takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
+        Ok(Plan::of::<ScalableBody<T>, A>()?.layout())
     }
 
     /// The most contexts of a kind that one endpoint can have here, whatever the provider's limit is.
@@ -118,55 +175,61 @@ impl<'d, T: Scalable> ScalableEndpoint<'d, T> {
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         // SAFETY: the endpoint is open.
-        unsafe { T::scalable_address(&self.raw) }
+        unsafe { T::scalable_address(&self.body.raw) }
     }
 
     /// How many contexts it has; they are numbered from zero.
     #[must_use]
-    pub const fn contexts(&self) -> Contexts {
-        self.contexts
+    pub fn contexts(&self) -> Contexts {
+        self.body.contexts
     }
 
     /// The address vector in which its contexts find their peers.
     #[must_use]
-    pub fn av(&self) -> &'d Av<'d, T> {
-        self.av
+    pub const fn av(&self) -> &Av<'m, T> {
+        &self.av
     }
 
     /// The raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::ScalableEndpoint {
-        &self.raw
+        &self.body.raw
     }
 }
 
-impl<T: Scalable> Drop for ScalableEndpoint<'_, T> {
-    fn drop(&mut self) {
-        if !self.users.are_none() {
-            return;
+// SAFETY: a place begins with its head.
+unsafe impl<T: Scalable> Object for ScalableBody<T> {
+    const ONE_THREAD: bool = false;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.as_mut() };
+        // SAFETY: no context is open, and nobody else has the handle. A failed close is not retried.
+        let left = left || unsafe { T::scalable_close(&this.raw) }.is_err();
+        // SAFETY: taken once, here.
+        let av = unsafe { ManuallyDrop::take(&mut this.av) };
+        if left {
+            av.leave();
         }
-        // SAFETY: no context is open, and nobody borrows the endpoint. A failed close is not retried: vector and domain then have
-        // a user for ever, and leak themselves.
-        if unsafe { T::scalable_close(&self.raw) }.is_ok() {
-            self.av.unbind();
-            self.av.domain().child_closed();
-        }
+        drop(av);
+        Ended::Free
+    }
+}
+
+impl<T: Scalable> Clone for ScalableEndpoint<'_, T> {
+    fn clone(&self) -> Self {
+        ScalableEndpoint { body: self.body.clone(), av: self.av.clone() }
     }
 }
 
 impl<T: Scalable> fmt::Debug for ScalableEndpoint<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("ScalableEndpoint");
-        out.field("contexts", &self.contexts).field("users", &self.users).finish_non_exhaustive()
+        f.debug_struct("ScalableEndpoint").field("contexts", &self.contexts()).finish_non_exhaustive()
     }
-}
-
-/// Whether an endpoint and a queue are of one domain.
-pub(super) fn same_domain<T: Scalable>(
-    endpoint: &ScalableEndpoint<'_, T>,
-    domain: &Domain<T>,
-) -> Result<(), OpenError> {
-    if ptr::eq(endpoint.av.domain(), domain) { Ok(()) } else { Err(OpenError::OtherDomain) }
 }
 
 /// What a transmit context can count.
@@ -187,13 +250,19 @@ const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::
 /// # References
 /// - `man fi_endpoint`, *scalable endpoints*
 #[doc(alias = "fi_tx_context")]
-pub type TxContext<'q, 'd, T, B> = Endpoint<'q, 'd, T, B, TxCtx<'d, T>>;
+pub type TxContext<'m, T, B> = Endpoint<'m, T, B, TxCtx<'m, T>>;
 
 /// A transmit context: see [`TxContext`].
 #[derive(Debug)]
-pub struct TxCtx<'d, T: Scalable> {
-    av: &'d Av<'d, T>,
+pub struct TxCtx<'m, T: Scalable> {
+    av: Av<'m, T>,
     injects_writes: bool,
+}
+
+impl<T: Scalable> Clone for TxCtx<'_, T> {
+    fn clone(&self) -> Self {
+        TxCtx { av: self.av.clone(), injects_writes: self.injects_writes }
+    }
 }
 
 impl<T: Scalable> Sealed for TxCtx<'_, T> {}
@@ -215,7 +284,7 @@ impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
     }
 }
 
-impl<'d, T: Scalable, B: Buffer> Cq<'d, T, B> {
+impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
     /// Opens the transmit context of this number (of `&endpoint`, or of a [`ContextBinding`] with counters), which completes into
     /// this queue. It takes one of the queue's places for endpoints.
     ///
@@ -226,25 +295,29 @@ impl<'d, T: Scalable, B: Buffer> Cq<'d, T, B> {
     /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
     ///   endpoint's last one was closed with operations in flight; or what the provider says
     #[doc(alias = "fi_tx_context")]
-    pub fn tx_context<'q>(
-        &'q self,
-        bind: impl Into<ContextBinding<'d, T>>,
+    pub fn tx_context<'b>(
+        &self,
+        bind: impl Into<ContextBinding<'b, 'm, T>>,
         index: u16,
-    ) -> Result<TxContext<'q, 'd, T, B>, OpenError> {
+    ) -> Result<TxContext<'m, T, B>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
         let bind = bind.into();
         bind.check(self.domain(), TX_COUNTABLE)?;
         let ContextBinding { endpoint, counters, options } = &bind;
-        let (endpoint, options) = (*endpoint, options.raw()?);
+        let (endpoint, options) = (&*endpoint.body, options.raw()?);
         if index >= endpoint.contexts.tx {
             return Err(Errno::EINVAL.into());
         }
         let opened = Opened::open(self, &endpoint.info, Receiving::Nowhere, bind.bind(), |tx, _| {
             let bind = ContextBindings { cq: tx, counters: &counters.raw(), options };
             // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
-            // others live for 'd, where they are, and stay open while they have users.
+            // others stay where they are, and open while they are bound.
             unsafe { T::tx_context_open(&endpoint.raw, index, bind) }
         })?;
-        let kind = TxCtx { av: endpoint.av, injects_writes: T::injects_writes(&endpoint.raw) };
+        let kind = TxCtx { av: bind.endpoint.av.clone(), injects_writes: T::injects_writes(&endpoint.raw) };
         Ok(Endpoint { opened, kind })
     }
 }
@@ -262,12 +335,18 @@ const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Co
 /// # References
 /// - `man fi_endpoint`, *scalable endpoints*
 #[doc(alias = "fi_rx_context")]
-pub type RxContext<'q, 'd, T, B> = Endpoint<'q, 'd, T, B, RxCtx<'d, T>>;
+pub type RxContext<'m, T, B> = Endpoint<'m, T, B, RxCtx<'m, T>>;
 
 /// A receive context: see [`RxContext`].
 #[derive(Debug)]
-pub struct RxCtx<'d, T: Scalable> {
-    av: &'d Av<'d, T>,
+pub struct RxCtx<'m, T: Scalable> {
+    av: Av<'m, T>,
+}
+
+impl<T: Scalable> Clone for RxCtx<'_, T> {
+    fn clone(&self) -> Self {
+        RxCtx { av: self.av.clone() }
+    }
 }
 
 impl<T: Scalable> Sealed for RxCtx<'_, T> {}
@@ -279,11 +358,11 @@ impl<T: Scalable> Receives<T> for RxCtx<'_, T> {
 
     #[inline]
     fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
-        from.address(limits, self.av)
+        from.address(limits, &self.av)
     }
 }
 
-impl<'d, T: Scalable, B: Buffer> Cq<'d, T, B> {
+impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
     /// Opens the receive context of this number (of `&endpoint`, or of a [`ContextBinding`] with counters), which completes into
     /// this queue. It takes one of the queue's places for endpoints.
     ///
@@ -294,25 +373,29 @@ impl<'d, T: Scalable, B: Buffer> Cq<'d, T, B> {
     /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
     ///   endpoint's last one was closed with operations in flight; or what the provider says
     #[doc(alias = "fi_rx_context")]
-    pub fn rx_context<'q>(
-        &'q self,
-        bind: impl Into<ContextBinding<'d, T>>,
+    pub fn rx_context<'b>(
+        &self,
+        bind: impl Into<ContextBinding<'b, 'm, T>>,
         index: u16,
-    ) -> Result<RxContext<'q, 'd, T, B>, OpenError> {
+    ) -> Result<RxContext<'m, T, B>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
         let bind = bind.into();
         bind.check(self.domain(), RX_COUNTABLE)?;
         let ContextBinding { endpoint, counters, options } = &bind;
-        let (endpoint, options) = (*endpoint, options.raw()?);
+        let (endpoint, options) = (&*endpoint.body, options.raw()?);
         if index >= endpoint.contexts.rx {
             return Err(Errno::EINVAL.into());
         }
         let opened = Opened::open(self, &endpoint.info, Receiving::Itself, bind.bind(), |_, rx| {
             let bind = ContextBindings { cq: rx, counters: &counters.raw(), options };
             // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
-            // others live for 'd, where they are, and stay open while they have users.
+            // others stay where they are, and open while they are bound.
             unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
         })?;
         // Not in the middle of a message, if that can be.
-        Ok(Endpoint { opened: opened.settling(), kind: RxCtx { av: endpoint.av } })
+        Ok(Endpoint { opened: opened.settling(), kind: RxCtx { av: bind.endpoint.av.clone() } })
     }
 }

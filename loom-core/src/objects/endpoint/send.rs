@@ -12,7 +12,7 @@ use crate::objects::options::SendOptions;
 use crate::transport::Transport;
 use crate::vocabulary::{ImmediateData, Tag};
 
-impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a message.
     ///
     /// # Errors

@@ -8,11 +8,11 @@ use super::kind::{Receives, Sealed};
 use super::limits::Limits;
 use super::msg_endpoint::{Idle, MsgEndpoint};
 use super::opened::Opened;
-use super::record::{Bound, Receiving};
+use super::record::{Bonds, Receiving};
 use crate::buffer::Buffer;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
-use crate::objects::domain::Domain;
+use crate::objects::domain::DomainBody;
 use crate::objects::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{EndpointType, Errno, FabricAddr};
@@ -26,8 +26,8 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 /// completion does not tell which of them a message came from: where that matters, immediate data or the message has to.
 ///
 /// A receive whose connection ends in the middle of its message may complete with an error, or come back when the context is
-/// dropped; the others wait for the next message of any connection. A context that is dropped while a forgotten endpoint still
-/// receives through it is closed with its queue; its receives are cancelled, where the provider can.
+/// dropped; the others wait for the next message of any connection. A context that is dropped while an endpoint still receives through it is
+/// closed after the last of these; its receives are cancelled, where the provider can.
 ///
 /// Messages have no tags here ([`PostError::NotGranted`]): the providers that have them with shared contexts crash when one arrives
 /// that nobody waits for.
@@ -36,10 +36,10 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 /// - `man fi_endpoint`, *shared contexts*
 #[doc(alias = "fi_srx_context")]
 #[doc(alias = "FI_SHARED_CONTEXT")]
-pub type SharedRx<'q, 'd, T, B> = Endpoint<'q, 'd, T, B, Srx>;
+pub type SharedRx<'m, T, B> = Endpoint<'m, T, B, Srx>;
 
 /// A shared receive context: see [`SharedRx`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Srx(());
 
 /// Whichever connection has a message first: what stands for a peer in receives of a [`SharedRx`].
@@ -57,7 +57,7 @@ impl<T: Connected> Receives<T> for Srx {
     }
 }
 
-impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
+impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
     /// Opens a shared receive context for connections whose endpoints are opened from this info or, on the listening side, for
     /// requests to a passive endpoint that was. It takes one of the queue's places for endpoints.
     ///
@@ -68,12 +68,12 @@ impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
     /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has none (`max_ep_srx_ctx` is zero), or
     ///   none that is safe (`sockets`)
     #[doc(alias = "fi_srx_context")]
-    pub fn shared_rx<'q>(&'q self, info: &Info<T>) -> Result<SharedRx<'q, 'd, T, B>, OpenError> {
+    pub fn shared_rx(&self, info: &Info<T>) -> Result<SharedRx<'m, T, B>, OpenError> {
         let domain = self.domain();
         if !info.same_domain(domain.info()) {
             return Err(OpenError::OtherDomain);
         }
-        Domain::check(info)?;
+        DomainBody::check(info)?;
         let attributes = info.attributes();
         if attributes.endpoint.kind != EndpointType::MSG {
             return Err(OpenError::EndpointType(attributes.endpoint.kind));
@@ -81,7 +81,7 @@ impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
         if attributes.domain.max_ep_srx_ctx == 0 {
             return Err(Errno::ENOSYS.into());
         }
-        let opened = Opened::open(self, info, Receiving::ForOthers, Bound::new(), |_, rx| {
+        let opened = Opened::open(self, info, Receiving::ForOthers, Bonds::default(), |_, rx| {
             // SAFETY: domain and queue are open. The queue closes the context before itself, and after every endpoint that receives
             // through it.
             unsafe { T::shared_rx_open(domain.raw(), info.raw(), rx) }
@@ -90,18 +90,22 @@ impl<'d, T: Connected, B: Buffer> Cq<'d, T, B> {
     }
 }
 
-impl<'q, 'd, T: Connected, B: Buffer> SharedRx<'q, 'd, T, B> {
+impl<'m, T: Connected, B: Buffer> SharedRx<'m, T, B> {
     /// Opens an endpoint that is to be connected, as
-    /// [`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint) does, and receives through this context.
+    /// [`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint) does, and receives through this context.
     ///
     /// # Errors
-    /// As [`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint).
+    /// As [`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint).
     #[doc(alias = "fi_ep_bind")]
-    pub fn msg_endpoint<'s>(
-        &'s self,
-        bind: impl Into<Binding<'d, T>>,
+    pub fn msg_endpoint<'b>(
+        &self,
+        bind: impl Into<Binding<'b, 'm, T>>,
         info: &Info<T>,
-    ) -> Result<MsgEndpoint<'s, 'd, T, B, Idle>, OpenError> {
+    ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
         MsgEndpoint::to_connect(self.cq(), Some(self), bind.into(), info)
     }
 }

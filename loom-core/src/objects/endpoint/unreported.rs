@@ -13,7 +13,7 @@ use crate::objects::options::{ReadOptions, SendOptions};
 use crate::transport::{Context, Msg, RemotePart, Transport};
 use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
-impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
+impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a message, and reports nothing if that succeeds: no completion, and nothing that keeps the memory.
     ///
     /// That it is over, a [`Counter`](crate::objects::counter::Counter) of the endpoint tells, which counts those that fail
@@ -29,33 +29,30 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
     ///
     /// use loom_core::buffer::Lent;
     /// use loom_core::objects::counter::{Counter, CounterAttr};
-    /// use loom_core::objects::{av::Av, cq::{self, CqAttr}, domain::Domain, endpoint::Source, options::SendOptions};
+    /// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source, options::SendOptions};
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::vocabulary::Counted;
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// let domain = Domain::open(&network.info())?;
-    /// let av = Av::open(&domain, 2)?;
+    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// let sends = Counter::open(&domain, CounterAttr::default())?;
     /// let message = *b"hello";
-    /// cq::scope(&domain, CqAttr::<16>::new(), |cq| {
-    ///     let alice = cq.endpoint(&av).counter(Counted::SEND, &sends).selective().enable()?;
-    ///     let bob = cq.endpoint(&av).enable()?;
-    ///     let to_bob = av.insert(&bob.address()?)?;
-    ///     bob.recv(Source::Any, vec![0; 5])?;
-    ///     let lent = Lent::source(NonNull::from_ref(&message).cast(), message.len());
-    ///     // SAFETY: the message is read only, and stays until the counter says that the send is over.
-    ///     unsafe { alice.send_unreported(to_bob, SendOptions::new(), &lent) }?;
-    ///     while sends.read() < 1 {
-    ///         cq.progress()?;
-    ///     }
-    ///     // The receive is all that completes.
-    ///     let completion = cq.poll()?;
-    ///     assert!(completion.is_some() && cq.poll()?.is_none());
-    ///     Ok::<_, Box<dyn std::error::Error>>(())
-    /// })??;
+    /// let alice = cq.endpoint(&av).counter(Counted::SEND, &sends).selective().enable()?;
+    /// let bob = cq.endpoint(&av).enable()?;
+    /// let to_bob = av.insert(&bob.address()?)?;
+    /// bob.recv(Source::Any, vec![0; 5])?;
+    /// let lent = Lent::source(NonNull::from_ref(&message).cast(), message.len());
+    /// // SAFETY: the message is read only, and stays until the counter says that the send is over.
+    /// unsafe { alice.send_unreported(to_bob, SendOptions::new(), &lent) }?;
+    /// while sends.read() < 1 {
+    ///     cq.progress()?;
+    /// }
+    /// // The receive is all that completes.
+    /// let completion = cq.poll()?;
+    /// assert!(completion.is_some() && cq.poll()?.is_none());
     /// # }
-    /// # Ok::<_, Box<dyn core::error::Error>>(())
+    /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
     /// # Errors
@@ -182,7 +179,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, '_, T, B, K> {
     }
 }
 
-impl<T: Transport, B: Buffer> Opened<'_, '_, T, B> {
+impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Posts an operation. `submit` may rely on this: the endpoint is open, the address is what `address` gave, and what is lent
     /// allows the access; that it stays is the caller's promise.
     fn post_unreported(

@@ -11,10 +11,10 @@ use crate::vocabulary::{CmData, Errno, EventKind};
 #[derive(Debug)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is no allocator to box a request with")]
-pub enum EqEvent<'e, 'd, T: Connected> {
+pub enum EqEvent<'m, T: Connected> {
     /// A peer wants to connect to a passive endpoint of this queue. Dropping the request rejects it.
     #[doc(alias = "FI_CONNREQ")]
-    Request(ConnectionRequest<'e, 'd, T>),
+    Request(ConnectionRequest<'m, T>),
     /// An endpoint is connected: see
     /// [`MsgEndpoint::established`](crate::objects::endpoint::MsgEndpoint::established).
     #[doc(alias = "FI_CONNECTED")]

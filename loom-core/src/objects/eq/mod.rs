@@ -11,24 +11,28 @@ mod event;
 mod passive;
 mod request;
 
+use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
+use allocator_api2::alloc::Allocator;
 use heapless::Vec;
 
 pub use self::event::{ConnectedEvent, EqEvent, Failure, JoinedEvent};
 pub use self::passive::PassiveEndpoint;
 pub use self::request::ConnectionRequest;
 use crate::error::OpenError;
+use crate::handle::{Bond, Ended, Handle, Head, Object, Place, Plan, Unfilled};
 use crate::objects::cq::ErrorText;
-use crate::objects::domain::Domain;
-use crate::objects::users::Users;
+use crate::objects::domain::{Brand, Domain, DomainBody};
 use crate::transport::Connected;
 pub use crate::transport::connected::EqAttr;
-use crate::transport::connected::{Entry, Fid, Notice};
+use crate::transport::connected::{Entry, Fault, Fid, Notice};
 use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
 
 /// How many passive endpoints an event queue has room for.
@@ -39,17 +43,23 @@ const UNREAD: u32 = 1 << 16;
 
 /// An event queue.
 ///
-/// It stays on the thread that opened it, with everything that is bound to it. Dropping it closes its passive endpoints and
-/// then the queue. If an endpoint that was forgotten is still bound to it, it stays open, and so does its domain.
+/// A counted handle: the queue is closed when the last of its clones, and of the endpoints, passive endpoints and requests of it, is
+/// gone. It stays on the thread that opened it, with everything that is bound to it.
 ///
 /// # References
 /// - `man fi_eq`, `man fi_cm`
 #[doc(alias = "fid_eq")]
-pub struct Eq<'d, T: Connected> {
+pub struct Eq<'m, T: Connected> {
+    body: Handle<'m, EqBody<T>>,
+    /// Invariant: what stays on one thread is not bound to queues of a scope, which may end on another.
+    lives: Brand<'m>,
+}
+
+/// What there is one of, however many handles there are.
+pub(crate) struct EqBody<T: Connected> {
     raw: T::Eq,
-    domain: &'d Domain<T>,
+    domain: Handle<'static, DomainBody<T>>,
     attr: EqAttr,
-    users: Users,
     /// Tells this queue from every other one of the program.
     identity: u64,
     /// How many endpoints have been bound to it.
@@ -102,27 +112,51 @@ impl fmt::Display for EqError {
 
 impl core::error::Error for EqError {}
 
-impl<'d, T: Connected> Eq<'d, T> {
-    /// Opens an event queue on the domain's fabric.
+impl<'m, T: Connected> Eq<'m, T> {
+    /// Opens an event queue on the domain's fabric, in memory of `alloc`.
     ///
     /// # Errors
-    /// [`OpenError::Errno`] if the provider refuses.
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_eq_open")]
-    pub fn open(domain: &'d Domain<T>, attr: EqAttr) -> Result<Self, OpenError> {
+    pub fn open_in<A: Allocator + Send + 'm>(
+        domain: &Domain<'m, T>,
+        attr: EqAttr,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
-        // SAFETY: the domain is open and stays so: the queue is its child.
+        let block = Unfilled::new(Plan::of::<EqBody<T>, A>()?, alloc)?;
+        // SAFETY: the domain is open and stays so: the queue keeps it.
         let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
-        domain.child_opened();
-        Ok(Eq {
+        // SAFETY: the queue's handles live for 'm.
+        let domain = unsafe { domain.body.for_child() };
+        let body = EqBody {
             raw,
             domain,
             attr,
-            users: Users::none(),
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             bound: Cell::new(0),
             listeners: RefCell::new(Vec::new()),
-        })
+        };
+        Ok(Eq { body: block.fill(body), lives: PhantomData })
+    }
+
+    /// [`Eq::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Eq::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(domain: &Domain<'m, T>, attr: EqAttr) -> Result<Self, OpenError> {
+        Self::open_in(domain, attr, allocator_api2::alloc::Global)
+    }
+
+    /// The memory that an event queue takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
+        Ok(Plan::of::<EqBody<T>, A>()?.layout())
     }
 
     /// The next event; `Ok(None)` says that there is none.
@@ -132,7 +166,7 @@ impl<'d, T: Connected> Eq<'d, T> {
     /// # Errors
     /// [`EqError::Queue`]
     #[doc(alias = "fi_eq_read")]
-    pub fn poll(&self) -> Result<Option<EqEvent<'_, 'd, T>>, EqError> {
+    pub fn poll(&self) -> Result<Option<EqEvent<'m, T>>, EqError> {
         self.next(None)
     }
 
@@ -142,42 +176,35 @@ impl<'d, T: Connected> Eq<'d, T> {
     /// # Errors
     /// As [`poll`](Self::poll), and [`EqError::NotOpenedFor`] if there is nothing to sleep on.
     #[doc(alias = "fi_eq_sread")]
-    pub fn poll_for(&self, time: Duration) -> Result<Option<EqEvent<'_, 'd, T>>, EqError> {
-        if self.attr.wait == WaitObj::NONE {
+    pub fn poll_for(&self, time: Duration) -> Result<Option<EqEvent<'m, T>>, EqError> {
+        if self.body.attr.wait == WaitObj::NONE {
             return Err(EqError::NotOpenedFor);
         }
         self.next(Some(i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)))
     }
 
-    fn next(&self, sleep: Option<i32>) -> Result<Option<EqEvent<'_, 'd, T>>, EqError> {
+    fn next(&self, sleep: Option<i32>) -> Result<Option<EqEvent<'m, T>>, EqError> {
         let mut data = CmData::EMPTY;
-        // SAFETY: the queue is open, and this thread is its only user.
-        let notice = match unsafe { T::eq_read(&self.raw, sleep, &mut data) } {
-            Ok(notice) => notice,
-            Err(Errno::EAVAIL) => {
-                // SAFETY: as above.
-                let fault = unsafe { T::eq_read_error(&self.raw, &mut data) }.map_err(EqError::Queue)?;
-                return Ok(fault.map(|fault| EqEvent::Failed(Failure { fault, data })));
-            }
-            Err(errno) => return Err(EqError::Queue(errno)),
-        };
-        Ok(notice.map(|notice| match notice {
-            Notice::Request { listener, info, request } => match self.listener(listener) {
-                Some(place) => EqEvent::Request(ConnectionRequest::new(self, (place, listener), info, request, data)),
-                // A passive endpoint which somebody opened past this queue.
-                None => EqEvent::Other { kind: EventKind::CONNREQ, data },
+        Ok(self.body.read(sleep, &mut data)?.map(|read| match read {
+            Read::Failed(fault) => EqEvent::Failed(Failure { fault, data }),
+            Read::Notice(notice) => match notice {
+                Notice::Request { listener, info, request } => match self.body.listener(listener) {
+                    Some(place) => {
+                        EqEvent::Request(ConnectionRequest::new(self.clone(), (place, listener), info, request, data))
+                    }
+                    // A passive endpoint which somebody opened past this queue.
+                    None => EqEvent::Other { kind: EventKind::CONNREQ, data },
+                },
+                Notice::Connected(endpoint) => {
+                    EqEvent::Connected(ConnectedEvent { endpoint, seen: self.moment(), data })
+                }
+                Notice::Shutdown(endpoint) => EqEvent::Shutdown(endpoint),
+                Notice::Joined { group, context } => EqEvent::Joined(JoinedEvent { group, context }),
+                Notice::Entry(entry) => EqEvent::Entry(entry),
+                Notice::Failed(fault) => EqEvent::Failed(Failure { fault, data }),
+                Notice::Other(kind) => EqEvent::Other { kind, data },
             },
-            Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen: self.moment(), data }),
-            Notice::Shutdown(endpoint) => EqEvent::Shutdown(endpoint),
-            Notice::Joined { group, context } => EqEvent::Joined(JoinedEvent { group, context }),
-            Notice::Entry(entry) => EqEvent::Entry(entry),
-            Notice::Failed(fault) => EqEvent::Failed(Failure { fault, data }),
-            Notice::Other(kind) => EqEvent::Other { kind, data },
         }))
-    }
-
-    fn listener(&self, fid: Fid) -> Option<usize> {
-        self.listeners.borrow().iter().position(|passive| T::passive_fid(passive) == fid)
     }
 
     /// Writes an event, which this queue then reports as an [`EqEvent::Entry`] of kind [`EventKind::NOTIFY`].
@@ -186,11 +213,11 @@ impl<'d, T: Connected> Eq<'d, T> {
     /// [`EqError::NotOpenedFor`] unless the queue was opened for writing, or [`EqError::Queue`].
     #[doc(alias = "fi_eq_write")]
     pub fn notify(&self, context: u64, data: u64) -> Result<(), EqError> {
-        if !self.attr.write {
+        if !self.body.attr.write {
             return Err(EqError::NotOpenedFor);
         }
         // SAFETY: the queue is open, and this thread is its only user.
-        unsafe { T::eq_notify(&self.raw, context, data) }.map_err(EqError::Queue)
+        unsafe { T::eq_notify(&self.body.raw, context, data) }.map_err(EqError::Queue)
     }
 
     /// The provider's text for a failure.
@@ -199,7 +226,7 @@ impl<'d, T: Connected> Eq<'d, T> {
     pub fn error_text(&self, failure: &Failure) -> ErrorText {
         ErrorText::written_by(|out| {
             // SAFETY: the queue is open, and this thread is its only user.
-            unsafe { T::eq_error_text(&self.raw, failure.fault.provider_errno, &failure.data, out) }
+            unsafe { T::eq_error_text(&self.body.raw, failure.fault.provider_errno, &failure.data, out) }
         })
     }
 
@@ -210,11 +237,11 @@ impl<'d, T: Connected> Eq<'d, T> {
     /// [`EqError::NotOpenedFor`] if the queue was not opened with [`WaitObj::FD`], or [`EqError::Queue`].
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, EqError> {
-        if self.attr.wait != WaitObj::FD {
+        if self.body.attr.wait != WaitObj::FD {
             return Err(EqError::NotOpenedFor);
         }
         // SAFETY: the queue is open, has a descriptor, and this thread is its only user.
-        unsafe { T::eq_wait_fd(&self.raw) }.map_err(EqError::Queue)
+        unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(EqError::Queue)
     }
 
     /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
@@ -224,64 +251,123 @@ impl<'d, T: Connected> Eq<'d, T> {
     /// As [`wait_fd`](Self::wait_fd).
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, EqError> {
-        if self.attr.wait != WaitObj::FD {
+        if self.body.attr.wait != WaitObj::FD {
             return Err(EqError::NotOpenedFor);
         }
         // SAFETY: as above; the queue was opened on this domain.
-        unsafe { T::eq_may_sleep(self.domain.raw(), &self.raw) }.map_err(EqError::Queue)
+        unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(EqError::Queue)
     }
 
-    /// The queue's parent.
-    #[must_use]
-    pub fn domain(&self) -> &'d Domain<T> {
-        self.domain
+    pub(crate) fn domain(&self) -> &Handle<'static, DomainBody<T>> {
+        &self.body.domain
     }
 
     /// The raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Eq {
-        &self.raw
+        &self.body.raw
     }
 
-    /// Counts an endpoint that is about to be opened.
-    pub(crate) fn bind(&self) -> &Users {
-        self.users.opened();
-        self.bound.set(self.bound.get() + 1);
-        &self.users
+    /// For an endpoint that is about to be opened.
+    pub(crate) fn bond(&self) -> Bond {
+        self.body.bound.set(self.body.bound.get() + 1);
+        self.body.bond()
     }
 
     /// Now, in this queue's time, which goes on with every endpoint.
     pub(crate) fn moment(&self) -> Moment {
-        Moment { queue: self.identity, bound: self.bound.get() }
+        Moment { queue: self.body.identity, bound: self.body.bound.get() }
     }
 }
 
-impl<T: Connected> Drop for Eq<'_, T> {
-    fn drop(&mut self) {
+/// What was read of a queue.
+enum Read<T: Connected> {
+    Notice(Notice<T>),
+    Failed(Fault),
+}
+
+impl<T: Connected> EqBody<T> {
+    fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read<T>>, EqError> {
+        // SAFETY: the queue is open, and this thread is its only user.
+        match unsafe { T::eq_read(&self.raw, sleep, data) } {
+            Ok(notice) => Ok(notice.map(Read::Notice)),
+            Err(Errno::EAVAIL) => {
+                // SAFETY: as above.
+                let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(EqError::Queue)?;
+                Ok(fault.map(Read::Failed))
+            }
+            Err(errno) => Err(EqError::Queue(errno)),
+        }
+    }
+
+    fn listener(&self, fid: Fid) -> Option<usize> {
+        self.listeners.borrow().iter().position(|passive| T::passive_fid(passive) == fid)
+    }
+
+    /// Uses a passive endpoint of the queue.
+    fn with_listener<R>(
+        &self,
+        index: usize,
+        use_it: impl FnOnce(&T::PassiveEndpoint) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        self.listeners.borrow().get(index).map_or(Err(Errno::ENOENT), use_it)
+    }
+
+    /// Rejects a request to one of the passive endpoints, which ends with that.
+    fn reject(&self, listener: usize, request: T::Request, data: &[u8]) -> Result<(), Errno> {
+        self.with_listener(listener, |passive| {
+            // SAFETY: the passive endpoint is open as long as the queue; the request was made to it and is used up here, and the data
+            // is not too long.
+            unsafe { T::reject(passive, request, data) }
+        })
+    }
+}
+
+// SAFETY: a place begins with its head.
+unsafe impl<T: Connected> Object for EqBody<T> {
+    const ONE_THREAD: bool = true;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.as_mut() };
         // Requests that nobody has read are rejected, as those that were.
         for _ in 0..UNREAD {
-            if !matches!(self.next(None), Ok(Some(_))) {
-                break;
+            match this.read(None, &mut CmData::EMPTY.clone()) {
+                Ok(Some(Read::Notice(Notice::Request { listener, request, .. }))) => {
+                    // If that fails, nothing is left that could be done: the peer's attempt ends when it gives up.
+                    let _ = this.listener(listener).map(|place| this.reject(place, request, &[]));
+                }
+                Ok(Some(_)) => {}
+                _ => break,
             }
         }
-        if !self.users.are_none() {
-            return;
+        let mut closed = !left;
+        if closed {
+            for passive in this.listeners.get_mut() {
+                // SAFETY: closed once, here; requests keep the queue, and so are gone.
+                closed &= unsafe { T::passive_close(passive) }.is_ok();
+            }
         }
-        let mut closed = true;
-        for passive in self.listeners.get_mut() {
-            // SAFETY: closed once, here; requests borrow the queue, and so are gone.
-            closed &= unsafe { T::passive_close(passive) }.is_ok();
+        // SAFETY: nothing is bound to the queue any more. A failed close is not retried.
+        if !closed || unsafe { T::eq_close(&this.raw) }.is_err() {
+            this.domain.leave();
         }
-        // SAFETY: nothing is bound to the queue any more. A failed close is not retried: the domain then has a child for
-        // ever, and leaks itself.
-        if closed && unsafe { T::eq_close(&self.raw) }.is_ok() {
-            self.domain.child_closed();
-        }
+        Ended::Free
+    }
+}
+
+impl<T: Connected> Clone for Eq<'_, T> {
+    fn clone(&self) -> Self {
+        Eq { body: self.body.clone(), ..*self }
     }
 }
 
 impl<T: Connected> fmt::Debug for Eq<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Eq").field("attr", &self.attr).field("users", &self.users).finish_non_exhaustive()
+        f.debug_struct("Eq").field("attr", &self.body.attr).finish_non_exhaustive()
     }
 }

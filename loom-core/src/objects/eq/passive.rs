@@ -6,25 +6,25 @@ use core::fmt;
 
 use super::{Eq, Fid};
 use crate::error::OpenError;
-use crate::objects::domain::Domain;
+use crate::objects::domain::DomainBody;
 use crate::objects::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{EndpointAddr, EndpointType, Errno};
 
-/// A passive endpoint, which listens until its event queue is closed.
+/// A passive endpoint, which listens until its event queue is closed, of which it is a handle.
 ///
 /// To stop listening earlier, give it an event queue of its own: endpoints of the requests may be bound to another.
 ///
 /// # References
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "fid_pep")]
-pub struct PassiveEndpoint<'e, 'd, T: Connected> {
-    eq: &'e Eq<'d, T>,
+pub struct PassiveEndpoint<'m, T: Connected> {
+    eq: Eq<'m, T>,
     index: usize,
     fid: Fid,
 }
 
-impl<'d, T: Connected> Eq<'d, T> {
+impl<'m, T: Connected> Eq<'m, T> {
     /// Opens a passive endpoint at the info's source address, and listens. Peers' requests are events of this queue.
     ///
     /// # Errors
@@ -34,26 +34,27 @@ impl<'d, T: Connected> Eq<'d, T> {
     /// - [`OpenError::Errno`] if the provider refuses: `EADDRINUSE`, for example
     #[doc(alias = "fi_passive_ep")]
     #[doc(alias = "fi_listen")]
-    pub fn listen(&self, info: &Info<T>) -> Result<PassiveEndpoint<'_, 'd, T>, OpenError> {
-        if !info.same_domain(self.domain.info()) {
+    pub fn listen(&self, info: &Info<T>) -> Result<PassiveEndpoint<'m, T>, OpenError> {
+        if !info.same_domain(self.body.domain.info()) {
             return Err(OpenError::OtherDomain);
         }
-        Domain::check(info)?;
+        DomainBody::check(info)?;
         if info.attributes().endpoint.kind != EndpointType::MSG {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
-        let mut listeners = self.listeners.borrow_mut();
+        let mut listeners = self.body.listeners.borrow_mut();
         if listeners.is_full() {
             return Err(OpenError::TooManyEndpoints);
         }
         // SAFETY: queue and domain are open, and the queue closes the endpoint before itself.
-        let passive = unsafe { T::passive_open(self.domain.raw(), info.raw(), &self.raw) }.map_err(|error| {
-            if error.left_open {
-                // It is bound to the queue, which then stays open too.
-                self.users.opened();
-            }
-            OpenError::Errno(error.errno)
-        })?;
+        let passive =
+            unsafe { T::passive_open(self.body.domain.raw(), info.raw(), &self.body.raw) }.map_err(|error| {
+                if error.left_open {
+                    // It is bound to the queue, which then stays open too.
+                    self.body.leave();
+                }
+                OpenError::Errno(error.errno)
+            })?;
         let (index, fid) = (listeners.len(), T::passive_fid(&passive));
         if let Err(passive) = listeners.push(passive) {
             // Not reached: there is room, and nobody else has used it. Nothing knows the endpoint, so it can be closed.
@@ -61,27 +62,18 @@ impl<'d, T: Connected> Eq<'d, T> {
             let _ = unsafe { T::passive_close(&passive) };
             return Err(OpenError::TooManyEndpoints);
         }
-        Ok(PassiveEndpoint { eq: self, index, fid })
-    }
-
-    /// Uses a passive endpoint of the queue.
-    pub(super) fn with_listener<R>(
-        &self,
-        index: usize,
-        use_it: impl FnOnce(&T::PassiveEndpoint) -> Result<R, Errno>,
-    ) -> Result<R, Errno> {
-        self.listeners.borrow().get(index).map_or(Err(Errno::ENOENT), use_it)
+        Ok(PassiveEndpoint { eq: self.clone(), index, fid })
     }
 }
 
-impl<T: Connected> PassiveEndpoint<'_, '_, T> {
+impl<T: Connected> PassiveEndpoint<'_, T> {
     /// The address that peers connect to.
     ///
     /// # Errors
     /// The provider's.
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        self.eq.with_listener(self.index, |passive| {
+        self.eq.body.with_listener(self.index, |passive| {
             // SAFETY: the endpoint is open as long as the queue.
             unsafe { T::passive_address(passive) }
         })
@@ -94,7 +86,7 @@ impl<T: Connected> PassiveEndpoint<'_, '_, T> {
     }
 }
 
-impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, '_, T> {
+impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PassiveEndpoint").field("fid", &self.fid).finish_non_exhaustive()
     }

@@ -18,8 +18,8 @@ use crate::vocabulary::{CmData, EndpointAddr, Errno};
 /// # References
 /// - `man fi_cm`
 #[doc(alias = "FI_CONNREQ")]
-pub struct ConnectionRequest<'e, 'd, T: Connected> {
-    eq: &'e Eq<'d, T>,
+pub struct ConnectionRequest<'m, T: Connected> {
+    eq: Eq<'m, T>,
     /// Which of the queue's passive endpoints it was made to.
     listener: (usize, Fid),
     info: Info<T>,
@@ -28,14 +28,8 @@ pub struct ConnectionRequest<'e, 'd, T: Connected> {
     data: CmData,
 }
 
-impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
-    pub(super) fn new(
-        eq: &'e Eq<'d, T>,
-        listener: (usize, Fid),
-        info: T::Info,
-        request: T::Request,
-        data: CmData,
-    ) -> Self {
+impl<'m, T: Connected> ConnectionRequest<'m, T> {
+    pub(super) fn new(eq: Eq<'m, T>, listener: (usize, Fid), info: T::Info, request: T::Request, data: CmData) -> Self {
         ConnectionRequest { eq, listener, info: Info::from_raw(info), request: Some(request), data }
     }
 
@@ -67,13 +61,17 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
     /// the same domain (`&eq`, or a [`Binding`] with counters). Receives can be posted on it before it accepts.
     ///
     /// # Errors
-    /// Those of [`Cq::msg_endpoint`](crate::objects::cq::CqBody::msg_endpoint); the request is rejected then.
+    /// Those of [`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint); the request is rejected then.
     #[doc(alias = "fi_endpoint")]
-    pub fn endpoint<'q, 'c, B: Buffer>(
+    pub fn endpoint<'b, 'c, B: Buffer>(
         self,
-        cq: &'q Cq<'c, T, B>,
-        bind: impl Into<Binding<'c, T>>,
-    ) -> Result<MsgEndpoint<'q, 'c, T, B, Requested>, OpenError> {
+        cq: &Cq<'c, T, B>,
+        bind: impl Into<Binding<'b, 'c, T>>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
+    where
+        'c: 'b,
+        T: 'b,
+    {
         self.open(cq, None, bind.into())
     }
 
@@ -83,21 +81,25 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
     /// # Errors
     /// As [`endpoint`](Self::endpoint).
     #[doc(alias = "fi_ep_bind")]
-    pub fn endpoint_through<'q, 'c, B: Buffer>(
+    pub fn endpoint_through<'b, 'c, B: Buffer>(
         self,
-        shared_rx: &'q SharedRx<'_, 'c, T, B>,
-        bind: impl Into<Binding<'c, T>>,
-    ) -> Result<MsgEndpoint<'q, 'c, T, B, Requested>, OpenError> {
+        shared_rx: &SharedRx<'c, T, B>,
+        bind: impl Into<Binding<'b, 'c, T>>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
+    where
+        'c: 'b,
+        T: 'b,
+    {
         self.open(shared_rx.cq(), Some(shared_rx), bind.into())
     }
 
-    fn open<'q, 'c, B: Buffer>(
+    fn open<'c, B: Buffer>(
         mut self,
-        cq: &'q Cq<'c, T, B>,
-        through: Option<&'q SharedRx<'_, 'c, T, B>>,
-        bind: Binding<'c, T>,
-    ) -> Result<MsgEndpoint<'q, 'c, T, B, Requested>, OpenError> {
-        if !core::ptr::eq(self.eq.domain, cq.domain()) {
+        cq: &Cq<'c, T, B>,
+        through: Option<&SharedRx<'c, T, B>>,
+        bind: Binding<'_, 'c, T>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
+        if !self.eq.domain().is(cq.domain()) {
             return Err(OpenError::OtherDomain);
         }
         if self.request.is_none() {
@@ -124,29 +126,25 @@ impl<'e, 'd, T: Connected> ConnectionRequest<'e, 'd, T> {
 
     fn try_reject(&mut self, data: &[u8]) -> Result<(), CmError> {
         if !data.is_empty() {
-            let limit = self.eq.with_listener(self.listener.0, |passive| {
+            let limit = self.eq.body.with_listener(self.listener.0, |passive| {
                 // SAFETY: the passive endpoint is open as long as the queue.
                 unsafe { T::passive_cm_data_size(passive) }
             });
             CmError::check(data, limit)?;
         }
-        self.eq.with_listener(self.listener.0, |passive| {
-            let request = self.request.take().ok_or(Errno::ENOENT)?;
-            // SAFETY: as above; the request was made to it and is used up here, and the data is not too long.
-            unsafe { T::reject(passive, request, data) }
-        })?;
-        Ok(())
+        let request = self.request.take().ok_or(Errno::ENOENT)?;
+        Ok(self.eq.body.reject(self.listener.0, request, data)?)
     }
 }
 
-impl<T: Connected> Drop for ConnectionRequest<'_, '_, T> {
+impl<T: Connected> Drop for ConnectionRequest<'_, T> {
     fn drop(&mut self) {
         // If that fails, nothing is left that could be done: the peer's attempt ends when it gives up.
         let _ = self.try_reject(&[]);
     }
 }
 
-impl<T: Connected> fmt::Debug for ConnectionRequest<'_, '_, T> {
+impl<T: Connected> fmt::Debug for ConnectionRequest<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectionRequest")
             .field("listener", &self.listener.1)

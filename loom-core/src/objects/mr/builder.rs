@@ -4,20 +4,21 @@
 
 use core::ffi::c_int;
 use core::fmt;
-use core::ptr;
+use core::mem::{ManuallyDrop, offset_of};
 
 use allocator_api2::alloc::Allocator;
 
-use super::Mr;
-use super::owner::{MrOwner, Reached};
+use super::region::Region;
 use super::register::{Registration, Terms, is_bound_to_endpoint};
-use super::scope::scoped;
-use super::through::{Bound, EndpointMr, Through};
+use super::through::{EndpointMr, Through};
+use super::{Mr, is_fenced};
 use crate::buffer::Buffer;
 use crate::error::OpenError;
+use crate::handle::{Plan, Unfilled};
 use crate::objects::counter::Counter;
 use crate::objects::domain::Domain;
-use crate::objects::lingering::Kept;
+use crate::objects::endpoint::Kept;
+use crate::objects::left_open::Node;
 use crate::transport::{DmaBuf, Transport};
 use crate::vocabulary::{Access, MemoryKey};
 
@@ -26,7 +27,7 @@ use crate::vocabulary::{Access, MemoryKey};
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::error::OpenError;
-/// use loom_core::objects::{av::Av, cq::{self, CqAttr}, domain::Domain, mr::Mr};
+/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain, mr::{Mr, MrBuilder}};
 /// use loom_core::soft::{Asks, Network, NetworkAttr};
 /// use loom_core::vocabulary::Access;
 ///
@@ -35,30 +36,29 @@ use crate::vocabulary::{Access, MemoryKey};
 /// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints()))?;
 /// let av = Av::open(&domain, 2)?;
 /// assert_eq!(Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(), OpenError::NeedsEndpoint);
-/// cq::scope(&domain, CqAttr::<16>::new(), |cq: &cq::Cq<'_, _, &[u8]>| {
-///     let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
-///     let to_bob = av.insert(&bob.address()?)?;
-///     // The same over every domain.
-///     let region = Mr::builder(&domain, Access::REMOTE_WRITE).open_for(&bob, vec![0; 8])?;
-///     alice.inject_write(to_bob, &region.remote(), 3, b"hello")?;
-///     assert_eq!(region.close().map_err(|error| error.to_string())?, b"\0\0\0hello");
-///     Ok::<_, Box<dyn std::error::Error>>(())
-/// })??;
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?;
+/// let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+/// let to_bob = av.insert(&bob.address()?)?;
+/// // The same over every domain.
+/// let region = MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&bob, vec![0; 8])?;
+/// alice.inject_write(to_bob, &region.remote(), 3, b"hello")?;
+/// assert_eq!(region.close().map_err(|error| error.to_string())?, b"\0\0\0hello");
 /// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 ///
 /// # References
 /// - `man fi_mr`, `fi_mr_regattr`, `fi_mr_bind`, `fi_mr_enable`
-#[must_use = "a region is opened by `open`, `open_for` or `scope`"]
-pub struct MrBuilder<'d, T: Transport> {
-    domain: &'d Domain<T>,
+#[must_use = "a region is opened by `open` or `open_for`"]
+pub struct MrBuilder<'b, 'm, T: Transport> {
+    domain: &'b Domain<'m, T>,
     registration: Registration,
-    counter: Option<&'d Counter<'d, T>>,
+    counter: Option<&'b Counter<'m, T>>,
 }
 
-impl<'d, T: Transport> MrBuilder<'d, T> {
-    pub(super) const fn new(domain: &'d Domain<T>, access: Access) -> Self {
+impl<'b, 'm, T: Transport> MrBuilder<'b, 'm, T> {
+    /// Begins to open a region.
+    pub const fn new(domain: &'b Domain<'m, T>, access: Access) -> Self {
         MrBuilder { domain, registration: Registration::new(access), counter: None }
     }
 
@@ -77,7 +77,7 @@ impl<'d, T: Transport> MrBuilder<'d, T> {
     /// Where closing a region is no fence, as over libfabric, the counter stays open for good, and the domain, if the region is
     /// closed while an endpoint of the domain is open: endpoints are to be closed first.
     #[doc(alias = "fi_mr_bind")]
-    pub const fn counter(mut self, counter: &'d Counter<'d, T>) -> Self {
+    pub const fn counter(mut self, counter: &'b Counter<'m, T>) -> Self {
         self.counter = Some(counter);
         self
     }
@@ -115,11 +115,11 @@ impl<'d, T: Transport> MrBuilder<'d, T> {
     /// - [`OpenError::OtherDomain`] if the counter belongs to another domain, [`OpenError::Counters`] if there is nothing to
     ///   count because peers may not write, or [`OpenError::Errno`] with `EOPNOTSUPP` if what peers do is not counted
     #[doc(alias = "fi_mr_regattr")]
-    pub fn open_in<M: Buffer + Send + 'static, A: Allocator + Send + 'static>(
+    pub fn open_in<M: Buffer + Send + 'm, A: Allocator + Send + 'm>(
         self,
         memory: M,
         alloc: A,
-    ) -> Result<MrOwner<'d, T, M, A>, OpenError> {
+    ) -> Result<Mr<'m, T, M>, OpenError> {
         self.open_held(memory, alloc, None, ())
     }
 
@@ -128,10 +128,7 @@ impl<'d, T: Transport> MrBuilder<'d, T> {
     /// # Errors
     /// As [`MrBuilder::open_in`].
     #[cfg(feature = "std")]
-    pub fn open<M: Buffer + Send + 'static>(
-        self,
-        memory: M,
-    ) -> Result<MrOwner<'d, T, M, allocator_api2::alloc::Global>, OpenError> {
+    pub fn open<M: Buffer + Send + 'm>(self, memory: M) -> Result<Mr<'m, T, M>, OpenError> {
         self.open_in(memory, allocator_api2::alloc::Global)
     }
 
@@ -143,26 +140,26 @@ impl<'d, T: Transport> MrBuilder<'d, T> {
     /// another domain.
     #[doc(alias = "fi_mr_bind")]
     #[doc(alias = "fi_mr_enable")]
-    pub fn open_for_in<'e, M: Buffer + Send + 'static, A: Allocator + Send + 'static>(
+    pub fn open_for_in<'e, M: Buffer + Send + 'm, A: Allocator + Send + 'm>(
         self,
-        endpoint: impl Into<Through<'e, 'd, T>>,
+        endpoint: impl Into<Through<'e, 'm, T>>,
         memory: M,
         alloc: A,
-    ) -> Result<EndpointMr<'e, 'd, T, M, A>, OpenError>
+    ) -> Result<EndpointMr<'m, T, M>, OpenError>
     where
         T: 'e,
-        'd: 'e,
+        'm: 'e,
     {
-        let Through { record, domain } = endpoint.into();
-        if !ptr::eq(domain, self.domain) {
+        let Through { record, domain, keep, lives: _ } = endpoint.into();
+        if !domain.is(&self.domain.body) {
             return Err(OpenError::OtherDomain);
         }
         if !is_bound_to_endpoint(domain, self.registration.access) {
-            return self.open_held(memory, alloc, None, Bound::to(None));
+            return self.open_held(memory, alloc, None, Kept::nothing());
         }
         // SAFETY: the endpoint is borrowed, so it is open.
         let endpoint = unsafe { record.raw() };
-        self.open_held(memory, alloc, Some(endpoint), Bound::to(Some(record.regions())))
+        self.open_held(memory, alloc, Some(endpoint), keep)
     }
 
     /// [`MrBuilder::open_for_in`] with the global allocator.
@@ -170,49 +167,51 @@ impl<'d, T: Transport> MrBuilder<'d, T> {
     /// # Errors
     /// As [`MrBuilder::open_for_in`].
     #[cfg(feature = "std")]
-    pub fn open_for<'e, M: Buffer + Send + 'static>(
+    pub fn open_for<'e, M: Buffer + Send + 'm>(
         self,
-        endpoint: impl Into<Through<'e, 'd, T>>,
+        endpoint: impl Into<Through<'e, 'm, T>>,
         memory: M,
-    ) -> Result<EndpointMr<'e, 'd, T, M, allocator_api2::alloc::Global>, OpenError>
+    ) -> Result<EndpointMr<'m, T, M>, OpenError>
     where
         T: 'e,
-        'd: 'e,
+        'm: 'e,
     {
         self.open_for_in(endpoint, memory, allocator_api2::alloc::Global)
     }
 
-    /// Registers memory of any lifetime for the time of a call, as [`scope`](super::scope) does.
-    ///
-    /// # Errors
-    /// As [`scope`](super::scope), and [`MrBuilder::open_in`].
-    pub fn scope<M: Buffer, R>(self, memory: M, f: impl FnOnce(&Mr<'d, T>) -> R) -> Result<R, OpenError> {
-        let terms = Terms { registration: self.registration, counter: self.counter, endpoint: None };
-        scoped(self.domain, memory, &terms, f)
-    }
-
     /// Opens the region. `hold` is what the region keeps open: the endpoint, if it is bound to one.
-    fn open_held<M: Buffer + Send + 'static, A: Allocator + Send + 'static, H>(
+    fn open_held<M: Buffer + Send + 'm, A: Allocator + Send + 'm, H>(
         self,
         memory: M,
         alloc: A,
         endpoint: Option<&T::Endpoint>,
         hold: H,
-    ) -> Result<MrOwner<'d, T, M, A, H>, OpenError> {
+    ) -> Result<Mr<'m, T, M, H>, OpenError> {
+        let Domain { body: domain, scope, .. } = self.domain;
+        let fenced = is_fenced::<T>(self.registration.access);
+        // What a scope ends by itself are the endpoints of its own domains.
+        if scope.is_some() && !fenced && !(domain.is_of(*scope) && T::conduct(domain.info().raw()).ends_with_queue) {
+            return Err(OpenError::NoFence);
+        }
         let terms = Terms { registration: self.registration, counter: self.counter, endpoint };
-        let mut memory = Kept::new(Reached::new(memory), alloc)?;
-        let lent = memory.value().memory().lend();
-        // SAFETY: the memory stays in its place until the region is closed and no endpoint can reach it: `MrOwner`.
-        let mr = unsafe { Mr::register(self.domain, &lent, &terms) }?;
-        let mut owner = MrOwner::new(mr, memory, hold);
-        // SAFETY: registered just now; the owner keeps the endpoint open until the region is closed. After an error it closes
-        // the region.
-        unsafe { owner.mr.enable(&terms) }?;
-        Ok(owner)
+        let block = Unfilled::new(Plan::of::<Region<T, M>, A>()?, alloc)?;
+        // SAFETY: the region's handle lives for 'm.
+        let mut region = block.fill(Region::new(unsafe { domain.for_child() }, memory, fenced));
+        // SAFETY: made just now: there is no other handle.
+        unsafe { region.as_mut().register(&terms) }?;
+        let mr = Mr { region: ManuallyDrop::new(region), hold: ManuallyDrop::new(hold) };
+        // SAFETY: a region has a node, there.
+        let node = unsafe { mr.region.value_ptr().byte_add(offset_of!(Region<T, M>, node)) }.cast::<Node>();
+        // SAFETY: the region stays where it is. The pointer is that of its place.
+        unsafe { Node::register(node, *scope) };
+        // SAFETY: registered just now; what is returned keeps the endpoint open until the region is closed. After an error it is
+        // closed here.
+        unsafe { mr.region.enable(&terms) }?;
+        Ok(mr)
     }
 }
 
-impl<T: Transport> fmt::Debug for MrBuilder<'_, T> {
+impl<T: Transport> fmt::Debug for MrBuilder<'_, '_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MrBuilder").field("registration", &self.registration).finish_non_exhaustive()
     }

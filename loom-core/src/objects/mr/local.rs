@@ -8,7 +8,8 @@ use core::mem::ManuallyDrop;
 use super::register::{Registration, register};
 use crate::buffer::{Descriptor, Lent};
 use crate::error::OpenError;
-use crate::objects::domain::Domain;
+use crate::handle::Handle;
+use crate::objects::domain::{Domain, DomainBody};
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MrMode};
 
@@ -26,13 +27,13 @@ use crate::vocabulary::{Access, Errno, MrMode};
 /// # References
 /// - `man fi_mr`, `FI_MR_LOCAL`
 #[doc(alias = "fi_mr_reg")]
-pub struct LocalMr<'d, T: Transport> {
+pub struct LocalMr<'m, T: Transport> {
     raw: T::Mr,
-    domain: &'d Domain<T>,
+    domain: Handle<'m, DomainBody<T>>,
     descriptor: Descriptor,
 }
 
-impl<'d, T: Transport> LocalMr<'d, T> {
+impl<'m, T: Transport> LocalMr<'m, T> {
     /// Registers a range, with its headroom, for everything that can be done with it: to be sent and written from if it is
     /// readable, to be received and read into if it is writable. It needs not be initialised. Of the devices of a kind, the memory is
     /// that of the one with this number; the host's memory has none (zero).
@@ -47,7 +48,7 @@ impl<'d, T: Transport> LocalMr<'d, T> {
     /// - Whenever a post names the region's descriptor, and until that operation is over: the region is open, what is posted
     ///   lies in its range, and the same pages lie behind that as when it was opened. (They do not if it was unmapped in between,
     ///   mapped over, moved, or its pages were given back to the system.)
-    pub unsafe fn open(domain: &'d Domain<T>, memory: &Lent, device: i32) -> Result<Self, OpenError> {
+    pub unsafe fn open(domain: &Domain<'m, T>, memory: &Lent, device: i32) -> Result<Self, OpenError> {
         let mut access = Access::empty();
         if memory.is_readable() {
             access |= Access::SEND | Access::WRITE;
@@ -58,13 +59,13 @@ impl<'d, T: Transport> LocalMr<'d, T> {
         if access.is_empty() {
             return Err(OpenError::Access);
         }
+        let domain = domain.body.clone();
         if domain.attributes().domain.mr_mode.contains(MrMode::COLLECTIVE) {
             access |= Access::COLLECTIVE;
         }
         let registration = Registration { device, ..Registration::new(access) };
         // SAFETY: the caller's promise: peers have no access, and posts name the region as long as the memory is there.
-        let raw = unsafe { register(domain, &memory.whole(), registration) }?;
-        domain.child_opened();
+        let raw = unsafe { register(&domain, &memory.whole(), registration) }?;
         let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };
         Ok(LocalMr { raw, domain, descriptor })
     }
@@ -81,15 +82,17 @@ impl<'d, T: Transport> LocalMr<'d, T> {
     /// # Errors
     /// The provider's. It then keeps a registration that nobody names, and the domain stays open.
     pub fn close(self) -> Result<(), Errno> {
-        ManuallyDrop::new(self).deregister()
+        let mut this = ManuallyDrop::new(self);
+        let closed = this.deregister();
+        // SAFETY: dropped once, here.
+        unsafe { core::ptr::drop_in_place(&raw mut this.domain) };
+        closed
     }
 
     /// Called once.
-    fn deregister(&self) -> Result<(), Errno> {
-        // SAFETY: open, and closed once, here. If it fails, the domain keeps a child.
-        unsafe { T::mr_close(&self.raw) }?;
-        self.domain.child_closed();
-        Ok(())
+    fn deregister(&mut self) -> Result<(), Errno> {
+        // SAFETY: open, and closed once, here.
+        unsafe { T::mr_close(&self.raw) }.inspect_err(|_| self.domain.leave())
     }
 }
 

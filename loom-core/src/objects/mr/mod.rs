@@ -4,75 +4,91 @@
 
 mod builder;
 mod local;
-mod owner;
+mod region;
 mod register;
 mod remote;
-mod scope;
 mod through;
 
+use core::alloc::Layout;
 use core::fmt;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
 pub use self::builder::MrBuilder;
 pub use self::local::LocalMr;
-pub use self::owner::{CloseError, MrOwner};
+pub use self::region::CloseError;
+use self::region::{Fate, Region, close_dropped};
 pub use self::remote::RemoteRegion;
-pub use self::scope::scope;
-pub use self::through::{Bound, EndpointMr, Through};
+pub use self::through::{EndpointMr, Through};
 use crate::buffer::{Buffer, Descriptor};
 use crate::error::OpenError;
 use crate::exposed::Window;
-use crate::objects::domain::Domain;
-use crate::objects::users::Users;
+use crate::handle::{Handle, Plan};
+use crate::objects::domain::{Domain, DomainBody};
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 
-/// A registered memory region.
+/// A registered memory region, and the memory: dropping it closes the region.
 ///
-/// While it is open, this side sees the memory through a [`Window`] only.
+/// While it is open, this side sees the memory through a [`Window`] only. Peers' operations on it are refused from then on when it
+/// is closed. The memory is dropped as soon as nobody can reach it. Over the software transport that is at once. Over libfabric an
+/// operation that began before goes on, so the domain keeps the memory until none of its endpoints is open, and drops it then. A
+/// program that closes regions while endpoints stay open for long, and knows from its protocol when its peers have finished, gets
+/// the memory back with [`close_finished`](Self::close_finished).
+///
+/// Some providers go on looking at a region that is closed in the middle of a peer's operation (libfabric 2's `shm`, `sockets`).
+/// There a region that is dropped while endpoints of its domain are open is closed with the last of these, and peers reach
+/// the memory, which stays, until then. [`close_finished`](Self::close_finished) closes it at once. A thread that opens an endpoint of the
+/// domain meanwhile waits until the last of these regions is closed.
 ///
 /// # References
 /// - `man fi_mr`
 #[doc(alias = "fid_mr")]
-pub struct Mr<'d, T: Transport> {
-    raw: T::Mr,
-    domain: &'d Domain<T>,
-    /// The memory, for as long as the region is open: [`Mr::window`] shortens the lifetime to a borrow of the region.
-    window: Window<'static>,
-    /// First byte and length, also of memory that no window shows.
-    memory: (u64, u64),
-    /// Nobody uses the memory any more when closing the region returns.
-    fenced: bool,
-    /// Of what counts peers' writes.
-    counter: Option<&'d Users>,
+pub struct Mr<'m, T: Transport, M: Buffer + Send, H = ()> {
+    pub(super) region: ManuallyDrop<Handle<'m, Region<T, M>>>,
+    /// What the region keeps open. Dropped when it is closed, and never if that fails.
+    pub(super) hold: ManuallyDrop<H>,
 }
 
-impl<'d, T: Transport> Mr<'d, T> {
+// SAFETY: the region is moved to the other thread, with its memory; a region has one handle.
+unsafe impl<'m, T: Transport, M: Buffer + Send, H: Send> Send for Mr<'m, T, M, H> where Handle<'m, DomainBody<T>>: Send {}
+// SAFETY: shared, it shows the window, which is `Sync`, and the raw region.
+unsafe impl<'m, T: Transport<Mr: Sync>, M: Buffer + Send, H: Sync> Sync for Mr<'m, T, M, H> where
+    Handle<'m, DomainBody<T>>: Sync
+{
+}
+
+impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// Registers memory for as long as the region is open. What the region itself needs, it takes from `alloc`.
     ///
-    /// `'static`, because the region may be forgotten, and then peers can reach the memory for ever. For borrowed
-    /// memory there is [`scope`]. `Send`, because the memory is dropped by whichever thread closes the domain's last
-    /// endpoint, if that comes after the region (see [`MrOwner`]).
+    /// The memory lives for `'m`, because the region may be forgotten: borrowed memory needs a
+    /// [`scope`](crate::objects::scope::scope). `Send`, because the memory is dropped by whichever thread closes the domain's last
+    /// endpoint, if that comes after the region.
     ///
-    /// A key of one's own, a counter and more are asked for with [`Mr::builder`].
+    /// A key of one's own, a counter and more are asked for with [`MrBuilder`].
     ///
     /// # Errors
     /// - [`OpenError::Access`] if the memory is not initialised, or peers may write and it may not be written
     /// - [`OpenError::NeedsEndpoint`] if peers may reach the memory and the domain binds regions to endpoints
     ///   (`FI_MR_ENDPOINT`): [`MrBuilder::open_for_in`] works over every domain, for endpoints that are not scalable
     /// - [`OpenError::DeviceMemory`] if it is a device's, and the info of the domain does not grant `FI_HMEM`
+    /// - [`OpenError::NoFence`] in a scope, where the end of that does not end what peers do with the memory: over a provider that
+    ///   the tests have not run over, or over libfabric by way of a domain that the scope did not open
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_mr_reg")]
-    pub fn open_in<M: Buffer + Send + 'static, A: Allocator + Send + 'static>(
-        domain: &'d Domain<T>,
+    pub fn open_in<A: Allocator + Send + 'm>(
+        domain: &Domain<'m, T>,
         memory: M,
         access: Access,
         alloc: A,
-    ) -> Result<MrOwner<'d, T, M, A>, OpenError> {
-        Mr::builder(domain, access).open_in(memory, alloc)
+    ) -> Result<Self, OpenError>
+    where
+        M: 'm,
+    {
+        MrBuilder::new(domain, access).open_in(memory, alloc)
     }
 
     /// [`Mr::open_in`] with the global allocator.
@@ -80,36 +96,41 @@ impl<'d, T: Transport> Mr<'d, T> {
     /// # Errors
     /// As [`Mr::open_in`].
     #[cfg(feature = "std")]
-    pub fn open<M: Buffer + Send + 'static>(
-        domain: &'d Domain<T>,
-        memory: M,
-        access: Access,
-    ) -> Result<MrOwner<'d, T, M, allocator_api2::alloc::Global>, OpenError> {
+    pub fn open(domain: &Domain<'m, T>, memory: M, access: Access) -> Result<Self, OpenError>
+    where
+        M: 'm,
+    {
         Self::open_in(domain, memory, access, allocator_api2::alloc::Global)
     }
 
-    /// Says more about a region that is to be opened.
-    pub fn builder(domain: &'d Domain<T>, access: Access) -> MrBuilder<'d, T> {
-        MrBuilder::new(domain, access)
+    /// The memory that a region takes from an allocator of type `A`, in one block: the value that owns the registered memory, and
+    /// what closes it.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
+        Ok(Plan::of::<Region<T, M>, A>()?.layout())
     }
+}
 
-    /// Whether closing a region with this access ends all use of its memory: by what the transport does, or because no peer
-    /// can reach it.
-    fn is_fenced(access: Access) -> bool {
-        T::MR_CLOSE_FENCES || !is_remote(access)
-    }
+/// Whether closing a region with this access ends all use of its memory: by what the transport does, or because no peer
+/// can reach it.
+fn is_fenced<T: Transport>(access: Access) -> bool {
+    T::MR_CLOSE_FENCES || !is_remote(access)
+}
 
+impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// This side's view of the memory. Of a device's memory it is empty: the host reaches that by the device's own means.
     #[must_use]
     pub fn window(&self) -> Window<'_> {
-        self.window
+        self.region.window
     }
 
     /// What a peer needs to reach the memory.
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
-        let (start, len) = self.memory;
-        let mode = self.domain.attributes().domain.mr_mode;
+        let (start, len) = self.region.range;
+        let mode = self.region.domain.attributes().domain.mr_mode;
         let base = if mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC) { start } else { 0 };
         RemoteRegion::new(RemoteAddr(base), len, self.key())
     }
@@ -117,21 +138,21 @@ impl<'d, T: Transport> Mr<'d, T> {
     /// The raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Mr {
-        &self.raw
+        self.region.raw()
     }
 
     /// The region's key.
     #[doc(alias = "fi_mr_key")]
     #[must_use]
     pub fn key(&self) -> MemoryKey {
-        T::mr_key(&self.raw)
+        T::mr_key(self.raw())
     }
 
     /// The region's local descriptor.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub fn descriptor(&self) -> Descriptor {
-        Descriptor { raw: T::mr_descriptor(&self.raw), domain: self.domain.identity() }
+        Descriptor { raw: T::mr_descriptor(self.raw()), domain: self.region.domain.identity() }
     }
 
     /// Tells the provider that other pages may lie behind a range of the memory than before, where it wants to be told
@@ -141,45 +162,32 @@ impl<'d, T: Transport> Mr<'d, T> {
     /// `EINVAL` if the range does not lie within the region, or what the provider says.
     #[doc(alias = "fi_mr_refresh")]
     pub fn refresh(&self, offset: usize, len: usize) -> Result<(), Errno> {
-        let (start, whole) = self.memory;
+        let (start, whole) = self.region.range;
         let end = offset.checked_add(len).ok_or(Errno::EINVAL)?;
         if end as u64 > whole {
             return Err(Errno::EINVAL);
         }
-        if !self.domain.attributes().domain.mr_mode.contains(MrMode::MMU_NOTIFY) {
+        if !self.region.domain.attributes().domain.mr_mode.contains(MrMode::MMU_NOTIFY) {
             return Ok(());
         }
         let start = usize::try_from(start).map_err(|_| Errno::EINVAL)?;
         let first = core::ptr::without_provenance_mut(start.checked_add(offset).ok_or(Errno::EINVAL)?);
         let first = NonNull::new(first).ok_or(Errno::EINVAL)?;
         // SAFETY: the region is open, and the range lies within it.
-        unsafe { T::mr_refresh(&self.raw, first, len) }
+        unsafe { T::mr_refresh(self.raw(), first, len) }
     }
+}
 
-    /// Closes the region: no operation of a peer on it begins any more.
-    ///
-    /// # Safety
-    /// Called once; the region is not used after this, whatever comes back.
-    unsafe fn deregister(&self) -> Result<(), Errno> {
-        // SAFETY: the caller's promise.
-        unsafe { T::mr_close(&self.raw) }?;
-        self.domain.child_closed();
-        Ok(())
-    }
-
-    /// Whether the provider may go on looking at the region when it is closed in the middle of a peer's operation. (One that is
-    /// bound to an endpoint is closed before it in any case.)
-    fn is_used_when_closed(&self) -> bool {
-        let info = self.domain.info();
-        let bound = info.attributes().domain.mr_mode.contains(MrMode::ENDPOINT);
-        !self.fenced && !bound && !T::conduct(info.raw()).mr_close
-    }
-
-    /// Lets the counter go, after [`deregister`](Self::deregister), when nothing that peers do is counted any more. Otherwise it
-    /// stays open for good.
-    fn leave_counter(&self) {
-        if let Some(users) = self.counter {
-            users.closed();
+impl<T: Transport, M: Buffer + Send, H> Drop for Mr<'_, T, M, H> {
+    fn drop(&mut self) {
+        let Mr { region, hold } = self;
+        let fate = close_dropped(region, || {
+            // SAFETY: dropped once, here.
+            unsafe { ManuallyDrop::drop(hold) };
+        });
+        if let Fate::Over = fate {
+            // SAFETY: as above. Otherwise a list of the domain has it.
+            unsafe { ManuallyDrop::drop(region) };
         }
     }
 }
@@ -189,8 +197,8 @@ fn is_remote(access: Access) -> bool {
     access.intersects(Access::REMOTE_READ | Access::REMOTE_WRITE)
 }
 
-impl<T: Transport> fmt::Debug for Mr<'_, T> {
+impl<T: Transport, M: Buffer + Send, H> fmt::Debug for Mr<'_, T, M, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mr").field("len", &self.memory.1).field("key", &self.key()).finish_non_exhaustive()
+        f.debug_struct("Mr").field("len", &self.region.range.1).field("key", &self.key()).finish_non_exhaustive()
     }
 }

@@ -4,12 +4,13 @@
 
 use core::ptr::NonNull;
 
-use super::{Mr, is_remote};
-use crate::buffer::Lent;
+use super::is_remote;
+use super::region::Region;
+use crate::buffer::{Buffer, Lent};
 use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::objects::counter::Counter;
-use crate::objects::domain::Domain;
+use crate::objects::domain::DomainBody;
 use crate::transport::{DmaBuf, MrAttr, Transport};
 use crate::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrFlags, MrMode};
 
@@ -33,12 +34,12 @@ impl Registration {
 }
 
 /// How a region is to be opened, and what it is bound to.
-pub(super) struct Terms<'e, 'd, T: Transport> {
+pub(super) struct Terms<'b, 'm, T: Transport> {
     pub(super) registration: Registration,
     /// Of peers' writes.
-    pub(super) counter: Option<&'d Counter<'d, T>>,
+    pub(super) counter: Option<&'b Counter<'m, T>>,
     /// Where the domain binds regions to endpoints.
-    pub(super) endpoint: Option<&'e T::Endpoint>,
+    pub(super) endpoint: Option<&'b T::Endpoint>,
 }
 
 /// Registers memory.
@@ -47,7 +48,7 @@ pub(super) struct Terms<'e, 'd, T: Transport> {
 /// What is lent stays valid for what the access says until the region is closed, or, if peers have no access, whenever a post
 /// names the region.
 pub(super) unsafe fn register<T: Transport>(
-    domain: &Domain<T>,
+    domain: &DomainBody<T>,
     lent: &Lent,
     registration: Registration,
 ) -> Result<T::Mr, OpenError> {
@@ -80,19 +81,13 @@ pub(super) unsafe fn register<T: Transport>(
     }
 }
 
-impl<'d, T: Transport> Mr<'d, T> {
-    /// Registers memory; [`enable`](Self::enable) follows.
-    ///
-    /// # Safety
-    /// What is lent stays valid, and nobody but peers and windows accesses it, until [`deregister`](Self::deregister)
-    /// succeeded and no endpoint can reach it any more.
-    pub(super) unsafe fn register(
-        domain: &'d Domain<T>,
-        lent: &Lent,
-        terms: &Terms<'_, 'd, T>,
-    ) -> Result<Self, OpenError> {
+impl<T: Transport, M: Buffer + Send> Region<T, M> {
+    /// Registers the memory; [`enable`](Self::enable) follows.
+    pub(super) fn register(&mut self, terms: &Terms<'_, '_, T>) -> Result<(), OpenError> {
         let mut registration = terms.registration;
         let access = registration.access;
+        let lent = self.memory().lend();
+        let domain = &self.domain;
         // Windows read, so that memory which is not initialised cannot be exposed.
         let written = access.intersects(Access::REMOTE_WRITE | Access::RECV | Access::READ);
         if !lent.is_readable() || (written && !lent.is_writable()) {
@@ -110,18 +105,19 @@ impl<'d, T: Transport> Mr<'d, T> {
                 registration.flags |= MrFlags::RMA_EVENT;
             }
         }
-        // SAFETY: the caller's promise.
-        let raw = unsafe { register(domain, lent, registration) }?;
-        domain.child_opened();
-        let memory = (lent.ptr().addr().get() as u64, lent.len() as u64);
+        // SAFETY: the memory stays in its place, and nobody but peers and windows uses it, until the region is closed and no endpoint
+        // can reach it: `Region::take_memory`.
+        let raw = unsafe { register(domain, &lent, registration) }?;
+        let range = (lent.ptr().addr().get() as u64, lent.len() as u64);
         let (ptr, len) = if lent.kind() == HmemIface::SYSTEM && registration.dmabuf.is_none() {
             (lent.ptr(), lent.len())
         } else {
             (NonNull::dangling(), 0)
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: as above.
         let window = unsafe { Window::new(ptr, len, lent.is_writable()) };
-        Ok(Mr { raw, domain, window, memory, fenced: Self::is_fenced(access), counter: None })
+        self.opened(raw, window, range);
+        Ok(())
     }
 
     /// Binds the region to a counter and an endpoint, and enables it, as far as the domain asks for that. After an error it is
@@ -130,45 +126,47 @@ impl<'d, T: Transport> Mr<'d, T> {
     /// # Safety
     /// Called once, after [`register`](Self::register) with these terms. The endpoint is open until the region is closed, and
     /// of its domain.
-    pub(super) unsafe fn enable(&mut self, terms: &Terms<'_, 'd, T>) -> Result<(), OpenError> {
+    pub(super) unsafe fn enable(&self, terms: &Terms<'_, '_, T>) -> Result<(), OpenError> {
         let Terms { registration, counter, endpoint } = terms;
+        let counted = counter.is_some() && asks_for_rma_events(&self.domain);
         if let Some(counter) = counter {
-            counter.users().opened();
-            // SAFETY: both are open, of one domain, and the region is not enabled yet. The counter stays open: it has a user.
-            if let Err(errno) = unsafe { T::mr_bind_counter(&mut self.raw, counter.raw()) } {
-                counter.users().closed();
-                return Err(errno.into());
-            }
-            self.counter = Some(counter.users());
+            let bond = counter.bond();
+            // SAFETY: registered just now.
+            let raw = unsafe { self.raw_mut() };
+            // SAFETY: both are open, of one domain, and the region is not enabled yet. The counter stays open: it is bound.
+            unsafe { T::mr_bind_counter(raw, counter.raw()) }?;
+            self.count_by(bond);
         }
+        // SAFETY: as above.
+        let raw = unsafe { self.raw_mut() };
         if let Some(endpoint) = endpoint {
             // SAFETY: as above; the endpoint by the caller's promise.
-            unsafe { T::mr_bind_endpoint(&mut self.raw, endpoint) }?;
+            unsafe { T::mr_bind_endpoint(raw, endpoint) }?;
         }
-        if endpoint.is_some() || (counter.is_some() && asks_for_rma_events(self.domain)) {
+        if endpoint.is_some() || counted {
             // SAFETY: the region is open, and bound to what it needs.
-            unsafe { T::mr_enable(&mut self.raw) }?;
+            unsafe { T::mr_enable(raw) }?;
         }
         match registration.key {
             // The provider has chosen all the same.
-            Some(key) if self.key() != key => Err(OpenError::KeyNotAvailable),
+            Some(key) if T::mr_key(raw) != key => Err(OpenError::KeyNotAvailable),
             _ => Ok(()),
         }
     }
 }
 
 /// Whether regions have to be told that they will be counted, and be enabled afterwards.
-fn asks_for_rma_events<T: Transport>(domain: &Domain<T>) -> bool {
+fn asks_for_rma_events<T: Transport>(domain: &DomainBody<T>) -> bool {
     domain.attributes().domain.mr_mode.contains(MrMode::RMA_EVENT)
 }
 
 /// Whether the domain binds a region with this access to an endpoint.
-pub(super) fn is_bound_to_endpoint<T: Transport>(domain: &Domain<T>, access: Access) -> bool {
+pub(super) fn is_bound_to_endpoint<T: Transport>(domain: &DomainBody<T>, access: Access) -> bool {
     is_remote(access) && domain.attributes().domain.mr_mode.contains(MrMode::ENDPOINT)
 }
 
 /// Whether a region of the domain can have a key that the application chooses: this one.
-fn is_choosable<T: Transport>(domain: &Domain<T>, key: MemoryKey) -> Result<(), OpenError> {
+fn is_choosable<T: Transport>(domain: &DomainBody<T>, key: MemoryKey) -> Result<(), OpenError> {
     let attributes = &domain.attributes().domain;
     let bits = attributes.mr_key_size.saturating_mul(8);
     let fits = bits >= 64 || key.0 >> bits == 0;

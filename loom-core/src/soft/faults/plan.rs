@@ -30,39 +30,23 @@ pub enum Every {
 /// A protocol of one's own, under many seeds: here, that a number arrives which is asked for.
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::error::PostError;
-/// use loom_core::objects::{av::Av, cq::{self, CqAttr}, deadline::Spins, domain::Domain, endpoint::Source, info::Info};
+/// use loom_core::objects::{av::Av, cq::Cq, deadline::{Forever, Spins}, domain::Domain, endpoint::Source, info::Info};
 /// use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 ///
 /// /// The protocol: `None` if there is no answer.
-/// fn ask(info: &Info<Soft<'_>>) -> Result<Option<u8>, Box<dyn std::error::Error>> {
+/// fn ask(info: &Info<Soft<'static>>) -> Result<Option<u8>, loom_core::Error> {
 ///     let domain = Domain::open(info)?;
-///     let av = Av::open(&domain, 2)?;
-///     let (mut question, mut answer) = ([0; 1], [0; 1]);
-///     let (question, answer) = (&mut question[..], &mut answer[..]);
-///     cq::scope(&domain, CqAttr::<8>::new(), |cq| {
-///         let (client, server) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
-///         let (to_client, to_server) = (av.insert(&client.address()?)?, av.insert(&server.address()?)?);
-///         // "Try again" is for this side to do.
-///         let again = |post: &mut dyn FnMut() -> Result<(), PostError>| loop {
-///             match post() {
-///                 Err(PostError::Again) => drop(cq.progress()?),
-///                 other => break Ok::<_, Box<dyn std::error::Error>>(other?),
-///             }
-///         };
-///         let receive = |endpoint: &loom_core::objects::endpoint::Endpoint<'_, '_, _, _>, mut buf| loop {
-///             match endpoint.recv(Source::Any, buf) {
-///                 Err(rejected) if rejected.error == PostError::Again => buf = rejected.buf,
-///                 posted => break posted.map_err(PostError::from),
-///             }
-///         };
-///         let (asked, told) = (receive(&server, question)?, receive(&client, answer)?);
-///         again(&mut || client.inject(to_server, &[41]))?;
-///         let Some(done) = cq.wait(asked, Spins(100))? else { return Ok(None) };
-///         let number = done.into_buf()[0];
-///         again(&mut || server.inject(to_client, &[number + 1]))?;
-///         Ok(cq.wait(told, Spins(100))?.map(|done| done.into_buf()[0]))
-///     })?
+///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 8)?);
+///     let (client, server) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+///     let (to_client, to_server) = (av.insert(&client.address()?)?, av.insert(&server.address()?)?);
+///     // What is refused for the moment is posted again.
+///     let asked = cq.post(vec![0], Forever, |question| server.recv(Source::Any, question))?;
+///     let told = cq.post(vec![0], Forever, |answer| client.recv(Source::Any, answer))?;
+///     cq.retry(Forever, || client.inject(to_server, &[41]))?;
+///     let Some(done) = cq.wait(asked, Spins(100))? else { return Ok(None) };
+///     let number = done.into_buf()[0];
+///     cq.retry(Forever, || server.inject(to_client, &[number + 1]))?;
+///     Ok(cq.wait(told, Spins(100))?.map(|done| done.into_buf()[0]))
 /// }
 ///
 /// for seed in 0..50 {
@@ -75,7 +59,7 @@ pub enum Every {
 /// let network = Network::new(NetworkAttr::DEFAULT)?;
 /// assert!(ask(&network.info_with_faults(Plan::new(1).kill(Every::Nth(2)))).is_err());
 /// # }
-/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an endpoint is opened with it"]

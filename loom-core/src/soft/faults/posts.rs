@@ -14,13 +14,13 @@ use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData};
 impl SoftEndpoint<'_> {
     /// What every post comes by that is looked at more closely: whether the endpoint is still there, and lets it pass.
     pub(in crate::soft) fn gate(&self) -> Result<(), Refusal> {
-        let faults = self.port.own().faults();
+        let faults = self.port().own().faults();
         if faults.is_dead() {
             return Err(Refusal::Errno(Errno::ESHUTDOWN));
         }
         if strikes(&faults.kill) {
             faults.tally.killed();
-            self.net.end_port(self.port);
+            self.net.end_port(self.port());
             faults.dead.set(true);
             return Err(Refusal::Errno(Errno::ESHUTDOWN));
         }
@@ -36,12 +36,12 @@ impl SoftEndpoint<'_> {
     /// # Safety
     /// As [`Net::send`].
     pub(in crate::soft) unsafe fn send_amid_faults(&self, outgoing: Outgoing) -> Result<(), Refusal> {
-        if let Some(lost) = self.net.lose(self.port, outgoing.context, outgoing.sent()) {
+        if let Some(lost) = self.net.lose(self.port(), outgoing.context, outgoing.sent()) {
             return lost;
         }
-        let outgoing = Outgoing { delay: self.port.own().faults().delay(), ..outgoing };
+        let outgoing = Outgoing { delay: self.port().own().faults().delay(), ..outgoing };
         // SAFETY: the caller's promise.
-        unsafe { self.net.send(self.port, outgoing) }
+        unsafe { self.net.send(self.port(), outgoing) }
     }
 
     /// Writes what has come by the gate.
@@ -59,12 +59,12 @@ impl SoftEndpoint<'_> {
         let report = Report::All;
         let rma = Rma { target, reads: false, bytes: bytes.cast_mut(), len, data, context, report };
         // SAFETY: the caller's promise.
-        if let Some(taken) = unsafe { self.net.do_later(self.port, &rma) } {
+        if let Some(taken) = unsafe { self.net.do_later(self.port(), &rma) } {
             return taken;
         }
-        let delay = self.port.own().faults().delay();
+        let delay = self.port().own().faults().delay();
         // SAFETY: the caller's promise.
-        unsafe { self.net.write(self.port, &target, (bytes, len), data, (context, delay)) }
+        unsafe { self.net.write(self.port(), &target, (bytes, len), data, (context, delay)) }
     }
 
     /// Reads what has come by the gate.
@@ -80,11 +80,11 @@ impl SoftEndpoint<'_> {
         let (data, report) = (None, Report::All);
         let rma = Rma { target, reads: true, bytes, len, data, context: Some(context), report };
         // SAFETY: the caller's promise.
-        if let Some(taken) = unsafe { self.net.do_later(self.port, &rma) } {
+        if let Some(taken) = unsafe { self.net.do_later(self.port(), &rma) } {
             return taken;
         }
         // SAFETY: the caller's promise.
-        unsafe { self.net.read(self.port, &target, bytes, len, context) }
+        unsafe { self.net.read(self.port(), &target, bytes, len, context) }
     }
 }
 

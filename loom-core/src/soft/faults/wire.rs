@@ -4,7 +4,7 @@ use super::super::cell::MessageCell;
 use super::super::list::NIL;
 use super::super::network::Net;
 use super::super::port::Port;
-use super::super::sync::Ordering;
+use crate::sync::Ordering;
 use crate::vocabulary::Errno;
 
 impl Net {

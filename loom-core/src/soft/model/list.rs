@@ -8,7 +8,7 @@ use loom::thread;
 
 use super::{Cells, Plain, open_inbox};
 use crate::soft::list::{NIL, Reach, Returns};
-use crate::soft::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 // The inbox.
 

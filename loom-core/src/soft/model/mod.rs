@@ -24,7 +24,7 @@ use std::vec::Vec;
 use loom::cell::UnsafeCell;
 
 use super::list::{Inbox, NIL};
-use super::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 /// Plain memory, whose accesses are checked for an order between them.
 struct Plain(UnsafeCell<u32>);

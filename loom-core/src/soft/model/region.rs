@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::Plain;
 use crate::soft::region::{Exposed, Reached, Region};
-use crate::soft::sync::{AtomicU64, Ordering, spin_loop};
+use crate::sync::{AtomicU64, Ordering, spin_loop};
 use crate::vocabulary::Access;
 
 fn exposed() -> Exposed {

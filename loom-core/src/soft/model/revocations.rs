@@ -9,7 +9,7 @@ use loom::thread;
 use super::{Cells, open_inbox};
 use crate::soft::cell::{MessageCell, Revocations, State};
 use crate::soft::list::Inbox;
-use crate::soft::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Ordering};
 
 /// A receiver's inbox for offers in cells, and the word of their senders.
 struct Receiver {

@@ -14,9 +14,9 @@ use loom_core::completion::{Completion, Done, OpError, Piece};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError, CqOwner, PEER_EVENTS};
-use loom_core::objects::domain::Domain;
+use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
 use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::scope::scope;
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{
     AddressFormat, Attributes, Caps, CompletionFlags, EndpointAddr, EndpointAttributes, EndpointType, Errno,
@@ -40,22 +40,22 @@ pub fn play(data: &[u8]) -> usize {
     let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };
     memory::begin();
     let script = Script::new(attributes(setting));
-    let domain = Domain::open(&script.info()).expect("a script opens");
-    let av = Av::open(&domain, 2).expect("the size is small");
-    let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").expect("it is short");
-    let peer = av.insert(&address).expect("the script takes it");
     let mut played = 0;
-    {
-        let attr = CqAttr { separate: setting.separate, ..CqAttr::new() };
-        let owner: CqOwner<'_, _, Memory, _, DEPTH> = Cq::open(&domain, attr).expect("the sizes are small");
-        let mut world = World::new(&script, setting, &owner, &av, peer);
+    scope(|s| {
+        let domain = s.open(&script.info()).expect("a script opens");
+        let av = Av::open(&domain, 2).expect("the size is small");
+        let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").expect("it is short");
+        let peer = av.insert(&address).expect("the script takes it");
+        let attr = CqAttr { separate: setting.separate, ..CqAttr::new(DEPTH) };
+        let cq = Cq::open(&domain, attr).expect("the sizes are small");
+        let mut world = World::new(&script, setting, &cq, &av, peer);
         while played < MOST && !bytes.is_empty() {
             let Ok(step) = bytes.arbitrary::<Step>() else { break };
             world.step(step);
             played += 1;
         }
         world.finish();
-    }
+    });
     memory::assert_dropped_once();
     played
 }
@@ -130,29 +130,29 @@ enum Line {
     Transmits,
 }
 
-struct World<'q, 'd, 's> {
+struct World<'w, 'm, 's> {
     script: &'s Script,
     setting: Setting,
-    cq: &'q Cq<'d, Scripted<'s>, Memory>,
-    av: &'d Av<'d, Scripted<'s>>,
+    cq: &'w Cq<'m, Scripted<'s>, Memory>,
+    av: &'w Av<'m, Scripted<'s>>,
     peer: Peer,
-    endpoints: [Option<(usize, Endpoint<'q, 'd, Scripted<'s>, Memory>)>; 2],
+    endpoints: [Option<(usize, Endpoint<'m, Scripted<'s>, Memory>)>; 2],
     lives: usize,
     ops: Vec<Op>,
     due: Vec<(u32, Due)>,
     batch: u32,
-    pieces: Vec<(usize, Piece<'q, Memory>)>,
+    pieces: Vec<(usize, Piece<'m, Memory>)>,
     claims: Vec<(usize, loom_core::completion::Claim)>,
     /// What was cut off may take room in the table.
     closed: bool,
 }
 
-impl<'q, 'd, 's> World<'q, 'd, 's> {
+impl<'w, 'm, 's> World<'w, 'm, 's> {
     fn new(
         script: &'s Script,
         setting: Setting,
-        cq: &'q Cq<'d, Scripted<'s>, Memory>,
-        av: &'d Av<'d, Scripted<'s>>,
+        cq: &'w Cq<'m, Scripted<'s>, Memory>,
+        av: &'w Av<'m, Scripted<'s>>,
         peer: Peer,
     ) -> Self {
         let mut world = World {
@@ -303,7 +303,7 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
     }
 
     /// A call has returned this: it was due, and first in its line.
-    fn took(&mut self, completion: Completion<'q, Memory>) {
+    fn took(&mut self, completion: Completion<'m, Memory>) {
         let completion = match completion {
             Completion::Op(done) => return self.done(done, true),
             other => other,
@@ -343,7 +343,7 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
         assert!(before.is_none(), "{before:?} was to come before {due:?}");
     }
 
-    fn hold(&mut self, op: usize, piece: Piece<'q, Memory>, end: Ending) {
+    fn hold(&mut self, op: usize, piece: Piece<'m, Memory>, end: Ending) {
         let Op { first, lent, .. } = self.ops[op];
         let bytes = piece.bytes();
         assert_eq!(bytes.len(), end.map_or(0, |told| told.len));

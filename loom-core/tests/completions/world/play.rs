@@ -13,7 +13,7 @@ use super::*;
 
 const TAG: Tag = Tag(5);
 
-impl<'q, 'd, 's> World<'q, 'd, 's> {
+impl World<'_, '_, '_> {
     pub(super) fn step(&mut self, step: Step) {
         match step {
             Step::Post { endpoint, what, len } => self.post(endpoint, what, 1 + usize::from(len) % LONGEST),
@@ -308,11 +308,10 @@ impl<'q, 'd, 's> World<'q, 'd, 's> {
 
     /// Polls once; `false` if there was nothing more.
     fn poll(&mut self, side: Side) -> bool {
-        let cq: &'q Cq<'d, Scripted<'s>, Memory> = self.cq;
         let result = match side {
-            Side::Both => cq.poll(),
-            Side::Transmit => cq.poll_tx(),
-            Side::Receive => cq.poll_rx(),
+            Side::Both => self.cq.poll(),
+            Side::Transmit => self.cq.poll_tx(),
+            Side::Receive => self.cq.poll_rx(),
         };
         let ended = self.take_notes();
         match result {

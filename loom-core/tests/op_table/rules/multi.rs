@@ -1,7 +1,6 @@
 //! Multi-receives: rule 8.
 
-use loom_core::completion::Piece;
-use loom_core::engine::op_table::{ContextKind, OpKey, OpTable, Resolution, Taken};
+use loom_core::engine::op_table::{ContextKind, OpKey, OpTable, Piece, Resolution, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};

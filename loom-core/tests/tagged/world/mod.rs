@@ -104,14 +104,14 @@ struct Side {
     ends: Vec<(TaggedKey, End)>,
 }
 
-struct World<'a, 'w, 'e, 'q, 'd, 'n> {
-    nodes: &'a mut Nodes<'w, 'e, 'q, 'd, 'n>,
+struct World<'a, 'w> {
+    nodes: &'a mut Nodes<'w>,
     sides: [Side; NODES],
     under_way: Vec<Message>,
     seed: usize,
 }
 
-impl World<'_, '_, '_, '_, '_, '_> {
+impl World<'_, '_> {
     fn source(&self, at: usize, from: Option<usize>) -> Source {
         from.map_or(Source::Any, |from| self.nodes.ids[link(at, from)].into())
     }

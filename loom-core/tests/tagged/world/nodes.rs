@@ -15,11 +15,12 @@ use loom_core::vocabulary::{ImmediateData, Tag};
 
 /// What packets lie in.
 pub(crate) type Buf = Box<[u8]>;
-type Plain<'e, 'q, 'd, 'n> = WithPeer<'e, 'q, 'd, Soft<'n>, Buf>;
+type Queue = Cq<'static, Soft<'static>, Packet<Buf>>;
+type Plain = WithPeer<'static, Soft<'static>, Buf>;
 
 /// A carrier that may keep what is sent, and give it on in another order.
-pub(crate) struct Wire<'e, 'q, 'd, 'n> {
-    inner: Plain<'e, 'q, 'd, 'n>,
+pub(crate) struct Wire {
+    inner: Plain,
     keeps: Cell<bool>,
     kept: RefCell<Vec<Packet<Buf>>>,
     /// How many packets were sent altogether.
@@ -28,7 +29,7 @@ pub(crate) struct Wire<'e, 'q, 'd, 'n> {
     pub(crate) overtook: Cell<usize>,
 }
 
-impl Wire<'_, '_, '_, '_> {
+impl Wire {
     /// Gives one packet on that was kept; `false` if there is none.
     fn release(&self, choice: usize) -> bool {
         let mut kept = self.kept.borrow_mut();
@@ -48,11 +49,11 @@ impl Wire<'_, '_, '_, '_> {
     }
 }
 
-pub(crate) struct Handle<'w, 'e, 'q, 'd, 'n>(&'w Wire<'e, 'q, 'd, 'n>);
+pub(crate) struct Handle<'w>(&'w Wire);
 
-impl<'d, 'n> Carrier for Handle<'_, '_, '_, 'd, 'n> {
+impl Carrier for Handle<'_> {
     type Buf = Buf;
-    type Queue = Cq<'d, Soft<'n>, Packet<Buf>>;
+    type Queue = Queue;
 
     fn queue(&self) -> &Self::Queue {
         self.0.inner.queue()
@@ -77,12 +78,12 @@ impl<'d, 'n> Carrier for Handle<'_, '_, '_, 'd, 'n> {
     }
 }
 
-pub(crate) type Layer<'w, 'e, 'q, 'd, 'n> = TaggedEndpoint<'q, Handle<'w, 'e, 'q, 'd, 'n>, Vec<u8>, Global>;
+pub(crate) type Layer<'w> = TaggedEndpoint<Handle<'w>, Vec<u8>, Global>;
 
-pub(crate) struct Node<'w, 'e, 'q, 'd, 'n> {
-    pub(crate) layer: Layer<'w, 'e, 'q, 'd, 'n>,
+pub(crate) struct Node<'w> {
+    pub(crate) layer: Layer<'w>,
     /// To each of the others, in their order.
-    pub(crate) wires: Vec<&'w Wire<'e, 'q, 'd, 'n>>,
+    pub(crate) wires: Vec<&'w Wire>,
 }
 
 /// Small, so that every limit is met.
@@ -104,19 +105,14 @@ pub(crate) fn link(from: usize, to: usize) -> usize {
     to - usize::from(to > from)
 }
 
-pub(crate) struct Nodes<'w, 'e, 'q, 'd, 'n> {
-    pub(crate) nodes: Vec<Node<'w, 'e, 'q, 'd, 'n>>,
+pub(crate) struct Nodes<'w> {
+    pub(crate) nodes: Vec<Node<'w>>,
     pub(crate) ids: Vec<LinkId>,
     choice: Cell<usize>,
 }
 
 /// Opens so many nodes. If packets are shuffled, each wire gives them on in an order that follows from the seed.
-pub(crate) fn with_nodes(
-    count: usize,
-    attr: TaggedAttr,
-    shuffled: Option<usize>,
-    test: impl FnOnce(&mut Nodes<'_, '_, '_, '_, '_>),
-) {
+pub(crate) fn with_nodes(count: usize, attr: TaggedAttr, shuffled: Option<usize>, test: impl FnOnce(&mut Nodes<'_>)) {
     let attr = TaggedAttr { links: u16::try_from(count - 1).unwrap(), ..attr };
     let endpoints = u16::try_from(count).unwrap();
     // Not larger than the packets need: each story opens one.
@@ -124,11 +120,10 @@ pub(crate) fn with_nodes(
     let network = Network::new(NetworkAttr { endpoints, ..sizes }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, count).unwrap();
-    let queues: Vec<_> =
-        (0..count).map(|_| Cq::<Soft<'_>, Packet<Buf>>::open(&domain, CqAttr::<128>::new()).unwrap()).collect();
+    let queues: Vec<_> = (0..count).map(|_| Queue::open(&domain, CqAttr::new(128)).unwrap()).collect();
     let endpoints: Vec<_> = queues.iter().map(|cq| cq.endpoint(&av).enable().unwrap()).collect();
     let peers: Vec<_> = endpoints.iter().map(|endpoint| av.insert(&endpoint.address().unwrap()).unwrap()).collect();
-    let wires: Vec<Vec<Wire<'_, '_, '_, '_>>> = (0..count)
+    let wires: Vec<Vec<Wire>> = (0..count)
         .map(|at| {
             let others = (0..count).filter(|other| *other != at);
             let wire = |other: usize| Wire {
@@ -143,7 +138,7 @@ pub(crate) fn with_nodes(
         .collect();
     let mut ids = Vec::new();
     let nodes = (0..count).map(|at| {
-        let mut layer = TaggedEndpoint::open(&*queues[at], attr).unwrap();
+        let mut layer = TaggedEndpoint::open(queues[at].clone(), attr).unwrap();
         ids = wires[at].iter().map(|wire| layer.add_link(Handle(wire), packets(&attr)).unwrap()).collect();
         Node { layer, wires: wires[at].iter().collect() }
     });
@@ -171,7 +166,7 @@ pub(crate) fn room(len: usize) -> Vec<u8> {
     vec![0xee; len]
 }
 
-impl Nodes<'_, '_, '_, '_, '_> {
+impl Nodes<'_> {
     fn choose(&self) -> usize {
         // The high bits of a linear congruence.
         let next = self.choice.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

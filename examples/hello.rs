@@ -1,0 +1,52 @@
+//! A message from one endpoint to another, over any transport.
+//!
+//! ```text
+//! cargo run --example hello                                       the software transport
+//! cargo run --example hello --features libfabric -- shm           a provider of libfabric
+//! cargo run --example hello --features libfabric -- 'tcp;ofi_rxm' 127.0.0.1
+//! ```
+
+use std::time::{Duration, Instant};
+
+use loom_fabric::{Av, Cq, Domain, Error, Info, Network, NetworkAttr, Source, Transport};
+
+/// Sends a message and receives it; the same over every transport.
+pub(crate) fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
+    let domain = Domain::open(info)?;
+    let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
+    let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+    let to_bob = av.insert(&bob.address()?)?;
+
+    // Buffers move into posts and come back out of completions.
+    let deadline = Instant::now() + Duration::from_secs(5);
+    let received = cq.post(vec![0; 64], deadline, |room| bob.recv(Source::Any, room))?;
+    let sent = cq.post(b"hello".to_vec(), deadline, |message| alice.send(to_bob, message))?;
+    let (mut bytes, result) = cq.finish(received, deadline)?.into_parts();
+    bytes.truncate(result?.len());
+    cq.finish(sent, deadline)?.result()?;
+    Ok(bytes)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let bytes = match arguments.next() {
+        None => hello(&Network::new(NetworkAttr::default())?.info())?,
+        Some(provider) => over(&provider, arguments.next().as_deref())?,
+    };
+    println!("{}", String::from_utf8_lossy(&bytes));
+    Ok(())
+}
+
+#[cfg(feature = "libfabric")]
+fn over(provider: &str, node: Option<&str>) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    use loom_fabric::{Caps, Hints, Local, Ofi};
+
+    let hints = Hints { provider: Some(provider), node, listen: node.is_some(), caps: Caps::MSG, ..Hints::default() };
+    let info = Ofi::<Local>::query(&hints)?.next().ok_or("there is no such provider here")?;
+    Ok(hello(&info)?)
+}
+
+#[cfg(not(feature = "libfabric"))]
+fn over(provider: &str, _: Option<&str>) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    Err(format!("{provider} is a provider of libfabric: --features libfabric").into())
+}

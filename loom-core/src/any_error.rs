@@ -1,0 +1,171 @@
+//! [`Error`]: any of loom's errors, for programs that pass them on.
+
+use core::fmt;
+
+use crate::completion::OpError;
+use crate::error::{OpenError, PostError, Rejected};
+use crate::exposed::OutOfWindow;
+use crate::objects::av::InsertError;
+use crate::objects::counter::CounterError;
+use crate::objects::cq::CqError;
+use crate::objects::endpoint::{CmError, Refused};
+use crate::objects::eq::EqError;
+use crate::objects::mr::CloseError;
+use crate::objects::registered::NotRegistered;
+use crate::tagged::{AddLinkError, LinkError};
+use crate::vocabulary::Errno;
+
+/// Any error of loom's: every other one turns into it by `?`.
+///
+/// The errors of the calls are small and `Copy`, and say what can go wrong there; some bring something back, which is dropped here.
+/// The text of this one says what failed, why, and where there is something what to do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// An object was not opened, or a buffer not registered.
+    Open(OpenError),
+    /// An operation was not posted.
+    Post(PostError),
+    /// An operation failed.
+    Operation(OpError),
+    /// A completion queue cannot go on.
+    Queue(CqError),
+    /// An address was not inserted.
+    Insert(InsertError),
+    /// Connecting, accepting or rejecting was refused on this side.
+    Connection(CmError),
+    /// An event queue cannot go on.
+    Events(EqError),
+    /// Waiting for a counter has ended early.
+    Counter(CounterError),
+    /// A range does not lie within exposed memory.
+    Window(OutOfWindow),
+    /// A region was not closed, because peers may still reach its memory.
+    StillReached,
+    /// A link of tagged messages has ended.
+    Link(LinkError),
+    /// A link of tagged messages was not added.
+    AddLink(AddLinkError),
+    /// The provider said no to something else.
+    Provider(Errno),
+}
+
+impl Error {
+    /// What a program can do about it.
+    const fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            Error::Post(PostError::Again | PostError::Full) => {
+                "the deadline of `Cq::post` has passed, or it was not posted by that"
+            }
+            Error::Post(PostError::UnknownPeer) => {
+                "insert its address into the vector that the endpoint was opened with"
+            }
+            Error::Post(PostError::NotGranted(_)) | Error::Open(OpenError::NotGranted(_)) => {
+                "ask for it in the hints, or use another provider"
+            }
+            Error::Post(PostError::NotRegistered) => "wrap the buffer in `Registered`",
+            Error::Open(OpenError::OutOfMemory) => "`layout` says how much each object takes",
+            Error::Open(OpenError::TooManyEndpoints) => "`CqAttr::endpoints` says how many a queue has places for",
+            Error::Queue(CqError::PeerEvents | CqError::PiecesOut) => "call `Cq::poll`",
+            Error::Insert(InsertError::Full) => "`AvAttr` says how many peers there is room for",
+            Error::StillReached => "close the domain's endpoints first, or use `close_finished`",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Open(error) => write!(f, "not opened: {error}"),
+            Error::Post(error) => write!(f, "not posted: {error}"),
+            Error::Operation(error) => write!(f, "an operation failed: {error}"),
+            Error::Queue(error) => error.fmt(f),
+            Error::Insert(error) => write!(f, "not inserted: {error}"),
+            Error::Connection(error) => write!(f, "not connected: {error}"),
+            Error::Events(error) => error.fmt(f),
+            Error::Counter(error) => error.fmt(f),
+            Error::Window(error) => error.fmt(f),
+            Error::StillReached => f.write_str("peers may reach the memory while endpoints of the domain are open"),
+            Error::Link(error) => write!(f, "the link has ended: {error}"),
+            Error::AddLink(error) => write!(f, "the link was not added: {error}"),
+            Error::Provider(errno) => write!(f, "the provider refused: {errno}"),
+        }?;
+        self.advice().map_or(Ok(()), |advice| write!(f, " ({advice})"))
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// The variant of each error.
+macro_rules! from {
+    ($($error:ty => $variant:ident),*) => { $(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Self {
+                Error::$variant(error)
+            }
+        }
+    )* };
+}
+
+from! {
+    OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, CmError => Connection,
+    EqError => Events, CounterError => Counter, OutOfWindow => Window, LinkError => Link, AddLinkError => AddLink,
+    Errno => Provider
+}
+
+/// The buffer is dropped.
+impl<B> From<Rejected<B>> for Error {
+    fn from(rejected: Rejected<B>) -> Self {
+        Error::Post(rejected.error)
+    }
+}
+
+/// The buffer is dropped.
+impl<B> From<NotRegistered<B>> for Error {
+    fn from(refused: NotRegistered<B>) -> Self {
+        Error::Open(refused.error)
+    }
+}
+
+/// The endpoint is closed, or the request rejected.
+impl<E> From<Refused<E>> for Error {
+    fn from(refused: Refused<E>) -> Self {
+        Error::Connection(refused.error)
+    }
+}
+
+/// The region is dropped.
+impl<R> From<CloseError<R>> for Error {
+    fn from(error: CloseError<R>) -> Self {
+        match error {
+            CloseError::EndpointsOpen(_) => Error::StillReached,
+            CloseError::Errno(errno) => Error::Provider(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use super::*;
+
+    fn passes_on(result: Result<(), Rejected<[u8; 3]>>) -> Result<(), Error> {
+        Ok(result?)
+    }
+
+    #[test]
+    fn text_says_what_failed_why_and_what_to_do() {
+        let refused = passes_on(Err(Rejected { buf: [0; 3], error: PostError::UnknownPeer }));
+        assert_eq!(
+            refused.expect_err("it is refused").to_string(),
+            "not posted: the peer is not in the endpoint's address vector (insert its address into the vector that the \
+             endpoint was opened with)"
+        );
+        assert_eq!(
+            Error::from(OpenError::Errno(Errno::ENOSYS)).to_string(),
+            "not opened: the provider refused: ".to_string() + &Errno::ENOSYS.to_string()
+        );
+    }
+}

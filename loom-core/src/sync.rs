@@ -1,0 +1,10 @@
+//! The atomics of what threads share: the real ones, or those of the model checker.
+
+#[cfg(not(loom_model))]
+pub(crate) use core::hint::spin_loop;
+#[cfg(not(loom_model))]
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+#[cfg(loom_model)]
+pub(crate) use loom::hint::spin_loop;
+#[cfg(loom_model)]
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

@@ -1,0 +1,17 @@
+//! An address vector of a scope for an endpoint of a queue that is kept, which would go on using it.
+
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::Cq;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::scope::scope;
+use loom_core::soft::{Network, NetworkAttr};
+
+fn main() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let cq = Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap();
+    scope(|s| {
+        let av = Av::open(&s.domain(&domain), 2).unwrap();
+        cq.endpoint(&av).enable().unwrap();
+    });
+}

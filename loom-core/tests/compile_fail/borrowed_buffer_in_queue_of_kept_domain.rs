@@ -1,0 +1,19 @@
+//! A queue that is opened inside of a scope, but not by way of it, with memory that it would go on writing.
+
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::Cq;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::scope::scope;
+use loom_core::soft::{Network, NetworkAttr};
+
+fn main() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let mut memory = [0; 8];
+    scope(|_| {
+        let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        endpoint.recv(Source::Any, &mut memory[..]).unwrap();
+    });
+}

@@ -1,0 +1,20 @@
+//! Memory that is written while it is lent, where everything was forgotten that would close the queue: the scope closes it at its end.
+
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::Cq;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::scope::scope;
+use loom_core::soft::{Network, NetworkAttr};
+
+fn main() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let mut memory = [0; 8];
+    scope(|s| {
+        let domain = s.open(&network.info()).unwrap();
+        let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
+        let endpoint = cq.endpoint(&av).enable().unwrap();
+        endpoint.recv(Source::Any, &mut memory[..]).unwrap();
+        core::mem::forget((domain, av, cq, endpoint));
+        memory[0] = 1;
+    });
+}

@@ -1,0 +1,20 @@
+//! A region of a scope for an endpoint that is kept, which a forgotten region would keep open.
+
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::Cq;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::mr::MrBuilder;
+use loom_core::objects::scope::scope;
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::vocabulary::Access;
+
+fn main() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
+    let endpoint = cq.endpoint(&av).enable().unwrap();
+    scope(|s| {
+        let domain = s.domain(&domain);
+        MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
+    });
+}

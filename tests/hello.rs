@@ -1,0 +1,41 @@
+//! The first program of the README: it stands there as in the example, and runs unchanged over each transport.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+#[allow(dead_code, reason = "its main function is the example's")]
+#[path = "../examples/hello.rs"]
+mod example;
+
+use example::hello;
+use loom_fabric::{Network, NetworkAttr};
+
+#[test]
+fn first_program_runs_over_the_software_transport() {
+    assert_eq!(hello(&Network::new(NetworkAttr::default()).unwrap().info()).unwrap(), b"hello");
+}
+
+#[cfg(feature = "libfabric")]
+#[test]
+fn first_program_runs_unchanged_over_providers_of_libfabric() {
+    use loom_fabric::{Caps, Hints, Local, Ofi};
+
+    for (provider, node) in [("shm", None), ("tcp;ofi_rxm", Some("127.0.0.1")), ("sockets", Some("127.0.0.1"))] {
+        let hints =
+            Hints { provider: Some(provider), node, listen: node.is_some(), caps: Caps::MSG, ..Hints::default() };
+        let info = Ofi::<Local>::query(&hints).unwrap().next().expect("every libfabric has it");
+        assert_eq!(hello(&info).unwrap(), b"hello", "{provider}");
+    }
+}
+
+#[test]
+fn first_program_of_the_readme_is_the_example() {
+    let example = include_str!("../examples/hello.rs");
+    let begin = example.find("/// Sends a message").unwrap();
+    let end = begin + example[begin..].find("\n}\n").unwrap() + 3;
+    let program = &example[begin..end];
+    assert!(program.lines().filter(|line| line.starts_with("    ") && !line.contains("//")).count() <= 15);
+    assert!(
+        include_str!("../README.md").contains(program),
+        "README.md has another first program than examples/hello.rs"
+    );
+}
