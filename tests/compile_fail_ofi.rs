@@ -6,9 +6,9 @@
 #![allow(missing_docs, reason = "tests")]
 
 use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, Parked, Signaller};
+use loom_core::objects::cq::{Cq, Signaller};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::endpoint::{Endpoint, Parked};
 use loom_core::objects::endpoint::{RxContext, ScalableEndpoint, TxContext};
 use loom_core::objects::info::Info;
 use loom_core::transport::Signals;

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::completion::OpError;
+use crate::engine::op_table::OpError;
 use crate::error::{OpenError, PostError, Rejected};
 use crate::exposed::OutOfWindow;
 use crate::objects::av::InsertError;

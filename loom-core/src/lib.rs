@@ -5,21 +5,23 @@
 //!
 //! # Layers
 //!
-//! A layer uses only what stands above it in this list.
+//! A layer uses only what stands above it in this list (`.ci/run layers` looks for circles).
 //!
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's own names and values.
-//!   Plain data; unknown numbers are kept. With it [`buffer`], [`completion`] and [`error`]: what operations take and give
-//!   back.
+//!   Plain data; unknown numbers are kept. With it [`buffer`]: what operations take.
+//! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place. [`error`] has what posting and opening
+//!   may be refused with.
 //! - [`engine`]: the [op table](engine::op_table), where buffers are while somebody else uses them, the
 //!   [tag matcher](engine::tag_matcher), and the [address table](engine::address_table) over the
-//!   [peer table](engine::peer_table). Data structures that know neither transports nor objects, so that they are tested and
+//!   [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
 //!   fuzzed alone.
-//! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place.
 //! - [`objects`]: the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], and for connections
 //!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No
 //!   object names a transport.
 //! - [`tagged`]: tagged messages over objects that have none.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
+//!
+//! [`completion`] names what a queue gives back, from wherever that is.
 //!
 //! # What it promises
 //!

@@ -1,16 +1,33 @@
 //! The safe objects, written once over [`Transport`](crate::transport::Transport).
+//!
+//! A module uses only what stands above it in the list of this file; `.ci/run layers` looks.
+
+pub mod deadline;
+
+pub mod options;
+
+pub mod info;
+
+mod remote_region;
+
+mod lingering;
+
+mod left_open;
+
+pub mod domain;
 
 pub mod av;
+
 pub mod counter;
+
 pub mod cq;
-pub mod deadline;
-pub mod domain;
-pub mod endpoint;
+
 pub mod eq;
-pub mod info;
-mod left_open;
-mod lingering;
+
+pub mod endpoint;
+
 pub mod mr;
-pub mod options;
+
 pub mod registered;
+
 pub mod scope;

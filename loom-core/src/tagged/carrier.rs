@@ -4,9 +4,10 @@ use core::fmt;
 
 use super::Packet;
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
-use crate::completion::{Completion, OpError};
+use crate::engine::op_table::OpError;
 use crate::engine::peer_table::Peer;
 use crate::error::Rejected;
+use crate::objects::cq::Completion;
 use crate::objects::cq::{Cq, CqError};
 use crate::objects::endpoint::{Endpoint, MsgEndpoint, Source, ThePeer};
 use crate::transport::{Connected, Transport};

@@ -14,7 +14,7 @@ use super::packet::{Owner, Packet, copy_out};
 use super::slab::{Key, List, Ring, Slab};
 use super::wire::Body;
 use crate::buffer::Buffer;
-use crate::completion::{OpError, Transfer};
+use crate::engine::op_table::{OpError, Transfer};
 use crate::engine::tag_matcher::TagMatcher;
 use crate::error::OpenError;
 use crate::objects::cq::CqError;

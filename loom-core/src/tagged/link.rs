@@ -12,7 +12,7 @@ use super::packet::Packet;
 use super::sequence::{Sequence, SequenceError};
 use super::slab::{Key, List, Ring};
 use super::wire::{Body, HEADER_LEN, Header, WireError};
-use crate::completion::OpError;
+use crate::engine::op_table::OpError;
 use crate::error::{OpenError, PostError};
 use crate::vocabulary::Errno;
 

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::link::{LinkError, LinkId};
 use super::slab::Key;
-use crate::completion::{OpError, Transfer};
+use crate::engine::op_table::{OpError, Transfer};
 use crate::engine::tag_matcher::{MessageId, ReceiveId};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};

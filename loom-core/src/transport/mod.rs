@@ -8,6 +8,7 @@
 pub mod connected;
 mod event;
 mod multicast;
+pub mod nic;
 pub mod scalable;
 mod signals;
 mod terms;
@@ -20,6 +21,7 @@ use core::ptr::NonNull;
 pub use self::connected::Connected;
 pub use self::event::{Context, Event};
 pub use self::multicast::Multicast;
+use self::nic::Nic;
 pub use self::scalable::Scalable;
 pub use self::signals::Signals;
 pub use self::terms::{
@@ -27,7 +29,6 @@ pub use self::terms::{
     Refusal, RemotePart, RmaTarget,
 };
 use crate::buffer::Lent;
-use crate::objects::info::Nic;
 use crate::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
 };

@@ -2,10 +2,10 @@
 
 use core::mem::ManuallyDrop;
 
+use super::OpError;
 use super::slot::Phase;
 use super::{Kind, OpKey, OpTable, Slot};
 use crate::buffer::{Buffer, Lent, Pieces};
-use crate::completion::OpError;
 use crate::error::PostError;
 use crate::transport::{Context, Event};
 use crate::vocabulary::{Errno, FabricAddr};

@@ -34,6 +34,7 @@
 
 mod again;
 mod closing;
+mod done;
 mod list;
 mod multi;
 mod operation;
@@ -45,6 +46,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 
+pub use self::done::{Done, OpError, Received, Transfer};
 use self::list::{List, NONE};
 use self::multi::Filled;
 pub(crate) use self::multi::Message;
@@ -53,7 +55,6 @@ pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 pub use self::peek::{Claim, Found, Peek};
 use self::slot::Phase;
 pub use self::slot::Slot;
-use crate::completion::{Done, OpError};
 use crate::transport::{Context, Event};
 use crate::vocabulary::{CompletionFlags, Errno};
 

@@ -6,8 +6,8 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use super::slot::{Cancelled, Phase};
+use super::{OpError, Transfer};
 use super::{OpKey, OpTable, Slot};
-use crate::completion::{OpError, Transfer};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 

@@ -2,8 +2,8 @@
 
 use super::slot::Phase;
 use super::{Kind, OpKey, OpTable, Slot};
+use super::{OpError, Transfer};
 use crate::buffer::{Buffer, Lent};
-use crate::completion::{OpError, Transfer};
 use crate::error::{PostError, Rejected};
 use crate::transport::{Context, Event};
 use crate::vocabulary::{Errno, ImmediateData, Tag};

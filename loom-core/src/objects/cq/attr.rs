@@ -4,11 +4,11 @@ use core::alloc::Layout;
 
 use allocator_api2::alloc::Allocator;
 
+use super::Record;
 use super::{Body, PEER_EVENTS};
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::handle::Plan;
-use crate::objects::endpoint::Record;
 use crate::storage::array;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;

@@ -6,12 +6,12 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use super::Body;
+use super::{Receiving, Record};
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Kind, OpKey, Posted};
 use crate::handle::{Ended, Head, Object, Place};
 use crate::objects::domain::DomainBody;
-use crate::objects::endpoint::{Receiving, Record};
 use crate::objects::left_open::{Node, ScopeRef};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;

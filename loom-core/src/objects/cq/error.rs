@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::Cq;
 use crate::buffer::Buffer;
-use crate::completion::OpError;
+use crate::engine::op_table::OpError;
 use crate::transport::Transport;
 use crate::vocabulary::{CompletionFlags, Errno};
 

@@ -6,9 +6,10 @@ use core::borrow::Borrow;
 
 use super::poll::of_an_operation;
 use super::{Body, Cq, CqError, PEER_EVENTS};
+use super::{Completion, RemoteEvent};
 use crate::buffer::Buffer;
-use crate::completion::{Completion, Done, OpError, Peek, RemoteEvent};
 use crate::engine::op_table::{Direction, Message, OpKey, Resolution, Taken};
+use crate::engine::op_table::{Done, OpError, Peek};
 use crate::objects::deadline::Deadline;
 use crate::transport::Transport;
 

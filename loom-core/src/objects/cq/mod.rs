@@ -7,13 +7,14 @@
 
 mod attr;
 mod close;
+mod completion;
 mod error;
 mod keep;
 mod open;
-mod park;
 mod piece;
 mod poll;
 mod post;
+mod record;
 mod signal;
 mod sleep;
 
@@ -24,19 +25,18 @@ use core::ptr::NonNull;
 use heapless::Deque;
 
 pub use self::attr::CqAttr;
+pub use self::completion::{Completion, RemoteEvent};
 pub use self::error::{CqError, ErrorText};
 use self::keep::Bystander;
-pub use self::park::{ParkError, Parked};
 pub use self::piece::Piece;
+pub(crate) use self::record::{Bonds, Receiving, Record};
 use self::signal::Signalled;
 pub use self::signal::Signaller;
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{OpTable, Slot};
 use crate::handle::Handle;
-use crate::objects::av::Av;
 use crate::objects::domain::{Brand, DomainBody};
-use crate::objects::endpoint::{EndpointBuilder, Record};
 use crate::objects::left_open::Node;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
@@ -99,15 +99,9 @@ pub(crate) struct CqBody<T: Transport, B: Buffer, S: ?Sized> {
     ops: OpTable<B, S>,
 }
 
-impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// Begins to open an endpoint that completes into this queue and finds its peers in `av`.
-    #[doc(alias = "fi_endpoint")]
-    pub fn endpoint<'b>(&'b self, av: &'b Av<'m, T>) -> EndpointBuilder<'b, 'm, T, B> {
-        EndpointBuilder::new(self, av)
-    }
-
+impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// How many operations are in flight, and receives that are kept for peers' writes
-    /// ([`EndpointBuilder::remote_writes`], where the provider asks for them).
+    /// ([`EndpointBuilder::remote_writes`](crate::objects::endpoint::EndpointBuilder::remote_writes), where the provider asks for them).
     ///
     /// A peek counts until it is answered, and the fetch or discard of a claimed message until it has ended. A
     /// [`Claim`](crate::completion::Claim) that is held in between does not count, but keeps its place in the queue: with claims held,

@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 use heapless::Deque;
 
+use super::Record;
 use super::signal::Signalled;
 use super::{Body, Cq, CqAttr, CqBody};
 use crate::abort::OnFailedClose;
@@ -19,7 +20,6 @@ use crate::engine::op_table::{ContextKind, OpTable, Slot};
 use crate::error::OpenError;
 use crate::handle::{Head, Place, Unfilled};
 use crate::objects::domain::Domain;
-use crate::objects::endpoint::Record;
 use crate::objects::left_open::{Closing, Node, Rank};
 use crate::storage::{array, extend};
 use crate::transport::{Claims, Transport};

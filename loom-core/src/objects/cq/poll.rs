@@ -6,8 +6,9 @@ use core::borrow::Borrow;
 
 use super::keep::Bystander;
 use super::{Body, Cq, CqError};
+use super::{Completion, RemoteEvent};
 use crate::buffer::Buffer;
-use crate::completion::{Completion, OpError, RemoteEvent};
+use crate::engine::op_table::OpError;
 use crate::engine::op_table::{Direction, Resolution};
 use crate::error::PostError;
 use crate::transport::{Event, Msg, Transport};

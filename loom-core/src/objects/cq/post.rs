@@ -2,7 +2,7 @@
 
 use super::{Cq, CqError};
 use crate::buffer::Buffer;
-use crate::completion::Done;
+use crate::engine::op_table::Done;
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::objects::deadline::Deadline;

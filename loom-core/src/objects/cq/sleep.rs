@@ -5,9 +5,9 @@
 use core::ffi::c_int;
 use core::time::Duration;
 
+use super::Completion;
 use super::{Cq, CqError};
 use crate::buffer::Buffer;
-use crate::completion::Completion;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 

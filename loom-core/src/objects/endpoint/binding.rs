@@ -1,11 +1,11 @@
 //! [`Binding`], [`ContextBinding`]: what an endpoint or context is bound to besides its completion queue.
 
 use super::opened::Options;
-use super::record::{Bonds, Receiving};
 use super::scalable::ScalableEndpoint;
 use crate::error::OpenError;
 use crate::handle::Handle;
 use crate::objects::counter::{Counter, Counters};
+use crate::objects::cq::{Bonds, Receiving};
 use crate::objects::domain::DomainBody;
 use crate::objects::eq::Eq;
 use crate::transport::{Connected, Scalable};

@@ -7,13 +7,13 @@ use super::kind::Connectionless;
 use super::multicast::{InGroups, MulticastEndpoint};
 use super::opened::Opened;
 use super::opened::Options;
-use super::record::{Bonds, Receiving};
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::handle::Bond;
 use crate::objects::av::Av;
 use crate::objects::counter::{Counter, Counters};
 use crate::objects::cq::Cq;
+use crate::objects::cq::{Bonds, Receiving};
 use crate::objects::domain::DomainBody;
 use crate::objects::eq::Eq;
 use crate::objects::info::Info;
@@ -31,6 +31,14 @@ pub struct EndpointBuilder<'b, 'm, T: Transport, B: Buffer> {
     options: Options,
     selective: bool,
     receives: Receiving,
+}
+
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+    /// Begins to open an endpoint that completes into this queue and finds its peers in `av`.
+    #[doc(alias = "fi_endpoint")]
+    pub fn endpoint<'b>(&'b self, av: &'b Av<'m, T>) -> EndpointBuilder<'b, 'm, T, B> {
+        EndpointBuilder::new(self, av)
+    }
 }
 
 impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {

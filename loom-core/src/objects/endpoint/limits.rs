@@ -1,7 +1,7 @@
 //! [`Limits`]: what every post is checked against before its buffer moves.
 
-use super::record::Receiving;
 use crate::error::PostError;
+use crate::objects::cq::Receiving;
 use crate::objects::domain::DomainBody;
 use crate::objects::info::{Info, Prefixes};
 use crate::objects::options::CompletionLevel;

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code, reason = "opens and uses raw handles")]
 
-use core::fmt;
 use core::marker::PhantomData;
 
 use super::Endpoint;
@@ -10,13 +9,13 @@ use super::binding::Binding;
 use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, ThePeer, Transmits};
 use super::limits::Limits;
 use super::opened::Opened;
-use super::record::{Bonds, Receiving};
 use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
+use crate::objects::cq::{Bonds, Receiving};
 use crate::objects::domain::DomainBody;
-use crate::objects::eq::{ConnectedEvent, Moment};
+use crate::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, Moment, Refused};
 use crate::objects::info::Info;
 use crate::transport::Connected;
 use crate::transport::connected::{Fid, MsgBindings};
@@ -228,7 +227,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
 
 impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
     /// Opens an endpoint for a request to the fabric of the queue's domain.
-    pub(crate) fn for_request(
+    fn for_request(
         cq: &Cq<'m, T, B>,
         through: Option<&SharedRx<'m, T, B>>,
         bind: Binding<'_, 'm, T>,
@@ -307,73 +306,58 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     }
 }
 
-/// Why connecting, accepting or rejecting was refused on this side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CmError {
-    /// The data is longer than the provider carries. libfabric would cut it without a word.
-    DataTooLong {
-        /// The most bytes that it carries.
-        limit: usize,
-    },
-    /// The provider refused.
-    Errno(Errno),
-}
+impl<T: Connected> ConnectionRequest<'_, T> {
+    /// Opens an endpoint for the connection, which completes into `cq` and is bound to an event queue: this one, or another of
+    /// the same domain (`&eq`, or a [`Binding`] with counters). Receives can be posted on it before it accepts.
+    ///
+    /// # Errors
+    /// Those of [`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint); the request is rejected then.
+    #[doc(alias = "fi_endpoint")]
+    pub fn endpoint<'b, 'c, B: Buffer>(
+        self,
+        cq: &Cq<'c, T, B>,
+        bind: impl Into<Binding<'b, 'c, T>>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
+    where
+        'c: 'b,
+        T: 'b,
+    {
+        self.open_endpoint(cq, None, bind.into())
+    }
 
-impl CmError {
-    /// Whether data can be carried, of which there may be so much.
-    pub(crate) fn check(data: &[u8], limit: Result<usize, Errno>) -> Result<(), CmError> {
-        match limit {
-            _ if data.is_empty() => Ok(()),
-            Ok(limit) if data.len() > limit => Err(CmError::DataTooLong { limit }),
-            Ok(_) => Ok(()),
-            Err(errno) => Err(CmError::Errno(errno)),
+    /// [`endpoint`](Self::endpoint) for a connection that receives through a shared receive context, and completes into its
+    /// queue.
+    ///
+    /// # Errors
+    /// As [`endpoint`](Self::endpoint).
+    #[doc(alias = "fi_ep_bind")]
+    pub fn endpoint_through<'b, 'c, B: Buffer>(
+        self,
+        shared_rx: &SharedRx<'c, T, B>,
+        bind: impl Into<Binding<'b, 'c, T>>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
+    where
+        'c: 'b,
+        T: 'b,
+    {
+        self.open_endpoint(shared_rx.cq(), Some(shared_rx), bind.into())
+    }
+
+    fn open_endpoint<'c, B: Buffer>(
+        mut self,
+        cq: &Cq<'c, T, B>,
+        through: Option<&SharedRx<'c, T, B>>,
+        bind: Binding<'_, 'c, T>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
+        let (eq, info, request) = self.parts();
+        if !eq.domain().is(cq.domain()) {
+            return Err(OpenError::OtherDomain);
         }
-    }
-}
-
-impl From<Errno> for CmError {
-    fn from(errno: Errno) -> Self {
-        CmError::Errno(errno)
-    }
-}
-
-impl fmt::Display for CmError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CmError::DataTooLong { limit } => write!(f, "connections carry no more than {limit} bytes of data"),
-            CmError::Errno(errno) => write!(f, "the provider refused: {errno}"),
+        if request.is_none() {
+            return Err(OpenError::Errno(Errno::ENOENT));
         }
-    }
-}
-
-impl core::error::Error for CmError {}
-
-/// What was refused: the reason, and what it was for, as it was.
-pub struct Refused<E> {
-    /// The endpoint, or the request.
-    pub what: E,
-    /// The reason.
-    pub error: CmError,
-}
-
-impl<E> fmt::Debug for Refused<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<E> fmt::Display for Refused<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<E> core::error::Error for Refused<E> {}
-
-/// The reason alone, for `?`; the endpoint is closed, or the request rejected.
-impl<E> From<Refused<E>> for CmError {
-    fn from(refused: Refused<E>) -> Self {
-        refused.error
+        let endpoint = MsgEndpoint::for_request(cq, through, bind, info, request)?;
+        *request = None;
+        Ok(endpoint)
     }
 }

@@ -9,11 +9,11 @@ use heapless::Vec;
 
 use super::limits::Limits;
 use super::post;
-use super::record::{Bonds, Receiving, Record};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
+use crate::objects::cq::{Bonds, Receiving, Record};
 use crate::objects::info::Info;
 use crate::transport::{EndpointError, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType, OptionValue};

@@ -6,7 +6,7 @@ use super::Endpoint;
 use super::kind::Peeks;
 use super::post::{Use, needs, taken};
 use crate::buffer::{Buffer, TargetBuffer};
-use crate::completion::Claim;
+use crate::engine::op_table::Claim;
 use crate::engine::op_table::{ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::{Claims, Context, Msg, Transport};

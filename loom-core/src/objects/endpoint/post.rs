@@ -7,7 +7,7 @@ use super::opened::Opened;
 use crate::buffer::{Buffer, Lent, Pieces};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
-use crate::objects::mr::RemoteRegion;
+use crate::objects::remote_region::RemoteRegion;
 use crate::transport::{Context, Msg, Refusal, RemotePart, RmaTarget, Transport};
 use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
 

@@ -10,8 +10,8 @@ use super::post::{Use, needs, remote, taken};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
-use crate::objects::mr::RemoteRegion;
 use crate::objects::options::{ReadOptions, SendOptions};
+use crate::objects::remote_region::RemoteRegion;
 use crate::transport::{RemotePart, Transport};
 use crate::vocabulary::{Errno, ImmediateData, OpFlags};
 

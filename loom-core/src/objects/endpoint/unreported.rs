@@ -8,8 +8,8 @@ use super::opened::Opened;
 use super::post::{Use, needs, remote, taken};
 use crate::buffer::{Buffer, Lent};
 use crate::error::PostError;
-use crate::objects::mr::RemoteRegion;
 use crate::objects::options::{ReadOptions, SendOptions};
+use crate::objects::remote_region::RemoteRegion;
 use crate::transport::{Context, Msg, RemotePart, Transport};
 use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 

@@ -7,6 +7,7 @@
 
 #![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
 
+mod cm_error;
 mod event;
 mod passive;
 mod request;
@@ -23,6 +24,7 @@ use core::time::Duration;
 use allocator_api2::alloc::Allocator;
 use heapless::Vec;
 
+pub use self::cm_error::{CmError, Refused};
 pub use self::event::{ConnectedEvent, EqEvent, Failure, JoinedEvent};
 pub use self::passive::PassiveEndpoint;
 pub use self::request::ConnectionRequest;

@@ -4,11 +4,7 @@
 
 use core::fmt;
 
-use super::{Eq, Fid};
-use crate::buffer::Buffer;
-use crate::error::OpenError;
-use crate::objects::cq::Cq;
-use crate::objects::endpoint::{Binding, CmError, MsgEndpoint, Refused, Requested, SharedRx};
+use super::{CmError, Eq, Fid, Refused};
 use crate::objects::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
@@ -57,57 +53,9 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
         self.listener.1
     }
 
-    /// Opens an endpoint for the connection, which completes into `cq` and is bound to an event queue: this one, or another of
-    /// the same domain (`&eq`, or a [`Binding`] with counters). Receives can be posted on it before it accepts.
-    ///
-    /// # Errors
-    /// Those of [`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint); the request is rejected then.
-    #[doc(alias = "fi_endpoint")]
-    pub fn endpoint<'b, 'c, B: Buffer>(
-        self,
-        cq: &Cq<'c, T, B>,
-        bind: impl Into<Binding<'b, 'c, T>>,
-    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
-    where
-        'c: 'b,
-        T: 'b,
-    {
-        self.open(cq, None, bind.into())
-    }
-
-    /// [`endpoint`](Self::endpoint) for a connection that receives through a shared receive context, and completes into its
-    /// queue.
-    ///
-    /// # Errors
-    /// As [`endpoint`](Self::endpoint).
-    #[doc(alias = "fi_ep_bind")]
-    pub fn endpoint_through<'b, 'c, B: Buffer>(
-        self,
-        shared_rx: &SharedRx<'c, T, B>,
-        bind: impl Into<Binding<'b, 'c, T>>,
-    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
-    where
-        'c: 'b,
-        T: 'b,
-    {
-        self.open(shared_rx.cq(), Some(shared_rx), bind.into())
-    }
-
-    fn open<'c, B: Buffer>(
-        mut self,
-        cq: &Cq<'c, T, B>,
-        through: Option<&SharedRx<'c, T, B>>,
-        bind: Binding<'_, 'c, T>,
-    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
-        if !self.eq.domain().is(cq.domain()) {
-            return Err(OpenError::OtherDomain);
-        }
-        if self.request.is_none() {
-            return Err(OpenError::Errno(Errno::ENOENT));
-        }
-        let endpoint = MsgEndpoint::for_request(cq, through, bind, &self.info, &mut self.request)?;
-        self.request = None;
-        Ok(endpoint)
+    /// What an endpoint is opened from, which takes the request.
+    pub(crate) fn parts(&mut self) -> (&Eq<'m, T>, &Info<T>, &mut Option<T::Request>) {
+        (&self.eq, &self.info, &mut self.request)
     }
 
     /// Rejects the request. The peer finds `data` in its [`Failure`](super::Failure), if its provider carries it there.

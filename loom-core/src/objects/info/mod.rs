@@ -1,12 +1,11 @@
 //! What a transport can open, and what to ask for: [`Info`] and [`Hints`].
 
 mod hints;
-mod nic;
 
 use core::fmt;
 
 pub use self::hints::Hints;
-pub use self::nic::{Nic, NicBus, NicDevice, NicLink};
+pub use crate::transport::nic::{Nic, NicBus, NicDevice, NicLink};
 
 use crate::error::OpenError;
 use crate::transport::{Name, Transport};

@@ -6,7 +6,6 @@ mod builder;
 mod local;
 mod region;
 mod register;
-mod remote;
 mod through;
 
 use core::alloc::Layout;
@@ -20,13 +19,13 @@ pub use self::builder::MrBuilder;
 pub use self::local::LocalMr;
 pub use self::region::CloseError;
 use self::region::{Fate, Region, close_dropped};
-pub use self::remote::RemoteRegion;
 pub use self::through::{EndpointMr, Through};
 use crate::buffer::{Buffer, Descriptor};
 use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::handle::{Handle, Plan};
 use crate::objects::domain::{Domain, DomainBody};
+pub use crate::objects::remote_region::RemoteRegion;
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 

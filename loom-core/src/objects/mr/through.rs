@@ -6,8 +6,9 @@ use core::marker::PhantomData;
 use super::Mr;
 use crate::buffer::Buffer;
 use crate::handle::Handle;
+use crate::objects::cq::Record;
 use crate::objects::domain::{Brand, DomainBody};
-use crate::objects::endpoint::{Endpoint, HasAddress, Kept, Record};
+use crate::objects::endpoint::{Endpoint, HasAddress, Kept};
 use crate::transport::Transport;
 
 /// A region that peers reach through one endpoint: [`MrBuilder::open_for_in`](super::MrBuilder::open_for_in). It stays on the

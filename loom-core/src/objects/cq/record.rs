@@ -49,7 +49,7 @@ impl Bonds {
     }
 
     /// The endpoint stays open for good, and so does what it is bound to: reading a counter would drive it.
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.all().for_each(Bond::leave);
     }
 
@@ -115,7 +115,7 @@ impl<T: Transport> Record<T> {
     ///
     /// # Safety
     /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to this alone.
-    pub(super) unsafe fn open(&self, raw: T::Endpoint, receives: Receiving, bonds: Bonds) {
+    pub(crate) unsafe fn open(&self, raw: T::Endpoint, receives: Receiving, bonds: Bonds) {
         // SAFETY: the caller's promise.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
         self.bonds.replace(bonds);
@@ -128,7 +128,7 @@ impl<T: Transport> Record<T> {
     }
 
     /// Keeps in mind that an endpoint was opened by half and cannot be closed: the queue finds out when it is dropped.
-    pub(super) fn fail(&self, receives: Receiving, errno: Errno, bonds: Bonds) {
+    pub(crate) fn fail(&self, receives: Receiving, errno: Errno, bonds: Bonds) {
         // It may go on using what it is bound to, which is never closed then, and stays where it is.
         bonds.leave();
         self.bonds.replace(bonds);
@@ -142,7 +142,7 @@ impl<T: Transport> Record<T> {
     }
 
     /// How many handles there are of it.
-    pub(super) const fn handles(&self) -> &Cell<Count> {
+    pub(crate) const fn handles(&self) -> &Cell<Count> {
         &self.handles
     }
 

@@ -4,10 +4,10 @@
 
 use core::fmt;
 
-use super::Cq;
+use super::{Connectionless, Endpoint};
 use crate::buffer::Buffer;
+use crate::objects::cq::{Cq, Record};
 use crate::objects::domain::Domain;
-use crate::objects::endpoint::{Connectionless, Endpoint, Record};
 use crate::transport::Transport;
 
 /// A queue with all of its endpoints, which nobody uses: it can be handed to another thread where the transport's threading level
@@ -62,7 +62,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Parks the queue with all of its endpoints.
     ///
     /// # Errors
-    /// [`ParkError`] if there is another handle of the queue: a clone, another endpoint, a [piece](super::Piece), a multicast group or
+    /// [`ParkError`] if there is another handle of the queue: a clone, another endpoint, a [piece](crate::objects::cq::Piece), a multicast group or
     /// a region of one of the endpoints; or if an endpoint is bound to what stays on this thread: a counter or an event queue.
     pub fn park<const N: usize>(
         self,

@@ -1,0 +1,263 @@
+//! [`Done`]: an operation that is over: its buffer, and what became of it.
+
+use core::fmt;
+use core::mem::MaybeUninit;
+
+use super::OpKey;
+use crate::buffer::Prefixed;
+use crate::transport::Event;
+use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
+
+/// A transfer that succeeded.
+#[derive(Clone, Copy)]
+#[doc(alias = "fi_cq_tagged_entry")]
+pub struct Transfer {
+    flags: CompletionFlags,
+    len: usize,
+    // Each of the rest means something if the flags say so.
+    tag: Tag,
+    data: ImmediateData,
+    source: FabricAddr,
+}
+
+impl Transfer {
+    pub(crate) const fn of(event: &Event) -> Self {
+        Transfer { flags: event.flags, len: event.len, tag: event.tag, data: event.data, source: event.source }
+    }
+
+    /// Bytes transferred; never more than the buffer holds.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a length of a transfer, not a collection")]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What kind of operation it was, as the provider reports it.
+    #[must_use]
+    pub const fn flags(&self) -> CompletionFlags {
+        self.flags
+    }
+
+    /// The sender's tag, for a tagged receive.
+    #[must_use]
+    pub fn tag(&self) -> Option<Tag> {
+        self.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV).then_some(self.tag)
+    }
+
+    /// The sender's immediate data, if it sent any and this was a receive. (Some providers flag the sender's own
+    /// completion too.)
+    #[must_use]
+    pub fn data(&self) -> Option<ImmediateData> {
+        self.flags.contains(CompletionFlags::REMOTE_CQ_DATA | CompletionFlags::RECV).then_some(self.data)
+    }
+
+    /// The sender, where the provider grants `SOURCE`; [`Av::peer`](crate::objects::av::Av::peer) says which peer it is.
+    #[must_use]
+    pub fn source(&self) -> Option<FabricAddr> {
+        let received = self.flags.contains(CompletionFlags::RECV);
+        (received && self.source != FabricAddr::UNSPEC).then_some(self.source)
+    }
+}
+
+impl fmt::Debug for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transfer")
+            .field("flags", &self.flags)
+            .field("len", &self.len)
+            .field("tag", &self.tag())
+            .field("data", &self.data())
+            .field("source", &self.source())
+            .finish()
+    }
+}
+
+/// An operation that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_cq_err_entry")]
+pub struct OpError {
+    /// What went wrong.
+    ///
+    /// An error says that this side does not know of a success, and not that the peer got nothing. A send or write that ends with
+    /// [`ECANCELED`](Errno::ECANCELED), because its endpoint was closed, may have arrived: the close may come after the peer took
+    /// the message and before this side heard of it. Only a protocol of the application can tell, by an answer or by numbers in
+    /// the messages.
+    pub errno: Errno,
+    /// The provider's own number; [`Cq::error_text`](crate::objects::cq::Cq::error_text) has its text.
+    pub provider_errno: i32,
+    /// Bytes that were transferred all the same; never more than the buffer holds.
+    pub len: usize,
+    /// Bytes of the message that did not fit into the buffer (`olen`).
+    #[doc(alias = "olen")]
+    pub overflow: usize,
+    /// What kind of operation it was, as the provider reports it.
+    pub flags: CompletionFlags,
+    /// The message's tag, for a tagged receive; else zero.
+    pub tag: Tag,
+    /// The sender's immediate data, if `flags` has `REMOTE_CQ_DATA`; else zero.
+    pub data: ImmediateData,
+}
+
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.errno)?;
+        if self.overflow > 0 {
+            write!(f, ", {} bytes did not fit", self.overflow)?;
+        }
+        if self.provider_errno != 0 && self.provider_errno != self.errno.as_raw() {
+            write!(f, " (provider error {})", self.provider_errno)?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for OpError {}
+
+impl OpError {
+    pub(crate) fn of(event: &Event) -> Self {
+        let tagged = event.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV);
+        let has_data = event.flags.contains(CompletionFlags::REMOTE_CQ_DATA);
+        OpError {
+            errno: event.errno,
+            provider_errno: event.provider_errno,
+            len: event.len,
+            overflow: event.overflow_or_place,
+            flags: event.flags,
+            tag: if tagged { event.tag } else { Tag(0) },
+            data: if has_data { event.data } else { ImmediateData(0) },
+        }
+    }
+}
+
+/// An operation that is over: its key, its buffer, and how it ended.
+#[must_use = "it holds the buffer, and says whether the operation succeeded"]
+pub struct Done<B> {
+    key: OpKey,
+    buf: B,
+    event: Event,
+}
+
+impl<B> Done<B> {
+    #[inline]
+    pub(crate) const fn new(key: OpKey, buf: B, event: Event) -> Self {
+        Done { key, buf, event }
+    }
+
+    /// The key that the post returned.
+    #[inline]
+    pub const fn key(&self) -> OpKey {
+        self.key
+    }
+
+    /// How the operation ended.
+    ///
+    /// # Errors
+    /// The operation's own error: truncated, cancelled, refused by the peer.
+    #[inline]
+    pub fn result(&self) -> Result<Transfer, OpError> {
+        let event = &self.event;
+        if event.is_error() { Err(OpError::of(event)) } else { Ok(Transfer::of(event)) }
+    }
+
+    /// The buffer.
+    #[inline]
+    pub const fn buf(&self) -> &B {
+        &self.buf
+    }
+
+    /// The buffer, for posting it again.
+    #[inline]
+    pub fn into_buf(self) -> B {
+        self.buf
+    }
+
+    /// The buffer, and how the operation ended.
+    #[inline]
+    pub fn into_parts(self) -> (B, Result<Transfer, OpError>) {
+        let result = self.result();
+        (self.buf, result)
+    }
+}
+
+/// A buffer after a receive into uninitialised memory.
+#[derive(Debug)]
+pub struct Received<'a> {
+    /// What was received.
+    pub bytes: &'a mut [u8],
+    /// What was not used.
+    pub rest: &'a mut [MaybeUninit<u8>],
+}
+
+impl<'a> Done<&'a mut [MaybeUninit<u8>]> {
+    /// The bytes that a successful receive or read has initialised, and the rest of the buffer.
+    ///
+    /// # Errors
+    /// The operation's error, with the buffer as it is.
+    pub fn into_received(self) -> Result<Received<'a>, (&'a mut [MaybeUninit<u8>], OpError)> {
+        let (buf, result) = self.into_parts();
+        match result {
+            Ok(transfer) => Ok(received(buf, transfer)),
+            Err(error) => Err((buf, error)),
+        }
+    }
+}
+
+/// Memory that may be uninitialised, with room for a provider.
+type UninitBehindRoom<'a> = Prefixed<&'a mut [MaybeUninit<u8>]>;
+
+impl<'a> Done<UninitBehindRoom<'a>> {
+    /// The bytes behind the room that a successful receive or read has initialised, and the rest of the buffer.
+    ///
+    /// # Errors
+    /// The operation's error, with the buffer as it is.
+    pub fn into_received(self) -> Result<Received<'a>, (UninitBehindRoom<'a>, OpError)> {
+        let (buf, result) = self.into_parts();
+        match result {
+            Ok(transfer) => {
+                let room = buf.room();
+                Ok(received(buf.into_inner().get_mut(room..).unwrap_or(&mut []), transfer))
+            }
+            Err(error) => Err((buf, error)),
+        }
+    }
+}
+
+/// What a transfer into memory that may be uninitialised has initialised, and the rest.
+#[allow(unsafe_code, reason = "reads what the transport has initialised")]
+fn received(memory: &mut [MaybeUninit<u8>], transfer: Transfer) -> Received<'_> {
+    let (bytes, rest) = memory.split_at_mut(transfer.len.min(memory.len()));
+    // SAFETY: such a buffer is never a source, so this was a receive or a read, and the transport's contract says that it
+    // initialised the first `len` bytes. `Done` is made by the op table alone.
+    Received { bytes: unsafe { bytes.assume_init_mut() }, rest }
+}
+
+impl<B> fmt::Debug for Done<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Done").field("key", &self.key).field("result", &self.result()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Providers leave fields which mean nothing as they were (sockets), or use them for themselves (rxd).
+    #[test]
+    fn what_the_flags_do_not_speak_of_is_not_reported() {
+        let junk = |flags: CompletionFlags| {
+            let event = Event::success(0, flags, 1);
+            Event { tag: Tag(7), data: ImmediateData(8), source: FabricAddr(9), ..event }
+        };
+        let told = |flags| {
+            let transfer = Transfer::of(&junk(flags));
+            let error = OpError::of(&junk(flags));
+            assert_eq!(error.tag.0 != 0, transfer.tag().is_some(), "{flags}");
+            [transfer.tag().is_some(), transfer.data().is_some(), transfer.source().is_some()]
+        };
+        let (receive, tagged) = (CompletionFlags::RECV, CompletionFlags::TAGGED);
+        assert_eq!(told(CompletionFlags::SEND | tagged), [false; 3]);
+        assert_eq!(told(CompletionFlags::RMA | CompletionFlags::WRITE), [false; 3]);
+        assert_eq!(told(receive | CompletionFlags::MSG), [false, false, true]);
+        assert_eq!(told(receive | tagged), [true, false, true]);
+        assert_eq!(told(receive | tagged | CompletionFlags::REMOTE_CQ_DATA), [true; 3]);
+    }
+}
