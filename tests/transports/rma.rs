@@ -20,7 +20,7 @@ use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr}
 
 use crate::memory::allocator;
 use crate::needs::{Behaviour, RMA};
-use crate::pair::{Bytes, OrCut, Pair, SIZES, fails_with, insist, is_old, on_pair, pattern, room};
+use crate::pair::{Bytes, OrCut, Pair, SIZES, fails_with, insist, is_old, is_tested, on_pair, pattern, room};
 use crate::posting::or_less;
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
@@ -334,7 +334,12 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         for key in iter::once(written).chain(read) {
             let _ = cq.wait(key, Instant::now());
         }
+        // Of a provider that is not tested, what never ends leaks with its queue, whose endpoint stays open then.
+        let may_leak = !is_tested(info) && cq.in_flight() > 0;
         drop(cq);
+        if may_leak && dropped.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
         no_endpoint_is_open(&domain, &dropped, 2);
     }
     // Over the software transport a write is over when it is posted.
