@@ -53,14 +53,19 @@ impl Drop for OnDrop {
 #[test]
 fn a_region_that_the_allocator_of_its_domain_holds_is_not_used_after_its_scope() {
     let network = network();
-    let held = scope(|s| {
+    scope(|s| {
         let slot = Arc::new(Mutex::new(None));
-        let domain = s.open_in(&network.info(), With(slot.clone())).unwrap();
+        let counts = OnDrop(|| DROPS.set(DROPS.get() + 1));
+        let domain = s.open_in(&network.info(), With((slot.clone(), counts))).unwrap();
         *slot.lock().unwrap() = Some(Mr::open(&domain, vec![0_u8; 64], Access::REMOTE_WRITE).unwrap());
-        // Dropped with the last handle of the domain, which the region is.
-        Arc::strong_count(&slot)
     });
-    assert_eq!(held, 2);
+    assert_eq!(DROPS.get(), 0, "the allocator is leaked, with the region that it holds");
+    // The region is closed: its place is free.
+    let domain = Domain::open(&network.info()).unwrap();
+    let open = || Mr::open(&domain, vec![0_u8; 8], Access::REMOTE_WRITE);
+    let all: Vec<_> = (0..network.attr().regions).map(|_| open().unwrap()).collect();
+    assert_eq!(open().map(drop).unwrap_err(), Errno::ENOMR.into());
+    drop(all);
 }
 
 #[test]

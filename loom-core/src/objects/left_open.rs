@@ -133,8 +133,9 @@ impl LeftOpen {
     }
 }
 
-/// Closes what is open when the scope ends. There are no handles of it any more: they live for `'m`, and so have been dropped, or were
-/// forgotten, or belong to what was.
+/// Closes what is open when the scope ends. No handle of it is used any more: handles live for `'m`, so that those which were not
+/// dropped were forgotten, or belong to what was, or to memory or an allocator that a domain of the scope has. None of these is dropped
+/// from here on.
 pub(crate) struct End<'s>(&'s LeftOpen);
 
 impl End<'_> {
