@@ -17,8 +17,8 @@
 //!
 //! let domain = Domain::open(&info)?;
 //! let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
-//! let alice = cq.endpoint(&av).enable()?;
-//! let bob = cq.endpoint(&av).enable()?;
+//! let alice = cq.endpoint(&av).open()?;
+//! let bob = cq.endpoint(&av).open()?;
 //! let to_bob = av.insert(&bob.address()?)?;
 //!
 //! // Buffers move into posts and come back out of completions.

@@ -3,7 +3,9 @@
 
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
+#[path = "support/posting/mod.rs"]
 mod posting;
+#[path = "support/shared_memory.rs"]
 mod shared_memory;
 
 use std::time::Instant;
@@ -93,7 +95,7 @@ fn the_hosts_memory_is_registered_and_moved_as_ever() {
     let region = Mr::open(&domain, vec![0_u8; 100], PEER_ACCESS).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, Memory>::open(&domain, CqAttr::new(16)).unwrap();
-    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).enable().unwrap());
+    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).open().unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let deadline = Instant::now() + LIMIT;
     for round in 1..=4 {
@@ -132,7 +134,7 @@ fn a_devices_memory_is_posted_with_a_registration_only() {
     let domain = Domain::open(&info()).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, OnDevice>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let endpoint = cq.endpoint(&av).open().unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let device = || OnDevice(vec![0; 8]);
     for rejected in [endpoint.send(me, device()).unwrap_err(), endpoint.recv(Source::Any, device()).unwrap_err()] {
@@ -140,7 +142,7 @@ fn a_devices_memory_is_posted_with_a_registration_only() {
         assert_eq!(rejected.buf.0, [0; 8], "the buffer comes back");
     }
     // SAFETY: it is refused: its messages would be looked at where they lie.
-    let rejected = unsafe { endpoint.multi_recv_trusting(Source::Any, device()) }.unwrap_err();
+    let rejected = unsafe { endpoint.multi_recv_unchecked(Source::Any, device()) }.unwrap_err();
     assert_eq!(rejected.error, PostError::DeviceMemory);
 }
 

@@ -17,7 +17,7 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::registered::Registered;
 use loom_core::objects::scope::scope;
-use loom_core::soft::{Asks, Network, NetworkAttr};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::Transport;
 
 use crate::measure::{median, metric, per_operation, ratio};
@@ -151,8 +151,8 @@ pub(crate) fn beside_registering<T: Transport + 'static>(name: &str, count: u32,
         let domain = s.domain(&domain);
         let of_leases = Cq::open(&domain, attr).map_err(|error| failed(&error))?;
         let of_registered = Cq::open(&domain, attr).map_err(|error| failed(&error))?;
-        let registrar = of_registered.endpoint(&av).enable().map_err(|error| failed(&error))?;
-        let lessee = of_leases.endpoint(&av).enable().map_err(|error| failed(&error))?;
+        let registrar = of_registered.endpoint(&av).open().map_err(|error| failed(&error))?;
+        let lessee = of_leases.endpoint(&av).open().map_err(|error| failed(&error))?;
         let [to_lessee, to_registrar] = [lessee.address(), registrar.address()]
             .map(|address| av.insert(&address.expect("an address")).expect("there is room"));
         let leasing = |count| {
@@ -213,7 +213,7 @@ fn over_libfabric() -> Result<(), String> {
 pub(crate) fn run() {
     alone();
     let network = Network::new(NetworkAttr::default()).expect("a network");
-    let local = network.info_that_asks(Asks::nothing().for_local_registration());
+    let local = network.info_requiring(RequiredModes::none().local_registration());
     beside_registering("soft", 10_000, &local).expect("it works over the software transport");
     #[cfg(feature = "libfabric")]
     over_libfabric().unwrap_or_else(|error| println!("libfabric: skipped, {error}"));

@@ -10,7 +10,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Hints;
 use loom_core::objects::info::Info;
 use loom_core::objects::registered::Registered;
-use loom_core::soft::{Asks, Network, NetworkAttr};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::Transport;
 #[cfg(feature = "libfabric")]
 use loom_core::vocabulary::Caps;
@@ -116,7 +116,7 @@ pub(crate) fn run() {
     );
     let regions = u16::try_from(REGIONS + 1).expect("so many regions");
     let network = Network::new(NetworkAttr { regions, ..NetworkAttr::DEFAULT }).expect("network");
-    let info = network.info_that_asks(Asks::nothing().for_local_registration());
+    let info = network.info_requiring(RequiredModes::none().local_registration());
     for step in STEPS {
         let figures = rounds(&info, step);
         row(&format!("over soft, {step} pages from one to the next"), &figures);

@@ -103,7 +103,7 @@ struct Buffers<'b> {
 
 /// Posts until it is taken, as the C side does.
 #[inline(always)]
-fn insist<'b, T: Transport>(
+fn retry<'b, T: Transport>(
     cq: &Cq<'_, T, Buffer<'b>>,
     mut buf: Buffer<'b>,
     post: impl Fn(Buffer<'b>) -> Result<OpKey, Rejected<Buffer<'b>>>,
@@ -133,8 +133,8 @@ impl<'b, T: Transport> Loom<'_, 'b, T> {
     fn exchange(&self, buffers: Buffers<'b>, count: u32) -> Buffers<'b> {
         let (mut from, mut into) = (buffers.from.expect("at hand"), buffers.into.expect("at hand"));
         for _ in 0..count {
-            let received = insist(&self.cq, into, |buf| self.b.tagged_recv(Source::Any, Tag(7), buf));
-            insist(&self.cq, from, |buf| self.a.tagged_send(self.to_b, Tag(7), buf));
+            let received = retry(&self.cq, into, |buf| self.b.tagged_recv(Source::Any, Tag(7), buf));
+            retry(&self.cq, from, |buf| self.a.tagged_send(self.to_b, Tag(7), buf));
             let (one, other) = (self.completed(), self.completed());
             (into, from) = if one.0 == received { (one.1, other.1) } else { (other.1, one.1) };
         }
@@ -158,8 +158,8 @@ impl<'b, T: Transport> Loom<'_, 'b, T> {
     fn message(&mut self, count: u32) {
         let (mut from, mut into) = self.short.take();
         for _ in 0..count {
-            let received = insist(&self.cq, into, |buf| self.b.recv(Source::Any, buf));
-            insist(&self.cq, from, |buf| self.a.send(self.to_b, buf));
+            let received = retry(&self.cq, into, |buf| self.b.recv(Source::Any, buf));
+            retry(&self.cq, from, |buf| self.a.send(self.to_b, buf));
             let (one, other) = (self.completed(), self.completed());
             (into, from) = if one.0 == received { (one.1, other.1) } else { (other.1, one.1) };
         }
@@ -170,7 +170,7 @@ impl<'b, T: Transport> Loom<'_, 'b, T> {
     fn inject(&mut self, count: u32) {
         let (from, mut into) = self.short.take();
         for _ in 0..count {
-            insist(&self.cq, into, |buf| self.b.recv(Source::Any, buf));
+            retry(&self.cq, into, |buf| self.b.recv(Source::Any, buf));
             while let Err(error) = self.a.inject(self.to_b, from) {
                 assert!(error.is_transient(), "{error}");
                 self.cq.progress().expect("the queue works");
@@ -184,7 +184,7 @@ impl<'b, T: Transport> Loom<'_, 'b, T> {
     fn write(&mut self, count: u32) {
         let mut from = self.short.from.take().expect("at hand");
         for _ in 0..count {
-            insist(&self.cq, from, |buf| self.a.write(self.to_b, &self.region, 0, buf));
+            retry(&self.cq, from, |buf| self.a.write(self.to_b, &self.region, 0, buf));
             from = self.completed().1;
         }
         self.short.from = Some(from);
@@ -194,7 +194,7 @@ impl<'b, T: Transport> Loom<'_, 'b, T> {
     fn write_data(&mut self, count: u32) {
         let mut from = self.short.from.take().expect("at hand");
         for _ in 0..count {
-            insist(&self.cq, from, |buf| self.a.write_data(self.to_b, &self.region, 0, ImmediateData(9), buf));
+            retry(&self.cq, from, |buf| self.a.write_data(self.to_b, &self.region, 0, ImmediateData(9), buf));
             let (mut buf, mut told) = (None, false);
             while buf.is_none() || !told {
                 match self.cq.poll().expect("the queue works") {
@@ -262,8 +262,8 @@ pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&m
         let av = Av::open(&domain, 4).expect("address vector");
         let mr = Mr::open(&domain, &mut memory[..], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("region");
         let cq = Cq::open(&domain, CqAttr::new(64)).expect("queue");
-        let a = cq.endpoint(&av).enable().expect("endpoint a");
-        let b = cq.endpoint(&av).enable().expect("endpoint b");
+        let a = cq.endpoint(&av).open().expect("endpoint a");
+        let b = cq.endpoint(&av).open().expect("endpoint b");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let mut side = Loom { cq, a, b, to_b, region: mr.remote(), short, long };
         for operation in Operation::ALL {

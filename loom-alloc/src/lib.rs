@@ -55,7 +55,7 @@
 //!     let domain = s.open_in(&network.info(), &arena)?;
 //!     let av = Av::open_in(&domain, 2, &arena)?;
 //!     let cq = Cq::open_in(&domain, CqAttr::new(8).endpoints(2), &arena)?;
-//!     let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+//!     let (alice, bob) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
 //!     let to_bob = av.insert(&bob.address()?)?;
 //!     let opened = arena.with(Arena::used);
 //!

@@ -187,7 +187,7 @@ pub enum OpenError {
     /// The memory may not be accessed as the region asks for.
     Access,
     /// Memory is to be exposed in a scope whose end does not end what peers do with it: the provider is none that is known to close its
-    /// endpoints with their queues ([`Conduct::ends_with_queue`](crate::transport::Conduct::ends_with_queue)), or the scope has not
+    /// endpoints with their queues ([`ProviderQuirks::ends_with_queue`](crate::transport::ProviderQuirks::ends_with_queue)), or the scope has not
     /// opened the domain, whose other endpoints stay open.
     NoFence,
     /// Peers are to reach the memory, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`):

@@ -55,12 +55,12 @@ impl Head {
 
 /// A head and its object.
 #[repr(C)]
-pub(crate) struct Place<V: ?Sized> {
+pub(crate) struct HandleBlock<V: ?Sized> {
     head: Head,
     value: V,
 }
 
-impl<V> Place<V> {
+impl<V> HandleBlock<V> {
     /// How far behind its head the object is.
     pub(crate) const VALUE_AT: usize = core::mem::offset_of!(Self, value);
 
@@ -74,7 +74,7 @@ impl<V> Place<V> {
     }
 }
 
-impl<V: ?Sized> Place<V> {
+impl<V: ?Sized> HandleBlock<V> {
     /// Where the object is.
     ///
     /// # Safety
@@ -108,7 +108,7 @@ pub(crate) unsafe trait Object {
     ///
     /// # Safety
     /// The head is that of an object of this type.
-    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>>;
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>>;
 
     /// Closes what is open underneath; not if it is left (rule 3). User code may run, which may unwind.
     ///
@@ -119,7 +119,7 @@ pub(crate) unsafe trait Object {
 
 /// A counted reference to an object, in memory that lives for `'m`.
 pub(crate) struct Handle<'m, V: Object + ?Sized> {
-    place: NonNull<Place<V>>,
+    place: NonNull<HandleBlock<V>>,
     memory: PhantomData<&'m ()>,
 }
 
@@ -175,7 +175,7 @@ impl<V: Object + ?Sized> Handle<'_, V> {
     /// Where the object is.
     pub(crate) fn value_ptr(&self) -> NonNull<V> {
         // SAFETY: rule 2: the place is there.
-        unsafe { Place::value(self.place) }
+        unsafe { HandleBlock::value(self.place) }
     }
 
     /// A handle for what is opened on the object, and lies in memory that lives no longer.
@@ -189,7 +189,7 @@ impl<V: Object + ?Sized> Handle<'_, V> {
 
     /// # Safety
     /// The object's head counts one handle more than there are.
-    pub(crate) const unsafe fn from_raw(place: NonNull<Place<V>>) -> Self {
+    pub(crate) const unsafe fn from_raw(place: NonNull<HandleBlock<V>>) -> Self {
         Handle { place, memory: PhantomData }
     }
 }
@@ -343,7 +343,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// An object, and an allocator of this type.
     pub(crate) fn of<V, A: Allocator>() -> Result<Self, OpenError> {
-        Self::of_place::<A>(Layout::new::<Place<V>>())
+        Self::of_place::<A>(Layout::new::<HandleBlock<V>>())
     }
 
     /// As [`of`](Self::of), of an object whose place has this layout.
@@ -396,9 +396,9 @@ impl<A: Allocator + Send> Unfilled<A> {
     where
         A: 'm,
     {
-        let place = self.block.ptr().cast::<Place<V>>();
+        let place = self.block.ptr().cast::<HandleBlock<V>>();
         // SAFETY: the block begins with room for the place.
-        let room = unsafe { Place::value(place) };
+        let room = unsafe { HandleBlock::value(place) };
         // SAFETY: as above.
         unsafe { room.write(value) };
         // SAFETY: the object is there.
@@ -409,7 +409,7 @@ impl<A: Allocator + Send> Unfilled<A> {
     ///
     /// # Safety
     /// It was written there, and the plan is of its layout.
-    pub(crate) unsafe fn filled<'m, V: Object + ?Sized>(self, place: NonNull<Place<V>>) -> Handle<'m, V>
+    pub(crate) unsafe fn filled<'m, V: Object + ?Sized>(self, place: NonNull<HandleBlock<V>>) -> Handle<'m, V>
     where
         A: 'm,
     {
@@ -451,7 +451,7 @@ unsafe fn end<V: Object + ?Sized, A: Allocator>(head: NonNull<Head>) {
     let Head { left, block_at, .. } = unsafe { head.as_ref() };
     let (left, block_at) = (left.load(Ordering::Relaxed), *block_at);
     // SAFETY: as above.
-    let value = Value(unsafe { Place::value(place) });
+    let value = Value(unsafe { HandleBlock::value(place) });
     // SAFETY: there is no handle any more; called once, here.
     if unsafe { V::end(value.0, left) } == Ended::Kept {
         let _ = ManuallyDrop::new(value);

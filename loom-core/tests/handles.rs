@@ -238,7 +238,7 @@ impl World {
         }
         parents.extend(counter.map(|(_, id)| id));
         let counted = counter.is_some();
-        match builder.enable() {
+        match builder.open() {
             Ok(endpoint) => {
                 self.opened(Thing::Endpoint(endpoint), parents);
                 self.objects.values_mut().last().unwrap().counted = counted;

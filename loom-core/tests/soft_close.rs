@@ -58,11 +58,11 @@ fn again_and_again(attr: CqAttr, poll: Poll, post: impl Fn(&Closing<'_>) -> usiz
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let owner = Queue::open(&domain, attr).unwrap();
-    let idle = owner.endpoint(&av).enable().unwrap();
+    let idle = owner.endpoint(&av).open().unwrap();
     for round in 0..ROUNDS {
         // Its address changes places with nobody, but it takes in what earlier rounds have sent.
         let peer = av.insert(&idle.address().unwrap()).unwrap();
-        let endpoint = owner.endpoint(&av).enable().unwrap();
+        let endpoint = owner.endpoint(&av).open().unwrap();
         let posted = post(&Closing { endpoint: &endpoint, peer });
         drop(endpoint);
         assert_eq!(take_cancelled(&owner, poll), posted, "round {round}");
@@ -138,7 +138,7 @@ fn offers_that_nobody_took() {
         let owner = Queue::open(&domain, attr).unwrap();
         for round in 0..ROUNDS {
             // Both close, so that both sides give the cells back: the sender first, or the receiver.
-            let (sender, receiver) = (owner.endpoint(&av).enable().unwrap(), owner.endpoint(&av).enable().unwrap());
+            let (sender, receiver) = (owner.endpoint(&av).open().unwrap(), owner.endpoint(&av).open().unwrap());
             let peer = av.insert(&receiver.address().unwrap()).unwrap();
             let posted = offers(&Closing { endpoint: &sender, peer });
             if round % 2 == 0 {
@@ -195,7 +195,7 @@ fn apart_with(network: NetworkAttr, test: impl Fn(&Apart)) {
         let av = Av::open(&domain, 2).unwrap();
         let sends = Queue::open(&domain, attr).unwrap();
         let receives = Queue::open(&domain, attr).unwrap();
-        let (sender, receiver) = (sends.endpoint(&av).enable().unwrap(), receives.endpoint(&av).enable().unwrap());
+        let (sender, receiver) = (sends.endpoint(&av).open().unwrap(), receives.endpoint(&av).open().unwrap());
         let to = av.insert(&receiver.address().unwrap()).unwrap();
         test(&Apart { sender, receiver, to });
     }
@@ -253,8 +253,8 @@ fn an_info_of_another_network_is_refused() {
     let domain = Domain::open(&small.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let owner = Queue::open(&domain, CqAttr::new(DEPTH)).unwrap();
-    assert!(owner.endpoint(&av).info(&large.info()).enable().is_err());
-    assert!(owner.endpoint(&av).info(&small.info()).enable().is_ok());
+    assert!(owner.endpoint(&av).info(&large.info()).open().is_err());
+    assert!(owner.endpoint(&av).info(&small.info()).open().is_ok());
     assert!(Fabric::open(&small.info()).unwrap().into_domain(&large.info()).is_err());
 }
 
@@ -267,11 +267,11 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
     let av = Av::open(&domain, 2).unwrap();
     let writes = Queue::open(&domain, CqAttr::new(8)).unwrap();
     let peers = Queue::open(&domain, CqAttr::new(8)).unwrap();
-    let a = writes.endpoint(&av).enable().unwrap();
+    let a = writes.endpoint(&av).open().unwrap();
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
     let region = Mr::open(&domain, Box::<[u8]>::from(vec![1; 8]), access).unwrap();
     let remote = region.remote();
-    let first = peers.endpoint(&av).enable().unwrap();
+    let first = peers.endpoint(&av).open().unwrap();
     let to_first = av.insert(&first.address().unwrap()).unwrap();
     let end = |key| writes.wait(key, Spins(10)).unwrap().expect("it ends").into_parts();
     let reads = || end(a.read(to_first, &remote, 0, bytes(8)).unwrap());
@@ -288,13 +288,13 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
         let data = a.inject_write_data(to_first, &remote, 0, ImmediateData(7), &[2; 8]);
         assert_eq!(data, Err(PostError::Errno(Errno::EHOSTUNREACH)));
         let part = [remote.part(0, 8).unwrap()];
-        gone(end(a.writemsg(to_first, &part, SendOptions::new(), bytes(8)).unwrap()));
-        gone(end(a.readmsg(to_first, &part, ReadOptions::new(), bytes(8)).unwrap()));
+        gone(end(a.write_with(to_first, &part, SendOptions::new(), bytes(8)).unwrap()));
+        gone(end(a.read_with(to_first, &part, ReadOptions::new(), bytes(8)).unwrap()));
     };
     drop(first);
     all_fail();
     // There are two places, of which the other one is taken.
-    let _second = peers.endpoint(&av).enable().unwrap();
+    let _second = peers.endpoint(&av).open().unwrap();
     all_fail();
     assert!(peers.poll().unwrap().is_none(), "the second endpoint is told of nothing");
     let mut memory = [0; 8];
@@ -305,28 +305,28 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
 /// Such as nobody is told of when it succeeds.
 #[test]
 #[allow(unsafe_code, reason = "posts operations that no completion gives the memory of back")]
-fn an_unreported_send_that_fails_is_counted_and_leaves_nothing_behind() {
+fn an_unsignaled_send_that_fails_is_counted_and_leaves_nothing_behind() {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
     let owner = Queue::open(&domain, CqAttr::new(DEPTH)).unwrap();
-    let a = owner.endpoint(&av).counter(Counted::SEND, &counter).selective().enable().unwrap();
+    let a = owner.endpoint(&av).counter(Counted::SEND, &counter).selective().open().unwrap();
     let bytes = [7; 100];
     let lend = |len| Lent::source(core::ptr::NonNull::from_ref(&bytes).cast(), len);
     for round in 1..=ROUNDS as u64 {
-        let b = owner.endpoint(&av).enable().unwrap();
+        let b = owner.endpoint(&av).open().unwrap();
         let to_b = av.insert(&b.address().unwrap()).unwrap();
         // An offer that nobody takes up.
         // SAFETY: the bytes are read only, and outlive the queue.
-        unsafe { a.send_unreported(to_b, SendOptions::new(), &lend(100)) }.unwrap();
+        unsafe { a.send_unsignaled(to_b, SendOptions::new(), &lend(100)) }.unwrap();
         drop(b);
         let Some(Completion::Unclaimed(error)) = owner.poll().unwrap() else { panic!("its failure") };
         assert_eq!(error.errno, Errno::ECONNRESET);
         assert_eq!((counter.read(), counter.read_error(), owner.strays()), (0, round, round));
         // Known at once.
         // SAFETY: as above.
-        let refused = unsafe { a.send_unreported(to_b, SendOptions::new(), &lend(8)) };
+        let refused = unsafe { a.send_unsignaled(to_b, SendOptions::new(), &lend(8)) };
         assert_eq!(refused, Err(PostError::Errno(Errno::EHOSTUNREACH)));
         assert!(av.remove(to_b));
     }

@@ -54,8 +54,8 @@ fn with_world(min: usize, test: impl FnOnce(&World)) {
     let av = Av::open(&domain, 3).unwrap();
     let rx = Cq::open(&domain, CqAttr::new(DEPTH)).unwrap();
     let tx = Cq::open(&domain, CqAttr::new(1024)).unwrap();
-    let receiver = rx.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).enable().unwrap();
-    let senders = [(); 2].map(|()| tx.endpoint(&av).enable().unwrap());
+    let receiver = rx.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).open().unwrap();
+    let senders = [(); 2].map(|()| tx.endpoint(&av).open().unwrap());
     let to = av.insert(&receiver.address().unwrap()).unwrap();
     test(&World { receiver, rx, tx, senders, to });
 }

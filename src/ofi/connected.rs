@@ -120,7 +120,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     ) -> Result<Endpoint<L>, EndpointError> {
         let MsgBindings { tx, rx, eq, shared_rx, counters, selective, options } = bind;
         let (to, queues) = ([Some(eq.fid()), None], (tx, rx));
-        let bound = endpoint::Bound { to, queues, shared_rx, counters, selective, options };
+        let bound = endpoint::EndpointSetup { to, queues, shared_rx, counters, selective, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open_msg(domain, info, request, &bound) }
     }

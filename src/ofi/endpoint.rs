@@ -82,7 +82,7 @@ impl<L> Endpoint<L> {
 }
 
 /// What an endpoint is bound to, and set to, before it is enabled.
-pub(super) struct Bound<'a, L> {
+pub(super) struct EndpointSetup<'a, L> {
     /// An address vector, an event queue, or both.
     pub(super) to: [Option<NonNull<sys::fid>>; 2],
     /// Of transmits and of receives; they may be one.
@@ -98,7 +98,7 @@ pub(super) struct Bound<'a, L> {
 pub(super) unsafe fn open<L>(
     domain: &Domain<L>,
     info: &RawInfo,
-    bound: &Bound<'_, L>,
+    bound: &EndpointSetup<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;
     let copy = match reads_source_as_text(info) {
@@ -119,7 +119,7 @@ pub(super) unsafe fn open<L>(
 }
 
 /// Whether the provider is known to do what the endpoint is asked for.
-fn check<L>(domain: &Domain<L>, bound: &Bound<'_, L>) -> Result<(), Errno> {
+fn check<L>(domain: &Domain<L>, bound: &EndpointSetup<'_, L>) -> Result<(), Errno> {
     let facts = domain.facts();
     let options = bound.options.is_empty() || takes_options(facts) != TakesOptions::Never;
     let selective = !bound.selective || facts.contains(Facts::SELECTIVE);
@@ -163,7 +163,7 @@ pub(super) unsafe fn open_msg<L>(
     domain: &Domain<L>,
     info: &RawInfo,
     request: &mut Option<Request>,
-    bound: &Bound<'_, L>,
+    bound: &EndpointSetup<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;
     if domain.group().is_some() {
@@ -222,7 +222,7 @@ unsafe fn open_bound<L>(
     info: &RawInfo,
     group: Option<Group>,
     opened_it: impl FnOnce(),
-    bound: &Bound<'_, L>,
+    bound: &EndpointSetup<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => endpoint) else { return Err(Errno::ENOSYS.into()) };
@@ -303,7 +303,7 @@ pub(super) fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
 unsafe fn bind_and_enable<L>(
     endpoint: &Endpoint<L>,
     takes_options: TakesOptions,
-    bound: &Bound<'_, L>,
+    bound: &EndpointSetup<'_, L>,
 ) -> Result<(), Errno> {
     let fid = endpoint.fid.fid();
     let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));

@@ -80,7 +80,7 @@ const CM_ENTRY: usize = size_of::<sys::fi_eq_cm_entry>();
 
 /// Room for an entry of a connection with its data, which is the longest; all of it fits where bytes are kept.
 #[repr(C, align(8))]
-struct Room([u8; CmData::MAX_LEN]);
+struct CmEntryBytes([u8; CmData::MAX_LEN]);
 
 /// The kind that a provider has not written.
 const NO_KIND: u32 = u32::MAX;
@@ -88,8 +88,8 @@ const NO_KIND: u32 = u32::MAX;
 pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read>, Errno> {
     const NOTHING: [Errno; 3] = [Errno::EAGAIN, Errno::ETIMEDOUT, Errno::EINTR];
     let raw = eq.0.raw();
-    let mut room = Room([0; _]);
-    let (mut kind, buffer, len) = (NO_KIND, (&raw mut room).cast(), size_of::<Room>());
+    let mut room = CmEntryBytes([0; _]);
+    let (mut kind, buffer, len) = (NO_KIND, (&raw mut room).cast(), size_of::<CmEntryBytes>());
     let code = if let Some(milliseconds) = sleep {
         let Some(read) = entry!(raw, ops => sread) else { return Err(Errno::ENOSYS) };
         // SAFETY: the queue is open (contract of callers); there is room for `len` bytes and the kind.

@@ -106,7 +106,7 @@ bitflags! {
         /// Endpoints that are bound with `FI_SELECTIVE_COMPLETION` keep to it
         /// (`…-selective-completion-reports-everything`).
         ///
-        /// Shown by: `unreported sends arrive and are counted`.
+        /// Shown by: `unsignaled sends arrive and are counted`.
         const SELECTIVE = 1 << 16;
         /// Options can be set before an endpoint is enabled (`sm2-option-of-an-endpoint-that-is-not-enabled-crashes`; `shm` 1.17,
         /// too).
@@ -366,7 +366,7 @@ mod tests {
         for (at, (provider, facts)) in SHOWN.iter().enumerate() {
             assert!(SHOWN.iter().skip(at + 1).all(|(other, _)| other != provider), "{provider:?} stands twice");
             assert!(facts.contains(Facts::TESTED), "{provider:?}");
-            // By what transports say of themselves (`Conduct`), tests over all of them tell who is tested.
+            // By what transports say of themselves (`ProviderQuirks`), tests over all of them tell who is tested.
             assert!(facts.contains(Facts::CLOSES_WITH_SENDS), "{provider:?}");
             // It has one way to keep claims, and one time to set options.
             assert!(!facts.contains(Facts::CLAIMS_BY_CONTEXT | Facts::CLAIMS_IN_CONTEXTS), "{provider:?}");

@@ -89,7 +89,7 @@
 //! let domain = Domain::open(&info)?;
 //! let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
 //! let eq = Eq::open(&domain, EqAttr::default())?;
-//! let endpoint = cq.endpoint(&av).enable_multicast(&eq)?;
+//! let endpoint = cq.endpoint(&av).open_multicast(&eq)?;
 //! let joining = endpoint.join(&group.into())?;
 //! let group = match eq.poll_for(Duration::from_secs(10))? {
 //!     Some(EqEvent::Joined(event)) => joining.joined(&event).map_err(|_| "the event of another join")?,
@@ -163,7 +163,7 @@
 //!   are closed; and passive endpoints stay open. Connections are closed beside each other, and are refused where endpoints have no
 //!   socket addresses.
 //! - Event queues are slept on, and options of an endpoint that is enabled are set, as the provider says.
-//! - Refused are multi-receives, directed receives of messages without tag, peeks, claims, discards, unreported completions,
+//! - Refused are multi-receives, directed receives of messages without tag, peeks, claims, discards, unsignaled operations,
 //!   options of endpoints that are opened with them, sleeping on queues and counters, tags of connections, shared receives, shutting
 //!   a connection down, scalable endpoints and multicast groups. Each refusal is the error that says "not granted" or `EOPNOTSUPP`.
 //!
@@ -390,5 +390,5 @@ pub use queue::{Cq, Signal};
 pub use region::Mr;
 pub use scalable::ScalableEndpoint;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
-pub use sets::{Member, PollSet, WaitSet};
+pub use sets::{PollSet, PollSetMember, WaitSet};
 pub use transport::Ofi;

@@ -52,7 +52,7 @@ impl<L> Groups<L> {
         Groups(RefCell::new(Vec::new()))
     }
 
-    /// Asks the system whether a socket which is in these groups could join one more.
+    /// RequiredModes the system whether a socket which is in these groups could join one more.
     #[cfg(feature = "std")]
     fn ask(&self, group: Ipv4Addr) -> Result<(), Errno> {
         let known = |error: std::io::Error| error.raw_os_error().map_or(Errno::EOTHER, Errno::from_raw);
@@ -151,7 +151,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
         }
         let Bindings { tx, rx, av, counters, selective, options } = bind;
         let (to, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
-        let bound = endpoint::Bound { to, queues, shared_rx: None, counters, selective, options };
+        let bound = endpoint::EndpointSetup { to, queues, shared_rx: None, counters, selective, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open(domain, info, &bound) }
     }

@@ -58,7 +58,7 @@ enum State {
     Left,
 }
 
-struct Entry {
+struct Neighbour {
     group: Group,
     address: EndpointAddr,
     fid: *mut sys::fid,
@@ -66,12 +66,12 @@ struct Entry {
 }
 
 // SAFETY: the pointer is compared and never followed.
-unsafe impl Send for Entry {}
+unsafe impl Send for Neighbour {}
 
 struct Neighbours {
     /// By number of the group: another group that it has become one with, or itself.
     parents: Vec<u16, 1024>,
-    endpoints: Vec<Entry, ENDPOINTS>,
+    endpoints: Vec<Neighbour, ENDPOINTS>,
     /// Addresses that were inserted, and by whom: endpoints may yet be opened there. Once it is full, all are neighbours.
     known: Vec<Known, 2048>,
     /// The group of all domains of providers that are not tested.
@@ -110,7 +110,7 @@ impl Neighbours {
     }
 
     /// The endpoints of a group.
-    fn members(&self, root: u16) -> impl Iterator<Item = &Entry> {
+    fn members(&self, root: u16) -> impl Iterator<Item = &Neighbour> {
         self.endpoints.iter().filter(move |entry| self.root(entry.group) == root)
     }
 
@@ -127,7 +127,7 @@ impl Neighbours {
         self.known.is_full() || self.known.iter().any(|known| known.hash == hash)
     }
 
-    fn entry(&mut self, fid: NonNull<sys::fid>) -> Option<&mut Entry> {
+    fn entry(&mut self, fid: NonNull<sys::fid>) -> Option<&mut Neighbour> {
         self.endpoints.iter_mut().find(|entry| entry.fid == fid.as_ptr())
     }
 
@@ -215,7 +215,7 @@ impl Group {
             neighbours.unite(self, known.by);
         }
         // There is room: seen above.
-        let _ = neighbours.endpoints.push(Entry { group: self, address, fid: fid.as_ptr(), state: State::Active });
+        let _ = neighbours.endpoints.push(Neighbour { group: self, address, fid: fid.as_ptr(), state: State::Active });
         Ok(endpoint)
     }
 

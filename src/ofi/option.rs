@@ -17,11 +17,11 @@ type GetOpt = unsafe extern "C" fn(sys::fid_t, c_int, c_int, *mut c_void, *mut u
 
 /// An option's value as C has it, in memory that has room for each type.
 #[repr(C, align(8))]
-struct Room([u8; 8]);
+struct OptionBytes([u8; 8]);
 
-impl Room {
+impl OptionBytes {
     fn of(value: OptionValue) -> (Self, usize) {
-        let mut room = Room([0; 8]);
+        let mut room = OptionBytes([0; 8]);
         let mut put = |bytes: &[u8]| {
             room.0.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
             bytes.len()
@@ -53,7 +53,7 @@ pub(super) unsafe fn get(
     kind: OptionValue,
 ) -> Result<OptionValue, Errno> {
     let Some(getopt) = getopt else { return Err(Errno::ENOSYS) };
-    let (mut room, expected) = Room::of(kind);
+    let (mut room, expected) = OptionBytes::of(kind);
     let mut len = expected;
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
     // SAFETY: the object is open (contract of callers); there is room for the option's type, and more.
@@ -79,7 +79,7 @@ pub(super) unsafe fn endpoint_set_option<L>(
 ) -> Result<(), Errno> {
     let raw = endpoint.raw();
     let Some(setopt) = entry!(raw, ops => setopt) else { return Err(Errno::ENOSYS) };
-    let (room, len) = Room::of(value);
+    let (room, len) = OptionBytes::of(value);
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
     // SAFETY: the endpoint is open (contract of callers); the value is read in the call.
     done(unsafe { setopt(raw.cast().as_ptr(), level, option.cast_signed(), (&raw const room).cast(), len) })
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_value_survives_its_way_through_c() {
         for value in [OptionValue::Size(usize::MAX - 1), OptionValue::Bool(true), OptionValue::Int(-7)] {
-            let (room, len) = Room::of(value);
+            let (room, len) = OptionBytes::of(value);
             assert_eq!((room.value(value), len <= 8), (value, true));
         }
     }

@@ -6,7 +6,7 @@
 use core::ffi::c_void;
 use core::ptr;
 
-use loom_core::buffer::Pieces;
+use loom_core::buffer::IoVecs;
 use loom_core::transport::{Msg, Refusal, RemotePart};
 use loom_core::vocabulary::{Errno, OpFlags, Tag, TagMatch};
 
@@ -20,8 +20,8 @@ type Posted = Result<(), Refusal>;
 /// The pieces of an operation in C's form. Providers copy what they need of it in the call, or get no more than one
 /// (`FI_ASYNC_IOV`).
 struct Iov {
-    pieces: [sys::iovec; Pieces::MOST],
-    descriptors: [*mut c_void; Pieces::MOST],
+    pieces: [sys::iovec; IoVecs::MOST],
+    descriptors: [*mut c_void; IoVecs::MOST],
     count: usize,
 }
 
@@ -29,7 +29,7 @@ impl Iov {
     fn of(msg: &Msg<'_>) -> Result<Self, Refusal> {
         let nothing = sys::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
         let mut iov = Iov { pieces: [nothing; _], descriptors: [ptr::null_mut(); _], count: msg.pieces.len() };
-        if iov.count > Pieces::MOST {
+        if iov.count > IoVecs::MOST {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         for ((lent, piece), descriptor) in msg.pieces.iter().zip(&mut iov.pieces).zip(&mut iov.descriptors) {
@@ -113,8 +113,8 @@ pub(super) unsafe fn tagged_recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, ta
 }
 
 /// The parts of the peer's memory in C's form.
-fn remote_iov(remote: &[RemotePart]) -> Result<[sys::fi_rma_iov; Pieces::MOST], Refusal> {
-    let mut parts = [sys::fi_rma_iov { addr: 0, len: 0, key: 0 }; Pieces::MOST];
+fn remote_iov(remote: &[RemotePart]) -> Result<[sys::fi_rma_iov; IoVecs::MOST], Refusal> {
+    let mut parts = [sys::fi_rma_iov { addr: 0, len: 0, key: 0 }; IoVecs::MOST];
     if remote.len() > parts.len() {
         return Err(Refusal::Errno(Errno::EINVAL));
     }

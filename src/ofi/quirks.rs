@@ -2,7 +2,7 @@
 //!
 //! Needs are known by a provider's name and hold in every version: to see to one that is not there does no harm.
 
-use loom_core::transport::{Claims, Conduct, Name};
+use loom_core::transport::{Claims, Name, ProviderQuirks};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointType, MsgOrder, Progress, Threading, WaitObj};
 
 use super::decode;
@@ -125,9 +125,9 @@ pub(super) fn may_share_memory(facts: Facts, info: &RawInfo) -> bool {
 }
 
 /// What may be asked of a provider.
-pub(super) fn conduct(info: &RawInfo) -> Conduct {
+pub(super) fn quirks(info: &RawInfo) -> ProviderQuirks {
     let facts = Facts::of(info);
-    Conduct {
+    ProviderQuirks {
         multi_recv: facts.contains(Facts::MULTI_RECV),
         directed_recv: facts.contains(Facts::DIRECTED_RECV),
         peek: facts.contains(Facts::PEEK),

@@ -24,7 +24,7 @@ mod sealed {
 
     use crate::ofi::sys;
 
-    #[expect(unnameable_types, reason = "what seals `Member`")]
+    #[expect(unnameable_types, reason = "what seals `PollSetMember`")]
     pub trait Sealed {
         fn raw_fid(&self) -> NonNull<sys::fid>;
     }
@@ -32,7 +32,7 @@ mod sealed {
 
 /// What can be in a [`PollSet`]: counters, and completion queues whose entries the user reads. (Those of the objects read in
 /// batches, of which a set knows nothing.)
-pub trait Member<L>: sealed::Sealed {
+pub trait PollSetMember<L>: sealed::Sealed {
     /// What [`PollSet::poll`] names it by.
     fn fid(&self) -> Fid {
         named(self.raw_fid().as_ptr())
@@ -44,14 +44,14 @@ impl<L> sealed::Sealed for Counter<L> {
         self.fid()
     }
 }
-impl<L> Member<L> for Counter<L> {}
+impl<L> PollSetMember<L> for Counter<L> {}
 
 impl<E: Entry, L: Level> sealed::Sealed for EntryCq<E, L> {
     fn raw_fid(&self) -> NonNull<sys::fid> {
         self.fid()
     }
 }
-impl<E: Entry, L: Level> Member<L> for EntryCq<E, L> {}
+impl<E: Entry, L: Level> PollSetMember<L> for EntryCq<E, L> {}
 
 /// Queues and counters of a domain that are driven and looked at in one call.
 ///
@@ -98,7 +98,7 @@ impl<L: Level> PollSet<L> {
     /// # Safety
     /// The contract of callers; the member is of the set's domain, and not in the set.
     #[doc(alias = "fi_poll_add")]
-    pub unsafe fn add(&self, member: &impl Member<L>) -> Result<(), Errno> {
+    pub unsafe fn add(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let (raw, fid) = (self.0.raw(), member.raw_fid());
         let Some(add) = entry!(raw, ops => poll_add) else { return Err(Errno::ENOSYS) };
         // The application's own word, which a poll returns. Nothing else here uses it.
@@ -116,7 +116,7 @@ impl<L: Level> PollSet<L> {
     /// # Safety
     /// The contract of callers; the member is in the set.
     #[doc(alias = "fi_poll_del")]
-    pub unsafe fn remove(&self, member: &impl Member<L>) -> Result<(), Errno> {
+    pub unsafe fn remove(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let raw = self.0.raw();
         let Some(remove) = entry!(raw, ops => poll_del) else { return Err(Errno::ENOSYS) };
         // SAFETY: the set and the member are open (contract of callers).

@@ -10,8 +10,8 @@ use core::ptr::NonNull;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::Nic;
 use loom_core::transport::{
-    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
-    Refusal, RemotePart, RmaTarget, Transport,
+    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
+    ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
@@ -89,8 +89,8 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         L::is_served_by(attributes.domain.threading)
     }
 
-    fn conduct(info: &RawInfo) -> Conduct {
-        quirks::conduct(info)
+    fn quirks(info: &RawInfo) -> ProviderQuirks {
+        quirks::quirks(info)
     }
 
     #[inline]
@@ -324,7 +324,7 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     ) -> Result<Endpoint<L>, EndpointError> {
         let Bindings { tx, rx, av, counters, selective, options } = bind;
         let (to, queues) = ([Some(av.fid()), None], (tx, rx));
-        let bound = endpoint::Bound { to, queues, shared_rx: None, counters, selective, options };
+        let bound = endpoint::EndpointSetup { to, queues, shared_rx: None, counters, selective, options };
         // SAFETY: the contract of callers.
         unsafe { endpoint::open(domain, info, &bound) }
     }

@@ -66,7 +66,7 @@ fn a_shutdown_is_told_to_the_peer(info: &Info<T>) {
         let shut_down = client.shutdown();
         if !crate::shuts_down(info) {
             assert_eq!(shut_down, Err(Errno::EOPNOTSUPP));
-            crate::page::not_granted();
+            crate::report::not_granted();
             return sides.message(&client, &server, 64, 2);
         }
         shut_down.expect("shuts down");
@@ -84,7 +84,7 @@ fn closing_is_told_to_the_peer(info: &Info<T>) {
         drop(client);
         assert_eq!(sides.ended(sides.server), server.fid());
         if info.provider() == "sockets" {
-            crate::page::partly(UNTOLD);
+            crate::report::partly(UNTOLD);
         }
         posts_fail(sides, &server);
     });
@@ -98,7 +98,7 @@ fn operations_in_flight_come_back_when_the_peer_goes(info: &Info<T>) {
         let sent = sides.post(pattern(64 << 20, 1), |buf| server.send(ThePeer, buf));
         drop(client);
         if info.provider() == "sockets" {
-            crate::page::partly(UNTOLD);
+            crate::report::partly(UNTOLD);
         } else {
             assert_eq!(sides.ended(sides.server), server.fid());
         }

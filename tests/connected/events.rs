@@ -182,7 +182,7 @@ fn a_queue_of_connections_sleeps(info: &Info<T>) {
             Ok(cq) => cq,
             Err(error) => {
                 assert!(matches!(error, OpenError::Errno(_)), "{error}");
-                return crate::page::not_granted();
+                return crate::report::not_granted();
             }
         };
         let eq = sides.server;

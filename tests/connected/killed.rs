@@ -176,7 +176,7 @@ fn kill_in_the_middle(
             }
         }
         if info.provider() == "sockets" {
-            crate::page::partly("the end of a connection into which it writes is not always told");
+            crate::report::partly("the end of a connection into which it writes is not always told");
         } else {
             assert!(told, "not told within {LIMIT:?}");
         }

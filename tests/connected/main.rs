@@ -3,10 +3,10 @@
 
 #![allow(clippy::duplicate_mod, reason = "the same cases at two threading levels")]
 
-#[path = "../page/mod.rs"]
-mod page;
-#[path = "../posting/mod.rs"]
+#[path = "../support/posting/mod.rs"]
 mod posting;
+#[path = "../support/report.rs"]
+mod report;
 
 use std::sync::Mutex;
 
@@ -54,7 +54,7 @@ mod local {
     mod strangers;
     mod tags;
     mod traffic;
-    mod unreported;
+    mod unsignaled;
 
     pub(crate) use loom_fabric::ofi::Local as Level;
 
@@ -63,7 +63,7 @@ mod local {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        let moving = [traffic::cases(), unreported::cases(), peek::cases(), shared_rx::cases(), tags::cases()].concat();
+        let moving = [traffic::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()].concat();
         let own = [killed::cases(), strangers::cases()].concat();
         [connecting::cases(), moving, ending::cases(), events::cases(), own].concat()
     }
@@ -80,7 +80,7 @@ mod shared {
     mod sides;
     mod tags;
     mod traffic;
-    mod unreported;
+    mod unsignaled;
 
     pub(crate) use loom_fabric::ofi::Shared as Level;
 
@@ -89,7 +89,7 @@ mod shared {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        let moving = [traffic::cases(), unreported::cases(), peek::cases(), shared_rx::cases(), tags::cases()].concat();
+        let moving = [traffic::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()].concat();
         [connecting::cases(), moving, ending::cases(), events::cases()].concat()
     }
 }
@@ -110,8 +110,8 @@ fn main() {
     }
     let arguments = Arguments::from_args();
     println!("libfabric {}", library_version());
-    let mut trials = vec![Trial::test("page::differences_are_noticed", || {
-        page::differences_are_noticed();
+    let mut trials = vec![Trial::test("report::differences_are_noticed", || {
+        report::differences_are_noticed();
         Ok(())
     })];
     let mut providers = Vec::new();
@@ -133,7 +133,7 @@ fn main() {
         for (number, (name, case)) in local::cases().into_iter().enumerate() {
             let run = move || {
                 let info = info(provider)?;
-                page::watch((number, name), provider, || case(&info));
+                report::watch((number, name), provider, || case(&info));
                 Ok(())
             };
             add(format!("{provider}::{name}"), Box::new(run));
@@ -147,5 +147,5 @@ fn main() {
         }
     }
     let section = format!("{}, connected endpoints", library_version());
-    page::conclude(&arguments, trials, &section, &providers);
+    report::conclude(&arguments, trials, &section, &providers);
 }

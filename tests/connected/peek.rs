@@ -21,7 +21,7 @@ fn answer(sides: &Sides<'_, '_>, key: OpKey) -> Option<Found> {
     peek.expect("an answer in time").message().expect("the peek works")
 }
 
-/// Asks until there is a message.
+/// RequiredModes until there is a message.
 fn find(sides: &Sides<'_, '_>, ask: impl Fn() -> Result<OpKey, PostError>) -> Found {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
@@ -38,7 +38,7 @@ fn a_peek_finds_claims_and_discards_over_a_connection(info: &Info<T>) {
         if !info.caps().contains(Caps::TAGGED) {
             let refused = server.tagged_peek(ThePeer, TagMatch::any());
             assert!(matches!(refused, Err(PostError::NotGranted(caps)) if caps.contains(Caps::TAGGED)));
-            return crate::page::not_granted();
+            return crate::report::not_granted();
         }
         let nothing = server.tagged_peek(ThePeer, TagMatch::any()).expect("a peek");
         assert!(answer(sides, nothing).is_none(), "nothing has come");

@@ -44,7 +44,7 @@ pub(super) fn shared<'d>(sides: &Sides<'_, 'd>, info: &Info<T>) -> Option<Shared
     let opened = sides.cq.shared_rx(info);
     if !crate::shares_receives(info) {
         assert_eq!(opened.expect_err("it is not safe"), OpenError::Errno(Errno::ENOSYS));
-        crate::page::not_granted();
+        crate::report::not_granted();
         return None;
     }
     Some(opened.expect("a shared receive context"))
@@ -81,7 +81,7 @@ fn shared_receives_take_messages_of_any_connection(info: &Info<T>) {
             let mut arrived: Vec<_> = received.drain(..).map(|key| sides.finish(key)).collect();
             received.extend((CLIENTS / 2..CLIENTS).map(|piece| match piece % 2 {
                 0 => sides.post(room(len), |buf| shared.recv(AnyConnection, buf)),
-                _ => sides.post(room(len), |buf| shared.recvmsg(AnyConnection, RecvOptions::default(), buf)),
+                _ => sides.post(room(len), |buf| shared.recv_with(AnyConnection, RecvOptions::default(), buf)),
             }));
             arrived.extend(received.into_iter().map(|key| sides.finish(key)));
             let mut wanted: Vec<_> = (0..CLIENTS).map(|who| pattern(len, round * CLIENTS + who)).collect();
@@ -257,7 +257,7 @@ fn an_endpoint_with_shared_receives_has_none_of_its_own(info: &Info<T>) {
         let (server, _client) = pair(sides, &shared);
         let refused = server.recv(ThePeer, pattern(8, 1)).unwrap_err();
         assert_eq!((&refused.buf, refused.error), (&pattern(8, 1), PostError::NotGranted(Caps::RECV)));
-        let refused = server.recvmsg(ThePeer, RecvOptions::default(), pattern(8, 1)).unwrap_err();
+        let refused = server.recv_with(ThePeer, RecvOptions::default(), pattern(8, 1)).unwrap_err();
         assert_eq!(refused.error, PostError::NotGranted(Caps::RECV));
     });
 }

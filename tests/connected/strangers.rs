@@ -29,7 +29,7 @@ fn garbage_does_not_stop_the_others(info: &Info<T>) {
             stream.write_all(garbage).expect("writes");
             sides.message(&client, &server, 100, garbage.len());
             if info.provider() == "sockets" {
-                crate::page::partly("nobody is accepted while it waits for the rest of what a stranger has begun");
+                crate::report::partly("nobody is accepted while it waits for the rest of what a stranger has begun");
             } else {
                 sides.pair();
             }
@@ -65,7 +65,7 @@ fn a_stranger_may_outlive_the_listener(info: &Info<T>) {
 /// A stranger that has connected, and begins to speak when the listener is closed and another queue of the domain is read.
 fn a_stranger_may_speak_when_the_listener_is_gone(info: &Info<T>) {
     if info.provider() == "sockets" && !info.raw().is_tested() {
-        return crate::page::not_run(
+        return crate::report::not_run(
             "its listener stays open, and what the stranger says crashes it (`sockets-garbage-crashes-a-listener`)",
         );
     }

@@ -204,7 +204,7 @@ fn count(info: &Info<T>, through_shared: bool) {
         [Err(error), _] | [_, Err(error)] => {
             println!("{} has no counters for connections: {error}", info.provider());
             assert_eq!(info.attributes().domain.cntr_cnt, 0, "as its info says");
-            crate::page::not_granted();
+            crate::report::not_granted();
             return;
         }
     };

@@ -84,8 +84,8 @@ fn injected_message(side: &Side<'_, '_>) -> Outcome {
 }
 
 fn message_of_several_buffers(side: &Side<'_, '_>) -> Outcome {
-    let send = || side.posts(SHORT, |buf| side.link.sendmsg(buf));
-    side.message(SHORT, &PLAIN, send, |buf| side.link.recvmsg(buf))
+    let send = || side.posts(SHORT, |buf| side.link.send_with(buf));
+    side.message(SHORT, &PLAIN, send, |buf| side.link.recv_with(buf))
 }
 
 fn tagged_message(side: &Side<'_, '_>, len: usize) -> Outcome {
@@ -152,12 +152,12 @@ fn injected_write(side: &Side<'_, '_>) -> Outcome {
 
 fn write_of_several_buffers(side: &Side<'_, '_>) -> Outcome {
     let part = side.remote.part(0, SHORT).expect("within the region");
-    side.write(SHORT, None, || side.posts(SHORT, |buf| side.link.writemsg(part, buf)))
+    side.write(SHORT, None, || side.posts(SHORT, |buf| side.link.write_with(part, buf)))
 }
 
 fn read_of_several_buffers(side: &Side<'_, '_>) -> Outcome {
     let part = side.remote.part(0, SHORT).expect("within the region");
-    side.read(SHORT, |buf| side.link.readmsg(part, buf))
+    side.read(SHORT, |buf| side.link.read_with(part, buf))
 }
 
 fn directed_receive(side: &Side<'_, '_>) -> Outcome {
@@ -171,14 +171,14 @@ fn directed_receive(side: &Side<'_, '_>) -> Outcome {
 
 /// A message that is seen before it is received.
 fn peek(side: &Side<'_, '_>) -> Outcome {
-    let conduct = T::conduct(side.info().raw());
-    looked_for(side, conduct.peek, false)
+    let quirks = T::quirks(side.info().raw());
+    looked_for(side, quirks.peek, false)
 }
 
 /// A message that is somebody's before it is received.
 fn claim(side: &Side<'_, '_>) -> Outcome {
-    let conduct = T::conduct(side.info().raw());
-    looked_for(side, conduct.peek && conduct.claims != Claims::Not, true)
+    let quirks = T::quirks(side.info().raw());
+    looked_for(side, quirks.peek && quirks.claims != Claims::Not, true)
 }
 
 fn looked_for(side: &Side<'_, '_>, granted: bool, claims: bool) -> Outcome {

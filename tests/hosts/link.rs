@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
 
-use loom_core::buffer::{Buffer, Lent, Pieces, SourceBuffer, TargetBuffer};
+use loom_core::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
@@ -28,7 +28,7 @@ unsafe impl Buffer for Halves {
         self.0.lend()
     }
 
-    fn lend_pieces(&mut self, pieces: &mut Pieces) {
+    fn lend_pieces(&mut self, pieces: &mut IoVecs) {
         let (mut one, mut other) = self.0.split_at_mut(self.0.len() / 3);
         pieces.push(one.lend());
         pieces.push(other.lend());
@@ -71,17 +71,17 @@ impl Link<'_> {
         }
     }
 
-    pub(crate) fn sendmsg(&self, buf: Halves) -> Posted {
+    pub(crate) fn send_with(&self, buf: Halves) -> Posted {
         match self {
-            Link::Peer(endpoint, peer) => endpoint.sendmsg(*peer, SendOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.sendmsg(ThePeer, SendOptions::new(), buf),
+            Link::Peer(endpoint, peer) => endpoint.send_with(*peer, SendOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.send_with(ThePeer, SendOptions::new(), buf),
         }
     }
 
-    pub(crate) fn recvmsg(&self, buf: Halves) -> Posted {
+    pub(crate) fn recv_with(&self, buf: Halves) -> Posted {
         match self {
-            Link::Peer(endpoint, _) => endpoint.recvmsg(Source::Any, RecvOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.recvmsg(ThePeer, RecvOptions::new(), buf),
+            Link::Peer(endpoint, _) => endpoint.recv_with(Source::Any, RecvOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.recv_with(ThePeer, RecvOptions::new(), buf),
         }
     }
 
@@ -134,17 +134,17 @@ impl Link<'_> {
         }
     }
 
-    pub(crate) fn writemsg(&self, part: RemotePart, buf: Halves) -> Posted {
+    pub(crate) fn write_with(&self, part: RemotePart, buf: Halves) -> Posted {
         match self {
-            Link::Peer(endpoint, peer) => endpoint.writemsg(*peer, &[part], SendOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.writemsg(ThePeer, &[part], SendOptions::new(), buf),
+            Link::Peer(endpoint, peer) => endpoint.write_with(*peer, &[part], SendOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.write_with(ThePeer, &[part], SendOptions::new(), buf),
         }
     }
 
-    pub(crate) fn readmsg(&self, part: RemotePart, buf: Halves) -> Posted {
+    pub(crate) fn read_with(&self, part: RemotePart, buf: Halves) -> Posted {
         match self {
-            Link::Peer(endpoint, peer) => endpoint.readmsg(*peer, &[part], ReadOptions::new(), buf),
-            Link::Connection(endpoint) => endpoint.readmsg(ThePeer, &[part], ReadOptions::new(), buf),
+            Link::Peer(endpoint, peer) => endpoint.read_with(*peer, &[part], ReadOptions::new(), buf),
+            Link::Connection(endpoint) => endpoint.read_with(ThePeer, &[part], ReadOptions::new(), buf),
         }
     }
 
@@ -162,9 +162,9 @@ impl Link<'_> {
         match self {
             // SAFETY: the endpoint was opened with the length of the longest message, one peer sends, and it sends as many as
             // fit, which have all come before anything is closed.
-            Link::Peer(endpoint, _) => unsafe { endpoint.multi_recv_trusting(Source::Any, buf) },
+            Link::Peer(endpoint, _) => unsafe { endpoint.multi_recv_unchecked(Source::Any, buf) },
             // SAFETY: as above.
-            Link::Connection(endpoint) => unsafe { endpoint.multi_recv_trusting(ThePeer, buf) },
+            Link::Connection(endpoint) => unsafe { endpoint.multi_recv_unchecked(ThePeer, buf) },
         }
     }
 

@@ -8,7 +8,7 @@ mod kinds;
 mod line;
 mod link;
 mod opening;
-#[path = "../posting/mod.rs"]
+#[path = "../support/posting/mod.rs"]
 mod posting;
 mod side;
 

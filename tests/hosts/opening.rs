@@ -109,7 +109,7 @@ fn knowing<'d>(
     if grants_multi_recv(info) {
         opens = opens.option(EndpointOption::MIN_MULTI_RECV, LONGEST_PIECE);
     }
-    let endpoint = opens.enable().expect("endpoint");
+    let endpoint = opens.open().expect("endpoint");
     let other = line.exchange(&endpoint.address().expect("its address").to_string());
     let other: EndpointAddr = other.parse().expect("an address");
     Link::Peer(endpoint, av.insert(&other).expect("the peer"))

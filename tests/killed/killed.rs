@@ -18,7 +18,7 @@ use crate::scene::{
     with_scene_in_a_scope,
 };
 use crate::watched::{Middle, Watch, Watched};
-use crate::{Case, page};
+use crate::{Case, report};
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
@@ -141,10 +141,10 @@ fn kill_once(info: &Info<T>, part: &str, posts: Posts, met: &mut bool) {
 
         let Posted { mut keys, watches, mut stay, .. } = posted;
         if scene.is("udp;ofi_rxd") {
-            page::partly(LATE);
+            report::partly(LATE);
             stay = keys.len();
         } else if scene.is("tcp;ofi_rxm") && part == "receives" {
-            page::partly(
+            report::partly(
                 "the long messages to it end with their endpoint only (`rxm-long-message-to-a-killed-peer-never-ends`)",
             );
             stay += TRAIN + 1;
@@ -168,12 +168,12 @@ fn close_first(scene: Scene<'_, '_>, keys: &mut Vec<OpKey>) {
     let deadline = Instant::now() + LIMIT;
     drop(scene.a);
     assert!(Instant::now() < deadline, "closing took too long");
-    let scene = Scene { a: scene.cq.endpoint(scene.av).enable().expect("another endpoint"), ..scene };
+    let scene = Scene { a: scene.cq.endpoint(scene.av).open().expect("another endpoint"), ..scene };
     scene.take(keys);
     if scene.info.raw().is_tested() {
         assert!(keys.is_empty(), "{keys:?} have not ended with their endpoint");
     } else {
-        page::partly(KEPT);
+        report::partly(KEPT);
     }
     scene.exchange_from(&scene.b, 1, LONGEST_ANSWER, 9);
 }
@@ -224,10 +224,10 @@ fn fills(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
     posted.filled.push(buf.watch());
     posted.post(scene, buf, |buf| match scene.a.multi_recv(Source::Any, buf) {
         Err(Rejected { buf, error: PostError::NotSafe }) => {
-            page::partly("by the `unsafe` form only (`…-multi-receive-…`)");
+            report::partly("by the `unsafe` form only (`…-multi-receive-…`)");
             // SAFETY: the endpoint was opened with the length of the messages, of which as many come as fit, from one peer. That
             // is gone before the endpoint is closed, and the exchanges with the others take in what there still is of it.
-            unsafe { scene.a.multi_recv_trusting(Source::Any, buf) }
+            unsafe { scene.a.multi_recv_unchecked(Source::Any, buf) }
         }
         result => result,
     });
@@ -269,7 +269,7 @@ fn a_filler_is_killed(info: &Info<T>) {
         return with_scene(info, [], |scene, []| {
             let posted = scene.a.multi_recv(Source::Any, room(8)).map_err(|rejected| rejected.error);
             assert!(matches!(posted, Err(PostError::NotSafe | PostError::NotGranted(_))), "{posted:?}");
-            crate::page::not_granted();
+            crate::report::not_granted();
             Vec::new()
         });
     }
@@ -400,7 +400,7 @@ fn what_is_posted_to_a_dead_peer(info: &Info<T>) {
         let (mut watches, mut keys) = (Vec::new(), Vec::new());
         let refuses = ["tcp;ofi_rxm", "net", "tcp"].into_iter().any(|provider| scene.is(provider));
         if refuses {
-            page::partly("the provider says \"try again\", however often it is tried");
+            report::partly("the provider says \"try again\", however often it is tried");
         }
         let patience = if refuses { Duration::from_millis(50) } else { LIMIT };
         let mut refused = false;
@@ -425,7 +425,7 @@ fn what_is_posted_to_a_dead_peer(info: &Info<T>) {
             }
             scene.exchange(1);
             if scene.is("udp;ofi_rxd") {
-                page::partly(LATE);
+                report::partly(LATE);
                 break;
             }
             while !keys.is_empty() {

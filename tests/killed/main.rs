@@ -5,10 +5,10 @@
 mod faults;
 mod initiators;
 mod killed;
-#[path = "../page/mod.rs"]
-mod page;
-#[path = "../posting/mod.rs"]
+#[path = "../support/posting/mod.rs"]
 mod posting;
+#[path = "../support/report.rs"]
+mod report;
 mod roles;
 mod scene;
 mod strangers;
@@ -70,8 +70,8 @@ fn main() {
     // Each case is several processes, which wait for each other to start, and then poll.
     arguments.test_threads = arguments.test_threads.or(Some(2));
     println!("libfabric {}", library_version());
-    let mut trials = vec![Trial::test("page::differences_are_noticed", || {
-        page::differences_are_noticed();
+    let mut trials = vec![Trial::test("report::differences_are_noticed", || {
+        report::differences_are_noticed();
         Ok(())
     })];
     let mut providers = Vec::new();
@@ -92,7 +92,7 @@ fn main() {
             }
             let known = faults::known(provider, name);
             if let Some(what) = known {
-                page::keep((number, name), provider, page::Outcome::Not(what));
+                report::keep((number, name), provider, report::Outcome::Not(what));
             }
             let full_name = format!("{provider}::{name}");
             let trial = Trial::test(full_name.clone(), move || {
@@ -100,12 +100,12 @@ fn main() {
                 static SOCKETS: Mutex<()> = Mutex::new(());
                 let _alone = (provider == "sockets").then(|| SOCKETS.lock());
                 let info = info(provider)?;
-                bounded(&full_name, || page::watch((number, name), provider, || case(&info)));
+                bounded(&full_name, || report::watch((number, name), provider, || case(&info)));
                 Ok(())
             });
             trials.push(trial.with_ignored_flag(known.is_some()));
         }
     }
     let section = format!("{}, peers that fail", library_version());
-    page::conclude(&arguments, trials, &section, &providers);
+    report::conclude(&arguments, trials, &section, &providers);
 }

@@ -157,8 +157,8 @@ fn play<R, const N: usize>(
     if info.raw().is_tested() {
         a = a.option(EndpointOption::MIN_MULTI_RECV, piece_len(info.provider()));
     }
-    let a = a.enable().expect("endpoint a");
-    let b = cq.endpoint(&av).enable().expect("endpoint b");
+    let a = a.open().expect("endpoint a");
+    let b = cq.endpoint(&av).open().expect("endpoint b");
     let addresses = [&a, &b].map(|endpoint| endpoint.address().expect("its address").to_string()).join(" ");
     // They start together, which takes some time each.
     let mut number = HELLO.0;

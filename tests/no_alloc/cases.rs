@@ -217,7 +217,7 @@ impl Case {
             Some("a connection has one peer only")
         } else if directed && !info.caps().contains(Caps::DIRECTED_RECV) {
             Some("directed receive is not granted")
-        } else if directed && plain && !T::conduct(info.raw()).directed_recv {
+        } else if directed && plain && !T::quirks(info.raw()).directed_recv {
             Some("directed receive of messages without tag is refused")
         } else if self.kind == Kind::MultiReceive && !info.caps().contains(Caps::MULTI_RECV) {
             Some("multi-receive is not granted")

@@ -38,8 +38,8 @@ impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
     fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b> {
         let endpoint = &self.endpoint;
         match (message.tagged, message.data) {
-            (false, _) if message.msg => endpoint.sendmsg(ThePeer, send_options(message, data), out),
-            (true, _) if message.msg => endpoint.tagged_sendmsg(ThePeer, tag, send_options(message, data), out),
+            (false, _) if message.msg => endpoint.send_with(ThePeer, send_options(message, data), out),
+            (true, _) if message.msg => endpoint.tagged_send_with(ThePeer, tag, send_options(message, data), out),
             (false, false) => endpoint.send(ThePeer, out),
             (false, true) => endpoint.send_data(ThePeer, data, out),
             (true, false) => endpoint.tagged_send(ThePeer, tag, out),
@@ -58,8 +58,8 @@ impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
 
     fn receive(&self, message: Message, tag: Tag, into: Buffer<'b>) -> Posted<'b> {
         match (message.tagged, message.msg) {
-            (true, true) => self.endpoint.tagged_recvmsg(ThePeer, tag, RecvOptions::new(), into),
-            (false, true) => self.endpoint.recvmsg(ThePeer, RecvOptions::new(), into),
+            (true, true) => self.endpoint.tagged_recv_with(ThePeer, tag, RecvOptions::new(), into),
+            (false, true) => self.endpoint.recv_with(ThePeer, RecvOptions::new(), into),
             (true, false) => self.endpoint.tagged_recv(ThePeer, tag, into),
             (false, false) => self.endpoint.recv(ThePeer, into),
         }
@@ -67,7 +67,7 @@ impl<'b, T: Connected + 'static> Verbs<'b> for Connection<'_, '_, 'b, T> {
 
     fn multi_receive(&self, into: Buffer<'b>) -> Posted<'b> {
         // SAFETY: the peer sends what fits, and it is not cancelled.
-        unsafe { self.endpoint.multi_recv_trusting(ThePeer, into) }
+        unsafe { self.endpoint.multi_recv_unchecked(ThePeer, into) }
     }
 
     fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b> {

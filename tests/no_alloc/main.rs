@@ -47,7 +47,7 @@ mod rig;
 mod round;
 mod seal;
 #[cfg(feature = "libfabric")]
-#[path = "../shared_memory/mod.rs"]
+#[path = "../support/shared_memory.rs"]
 mod shared_memory;
 mod steady;
 mod tags;
@@ -58,7 +58,7 @@ use std::time::Instant;
 
 use loom_alloc::{Owner, Shared};
 use loom_core::objects::info::Info;
-use loom_core::soft::{Asks, Network, NetworkAttr};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::Transport;
 
 use cases::{CASES, Case, Facts, Kind, ROUNDS, scaled};
@@ -183,8 +183,8 @@ fn soft(tally: &mut Tally) {
             // Where contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);
             let facts = Facts { name: "soft, asking", rounds, long_rounds: scaled(100), ..facts };
-            tally.transport(&facts, &network.info_that_asks(Asks::nothing().for_larger_contexts()), seal, run);
-            let local = network.info_that_asks(Asks::nothing().for_local_registration());
+            tally.transport(&facts, &network.info_requiring(RequiredModes::none().large_contexts()), seal, run);
+            let local = network.info_requiring(RequiredModes::none().local_registration());
             tally.leases("soft, registered", &local, scaled(100_000));
         }
         Err(error) => tally.judge(false, &format!("soft: {error}")),

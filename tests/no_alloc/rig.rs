@@ -47,13 +47,13 @@ pub fn addressed<'q, 'd, 'b, T: Transport + 'static>(
         Some(counter) => a.counter(EVERYTHING, counter),
         None => a,
     };
-    let a = a.enable()?;
+    let a = a.open()?;
     let b = cq_b.endpoint(av);
     let b = match info.caps().contains(Caps::MULTI_RECV) {
         true => b.option(EndpointOption::MIN_MULTI_RECV, 1),
         false => b,
     };
-    let b = b.enable()?;
+    let b = b.open()?;
     let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
     Ok([(cq_a, a, to_b), (cq_b, b, to_a)]
         .map(|(cq, endpoint, other)| Side { cq, verbs: Addressed { endpoint, other } }))

@@ -48,8 +48,8 @@ impl<'b, T: Transport + 'static> Verbs<'b> for Addressed<'_, 'b, T> {
     fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b> {
         let (endpoint, to) = (&self.endpoint, self.other);
         match (message.tagged, message.data) {
-            (false, _) if message.msg => endpoint.sendmsg(to, send_options(message, data), out),
-            (true, _) if message.msg => endpoint.tagged_sendmsg(to, tag, send_options(message, data), out),
+            (false, _) if message.msg => endpoint.send_with(to, send_options(message, data), out),
+            (true, _) if message.msg => endpoint.tagged_send_with(to, tag, send_options(message, data), out),
             (false, false) => endpoint.send(to, out),
             (false, true) => endpoint.send_data(to, data, out),
             (true, false) => endpoint.tagged_send(to, tag, out),
@@ -71,8 +71,8 @@ impl<'b, T: Transport + 'static> Verbs<'b> for Addressed<'_, 'b, T> {
         let from = if message.directed { Source::Peer(self.other) } else { Source::Any };
         let (endpoint, options) = (&self.endpoint, RecvOptions::new());
         match (message.tagged, message.msg) {
-            (true, true) => endpoint.tagged_recvmsg(from, tag, options, into),
-            (false, true) => endpoint.recvmsg(from, options, into),
+            (true, true) => endpoint.tagged_recv_with(from, tag, options, into),
+            (false, true) => endpoint.recv_with(from, options, into),
             (true, false) => endpoint.tagged_recv(from, tag, into),
             (false, false) => endpoint.recv(from, into),
         }
@@ -80,7 +80,7 @@ impl<'b, T: Transport + 'static> Verbs<'b> for Addressed<'_, 'b, T> {
 
     fn multi_receive(&self, into: Buffer<'b>) -> Posted<'b> {
         // SAFETY: one peer sends what fits, and it is not cancelled.
-        unsafe { self.endpoint.multi_recv_trusting(Source::Any, into) }
+        unsafe { self.endpoint.multi_recv_unchecked(Source::Any, into) }
     }
 
     fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b> {

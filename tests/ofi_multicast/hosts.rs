@@ -10,7 +10,7 @@ use loom_core::vocabulary::EndpointAddr;
 
 use super::*;
 
-pub(crate) fn cases() -> page::Cases {
+pub(crate) fn cases() -> report::Cases {
     vec![
         ("members_receive_and_others_do_not", members_receive_and_others_do_not),
         ("a_host_without_a_route_is_told_so", a_host_without_a_route_is_told_so),

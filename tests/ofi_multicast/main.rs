@@ -4,10 +4,10 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
 mod hosts;
-#[path = "../page/mod.rs"]
-mod page;
-#[path = "../posting/mod.rs"]
+#[path = "../support/posting/mod.rs"]
 mod posting;
+#[path = "../support/report.rs"]
+mod report;
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -104,7 +104,7 @@ type Endpoint<'d> = MulticastEndpoint<'d, T, Vec<u8>>;
 
 impl<'d> Side<'_, 'd> {
     fn endpoint(&self) -> Endpoint<'d> {
-        let endpoint = self.cq.endpoint(self.av).enable_multicast(self.eq).unwrap();
+        let endpoint = self.cq.endpoint(self.av).open_multicast(self.eq).unwrap();
         self.addresses.borrow_mut().push(endpoint.address().unwrap());
         endpoint
     }
@@ -151,7 +151,7 @@ fn route_to_groups() -> Option<Ipv4Addr> {
     match socket.connect((GROUP, 9)).and_then(|()| socket.local_addr()) {
         Ok(SocketAddr::V4(local)) => Some(*local.ip()),
         other => {
-            page::cannot_run_here(&format!("no route to {GROUP}: {other:?}"));
+            report::cannot_run_here(&format!("no route to {GROUP}: {other:?}"));
             None
         }
     }
@@ -255,7 +255,7 @@ fn multicast_has_to_be_granted() {
         let domain = Domain::open(info).unwrap();
         let (av, eq) = (Av::open(&domain, 1).unwrap(), Eq::open(&domain, EqAttr::default()).unwrap());
         let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).unwrap();
-        cq.endpoint(&av).enable_multicast(&eq).map(|_| ()).unwrap_err()
+        cq.endpoint(&av).open_multicast(&eq).map(|_| ()).unwrap_err()
     };
     let not_granted = OpenError::NotGranted(Caps::MULTICAST);
     assert_eq!(refused(&local(&Hints { provider: Some("sockets"), ..hints(Caps::MSG) })), not_granted);
@@ -276,10 +276,10 @@ fn multicast_has_to_be_granted() {
     let (domain, other) = (Domain::open(&sends).unwrap(), Domain::open(&sends).unwrap());
     let (av, eq) = (Av::open(&domain, 1).unwrap(), Eq::open(&other, EqAttr::default()).unwrap());
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).unwrap();
-    assert_eq!(cq.endpoint(&av).enable_multicast(&eq).map(|_| ()).unwrap_err(), OpenError::OtherDomain);
+    assert_eq!(cq.endpoint(&av).open_multicast(&eq).map(|_| ()).unwrap_err(), OpenError::OtherDomain);
 }
 
-fn cases() -> page::Cases {
+fn cases() -> report::Cases {
     vec![
         (
             "a_message_to_a_group_reaches_its_member_and_names_its_sender",
@@ -294,20 +294,20 @@ fn cases() -> page::Cases {
 
 /// Of a provider that is not tested.
 fn multicast_endpoints_are_refused() {
-    page::not_granted();
+    report::not_granted();
     with_side("127.0.0.1", None, |side| {
-        let refused = side.cq.endpoint(side.av).enable_multicast(side.eq).map(drop);
+        let refused = side.cq.endpoint(side.av).open_multicast(side.eq).map(drop);
         assert_eq!(refused, Err(OpenError::Errno(Errno::EOPNOTSUPP)));
     });
 }
 
 fn main() {
     if !info("127.0.0.1", None).raw().is_tested() {
-        let refused: page::Cases = vec![("multicast_endpoints_are_refused", multicast_endpoints_are_refused)];
+        let refused: report::Cases = vec![("multicast_endpoints_are_refused", multicast_endpoints_are_refused)];
         let section = format!("{}, multicast groups", library_version());
-        page::conclude(&Arguments::from_args(), page::trials("udp", refused), &section, &["udp"]);
+        report::conclude(&Arguments::from_args(), report::trials("udp", refused), &section, &["udp"]);
     }
-    let mut trials = page::trials("udp", cases());
+    let mut trials = report::trials("udp", cases());
     // They need hosts: `.ci/run multicast`.
     trials.extend(hosts::cases().into_iter().map(|(name, case)| {
         let run = move || {
@@ -317,5 +317,5 @@ fn main() {
         Trial::test(format!("hosts::{name}"), run).with_ignored_flag(true)
     }));
     let section = format!("{}, multicast groups", library_version());
-    page::conclude(&Arguments::from_args(), trials, &section, &["udp"]);
+    report::conclude(&Arguments::from_args(), trials, &section, &["udp"]);
 }

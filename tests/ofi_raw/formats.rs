@@ -10,7 +10,7 @@ use loom_core::vocabulary::{
 };
 use loom_fabric::ofi::{Entry, EntryCq, Local};
 
-use super::loopback::{DATA, Opened, T, TAG, infos, insist, message};
+use super::loopback::{DATA, Opened, T, TAG, infos, message, retry};
 use super::{LIMIT, pattern, target, word};
 
 const LEN: usize = 100;
@@ -116,7 +116,7 @@ fn moves<E: Says>(info: &Info<T>, wait: WaitObj, how: Read) {
     // One that fails says the same in every format.
     let into = target(&mut room);
     // SAFETY: the room outlives the event, which is waited for below.
-    insist(nothing, || unsafe {
+    retry(nothing, || unsafe {
         T::tagged_recv(&endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(Tag(99)), word(3))
     });
     // SAFETY: the endpoint is open.

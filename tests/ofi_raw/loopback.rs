@@ -121,7 +121,7 @@ impl<'i> Opened<'i> {
 }
 
 /// Posts until it is taken; `poll` finds nothing meanwhile.
-pub(crate) fn insist(poll: impl Fn(), post: impl Fn() -> Result<(), Refusal>) {
+pub(crate) fn retry(poll: impl Fn(), post: impl Fn() -> Result<(), Refusal>) {
     let end = Instant::now() + LIMIT;
     while let Err(refusal) = post() {
         assert!(refusal == Refusal::Again && Instant::now() < end, "{refusal:?}");
@@ -141,7 +141,7 @@ pub(crate) unsafe fn message(
 ) {
     let (from, into) = (source(sent), target(room));
     // SAFETY: the caller's promise; words are no pointers.
-    insist(&poll, || unsafe { T::tagged_recv(endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(TAG), word(1)) });
+    retry(&poll, || unsafe { T::tagged_recv(endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(TAG), word(1)) });
     // SAFETY: as above; the peer is in the vector.
-    insist(&poll, || unsafe { T::tagged_send(endpoint, own, &from, Some(DATA), TAG, word(2)) });
+    retry(&poll, || unsafe { T::tagged_send(endpoint, own, &from, Some(DATA), TAG, word(2)) });
 }

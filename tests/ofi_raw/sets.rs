@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use loom_core::transport::{CounterAttr, Transport};
 use loom_core::vocabulary::{Counted, CqEntry, CqMsgEntry, Errno, WaitObj};
-use loom_fabric::ofi::{Entry, EntryCq, Local, Member, PollSet, WaitSet};
+use loom_fabric::ofi::{Entry, EntryCq, Local, PollSet, PollSetMember, WaitSet};
 
 use super::loopback::{Opened, T, are_tested, infos, message};
 use super::{LIMIT, pattern};
@@ -48,10 +48,10 @@ fn a_poll_set_tells_of_its_queues_and_counters() {
         // SAFETY: the bytes outlive the events, which are waited for below.
         unsafe { message((&endpoint, own), &sent, &mut room, poll) };
         let mut entries = 0;
-        while entries < 2 || !told.borrow().contains(&Member::<Local>::fid(&counter)) {
+        while entries < 2 || !told.borrow().contains(&PollSetMember::<Local>::fid(&counter)) {
             assert!(Instant::now() < end, "{entries} entries, told of {told:?}");
             poll();
-            if told.borrow_mut().pop_if(|last| *last == Member::<Local>::fid(&cq)).is_some() {
+            if told.borrow_mut().pop_if(|last| *last == PollSetMember::<Local>::fid(&cq)).is_some() {
                 entries += read(&cq);
             }
         }

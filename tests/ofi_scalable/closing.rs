@@ -17,7 +17,7 @@ use loom_fabric::ofi::{Local, Shared};
 use crate::posting::post;
 use crate::{LONG, Queue, T, end, exchange, finish, info, pattern, sockets_hints, two_of_each};
 
-pub(crate) fn cases() -> crate::page::Cases {
+pub(crate) fn cases() -> crate::report::Cases {
     vec![
         ("a_thread_closes_its_contexts_while_others_go_on", a_thread_closes_its_contexts_while_others_go_on),
         ("contexts_close_in_the_middle", contexts_close_in_the_middle),

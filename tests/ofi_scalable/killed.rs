@@ -29,7 +29,7 @@ const LONGEST: usize = 16 << 20;
 const HELLO: Tag = Tag(1);
 const BEGIN: Tag = Tag(2);
 
-pub(crate) fn cases() -> crate::page::Cases {
+pub(crate) fn cases() -> crate::report::Cases {
     vec![
         ("contexts_go_on_when_a_peer_with_contexts_is_killed", contexts_of_a_killed_peer),
         ("contexts_go_on_when_an_ordinary_peer_is_killed", an_ordinary_endpoint_of_a_killed_peer),
@@ -81,7 +81,7 @@ pub(crate) fn play(role: &str) {
         finish(cq, post(cq, hello, |buf| tx.tagged_send(to, HELLO, buf)));
         goes_on(cq, begins, |buf| rx.recv(Source::Any, buf), |buf| tx.send(to, buf));
     } else {
-        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let endpoint = cq.endpoint(&av).open().unwrap();
         let begins = post(cq, vec![0], |buf| endpoint.tagged_recv(Source::Any, BEGIN, buf));
         let hello = endpoint.address().unwrap().to_string().into_bytes();
         finish(cq, post(cq, hello, |buf| endpoint.tagged_send(to, HELLO, buf)));

@@ -6,11 +6,11 @@
 mod bound;
 mod closing;
 mod killed;
-#[path = "../page/mod.rs"]
-mod page;
-#[path = "../posting/mod.rs"]
+#[path = "../support/posting/mod.rs"]
 mod posting;
-#[path = "../shared_memory/mod.rs"]
+#[path = "../support/report.rs"]
+mod report;
+#[path = "../support/shared_memory.rs"]
 mod shared_memory;
 
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -145,14 +145,14 @@ fn messages_arrive_at_the_context_that_they_name_and_nowhere_else() {
         assert_eq!(end(cq, elsewhere).1.unwrap_err().errno, Errno::ECANCELED);
 
         // Copies, and the forms with options.
-        let received = post(cq, vec![0; 64], |buf| there.recvmsg(Source::Any, RecvOptions::new(), buf));
+        let received = post(cq, vec![0; 64], |buf| there.recv_with(Source::Any, RecvOptions::new(), buf));
         tx.inject(target, &pattern(24, 1)).unwrap();
         assert_eq!(finish(cq, received).0[..24], pattern(24, 1));
-        let received = post(cq, vec![0; 64], |buf| there.tagged_recvmsg(Source::Any, tag, RecvOptions::new(), buf));
+        let received = post(cq, vec![0; 64], |buf| there.tagged_recv_with(Source::Any, tag, RecvOptions::new(), buf));
         tx.tagged_inject(target, tag, &pattern(24, 2)).unwrap();
         assert_eq!(finish(cq, received).0[..24], pattern(24, 2));
         let received = post(cq, vec![0; 64], |buf| there.recv(Source::Any, buf));
-        let sent = post(cq, pattern(64, 3), |buf| tx.sendmsg(target, SendOptions::new().data(ImmediateData(5)), buf));
+        let sent = post(cq, pattern(64, 3), |buf| tx.send_with(target, SendOptions::new().data(ImmediateData(5)), buf));
         let (bytes, transfer) = finish(cq, received);
         assert_eq!((bytes, transfer.data()), (pattern(64, 3), Some(ImmediateData(5))));
         finish(cq, sent);
@@ -191,7 +191,7 @@ fn contexts_of_one_endpoint_are_on_several_queues() {
         finish(cq, written);
         assert_eq!(remote_event(there).data(), Some(data));
         let part = [remote.part(8, 64).unwrap()];
-        let written = post(cq, pattern(64, 9), |buf| tx.writemsg(target, &part, SendOptions::new(), buf));
+        let written = post(cq, pattern(64, 9), |buf| tx.write_with(target, &part, SendOptions::new(), buf));
         finish(cq, written);
         let read = post(cq, vec![0; LONG], |buf| tx.read(target, &remote, 0, buf));
         let mut expected = pattern(LONG, 1);
@@ -262,7 +262,7 @@ fn ordinary_endpoints_are_peers_and_so_are_endpoints_with_one_kind_of_context() 
     let [sends, receives] = [Contexts { tx: 1, rx: 0 }, Contexts { tx: 0, rx: 1 }]
         .map(|contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
-    let ordinary = cq.endpoint(&av).enable().unwrap();
+    let ordinary = cq.endpoint(&av).open().unwrap();
     let (tx, rx) = (cq.tx_context(&sends, 0).unwrap(), cq.rx_context(&receives, 0).unwrap());
     let to_ordinary = av.insert(&ordinary.address().unwrap()).unwrap();
     let to_contexts = av.insert(&receives.address().unwrap()).unwrap();
@@ -407,7 +407,7 @@ fn other_providers_have_none_and_say_so() {
 
 /// Of a provider that is not tested.
 fn scalable_endpoints_are_refused() {
-    page::not_granted();
+    report::not_granted();
     let info = info::<Local>();
     let domain = Domain::open(&info).unwrap();
     let av = Av::open_for_contexts(&domain, 4, 2).unwrap();
@@ -415,7 +415,7 @@ fn scalable_endpoints_are_refused() {
     assert_eq!(refused, Err(OpenError::Errno(Errno::EOPNOTSUPP)));
 }
 
-fn cases() -> page::Cases {
+fn cases() -> report::Cases {
     vec![
         (
             "messages_arrive_at_the_context_that_they_name_and_nowhere_else",
@@ -440,14 +440,14 @@ fn main() {
         return killed::play(&role);
     }
     if !info::<Local>().raw().is_tested() {
-        let refused: page::Cases = vec![("scalable_endpoints_are_refused", scalable_endpoints_are_refused)];
+        let refused: report::Cases = vec![("scalable_endpoints_are_refused", scalable_endpoints_are_refused)];
         let section = format!("{}, scalable endpoints", library_version());
-        page::conclude(&Arguments::from_args(), page::trials("sockets", refused), &section, &["sockets"]);
+        report::conclude(&Arguments::from_args(), report::trials("sockets", refused), &section, &["sockets"]);
     }
     let cases = [cases(), bound::cases(), closing::cases(), killed::cases()].concat();
     let section = format!("{}, scalable endpoints", library_version());
     let mut arguments = Arguments::from_args();
     // Threads of the provider's own, which spin: two domains of it are too much for two cores.
     arguments.test_threads = arguments.test_threads.or(Some(1));
-    page::conclude(&arguments, page::trials("sockets", cases), &section, &["sockets"]);
+    report::conclude(&arguments, report::trials("sockets", cases), &section, &["sockets"]);
 }

@@ -13,7 +13,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted, Errno};
 
 use super::matrix::partly;
-use super::pair::{Bytes, LIMIT, OrCut, Pair, insist, is_tested, limit, most, pattern, room};
+use super::pair::{Bytes, LIMIT, OrCut, Pair, is_tested, limit, most, pattern, retry, room};
 use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA};
 
@@ -72,7 +72,7 @@ fn endpoint<'d, T: Transport + 'static>(
         .iter()
         .zip(counters)
         .fold(cq.endpoint(av), |bound, (counted, counter)| bound.counter(*counted, counter));
-    bound.enable().expect("an endpoint with counters")
+    bound.open().expect("an endpoint with counters")
 }
 
 /// Waits until a counter has a value, and no more.
@@ -100,7 +100,7 @@ fn messages_are_counted_on_both_sides<T: Transport + 'static>(info: &Info<T>) {
             sent += 2;
         }
         let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
-        insist(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, 3)));
+        retry(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, 3)));
         assert_eq!(pair.finish(received).0, pattern(8, 3));
         sent += 1;
         reaches(pair.cq, &of_a[0], sent);
@@ -120,7 +120,7 @@ fn reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
             let written = pair.post(pattern(100, round), |buf| pair.a.write(pair.to_b, &remote, 8, buf));
             pair.finish(written);
         }
-        insist(pair.cq, || pair.a.inject_write(pair.to_b, &remote, 0, &pattern(8, 9)));
+        retry(pair.cq, || pair.a.inject_write(pair.to_b, &remote, 0, &pattern(8, 9)));
         for _ in 0..2 {
             let read = pair.post(room(100), |buf| pair.a.read(pair.to_b, &remote, 8, buf));
             assert_eq!(pair.finish(read).0, pattern(100, 2));
@@ -211,8 +211,8 @@ fn a_counter_outlives_its_endpoints<T: Transport + 'static>(info: &Info<T>) {
         {
             let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
             let received = Counted::RECV | Counted::READ | Counted::WRITE;
-            let a = cq.endpoint(&av).counter(received, &counter).enable().expect("an endpoint with a counter");
-            let b = cq.endpoint(&av).enable().expect("an endpoint");
+            let a = cq.endpoint(&av).counter(received, &counter).open().expect("an endpoint with a counter");
+            let b = cq.endpoint(&av).open().expect("an endpoint");
             let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
             let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
             let pair = Pair { cq: &cq, av: &av, domain: &domain, a, b, to_a, to_b };
@@ -254,22 +254,22 @@ fn what_cannot_be_counted_is_refused<T: Transport + 'static>(info: &Info<T>) {
     let (one, two, foreign) = (counter(), counter(), Counter::open(&other, CounterAttr::default()).expect("counter"));
     let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(4), allocator()).expect("queue");
     let twice = cq.endpoint(&av).counter(Counted::SEND | Counted::RECV, &one).counter(Counted::RECV, &two);
-    assert_eq!(twice.enable().unwrap_err(), OpenError::Counters);
+    assert_eq!(twice.open().unwrap_err(), OpenError::Counters);
     let nothing = cq.endpoint(&av).counter(Counted::empty(), &one);
-    assert_eq!(nothing.enable().unwrap_err(), OpenError::Counters);
+    assert_eq!(nothing.open().unwrap_err(), OpenError::Counters);
     let elsewhere = cq.endpoint(&av).counter(Counted::SEND, &foreign);
-    assert_eq!(elsewhere.enable().unwrap_err(), OpenError::OtherDomain);
+    assert_eq!(elsewhere.open().unwrap_err(), OpenError::OtherDomain);
     if !info.caps().contains(Caps::RMA_EVENT) {
         let remote = cq.endpoint(&av).counter(Counted::REMOTE_WRITE, &one);
-        assert_eq!(remote.enable().unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
+        assert_eq!(remote.open().unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
     }
     let unknown = cq.endpoint(&av).counter(Counted::from_bits_retain(1 << 40), &one);
-    assert_eq!(unknown.enable().unwrap_err(), OpenError::Counters);
+    assert_eq!(unknown.open().unwrap_err(), OpenError::Counters);
     let many =
         [Counted::READ, Counted::WRITE, Counted::SEND, Counted::RECV, Counted::SEND, Counted::RECV, Counted::READ]
             .into_iter()
             .fold(cq.endpoint(&av), |bound, counted| bound.counter(counted, &two));
-    assert_eq!(many.enable().unwrap_err(), OpenError::Counters);
+    assert_eq!(many.open().unwrap_err(), OpenError::Counters);
     // What was refused left nothing behind.
-    drop(cq.endpoint(&av).counter(Counted::SEND, &one).counter(Counted::RECV, &two).enable().expect("an endpoint"));
+    drop(cq.endpoint(&av).counter(Counted::SEND, &one).counter(Counted::RECV, &two).open().expect("an endpoint"));
 }

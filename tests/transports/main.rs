@@ -11,32 +11,32 @@ mod counters;
 mod leases;
 mod lifecycle;
 mod matrix;
-#[path = "../memory/mod.rs"]
+#[path = "../support/memory.rs"]
 mod memory;
 mod messages;
 mod multi;
 mod needs;
 mod owned;
-#[path = "../page/mod.rs"]
-mod page;
 mod pair;
 mod peek;
 mod pieces;
 mod placed;
-#[path = "../posting/mod.rs"]
+#[path = "../support/posting/mod.rs"]
 mod posting;
 mod regions;
 mod registered;
+#[path = "../support/report.rs"]
+mod report;
 mod rma;
 #[cfg(feature = "libfabric")]
-#[path = "../shared_memory/mod.rs"]
+#[path = "../support/shared_memory.rs"]
 mod shared_memory;
 #[cfg(feature = "libfabric")]
 mod signalling;
 mod sleeping;
 mod tags;
 mod threads;
-mod unreported;
+mod unsignaled;
 mod waiting;
 
 #[cfg(feature = "libfabric")]
@@ -50,7 +50,7 @@ use loom_core::objects::domain::Domain;
 #[cfg(feature = "libfabric")]
 use loom_core::objects::info::Hints;
 use loom_core::objects::info::Info;
-use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Caps;
 #[cfg(feature = "libfabric")]
@@ -73,7 +73,7 @@ fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         multi::cases(),
         peek::cases(),
         counters::cases(),
-        unreported::cases(),
+        unsignaled::cases(),
         waiting::cases(),
         sleeping::cases(),
         lifecycle::cases(),
@@ -130,7 +130,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
         // The same where contexts are memory that the transport writes to: no provider here asks for it.
         let asking = Trial::test(format!("soft-asking::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
-            needs::run(all()[number], &network.info_that_asks(Asks::nothing().for_larger_contexts()));
+            needs::run(all()[number], &network.info_requiring(RequiredModes::none().large_contexts()));
             Ok(())
         });
         trials.push(asking.with_ignored_flag(NOT_WITH_POINTERS.contains(&name)));
@@ -223,10 +223,10 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
         let mut add = |number: usize, behaviour: &'static str, run: Box<dyn Fn() -> Result<(), Failed> + Send>| {
             let known = matrix::known_fault(name, behaviour, library_version().major);
             if let Some(what) = known {
-                page::keep((number, behaviour), name, page::Outcome::Not(what));
+                report::keep((number, behaviour), name, report::Outcome::Not(what));
             }
             // Endpoints of `sm2` that stay open fill a table that all processes of a user share, and crash the one that finds it full.
-            let alone = name == "sm2" && page::is_untested() && !page::is_alone();
+            let alone = name == "sm2" && report::is_untested() && !report::is_alone();
             let trial = Trial::test(format!("{name}::{behaviour}"), move || {
                 // Threads of its own, which spin: two domains of it are too much for two cores.
                 static SOCKETS: Mutex<()> = Mutex::new(());
@@ -237,7 +237,7 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
                     "sm2" => Some(SM2.lock()),
                     _ => None,
                 };
-                if alone { page::watch_alone((number, behaviour), name) } else { run() }
+                if alone { report::watch_alone((number, behaviour), name) } else { run() }
             });
             trials.push(trial.with_ignored_flag(known.is_some()));
         };
@@ -268,7 +268,7 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     // There is nothing to be known of the software transport that its tests have not shown.
-    let with_soft = !page::is_untested();
+    let with_soft = !report::is_untested();
     if with_soft {
         soft_trials(&mut trials);
     }
@@ -284,7 +284,7 @@ fn main() {
     #[cfg(feature = "libfabric")]
     shared_memory::remove_at_exit();
     #[cfg(feature = "libfabric")]
-    page::conclude(&arguments, trials, &library_version().to_string(), &providers);
+    report::conclude(&arguments, trials, &library_version().to_string(), &providers);
     #[cfg(not(feature = "libfabric"))]
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -5,7 +5,7 @@
     allow(dead_code, unused_imports, reason = "without libfabric there is nothing that fails")
 )]
 
-pub(crate) use crate::page::{differences_are_noticed, not_granted, not_run, partly, watch};
+pub(crate) use crate::report::{differences_are_noticed, not_granted, not_run, partly, watch};
 
 /// What a provider cannot do, by the behaviour that shows it.
 struct Fault {

@@ -7,7 +7,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, Errno, ImmediateData, Tag, TagMatch};
 
 use crate::needs::{Behaviour, MSG, TAGGED, tags};
-use crate::pair::{Bytes, OrCut, SIZES, carries_data, insist, most, on_pair, pattern, room};
+use crate::pair::{Bytes, OrCut, SIZES, carries_data, most, on_pair, pattern, retry, room};
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
@@ -248,9 +248,9 @@ fn injected_bytes_can_be_reused_at_once<T: Transport + 'static>(info: &Info<T>) 
         let mut bytes = pattern(limit, 1).into_vec();
         let plain = pair.post(room(limit), |buf| pair.b.recv(Source::Any, buf));
         let other = pair.receive(9, limit);
-        insist(pair.cq, || pair.a.inject(pair.to_b, &bytes));
+        retry(pair.cq, || pair.a.inject(pair.to_b, &bytes));
         bytes.copy_from_slice(&pattern(limit, 2));
-        insist(pair.cq, || match tags(info) {
+        retry(pair.cq, || match tags(info) {
             true => pair.a.tagged_inject(pair.to_b, Tag(9), &bytes),
             false => pair.a.inject(pair.to_b, &bytes),
         });
@@ -264,8 +264,8 @@ fn injected_bytes_can_be_reused_at_once<T: Transport + 'static>(info: &Info<T>) 
         let data = ImmediateData(77);
         let plain = pair.post(room(4), |buf| pair.b.recv(Source::Any, buf));
         let other = pair.receive(9, 4);
-        insist(pair.cq, || pair.a.inject_data(pair.to_b, data, &pattern(4, 3)));
-        insist(pair.cq, || match tags(info) {
+        retry(pair.cq, || pair.a.inject_data(pair.to_b, data, &pattern(4, 3)));
+        retry(pair.cq, || match tags(info) {
             true => pair.a.tagged_inject_data(pair.to_b, Tag(9), data, &pattern(4, 4)),
             false => pair.a.inject_data(pair.to_b, data, &pattern(4, 4)),
         });
@@ -305,7 +305,7 @@ fn directed_receive_takes_one_peer_or_is_refused<T: Transport + 'static>(info: &
             // What others do is shown without tags.
             return plain_directed_receives_stand_in_line_with_the_others(info);
         }
-        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
         let from_c = pair.post(room(8), |buf| pair.b.tagged_recv(to_c, Tag(1), buf));
         let from_a = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Peer(pair.to_a), Tag(1), buf));
@@ -331,13 +331,13 @@ fn plain_directed_receives_stand_in_line_with_the_others<T: Transport + 'static>
 
 fn directed_among_others<T: Transport + 'static>(info: &Info<T>, tagged: bool) {
     on_pair(info, |pair| {
-        if !info.caps().contains(Caps::DIRECTED_RECV) || !(tagged || T::conduct(info.raw()).directed_recv) {
+        if !info.caps().contains(Caps::DIRECTED_RECV) || !(tagged || T::quirks(info.raw()).directed_recv) {
             crate::matrix::not_granted();
             let rejected = pair.b.recv(pair.to_a, room(8)).expect_err("it is not granted");
             assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(Caps::DIRECTED_RECV), room(8)));
             return;
         }
-        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
         let receive = |from| {
             pair.post(
@@ -367,7 +367,7 @@ fn directed_among_others<T: Transport + 'static>(info: &Info<T>, tagged: bool) {
 
 fn source_is_the_sender_where_granted<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
-        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
         for (endpoint, peer) in [(&pair.a, pair.to_a), (&c, to_c), (&pair.a, pair.to_a)] {
             let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));

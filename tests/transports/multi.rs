@@ -49,12 +49,12 @@ fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: im
     let cq = Cq::open_in(&domain, CqAttr::new(128), allocator()).expect("queue");
     if !is_tested(info) {
         crate::matrix::not_granted();
-        let endpoint = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).enable();
+        let endpoint = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).open();
         assert_eq!(endpoint.map(drop), Err(OpenError::Errno(Errno::EOPNOTSUPP)));
-        return a_buffer_is_refused(&cq.endpoint(&av).enable().expect("an endpoint"));
+        return a_buffer_is_refused(&cq.endpoint(&av).open().expect("an endpoint"));
     }
-    let a = cq.endpoint(&av).enable().expect("endpoint a");
-    let b = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).enable().expect("endpoint b");
+    let a = cq.endpoint(&av).open().expect("endpoint a");
+    let b = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).open().expect("endpoint b");
     let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
     let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
     let pair = Pair { cq: &cq, av: &av, domain: &domain, a, b, to_a, to_b };
@@ -68,7 +68,7 @@ const ONLY_UNSAFE: &str = "by the `unsafe` form only: memory behind the buffer i
 
 /// Whether the provider keeps to a buffer whatever is sent.
 fn is_safe<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
-    T::conduct(pair.domain.info().raw()).multi_recv
+    T::quirks(pair.domain.info().raw()).multi_recv
 }
 
 /// The next thing that is received.
@@ -119,7 +119,7 @@ fn fill<T: Transport + 'static>(endpoint: &Endpoint<'_, T, Bytes>, buf: Bytes) -
         Err(Rejected { buf, error: PostError::NotSafe }) => {
             crate::matrix::partly(ONLY_UNSAFE);
             // SAFETY: see above.
-            unsafe { endpoint.multi_recv_trusting(Source::Any, buf) }
+            unsafe { endpoint.multi_recv_unchecked(Source::Any, buf) }
         }
         result => result,
     }
@@ -332,7 +332,7 @@ fn a_cancelled_buffer_comes_back<T: Transport + 'static>(info: &Info<T>) {
 fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         let Pair { cq, av, .. } = *pair;
-        let c = cq.endpoint(av).option(EndpointOption::MIN_MULTI_RECV, 100).enable().expect("endpoint c");
+        let c = cq.endpoint(av).option(EndpointOption::MIN_MULTI_RECV, 100).open().expect("endpoint c");
         let to_c = av.insert(&c.address().expect("address of c")).expect("c in the vector");
         let key = pair.post(room(1000), |buf| fill(&c, buf));
         let sent = pair.post(pattern(100, 1), |buf| pair.a.send(to_c, buf));

@@ -21,7 +21,7 @@ use loom_core::vocabulary::{Access, Caps};
 
 use crate::memory::{Memory, allocator};
 use crate::needs::{Behaviour, MSG, RMA};
-use crate::pair::{Bytes, OrCut, insist, limit, pattern, post_on, room};
+use crate::pair::{Bytes, OrCut, limit, pattern, post_on, retry, room};
 use crate::waiting::closes_with_receives;
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
@@ -64,7 +64,7 @@ impl<T: Transport + 'static> Server<T> {
         let domain = Domain::open_in(info, allocator())?;
         let av = Av::open_in(&domain, 8, allocator())?;
         let cq = Cq::open_in(&domain, CqAttr::new(64), allocator())?;
-        let endpoint = cq.endpoint(&av).enable()?;
+        let endpoint = cq.endpoint(&av).open()?;
         let mut server = Server { endpoint, domain, cq, av, inbox: vec![], served: 0 };
         server.receive(room(16));
         Ok(server)
@@ -100,7 +100,7 @@ impl<T: Transport + 'static> Server<T> {
     fn serve(&mut self, count: usize) {
         let (me, until) = (self.me(), self.served + count);
         for seed in self.served..until {
-            insist(&self.cq, || self.endpoint.inject(me, &pattern(8, seed)));
+            retry(&self.cq, || self.endpoint.inject(me, &pattern(8, seed)));
             let mut deadline = limit();
             while self.served <= seed {
                 self.turn();
@@ -115,7 +115,7 @@ impl<T: Transport + 'static> Server<T> {
         scope(|s| {
             let domain = s.domain(&self.domain);
             let cq = Cq::open_in(&domain, 4, allocator()).expect("queue");
-            let endpoint = cq.endpoint(&self.av).enable().expect("endpoint");
+            let endpoint = cq.endpoint(&self.av).open().expect("endpoint");
             let to = self.av.insert(&endpoint.address().expect("address")).expect("in the vector");
             let received = endpoint.recv(Source::Any, &mut *bytes).map_err(|refused| refused.error).expect("posted");
             insist_both(&self.cq, &cq, || self.endpoint.inject(to, &pattern(len, seed)));
@@ -173,7 +173,7 @@ fn open_and_receive<'m, T: Transport + 'static>(
     buf: &'m mut [u8],
 ) -> (Endpoint<'m, T, &'m mut [u8]>, OpKey) {
     let cq = Cq::open_in(domain, 4, allocator()).expect("queue");
-    let endpoint = cq.endpoint(av).enable().expect("endpoint");
+    let endpoint = cq.endpoint(av).open().expect("endpoint");
     let key = endpoint.recv(Source::Any, buf).map_err(|refused| refused.error).expect("posted");
     (endpoint, key)
 }
@@ -208,7 +208,7 @@ fn endpoints_of_a_pool_come_and_go<T: Transport + 'static>(info: &Info<T>) {
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
     let open = |_| {
-        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        let endpoint = cq.endpoint(&av).open().expect("endpoint");
         let peer = av.insert(&endpoint.address().expect("address")).expect("in the vector");
         (endpoint, peer)
     };
@@ -218,7 +218,7 @@ fn endpoints_of_a_pool_come_and_go<T: Transport + 'static>(info: &Info<T>) {
         let (a, to_a) = pool.free.remove(round % pool.free.len());
         let (b, to_b) = pool.free.remove(0);
         let received = post_on(&pool.cq, room(16), |buf| b.recv(Source::Any, buf));
-        insist(&pool.cq, || a.inject(to_b, &pattern(16, round)));
+        retry(&pool.cq, || a.inject(to_b, &pattern(16, round)));
         let done = pool.cq.wait(received, limit()).or_cut("the queue works").expect("in time");
         assert_eq!(done.into_buf(), pattern(16, round));
         pool.free.extend([(a, to_a), (b, to_b)]);
@@ -243,7 +243,7 @@ fn parts<T: Transport + 'static>(info: &Info<T>, alloc: &'static Budget<Memory>,
     let domain = Domain::open_in(info, alloc).expect("domain");
     let av = Av::open_in(&domain, 8, alloc).expect("address vector");
     let cq = Cq::open_in(&domain, CqAttr::new(16), alloc).expect("queue");
-    let endpoints = [0, 1].map(|_| cq.endpoint(&av).enable().expect("endpoint"));
+    let endpoints = [0, 1].map(|_| cq.endpoint(&av).open().expect("endpoint"));
     if in_flight {
         for endpoint in &endpoints {
             post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
@@ -251,7 +251,7 @@ fn parts<T: Transport + 'static>(info: &Info<T>, alloc: &'static Budget<Memory>,
     }
     // Where memory that peers reach comes back for certain.
     let exposes =
-        info.caps().contains(Caps::RMA) && (T::MR_CLOSE_FENCES || T::conduct(domain.info().raw()).ends_with_queue);
+        info.caps().contains(Caps::RMA) && (T::MR_CLOSE_FENCES || T::quirks(domain.info().raw()).ends_with_queue);
     let region = exposes.then(|| Mr::open_in(&domain, room(64), Access::REMOTE_WRITE, alloc).expect("region"));
     (Some(domain), Some(av), Some(cq), endpoints.map(Some), region)
 }
@@ -312,7 +312,7 @@ fn clones_keep_everything_open<T: Transport + 'static>(info: &Info<T>) {
     assert!(cq == cq_again && a_again.cq() == &cq);
     drop((a, b, av, cq));
     let received = post_on(&cq_again, room(16), |buf| b_again.recv(Source::Any, buf));
-    insist(&cq_again, || a_again.inject(to_b, &pattern(16, 5)));
+    retry(&cq_again, || a_again.inject(to_b, &pattern(16, 5)));
     let done = cq_again.wait(received, limit()).or_cut("the queue works").expect("in time");
     assert_eq!(done.into_buf(), pattern(16, 5));
     drop((cq_again, a_again));
@@ -331,7 +331,7 @@ fn what_is_forgotten_in_a_scope_is_closed_with_it<T: Transport + 'static>(info: 
             let domain = s.open_in(info, allocator()).expect("domain");
             let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
             let cq = Cq::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
-            let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+            let endpoint = cq.endpoint(&av).open().expect("endpoint");
             let region = match Mr::open_in(&domain, &mut window[..], Access::REMOTE_WRITE, allocator()) {
                 Ok(region) => Some(region),
                 // Of providers that nobody has tried.
@@ -393,7 +393,7 @@ where
             let memory = allocator();
             threads.spawn(move || {
                 let cq = Cq::open_in(&domain, CqAttr::new(64), memory).expect("queue");
-                let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+                let endpoint = cq.endpoint(&av).open().expect("endpoint");
                 let mut server = Server { endpoint, domain, cq, av, inbox: vec![], served: 0 };
                 server.receive(room(16));
                 server.serve(2);

@@ -39,7 +39,7 @@ pub(crate) fn is_old<T: Transport + 'static>(info: &Info<T>, provider: &str) -> 
 
 /// Whether the provider is one that the tests are known to have run over; if not, less may be asked of it.
 pub(crate) fn is_tested<T: Transport + 'static>(info: &Info<T>) -> bool {
-    T::conduct(info.raw()).close_with_sends
+    T::quirks(info.raw()).close_with_sends
 }
 
 /// Bytes that tell where they belong: by message and place.
@@ -80,8 +80,8 @@ pub(crate) struct Pair<'q, 'd, T: Transport> {
 
 impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
     pub(crate) fn open(domain: &'q Domain<'d, T>, cq: &'q Cq<'d, T, Bytes>, av: &'q Av<'d, T>) -> Self {
-        let a = cq.endpoint(av).enable().expect("endpoint a");
-        let b = cq.endpoint(av).enable().expect("endpoint b");
+        let a = cq.endpoint(av).open().expect("endpoint a");
+        let b = cq.endpoint(av).open().expect("endpoint b");
         let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         Pair { cq, av, domain, a, b, to_a, to_b }
@@ -160,7 +160,7 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
 }
 
 /// Retries something without a buffer, such as an injected message.
-pub(crate) fn insist<T: Transport + 'static>(
+pub(crate) fn retry<T: Transport + 'static>(
     cq: &Cq<'_, T, Bytes>,
     post: impl Fn() -> Result<(), loom_core::error::PostError>,
 ) {

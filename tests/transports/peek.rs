@@ -29,7 +29,7 @@ pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
 /// A pair that peeks; for transports that cannot, a look at how they refuse.
 fn on_peeking_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&Pair<'_, '_, T>)) {
     on_pair_with(info, CqAttr::new(64).with_claims(), |pair| {
-        if !T::conduct(info.raw()).peek {
+        if !T::quirks(info.raw()).peek {
             crate::matrix::not_granted();
             let error = pair.b.tagged_peek(Source::Any, Tag(1)).expect_err("it would be a receive");
             return assert_eq!(error, PostError::Errno(Errno::EOPNOTSUPP));
@@ -45,7 +45,7 @@ fn answer<T: Transport + 'static>(pair: &Pair<'_, '_, T>, key: OpKey) -> Peek {
     peek
 }
 
-/// Asks once, as soon as that is taken.
+/// RequiredModes once, as soon as that is taken.
 fn ask<T: Transport + 'static>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<OpKey, PostError>) -> OpKey {
     let mut deadline = limit();
     loop {
@@ -59,7 +59,7 @@ fn ask<T: Transport + 'static>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<
     }
 }
 
-/// Asks until there is a message.
+/// RequiredModes until there is a message.
 fn find<T: Transport + 'static>(pair: &Pair<'_, '_, T>, peek: impl Fn() -> Result<OpKey, PostError>) -> Found {
     let mut deadline = limit();
     while !deadline.passed() {
@@ -220,9 +220,9 @@ fn a_claimed_message_is_nobody_elses<T: Transport + 'static>(info: &Info<T>) {
 
 fn claims_need_a_queue_for_them<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
-        let conduct = T::conduct(info.raw());
+        let quirks = T::quirks(info.raw());
         let claim = || pair.b.tagged_peek_claim(Source::Any, Tag(5));
-        if conduct.peek && conduct.claims == Claims::ByContext {
+        if quirks.peek && quirks.claims == Claims::ByContext {
             // Any queue will do.
             assert!(answer(pair, ask(pair, claim)).message().or_cut("the peek works").is_none());
         } else {
@@ -233,7 +233,7 @@ fn claims_need_a_queue_for_them<T: Transport + 'static>(info: &Info<T>) {
 
 /// Whether messages can be claimed; looks at how it is refused, if not.
 fn claims<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
-    let claims = T::conduct(pair.domain.info().raw()).claims != Claims::Not;
+    let claims = T::quirks(pair.domain.info().raw()).claims != Claims::Not;
     if !claims {
         crate::matrix::not_granted();
         let refused = Err(PostError::Errno(Errno::EOPNOTSUPP));
@@ -244,7 +244,7 @@ fn claims<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
 
 /// Whether messages can be discarded; looks at how it is refused, if not.
 fn discards<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
-    let discards = T::conduct(pair.domain.info().raw()).discard;
+    let discards = T::quirks(pair.domain.info().raw()).discard;
     if !discards {
         crate::matrix::not_granted();
         let refused = Err(PostError::Errno(Errno::EOPNOTSUPP));
@@ -308,7 +308,7 @@ fn claims_end_with_their_endpoint<T: Transport + 'static>(info: &Info<T>) {
         if !claims(pair) {
             return;
         }
-        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
         let longest = if info.provider() == "net" { 8 } else { 100_000 };
         let sends = [8, longest].map(|len| pair.post(pattern(len, 1), |buf| pair.a.tagged_send(to_c, Tag(5), buf)));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use loom_core::buffer::{Buffer, Pieces, SourceBuffer, TargetBuffer};
+use loom_core::buffer::{Buffer, IoVecs, SourceBuffer, TargetBuffer};
 use loom_core::completion::{Completion, Transfer};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
@@ -61,7 +61,7 @@ fn with_two<T: Transport + 'static, B: Buffer + 'static>(
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let cq = Cq::<T, B>::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
-    let (a, b) = (cq.endpoint(&av).enable().expect("a"), cq.endpoint(&av).enable().expect("b"));
+    let (a, b) = (cq.endpoint(&av).open().expect("a"), cq.endpoint(&av).open().expect("b"));
     let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
     test(&Two { cq: &cq, a, b, to_b }, &domain);
 }
@@ -96,8 +96,8 @@ fn messages_of_several_buffers_arrive<T: Transport + 'static>(info: &Info<T>) {
             for (seed, len) in [0, 1, 100, 5000, 1 << 20].map(|len| most(info, len)).into_iter().enumerate() {
                 let bytes = pattern(len, seed);
                 let (out, into) = (cut(&bytes, lengths(len, true)), cut(&room(len), lengths(len, false)));
-                let received = two.post(into.clone(), |buf| two.b.recvmsg(Source::Any, RecvOptions::new(), buf));
-                let sent = two.post(out.clone(), |buf| two.a.sendmsg(two.to_b, SendOptions::new(), buf));
+                let received = two.post(into.clone(), |buf| two.b.recv_with(Source::Any, RecvOptions::new(), buf));
+                let sent = two.post(out.clone(), |buf| two.a.send_with(two.to_b, SendOptions::new(), buf));
                 let (buf, transfer) = two.finish(received);
                 assert_eq!(transfer.len(), len);
                 assert!(buf.concat() == *bytes, "a message of {len} bytes in {N} pieces");
@@ -108,8 +108,8 @@ fn messages_of_several_buffers_arrive<T: Transport + 'static>(info: &Info<T>) {
                 }
                 let data = carries_data(info).then_some(ImmediateData(9));
                 let options = data.map_or(SendOptions::new(), |data| SendOptions::new().data(data));
-                let into = two.post(into, |buf| two.b.tagged_recvmsg(Source::Any, Tag(5), RecvOptions::new(), buf));
-                let sent = two.post(out, |buf| two.a.tagged_sendmsg(two.to_b, Tag(5), options, buf));
+                let into = two.post(into, |buf| two.b.tagged_recv_with(Source::Any, Tag(5), RecvOptions::new(), buf));
+                let sent = two.post(out, |buf| two.a.tagged_send_with(two.to_b, Tag(5), options, buf));
                 let (buf, transfer) = two.finish(into);
                 assert_eq!((transfer.len(), transfer.data(), transfer.tag()), (len, data, Some(Tag(5))));
                 assert!(buf.concat() == *bytes, "a tagged message of {len} bytes in {N} pieces");
@@ -146,23 +146,23 @@ fn reads_and_writes_of_several_buffers_and_parts<T: Transport + 'static>(info: &
                     .map(|(region, len)| region.remote().part(8, len).expect("within"))
                     .collect();
                 let options = SendOptions::new();
-                let written = two.post(out, |buf| two.a.writemsg(two.to_b, &parts, options, buf));
+                let written = two.post(out, |buf| two.a.write_with(two.to_b, &parts, options, buf));
                 two.finish(written);
                 let into = cut(&room(len), lengths(len, true));
-                let read = two.post(into, |buf| two.a.readmsg(two.to_b, &parts, ReadOptions::new(), buf));
+                let read = two.post(into, |buf| two.a.read_with(two.to_b, &parts, ReadOptions::new(), buf));
                 assert!(two.finish(read).0.concat() == *bytes, "{len} bytes in {N} parts");
 
                 // Lengths that differ.
                 let into = cut(&room(len + 1), lengths(len + 1, true));
-                let refused = two.a.readmsg(two.to_b, &parts, ReadOptions::new(), into).unwrap_err();
+                let refused = two.a.read_with(two.to_b, &parts, ReadOptions::new(), into).unwrap_err();
                 assert_eq!(refused.error, PostError::OutOfBounds);
             }
             let part = regions[0].remote().part(0, 0).expect("within");
             let limit = limits.rma_iov_limit;
             for parts in [&[][..], &vec![part; limit + 1]] {
                 let nothing = cut(&[], [0; N]);
-                let refused = two.a.writemsg(two.to_b, parts, SendOptions::new(), nothing).unwrap_err();
-                assert_eq!(refused.error, PostError::TooManyPieces { limit: limit.min(Pieces::MOST) });
+                let refused = two.a.write_with(two.to_b, parts, SendOptions::new(), nothing).unwrap_err();
+                assert_eq!(refused.error, PostError::TooManyPieces { limit: limit.min(IoVecs::MOST) });
             }
             assert!(regions[0].remote().part(4096, 1).is_none());
         });
@@ -182,14 +182,14 @@ fn pieces_beyond_the_limit_are_refused<T: Transport + 'static>(info: &Info<T>) {
         let (tx, rx) = (info.attributes().tx.iov_limit, info.attributes().rx.iov_limit);
         with_two::<T, [Bytes; N]>(info, |two, _| {
             let pieces = || cut(&pattern(100, 1), lengths::<N>(100, true));
-            if N > tx.min(Pieces::MOST) {
-                let refused = two.a.sendmsg(two.to_b, SendOptions::new(), pieces()).unwrap_err();
-                assert_eq!(refused.error, PostError::TooManyPieces { limit: tx.min(Pieces::MOST) });
+            if N > tx.min(IoVecs::MOST) {
+                let refused = two.a.send_with(two.to_b, SendOptions::new(), pieces()).unwrap_err();
+                assert_eq!(refused.error, PostError::TooManyPieces { limit: tx.min(IoVecs::MOST) });
                 assert!(refused.buf == pieces());
             }
-            if N > rx.min(Pieces::MOST) {
-                let refused = two.b.recvmsg(Source::Any, RecvOptions::new(), pieces()).unwrap_err();
-                assert_eq!(refused.error, PostError::TooManyPieces { limit: rx.min(Pieces::MOST) });
+            if N > rx.min(IoVecs::MOST) {
+                let refused = two.b.recv_with(Source::Any, RecvOptions::new(), pieces()).unwrap_err();
+                assert_eq!(refused.error, PostError::TooManyPieces { limit: rx.min(IoVecs::MOST) });
             }
             // The calls that take one range take no array of several.
             if N > 1 {
@@ -209,8 +209,8 @@ fn message<T: Transport + 'static, B>(two: &Two<'_, '_, T, B>, out: B, into: B, 
 where
     B: SourceBuffer + TargetBuffer + PartialEq + Clone + 'static,
 {
-    let received = two.post(into, |buf| two.b.recvmsg(Source::Any, RecvOptions::new(), buf));
-    let sent = two.post(out.clone(), |buf| two.a.sendmsg(two.to_b, options, buf));
+    let received = two.post(into, |buf| two.b.recv_with(Source::Any, RecvOptions::new(), buf));
+    let sent = two.post(out.clone(), |buf| two.a.send_with(two.to_b, options, buf));
     assert!(two.finish(received).0 == out);
     two.finish(sent);
 }
@@ -232,9 +232,9 @@ fn operations_end_at_every_level<T: Transport + 'static>(info: &Info<T>) {
                 message(two, pattern(len, 1), room(len), options);
                 let Some(region) = &region else { continue };
                 let part = region.remote().part(0, len).expect("within");
-                let written = two.post(pattern(len, 2), |buf| two.a.writemsg(two.to_b, &[part], options, buf));
+                let written = two.post(pattern(len, 2), |buf| two.a.write_with(two.to_b, &[part], options, buf));
                 two.finish(written);
-                let read = two.post(room(len), |buf| two.a.readmsg(two.to_b, &[part], ReadOptions::new(), buf));
+                let read = two.post(room(len), |buf| two.a.read_with(two.to_b, &[part], ReadOptions::new(), buf));
                 assert!(two.finish(read).0 == pattern(len, 2), "{level:?}");
             }
         }
@@ -246,7 +246,7 @@ fn delivery_is_awaited<T: Transport + 'static>(info: &Info<T>) {
         // A connection that is up.
         message(two, pattern(8, 1), room(8), SendOptions::new());
         let options = SendOptions::new().level(CompletionLevel::Delivery);
-        let sent = two.post(pattern(8, 2), |buf| two.a.sendmsg(two.to_b, options, buf));
+        let sent = two.post(pattern(8, 2), |buf| two.a.send_with(two.to_b, options, buf));
         // libfabric leaves open whether a buffer of the provider's at the peer is delivery.
         let buffers = !["soft", "shm", "net", "tcp"].contains(&info.provider());
         // `shm` of libfabric 2.6 does, too: what another version does is not known.
@@ -278,10 +278,10 @@ fn more_operations_may_follow<T: Transport + 'static>(info: &Info<T>) {
     with_two::<T, Bytes>(info, |two, _| {
         let options = RecvOptions::new();
         let received = [options.more(), options.more(), options]
-            .map(|options| two.post(room(8), |buf| two.b.recvmsg(Source::Any, options, buf)));
+            .map(|options| two.post(room(8), |buf| two.b.recv_with(Source::Any, options, buf)));
         let options = SendOptions::new();
         let sent = [(1, options.more()), (2, options.more()), (3, options)]
-            .map(|(seed, options)| two.post(pattern(8, seed), |buf| two.a.sendmsg(two.to_b, options, buf)));
+            .map(|(seed, options)| two.post(pattern(8, seed), |buf| two.a.send_with(two.to_b, options, buf)));
         assert_eq!(received.map(|key| two.finish(key).0), [1, 2, 3].map(|seed| pattern(8, seed)));
         for sent in sent {
             two.finish(sent);
@@ -294,7 +294,7 @@ fn a_fence_holds_or_is_refused<T: Transport + 'static>(info: &Info<T>) {
         let options = SendOptions::new().fence();
         if !info.caps().contains(Caps::FENCE) {
             crate::matrix::not_granted();
-            let refused = two.a.sendmsg(two.to_b, options, pattern(8, 1)).unwrap_err();
+            let refused = two.a.send_with(two.to_b, options, pattern(8, 1)).unwrap_err();
             assert_eq!((refused.error, refused.buf), (PostError::NotGranted(Caps::FENCE), pattern(8, 1)));
             return;
         }
@@ -307,9 +307,9 @@ fn a_fence_holds_or_is_refused<T: Transport + 'static>(info: &Info<T>) {
         let part = region.remote().part(0, 8).expect("within");
         let mut deadline = limit();
         for seed in 0..10 {
-            let written = two.post(pattern(8, seed), |buf| two.a.writemsg(two.to_b, &[part], options, buf));
+            let written = two.post(pattern(8, seed), |buf| two.a.write_with(two.to_b, &[part], options, buf));
             let fenced = ReadOptions::new().fence();
-            let read = two.post(room(8), |buf| two.a.readmsg(two.to_b, &[part], fenced, buf));
+            let read = two.post(room(8), |buf| two.a.read_with(two.to_b, &[part], fenced, buf));
             assert_eq!(two.finish(read).0, pattern(8, seed));
             two.finish(written);
             assert!(!deadline.passed());

@@ -20,7 +20,7 @@ use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr}
 
 use crate::memory::allocator;
 use crate::needs::{Behaviour, RMA};
-use crate::pair::{Bytes, OrCut, Pair, SIZES, fails_with, insist, is_old, is_tested, on_pair, pattern, room};
+use crate::pair::{Bytes, OrCut, Pair, SIZES, fails_with, is_old, is_tested, on_pair, pattern, retry, room};
 use crate::posting::or_less;
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
@@ -134,12 +134,12 @@ fn injected_write_lands_in_the_peers_region<T: Transport + 'static>(info: &Info<
     on_pair(info, |pair| {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
-        insist(pair.cq, || pair.a.inject_write(pair.to_b, &mr.remote(), 8, &pattern(16, 1)));
+        retry(pair.cq, || pair.a.inject_write(pair.to_b, &mr.remote(), 8, &pattern(16, 1)));
         let mut expected = room(64);
         expected[8..24].copy_from_slice(&pattern(16, 1));
         settle(pair, &mr, &expected);
         let data = ImmediateData(4711);
-        insist(pair.cq, || pair.a.inject_write_data(pair.to_b, &mr.remote(), 40, data, &pattern(16, 2)));
+        retry(pair.cq, || pair.a.inject_write_data(pair.to_b, &mr.remote(), 40, data, &pattern(16, 2)));
         assert_eq!(pair.remote_event().data(), Some(data));
         expected[40..56].copy_from_slice(&pattern(16, 2));
         settle(pair, &mr, &expected);
@@ -171,7 +171,7 @@ pub(crate) const MAY_STAY: &str =
 
 /// Whether a region can borrow memory, because it is known when peers stop reaching it.
 fn can_borrow<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
-    T::MR_CLOSE_FENCES || T::conduct(domain.info().raw()).ends_with_queue
+    T::MR_CLOSE_FENCES || T::quirks(domain.info().raw()).ends_with_queue
 }
 
 fn region_of_borrowed_memory_ends_with_its_scope<T: Transport + 'static>(info: &Info<T>) {
@@ -210,7 +210,7 @@ fn borrow_on_its_own<T: Transport + 'static>(info: &Info<T>, access: Access) -> 
         let _before = Mr::open_in(&domain, &mut before[..], access, allocator())?;
         let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
         let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
-        let _endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        let _endpoint = cq.endpoint(&av).open().expect("endpoint");
         Mr::open_in(&domain, &mut beside[..], access, allocator()).map(drop)
     })
 }
@@ -351,7 +351,7 @@ fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let open = || Cq::<T, Bytes>::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
     let (one, two) = (open(), open());
-    let (a, b) = (one.endpoint(&av).enable().expect("endpoint a"), two.endpoint(&av).enable().expect("endpoint b"));
+    let (a, b) = (one.endpoint(&av).open().expect("endpoint a"), two.endpoint(&av).open().expect("endpoint b"));
     let memory = Watched { bytes: room(64), dropped: dropped.clone() };
     drop(Mr::open_in(&domain, memory, PEER_ACCESS, allocator()).expect("region"));
     let later = usize::from(T::MR_CLOSE_FENCES);
@@ -399,7 +399,7 @@ fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
         let real = mr.remote();
         let forged = RemoteRegion::new(real.base(), real.len(), MemoryKey(real.key().0 ^ 0x5555));
-        let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
         let key = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &forged, 0, buf));
         if info.provider() == "soft" {
             assert_eq!(pair.fail(key, Errno::ENOKEY).0, pattern(16, 1));
@@ -429,7 +429,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
         let mr = Mr::open_in(pair.domain, pattern(64, 1), Access::REMOTE_READ, allocator()).expect("region");
         if info.provider().starts_with("tcp") {
             crate::matrix::partly("the connection breaks, and nobody is told of the write that is not allowed");
-            let c = pair.cq.endpoint(pair.av).enable().expect("endpoint c");
+            let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
             let open = Mr::open_in(pair.domain, room(16), PEER_ACCESS, allocator()).expect("region");
             let written = pair.post(pattern(16, 2), |buf| c.write(pair.to_b, &open.remote(), 0, buf));
             pair.finish(written);

@@ -56,7 +56,7 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info
     let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     let queues =
         [(); 3].map(|()| Cq::<T, Packet<Bytes>>::open_in(&domain, CqAttr::new(128), allocator()).expect("queue"));
-    let ends = [0, 1, 2].map(|at: usize| queues[at].endpoint(&av).enable().expect("endpoint"));
+    let ends = [0, 1, 2].map(|at: usize| queues[at].endpoint(&av).open().expect("endpoint"));
     let peers = [0, 1, 2].map(|at: usize| av.insert(&ends[at].address().expect("address")).expect("a peer"));
     let mut layers =
         [0, 1, 2].map(|at: usize| Layer::<T>::open_in(queues[at].clone(), ATTR, allocator()).expect("an endpoint"));
@@ -64,7 +64,7 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info
         |at: usize, peer: usize| layers[at].add_link(WithPeer::new(&ends[at], peers[peer]), packets()).expect("a link");
     let [to_b, to_c] = [add(0, 1), add(0, 2)];
     let [_, _] = [add(1, 0), add(2, 0)];
-    if !info.caps().contains(Caps::DIRECTED_RECV) || !T::conduct(info.raw()).directed_recv {
+    if !info.caps().contains(Caps::DIRECTED_RECV) || !T::quirks(info.raw()).directed_recv {
         // The link ends, and says why.
         crate::matrix::not_granted();
         let Ok(Some(TaggedEvent::LinkFailed { link, error })) = layers[0].poll() else { panic!("a link") };

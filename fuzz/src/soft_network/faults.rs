@@ -1,7 +1,7 @@
 //! What goes wrong in a story: the plan of the endpoints, and which kinds of faults a check has to reckon with.
 
 use arbitrary::Arbitrary;
-use loom_core::soft::{Asks, Every, Plan};
+use loom_core::soft::{Every, Plan, RequiredModes};
 use loom_core::vocabulary::Caps;
 
 /// What may not be granted, by the bits of `less`; behind these come order, wide immediate data and several ranges.
@@ -26,8 +26,8 @@ impl Faults {
     pub const NONE: Faults = Faults { kinds: 0, less: 0, spared: 0, seed: 0, often: 0, polls: 0 };
 
     /// The plan of the endpoints of a place.
-    pub fn plan(&self, place: usize, asks: Asks) -> Plan {
-        let mut plan = Plan::new(self.seed.into()).ask(asks);
+    pub fn plan(&self, place: usize, asks: RequiredModes) -> Plan {
+        let mut plan = Plan::new(self.seed.into()).require(asks);
         if self.spared >> place & 1 == 1 {
             return plan;
         }

@@ -65,7 +65,7 @@ pub fn soft_network(data: &[u8]) -> usize {
         ..NetworkAttr::DEFAULT
     };
     let network = Network::new(attr).expect("the sizes are small");
-    let domain = Domain::open(&network.info_that_asks(asked.asks())).expect("a network opens");
+    let domain = Domain::open(&network.info_requiring(asked.asks())).expect("a network opens");
     let infos: [_; ENDPOINTS] =
         core::array::from_fn(|place| network.info_with_faults(faults.plan(place, asked.asks())));
     let av = Av::open(&domain, ENDPOINTS).expect("the sizes are small");

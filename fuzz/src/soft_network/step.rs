@@ -2,7 +2,7 @@
 //! there are.
 
 use arbitrary::Arbitrary;
-use loom_core::soft::Asks;
+use loom_core::soft::RequiredModes;
 
 use super::faults::Faults;
 
@@ -22,11 +22,11 @@ pub enum Asked {
 }
 
 impl Asked {
-    pub fn asks(self) -> Asks {
+    pub fn asks(self) -> RequiredModes {
         match self {
-            Asked::Nothing => Asks::nothing(),
-            Asked::Prefixes => Asks::nothing().for_prefixes().for_larger_contexts(),
-            Asked::Contexts => Asks::nothing().for_contexts(),
+            Asked::Nothing => RequiredModes::none(),
+            Asked::Prefixes => RequiredModes::none().prefixes().large_contexts(),
+            Asked::Contexts => RequiredModes::none().contexts(),
         }
     }
 }

@@ -51,7 +51,7 @@ pub struct World<'w> {
     pub regions: Regions<'w>,
     /// Of peers' writes, that is to be told.
     pub news: Vec<News>,
-    /// Pieces that are held, with what they showed.
+    /// IoVecs that are held, with what they showed.
     pieces: Vec<(Piece<'static, Memory>, Vec<u8>)>,
 }
 
@@ -114,7 +114,7 @@ impl<'w> World<'w> {
             .iter()
             .zip(&self.around.counters[place])
             .fold(with, |with, (of, counter)| with.counter(*of, counter));
-        let endpoint = match with.enable() {
+        let endpoint = match with.open() {
             Err(OpenError::Errno(Errno::EOVERRUN)) if self.record.faults.overruns() => return,
             opened => opened.expect("there is a place for each"),
         };
@@ -207,8 +207,8 @@ impl<'w> World<'w> {
         let buffer = buf.id;
         let options = immediate.map_or(SendOptions::new(), |data| SendOptions::new().data(data));
         let result = match (tag, immediate, cut) {
-            (None, _, Some(_)) => endpoint.sendmsg(peer, options, buf),
-            (Some(tag), _, Some(_)) => endpoint.tagged_sendmsg(peer, Tag(tag), options, buf),
+            (None, _, Some(_)) => endpoint.send_with(peer, options, buf),
+            (Some(tag), _, Some(_)) => endpoint.tagged_send_with(peer, Tag(tag), options, buf),
             (None, None, _) => endpoint.send(peer, buf),
             (None, Some(data), _) => endpoint.send_data(peer, data, buf),
             (Some(tag), None, _) => endpoint.tagged_send(peer, Tag(tag), buf),
@@ -249,9 +249,9 @@ impl<'w> World<'w> {
         let (buffer, options) = (buf.id, RecvOptions::new());
         let result = match (tag, cut) {
             (None, None) => endpoint.recv(source, buf),
-            (None, Some(_)) => endpoint.recvmsg(source, options, buf),
+            (None, Some(_)) => endpoint.recv_with(source, options, buf),
             (Some(tag), None) => endpoint.tagged_recv(source, tag, buf),
-            (Some(tag), Some(_)) => endpoint.tagged_recvmsg(source, tag, options, buf),
+            (Some(tag), Some(_)) => endpoint.tagged_recv_with(source, tag, options, buf),
         };
         // One for each buffer, and one for all.
         let places = if cut.is_some() { 3 } else { 1 };

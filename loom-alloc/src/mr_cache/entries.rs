@@ -38,7 +38,7 @@ pub(super) const WRITE: Rights = 2;
 
 /// A line of the processor's cache.
 #[repr(align(64))]
-struct Entry {
+struct CacheEntry {
     start: Cell<usize>,
     end: Cell<usize>,
     descriptor: Cell<Option<Descriptor>>,
@@ -65,7 +65,7 @@ impl Places {
         // Four times as many places as entries: with random pages, fewer than one in five shares its place with another.
         let bits = (u64::from(attr.capacity) * 4).next_power_of_two().trailing_zeros();
         let capacity = attr.capacity as usize;
-        let layout = Layout::array::<Entry>(capacity)?;
+        let layout = Layout::array::<CacheEntry>(capacity)?;
         let (layout, memo) = layout.extend(Layout::array::<Cell<u32>>(1 << bits)?)?;
         let (layout, regions) = layout.extend(Layout::array::<Cell<Option<LocalMr<'d, T>>>>(capacity)?)?;
         let (layout, starts) = layout.extend(Layout::array::<usize>(capacity)?)?;
@@ -75,7 +75,7 @@ impl Places {
 }
 
 pub(super) struct Entries<'d, T: Transport> {
-    entries: Array<Entry>,
+    entries: Array<CacheEntry>,
     memo: Array<Cell<u32>>,
     regions: Array<Cell<Option<LocalMr<'d, T>>>>,
     order: RefCell<Ordered>,
@@ -105,7 +105,7 @@ impl<'d, T: Transport> Entries<'d, T> {
     /// before it.
     pub(super) unsafe fn new<A: Allocator>(block: &Block<A>, places: &Places, attr: &MrCacheAttr) -> Self {
         let capacity = attr.capacity as usize;
-        let entry = |at: usize| Entry {
+        let entry = |at: usize| CacheEntry {
             start: Cell::new(0),
             end: Cell::new(0),
             descriptor: Cell::new(None),
@@ -147,7 +147,7 @@ impl<'d, T: Transport> Entries<'d, T> {
     }
 
     #[inline]
-    fn entry(&self, index: u32) -> &Entry {
+    fn entry(&self, index: u32) -> &CacheEntry {
         &self.entries[index as usize]
     }
 

@@ -54,13 +54,13 @@
 //! use loom_core::error::PostError;
 //! use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
 //! use loom_core::objects::{endpoint::Source, scope::scope};
-//! use loom_core::soft::{Asks, Network, NetworkAttr};
+//! use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 //!
 //! static GREETING: [u8; 5] = *b"hello";
 //!
 //! let network = Network::new(NetworkAttr::default())?;
 //! // As over hardware: other buffers are refused.
-//! let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration()))?;
+//! let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
 //! let av = Av::open(&domain, 2)?;
 //! let mut room = [0; 5];
 //! // SAFETY: a static, and this function's stack, which is mapped as long as its thread runs.
@@ -69,7 +69,7 @@
 //! // The queue lives as long as the cache, whose registrations are lent to it, or shorter.
 //! scope(|s| {
 //!     let cq = Cq::open(&s.domain(&domain), CqAttr::new(16))?;
-//!     let endpoint = cq.endpoint(&av).enable()?;
+//!     let endpoint = cq.endpoint(&av).open()?;
 //!     let me = av.insert(&endpoint.address()?)?;
 //!     let buf = cache.register(&mut room[..]).map_err(|refused| refused.error)?;
 //!     let received = endpoint.recv(Source::Any, buf).map_err(PostError::from)?;

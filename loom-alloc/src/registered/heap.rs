@@ -59,18 +59,18 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// use loom_core::error::PostError;
 /// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
 /// use loom_core::objects::{endpoint::Source, scope::scope};
-/// use loom_core::soft::{Asks, Network, NetworkAttr};
+/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: only registered buffers are taken.
-/// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration()))?;
+/// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
 /// let mut memory = HeapMemory::open_in(&domain, Layout::new::<[u64; 512]>(), Global)?;
 /// let heap = RegisteredHeap::new(&mut memory, Arena::new);
 /// let av = Av::open(&domain, 1)?;
 /// // The queue lives as long as the heap, whose memory is lent to it, or shorter.
 /// scope(|s| {
 ///     let cq = Cq::open(&s.domain(&domain), CqAttr::new(16))?;
-///     let endpoint = cq.endpoint(&av).enable()?;
+///     let endpoint = cq.endpoint(&av).open()?;
 ///     let me = av.insert(&endpoint.address()?)?;
 ///     let mut room = Vec::new_in(&heap);
 ///     room.resize(5, 0);

@@ -46,7 +46,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// use loom_alloc::registered::{Slab, SlabAttr};
 /// use loom_core::error::PostError;
 /// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
-/// use loom_core::soft::{Asks, Network, NetworkAttr};
+/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
 /// let mut memory = [core::mem::MaybeUninit::uninit(); 128 * 1024];
 /// let arena = Locked::new(Arena::new(&mut memory));
@@ -54,13 +54,13 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// let network = Network::new_in(attr, &arena)?;
 /// scope(|s| {
 ///     // As over hardware: only registered buffers are taken.
-///     let domain = s.open_in(&network.info_that_asks(Asks::nothing().for_local_registration()), &arena)?;
+///     let domain = s.open_in(&network.info_requiring(RequiredModes::none().local_registration()), &arena)?;
 ///     let slab = Slab::open_in(&domain, SlabAttr::new(4, 256), &arena)?;
 ///     // The queue has a scope of its own: the slab, whose buffers are lent to it, lives longer.
 ///     scope(|s| {
 ///         let domain = s.domain(&domain);
 ///         let (av, cq) = (Av::open_in(&domain, 1, &arena)?, Cq::open_in(&domain, CqAttr::new(8), &arena)?);
-///         let endpoint = cq.endpoint(&av).enable()?;
+///         let endpoint = cq.endpoint(&av).open()?;
 ///         let me = av.insert(&endpoint.address()?)?;
 ///         let (inbox, mut outbox) = (slab.lease().ok_or("none left")?, slab.lease().ok_or("none left")?);
 ///         let received = endpoint.recv(Source::Any, inbox).map_err(PostError::from)?;

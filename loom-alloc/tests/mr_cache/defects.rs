@@ -3,7 +3,7 @@
 use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::objects::domain::Domain;
-use loom_core::soft::{Asks, Network, NetworkAttr};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 
 use crate::world::memory::{PAGE, Use};
 use crate::world::oracle::Limits;
@@ -65,7 +65,7 @@ fn an_invalidated_region_with_users_is_not_found() {
 #[test]
 fn regions_have_keys_of_their_own() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
     // SAFETY: nothing is unmapped.
     let monitor = unsafe { Notified::new() };
     let caches = [(); 2].map(|()| MrCache::open_in(&domain, MrCacheAttr::new(4), &monitor, Global).unwrap());

@@ -10,7 +10,7 @@ use loom_alloc::mr_cache::{MrCache, MrCacheAttr, MrCacheStats, Userfaultfd};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::objects::domain::Domain;
-use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::Errno;
 
 const PAGE: usize = 4096;
@@ -44,7 +44,7 @@ fn open() -> Option<Userfaultfd> {
 fn watched(test: impl FnOnce(&Cache<'_, '_, '_>)) {
     let Some(monitor) = open() else { return };
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
     let over = AtomicBool::new(false);
     thread::scope(|threads| {
         threads.spawn(|| {

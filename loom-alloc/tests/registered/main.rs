@@ -13,7 +13,7 @@ mod transfers;
 mod world;
 
 use loom_core::objects::domain::Domain;
-use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 
 fn network() -> Network<'static> {
     Network::new(NetworkAttr::default()).unwrap()
@@ -21,6 +21,6 @@ fn network() -> Network<'static> {
 
 /// A domain that takes any buffer, and one that takes registered ones only.
 fn domains(network: &Network<'static>) -> [Domain<'static, Soft<'static>>; 2] {
-    let local = network.info_that_asks(Asks::nothing().for_local_registration());
+    let local = network.info_requiring(RequiredModes::none().local_registration());
     [network.info(), local].map(|info| Domain::open(&info).unwrap())
 }

@@ -15,7 +15,7 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{RecvOptions, SendOptions};
 use loom_core::objects::scope::scope;
-use loom_core::soft::{Asks, Soft};
+use loom_core::soft::{RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Tag};
 
 use crate::{domains, network};
@@ -42,7 +42,7 @@ fn leases_serve_every_operation() {
             let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
             let region = Mr::open(&domain, &mut memory[..], access).unwrap();
             let cq = Cq::open(&domain, CqAttr::new(16)).unwrap();
-            let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+            let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
             let to_b = av.insert(&b.address().unwrap()).unwrap();
             for (seed, len) in [1, 64, 5000, 100_000].into_iter().enumerate() {
                 for tagged in [false, true] {
@@ -82,7 +82,7 @@ fn a_lease_without_data_is_not_sent() {
         let av = Av::open(&domain, 2).unwrap();
         scope(|s| {
             let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).enable().unwrap();
+            let endpoint = cq.endpoint(&av).open().unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let rejected = endpoint.send(me, slab.lease().unwrap()).unwrap_err();
             assert_eq!((rejected.error, rejected.buf.room()), (PostError::Access, 64));
@@ -98,7 +98,7 @@ fn parts_of_a_lease_are_several_messages_or_one() {
         let av = Av::open(&domain, 2).unwrap();
         scope(|s| {
             let cq = Cq::<_, [Lease<'_>; 2]>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).enable().unwrap();
+            let endpoint = cq.endpoint(&av).open().unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let [mut out, other, third] = [(); 3].map(|()| slab.lease().unwrap());
             out.append(b"head, and the body").unwrap();
@@ -106,8 +106,8 @@ fn parts_of_a_lease_are_several_messages_or_one() {
             // The message is received the other way round: 14 bytes, and the rest.
             let (front, back) = (third.split(14).unwrap().0, other);
             let received =
-                endpoint.recvmsg(Source::Any, RecvOptions::new(), [front, back]).map_err(PostError::from).unwrap();
-            let sent = endpoint.sendmsg(me, SendOptions::new(), [body, head]).map_err(PostError::from).unwrap();
+                endpoint.recv_with(Source::Any, RecvOptions::new(), [front, back]).map_err(PostError::from).unwrap();
+            let sent = endpoint.send_with(me, SendOptions::new(), [body, head]).map_err(PostError::from).unwrap();
             let deadline = std::time::Instant::now() + Duration::from_secs(60);
             let (parts, result) = cq.wait(received, deadline).unwrap().unwrap().into_parts();
             assert_eq!(result.unwrap().len(), 18);
@@ -134,7 +134,7 @@ fn a_queue_gives_its_leases_back_when_it_ends() {
         let av = Av::open(&domain, 2).unwrap();
         scope(|s| {
             let cq = Cq::<_, SharedLease<'_>>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).enable().unwrap();
+            let endpoint = cq.endpoint(&av).open().unwrap();
             for lease in std::iter::from_fn(|| slab.lease()) {
                 endpoint.recv(Source::Any, lease).map_err(PostError::from).unwrap();
             }
@@ -146,15 +146,15 @@ fn a_queue_gives_its_leases_back_when_it_ends() {
 #[test]
 fn leases_have_room_for_providers_in_front() {
     let network = network();
-    let asks = Asks::nothing().for_prefixes().for_local_registration();
-    let domain = Domain::open(&network.info_that_asks(asks)).unwrap();
+    let asks = RequiredModes::none().prefixes().local_registration();
+    let domain = Domain::open(&network.info_requiring(asks)).unwrap();
     let room = domain.attributes().endpoint.msg_prefix_size;
     assert!(room > 0);
     let slab = Slab::open_in(&domain, SlabAttr::new(2, 128), Global).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     scope(|s| {
         let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let endpoint = cq.endpoint(&av).open().unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let (inbox, mut outbox) = (slab.lease().unwrap(), slab.lease().unwrap());
         outbox.commit(room).unwrap();

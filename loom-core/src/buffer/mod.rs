@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code, reason = "implementations of the unsafe trait `Buffer`")]
 
-mod pieces;
+mod iovecs;
 mod prefixed;
 mod registered;
 
@@ -14,7 +14,7 @@ use core::mem::MaybeUninit;
 use core::num::NonZero;
 use core::ptr::NonNull;
 
-pub use self::pieces::Pieces;
+pub use self::iovecs::IoVecs;
 pub use self::prefixed::Prefixed;
 pub use self::registered::RegisteredAllocator;
 use crate::vocabulary::HmemIface;
@@ -176,7 +176,7 @@ pub unsafe trait Buffer {
 
     /// The same for a buffer that does not lie in one place: its ranges, in order, of which the rules above hold too. Called
     /// instead of [`lend`](Buffer::lend) by operations which take several.
-    fn lend_pieces(&mut self, pieces: &mut Pieces) {
+    fn lend_pieces(&mut self, pieces: &mut IoVecs) {
         pieces.push(self.lend());
     }
 }

@@ -19,14 +19,14 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// # #[cfg(feature = "std")] {
 /// use loom_core::buffer::Prefixed;
 /// use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
-/// use loom_core::soft::{Asks, Network, NetworkAttr};
+/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: buffers without the room are refused.
-/// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_prefixes()))?;
+/// let domain = Domain::open(&network.info_requiring(RequiredModes::none().prefixes()))?;
 /// let room = domain.attributes().endpoint.msg_prefix_size;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// let endpoint = cq.endpoint(&av).enable()?;
+/// let endpoint = cq.endpoint(&av).open()?;
 /// let me = av.insert(&endpoint.address()?)?;
 /// let [inbox, mut outbox] = [(); 2].map(|()| Prefixed::new(vec![0_u8; room + 5], room));
 /// outbox.bytes_mut().copy_from_slice(b"hello");

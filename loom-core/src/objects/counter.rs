@@ -14,8 +14,8 @@ use allocator_api2::alloc::Allocator;
 use heapless::Vec;
 
 use crate::error::OpenError;
-use crate::handle::{Bond, Ended, Handle, Head, Object, Place, Plan, Unfilled};
-use crate::objects::domain::{Brand, Domain, DomainBody};
+use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::objects::domain::{Brand, Domain, DomainInner};
 pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
 use crate::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
@@ -43,15 +43,15 @@ const MOST: usize = 6;
 /// - `man fi_cntr`
 #[doc(alias = "fid_cntr")]
 pub struct Counter<'m, T: Transport> {
-    body: Handle<'m, CounterBody<T>>,
+    body: Handle<'m, CounterInner<T>>,
     /// Invariant: what stays on one thread is not bound to queues of a scope, which may end on another.
     lives: Brand<'m>,
 }
 
 /// What there is one of, however many handles there are.
-struct CounterBody<T: Transport> {
+struct CounterInner<T: Transport> {
     raw: T::Counter,
-    domain: Handle<'static, DomainBody<T>>,
+    domain: Handle<'static, DomainInner<T>>,
     wait: WaitObj,
     /// What was read last, of those that succeeded and of those that failed: all that can be told once an endpoint is left
     /// open, which reading would drive. Cells keep a counter on one thread, as threading models want it: that of its endpoints.
@@ -101,13 +101,13 @@ impl<'m, T: Transport> Counter<'m, T> {
         attr: CounterAttr,
         alloc: A,
     ) -> Result<Self, OpenError> {
-        let block = Unfilled::new(Plan::of::<CounterBody<T>, A>()?, alloc)?;
+        let block = Unfilled::new(Plan::of::<CounterInner<T>, A>()?, alloc)?;
         // SAFETY: the domain is open and stays so: the counter keeps it.
         let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
         // SAFETY: the counter's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
         let last = [Cell::new(0), Cell::new(0)];
-        Ok(Counter { body: block.fill(CounterBody { raw, domain, wait: attr.wait, last }), lives: PhantomData })
+        Ok(Counter { body: block.fill(CounterInner { raw, domain, wait: attr.wait, last }), lives: PhantomData })
     }
 
     /// [`Counter::open_in`] with the global allocator.
@@ -124,7 +124,7 @@ impl<'m, T: Transport> Counter<'m, T> {
     /// # Errors
     /// [`OpenError::Size`] if it is more than an address space holds.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
-        Ok(Plan::of::<CounterBody<T>, A>()?.layout())
+        Ok(Plan::of::<CounterInner<T>, A>()?.layout())
     }
 }
 
@@ -258,7 +258,11 @@ impl<T: Transport> Counter<'_, T> {
     }
 
     /// Whether it can count what peers write to a region of this domain with this access.
-    pub(crate) fn counts_writes_to(&self, domain: &Handle<'_, DomainBody<T>>, access: Access) -> Result<(), OpenError> {
+    pub(crate) fn counts_writes_to(
+        &self,
+        domain: &Handle<'_, DomainInner<T>>,
+        access: Access,
+    ) -> Result<(), OpenError> {
         if !self.body.domain.is(domain) {
             return Err(OpenError::OtherDomain);
         }
@@ -284,10 +288,10 @@ impl<T: Transport> Counter<'_, T> {
 }
 
 // SAFETY: a place begins with its head.
-unsafe impl<T: Transport> Object for CounterBody<T> {
+unsafe impl<T: Transport> Object for CounterInner<T> {
     const ONE_THREAD: bool = false;
 
-    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
     }
 
@@ -331,7 +335,7 @@ impl<'b, 'm, T: Transport> Counters<'b, 'm, T> {
     }
 
     /// Whether an endpoint of this domain, which grants so much, can have them.
-    pub(crate) fn check(&self, domain: &Handle<'_, DomainBody<T>>, granted: Caps) -> Result<(), OpenError> {
+    pub(crate) fn check(&self, domain: &Handle<'_, DomainInner<T>>, granted: Caps) -> Result<(), OpenError> {
         let mut before = Counted::empty();
         for (counted, counter) in &self.list {
             if !counter.body.domain.is(domain) {

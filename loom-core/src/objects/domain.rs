@@ -12,10 +12,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use allocator_api2::alloc::Allocator;
 
 use crate::error::OpenError;
-use crate::handle::{Ended, Handle, Head, Object, Place, Plan, Unfilled};
+use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::objects::deferred_close::DeferredClose;
 use crate::objects::info::Info;
 use crate::objects::left_open::ScopeRef;
-use crate::objects::lingering::Lingering;
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, MemoryKey, Mode, MrMode, OpFlags};
 
@@ -87,7 +87,7 @@ impl<T: Transport> Fabric<T> {
     {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
-        DomainBody::check(info)?;
+        DomainInner::check(info)?;
         if !self.info.same_fabric(info) {
             return Err(OpenError::OtherDomain);
         }
@@ -95,11 +95,11 @@ impl<T: Transport> Fabric<T> {
         let block = Unfilled::new(Domain::<T>::plan::<A>()?, alloc)?;
         // SAFETY: the fabric is open, and the domain keeps it until it is closed itself.
         let raw = unsafe { T::domain_open(&self.raw, info.raw()) }?;
-        let body = block.fill(DomainBody {
+        let body = block.fill(DomainInner {
             raw,
             info,
             fabric: ManuallyDrop::new(self),
-            lingering: Lingering::new(),
+            deferred_close: DeferredClose::new(),
             keys: AtomicU64::new(1),
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             home: scope,
@@ -137,7 +137,7 @@ impl<T: Transport> fmt::Debug for Fabric<T> {
 #[doc(alias = "fi_domain")]
 #[doc(alias = "fid_domain")]
 pub struct Domain<'m, T: Transport> {
-    pub(crate) body: Handle<'m, DomainBody<T>>,
+    pub(crate) body: Handle<'m, DomainInner<T>>,
     /// What is opened by way of this handle is closed with that.
     pub(crate) scope: Option<ScopeRef>,
     /// Invariant: what uses shorter-lived memory is not opened by way of a domain that is kept.
@@ -148,11 +148,11 @@ pub struct Domain<'m, T: Transport> {
 pub(crate) type Brand<'m> = PhantomData<fn(&'m ()) -> &'m ()>;
 
 /// What there is one of, however many handles there are.
-pub(crate) struct DomainBody<T: Transport> {
+pub(crate) struct DomainInner<T: Transport> {
     raw: T::Domain,
     info: Info<T>,
     fabric: ManuallyDrop<Fabric<T>>,
-    lingering: Lingering,
+    deferred_close: DeferredClose,
     keys: AtomicU64,
     identity: u64,
     /// The scope that opened it.
@@ -225,7 +225,7 @@ impl<'m, T: Transport> Domain<'m, T> {
     where
         T: 'm,
     {
-        DomainBody::check(info)?;
+        DomainInner::check(info)?;
         Fabric::open(info)?.open_domain(info, alloc, scope)
     }
 
@@ -246,7 +246,7 @@ impl<'m, T: Transport> Domain<'m, T> {
     }
 
     fn plan<A: Allocator>() -> Result<Plan, OpenError> {
-        Plan::of::<DomainBody<T>, A>()
+        Plan::of::<DomainInner<T>, A>()
     }
 
     /// The info that the domain was opened with.
@@ -274,7 +274,7 @@ impl<'m, T: Transport> Domain<'m, T> {
     }
 }
 
-impl<T: Transport> DomainBody<T> {
+impl<T: Transport> DomainInner<T> {
     /// Whether everything that an info asks for is served.
     pub(crate) fn check(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
@@ -340,21 +340,21 @@ impl<T: Transport> DomainBody<T> {
     }
 
     /// Its endpoints, and the regions and memory that it keeps for as long as they may reach them.
-    pub(crate) fn lingering(&self) -> &Lingering {
-        &self.lingering
+    pub(crate) fn deferred_close(&self) -> &DeferredClose {
+        &self.deferred_close
     }
 
     /// Closes and drops what it keeps, if no endpoint is open. User code runs, which may unwind.
     pub(crate) fn release(&self) {
-        self.lingering.release();
+        self.deferred_close.release();
     }
 }
 
 // SAFETY: a place begins with its head.
-unsafe impl<T: Transport> Object for DomainBody<T> {
+unsafe impl<T: Transport> Object for DomainInner<T> {
     const ONE_THREAD: bool = false;
 
-    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
     }
 

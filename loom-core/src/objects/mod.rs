@@ -10,7 +10,7 @@ pub mod info;
 
 mod remote_region;
 
-mod lingering;
+mod deferred_close;
 
 mod left_open;
 

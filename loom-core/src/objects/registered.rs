@@ -27,13 +27,13 @@ use crate::transport::Transport;
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source, registered::Registered};
-/// use loom_core::soft::{Asks, Network, NetworkAttr};
+/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: other buffers are refused.
-/// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration()))?;
+/// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// let endpoint = cq.endpoint(&av).enable()?;
+/// let endpoint = cq.endpoint(&av).open()?;
 /// let me = av.insert(&endpoint.address()?)?;
 /// let [room, message] = [vec![0; 5], b"hello".to_vec()].map(|buf| Registered::new(&domain, buf));
 /// endpoint.recv(Source::Any, room?)?;

@@ -1,7 +1,7 @@
 //! What a network offers: the attributes of its infos.
 
+use super::iovecs::{LIMIT, receive_limit, send_limit};
 use super::network::NetworkAttr;
-use super::pieces::{LIMIT, receive_limit, send_limit};
 use crate::vocabulary::{
     AddressFormat, Attributes, AvType, Caps, DomainAttributes, EndpointAttributes, EndpointType, MrMode, MsgOrder,
     Progress, ResourceMgmt, RxAttributes, Threading, TxAttributes, Version,

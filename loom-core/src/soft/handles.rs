@@ -8,11 +8,11 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::asks::Asks;
+use super::endpoint_state::EndpointState;
 use super::faults::Plan;
 use super::network::Net;
-use super::port::Port;
 use super::queue::Queue;
+use super::required_modes::RequiredModes;
 use super::send::Report;
 use crate::handle::Handle;
 use crate::transport::Msg;
@@ -75,7 +75,7 @@ pub struct SoftFabric<'n> {
 pub struct SoftDomain<'n> {
     pub(super) net: NetRef<'n>,
     pub(super) number: u32,
-    pub(super) asks: Asks,
+    pub(super) modes: RequiredModes,
 }
 
 /// A raw address vector. Fabric addresses say themselves where an endpoint is.
@@ -101,9 +101,9 @@ pub struct SoftMr<'n> {
 pub struct SoftEndpoint<'n> {
     pub(super) net: NetRef<'n>,
     /// In the network.
-    pub(super) port: NonNull<Port>,
+    pub(super) port: NonNull<EndpointState>,
     /// Its domain asks for something, or something goes wrong.
-    pub(super) insists: bool,
+    pub(super) extra_checks: bool,
     /// Sends, reads and writes that are posted with flags report their success if the flags ask for it.
     pub(super) selective: bool,
     /// A port is `Sync`, because peers reach its inbox; its endpoint is not.
@@ -112,7 +112,7 @@ pub struct SoftEndpoint<'n> {
 
 impl SoftEndpoint<'_> {
     #[inline]
-    pub(super) fn port(&self) -> &Port {
+    pub(super) fn port(&self) -> &EndpointState {
         // SAFETY: ports are there as long as their network.
         unsafe { self.port.as_ref() }
     }

@@ -30,8 +30,8 @@
 //! Messages, tagged messages with directed receive, multi-receives, peeks, claims and discards of tagged messages, RMA with 8
 //! bytes of immediate data, up to four buffers in one operation, sources of messages, and counters.
 //! RMA is done when the post returns, and messages of one sender keep the order they were sent in.
-//! It asks for nothing, unless it is to ask for what hardware does ([`Asks`]): registered buffers, memory in contexts, room in
-//! front of messages, receives for peers' writes (`soft/insists.rs`).
+//! It asks for nothing, unless it is to ask for what hardware does ([`RequiredModes`]): registered buffers, memory in contexts, room in
+//! front of messages, receives for peers' writes (`soft/extra_checks.rs`).
 //! Where things are to go wrong, an info is given a [`Plan`]: posts refused, messages delayed, writes reordered, completions
 //! failed, queues overrun, peers killed, less granted (`soft/faults/`). An endpoint without one pays nothing for it.
 //! Not there yet: atomics, counters of what peers do, and triggered operations.
@@ -45,7 +45,7 @@
 //! let network = Network::new(NetworkAttr::default())?;
 //! let domain = Domain::open(&network.info())?;
 //! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-//! let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+//! let (alice, bob) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
 //! let to_bob = av.insert(&bob.address()?)?;
 //! let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
 //! alice.tagged_send(to_bob, Tag(7), b"hello".to_vec())?;
@@ -57,16 +57,17 @@
 //! ```
 
 mod address;
-mod asks;
 mod attributes;
 mod cell;
 mod copy;
 mod counter;
+mod endpoint_state;
 mod faults;
 mod handles;
-mod insists;
+mod iovecs;
 mod list;
 mod matching;
+mod mode_checks;
 #[cfg(all(test, loom_model))]
 mod model;
 mod msg;
@@ -74,22 +75,21 @@ mod multi;
 mod network;
 mod numbers;
 mod peek;
-mod pieces;
-mod port;
 mod query;
 mod queue;
 mod receive;
 mod region;
+mod required_modes;
 mod send;
 #[cfg(all(test, feature = "std", not(loom_model)))]
 mod tests;
 mod transport;
 
-pub use asks::Asks;
 pub use counter::SoftCounter;
 pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 pub use network::{Network, NetworkAttr};
+pub use required_modes::RequiredModes;
 pub use transport::Soft;
 
 /// No port.

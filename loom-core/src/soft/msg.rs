@@ -2,9 +2,9 @@
 
 use core::ptr;
 
+use super::endpoint_state::EndpointState;
 use super::network::Net;
-use super::port::Port;
-use super::receive::Room;
+use super::receive::RecvBuffer;
 use super::send::{Outgoing, Report};
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::Want;
@@ -24,10 +24,10 @@ pub(super) fn wanted(msg: &Msg<'_>, tag: TagMatch) -> Want {
     Want { tag, source: msg.address }
 }
 
-/// The room for it in the first piece, or none; `min_left` as [`Room`] has it.
-pub(super) fn room_of(msg: &Msg<'_>, min_left: usize) -> Room {
+/// The room for it in the first piece, or none; `min_left` as [`RecvBuffer`] has it.
+pub(super) fn room_of(msg: &Msg<'_>, min_left: usize) -> RecvBuffer {
     let (ptr, len) = msg.pieces.first().map_or((ptr::null_mut(), 0), |lent| (lent.ptr().as_ptr(), lent.len()));
-    Room { ptr, len, context: msg.context.addr(), min_left }
+    RecvBuffer { ptr, len, context: msg.context.addr(), min_left }
 }
 
 impl Net {
@@ -39,7 +39,7 @@ impl Net {
     #[allow(unsafe_code, reason = "passes its contract on")]
     pub(super) unsafe fn send_msg(
         &self,
-        port: &Port,
+        port: &EndpointState,
         msg: &Msg<'_>,
         tag: Option<Tag>,
         report: Report,
@@ -77,7 +77,7 @@ impl Net {
     #[allow(unsafe_code, reason = "passes its contract on")]
     pub(super) unsafe fn receive_msg(
         &self,
-        port: &Port,
+        port: &EndpointState,
         kind: CompletionFlags,
         msg: &Msg<'_>,
         tag: TagMatch,

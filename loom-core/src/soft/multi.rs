@@ -3,10 +3,10 @@
 #![allow(unsafe_code, reason = "moves on in memory that was lent with a receive")]
 
 use super::cell::MessageCell;
+use super::endpoint_state::LocalState;
 use super::list::NIL;
 use super::network::Net;
-use super::port::Own;
-use super::receive::{Receive, Room, kind_of};
+use super::receive::{Receive, RecvBuffer, kind_of};
 use crate::engine::tag_matcher::Want;
 use crate::transport::{Event, Refusal};
 use crate::vocabulary::CompletionFlags;
@@ -30,7 +30,12 @@ impl Net {
     /// `room` is valid for writes until the event that says that it is over, or until the endpoint is closed.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn post_multi_receive(&self, own: &Own, want: Want, room: Room) -> Result<(), Refusal> {
+    pub(super) unsafe fn post_multi_receive(
+        &self,
+        own: &LocalState,
+        want: Want,
+        room: RecvBuffer,
+    ) -> Result<(), Refusal> {
         if !own.rx().reserve() {
             return Err(Refusal::Again);
         }
@@ -66,7 +71,7 @@ impl Net {
     }
 
     /// What a message will be to a multi-receive; `None` if it has to wait, because the queue has no place for its event.
-    pub(super) fn admit(own: &Own, head: &MessageCell, receive: &Receive) -> Option<Nth> {
+    pub(super) fn admit(own: &LocalState, head: &MessageCell, receive: &Receive) -> Option<Nth> {
         let room = receive.room();
         let left = room.len.saturating_sub(head.message.len.get());
         if left < room.min_left {
@@ -79,7 +84,7 @@ impl Net {
     ///
     /// # Safety
     /// What the receive wants is valid for writes.
-    pub(super) unsafe fn hand_on(&self, own: &Own, head: &MessageCell, receive: &Receive, nth: Nth) -> bool {
+    pub(super) unsafe fn hand_on(&self, own: &LocalState, head: &MessageCell, receive: &Receive, nth: Nth) -> bool {
         let room = receive.room();
         let len = head.message.len.get().min(room.len);
         let end = |mut event: Event| {
@@ -101,7 +106,7 @@ impl Net {
         }
         // SAFETY: within what was lent, or at its end.
         let ptr = unsafe { room.ptr.add(len) };
-        receive.set_room(Room { ptr, len: room.len - len, ..room });
+        receive.set_room(RecvBuffer { ptr, len: room.len - len, ..room });
         nth == Nth::Last
     }
 }

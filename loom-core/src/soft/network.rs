@@ -10,18 +10,18 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use super::NO_PORT;
-use super::asks::Asks;
 use super::cell::MessageCell;
+use super::endpoint_state::{EndpointState, LocalState, Sending};
 use super::faults::{self, Faults, Injected};
 use super::handles::SoftInfo;
 use super::list::NIL;
 use super::matching::{MatchingLayout, WaitsLayout};
 use super::numbers::Numbers;
-use super::port::{Own, Port, Sending};
 use super::region::Region;
+use super::required_modes::RequiredModes;
 use super::transport::Soft;
 use crate::error::OpenError;
-use crate::handle::{Ended, Handle, Head, Object, Place, Plan, Unfilled};
+use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::info::{Hints, Info};
 use crate::storage::{array, extend};
 use crate::sync::Ordering;
@@ -90,7 +90,7 @@ impl NetworkAttr {
         let all_cells = repeated(cell, cells)?;
 
         let mut plan = Plan::of::<Net, A>()?;
-        let ports = plan.add(array::<Port>(self.endpoints.into())?)?;
+        let ports = plan.add(array::<EndpointState>(self.endpoints.into())?)?;
         let faults = plan.add(array::<Faults>(self.endpoints.into())?)?;
         let regions = plan.add(array::<Region>(self.regions.into())?)?;
         let matchings_at = plan.add(repeated(matching.layout, self.endpoints.into())?)?;
@@ -154,7 +154,7 @@ pub(super) struct Net {
     pub(super) eager_size: usize,
     /// Taken while endpoints and regions are opened and closed. It guards what they are numbered by, too.
     pub(super) opening: spin::Mutex<Numbers>,
-    ports: NonNull<Port>,
+    ports: NonNull<EndpointState>,
     regions: NonNull<Region>,
     sendings: NonNull<Cell<Option<Sending>>>,
     cells: NonNull<u8>,
@@ -166,21 +166,21 @@ pub(super) struct Net {
 }
 
 // SAFETY: ports, regions and cells are `Sync`, each for its own reason. Receives and sendings are a port's own, and so
-// used by one thread at a time, like `Port::own`.
+// used by one thread at a time, like `EndpointState::own`.
 unsafe impl Sync for Net {}
 // SAFETY: nothing depends on the thread.
 unsafe impl Send for Net {}
 
 impl Net {
     #[inline]
-    pub(super) fn ports(&self) -> &[Port] {
+    pub(super) fn ports(&self) -> &[EndpointState] {
         // SAFETY: written in `Network::new_in`, in the block that this lies in.
         unsafe { core::slice::from_raw_parts(self.ports.as_ptr(), self.attr.endpoints.into()) }
     }
 
     /// The port of an endpoint, by an index that `open_port` gave out.
     #[inline]
-    pub(super) fn port(&self, index: u16) -> &Port {
+    pub(super) fn port(&self, index: u16) -> &EndpointState {
         debug_assert!(index < self.attr.endpoints, "indices come from `open_port`");
         // SAFETY: written in `Network::new_in`; indices come from `open_port`.
         let port = unsafe { self.ports.add(index.into()) };
@@ -208,7 +208,7 @@ impl Net {
     /// The port that a cell belongs to.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "there are no more ports than u16 counts")]
-    pub(super) fn owner_of(&self, head: &MessageCell) -> &Port {
+    pub(super) fn owner_of(&self, head: &MessageCell) -> &EndpointState {
         self.port((head.number >> self.tx_shift) as u16)
     }
 
@@ -220,12 +220,12 @@ impl Net {
 
     /// One of a port's cells, in turn.
     #[inline]
-    pub(super) fn cell_in_turn(&self, own: &Own, turn: u32) -> &MessageCell {
+    pub(super) fn cell_in_turn(&self, own: &LocalState, turn: u32) -> &MessageCell {
         self.cell(own.first_cell + (turn & self.cell_mask))
     }
 
     /// The cells that belong to a port.
-    pub(super) fn cells_of(&self, own: &Own) -> impl Iterator<Item = &MessageCell> {
+    pub(super) fn cells_of(&self, own: &LocalState) -> impl Iterator<Item = &MessageCell> {
         (0..self.cells_each()).map(|turn| self.cell_in_turn(own, turn))
     }
 
@@ -253,7 +253,7 @@ impl Net {
 unsafe impl Object for Net {
     const ONE_THREAD: bool = false;
 
-    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
     }
 
@@ -306,7 +306,7 @@ impl<'n> Network<'n> {
         let waits = unsafe { places.waits.build(at(places.waits_at)) };
         for index in 0..attr.endpoints {
             let memory = at(places.matchings_at + usize::from(index) * places.matching.layout.size());
-            // SAFETY: the block has room for so many. Each is used by one thread at a time, like `Port::own`; numbers of
+            // SAFETY: the block has room for so many. Each is used by one thread at a time, like `EndpointState::own`; numbers of
             // receives come from lists of them.
             let matching = unsafe { places.matching.build(memory, waits, attr.seed) };
             // SAFETY: the block has room for so many ports.
@@ -316,7 +316,7 @@ impl<'n> Network<'n> {
             // SAFETY: as above.
             unsafe { faults.write(Faults::none()) };
             // SAFETY: as above.
-            unsafe { port.write(Port::new(index, u32::from(index) << net.tx_shift, matching, faults)) };
+            unsafe { port.write(EndpointState::new(index, u32::from(index) << net.tx_shift, matching, faults)) };
         }
         for index in 0..attr.regions {
             // SAFETY: the block has room for so many regions.
@@ -343,11 +343,11 @@ impl<'n> Network<'n> {
         self.info_with_faults(faults::Plan::new(0))
     }
 
-    /// The info of a network whose domains ask for something that memory has no need of, and insist on it: for trying out
+    /// The info of a network whose domains ask for something that memory has no need of, and check it: for trying out
     /// what hardware asks for.
     #[must_use]
-    pub fn info_that_asks(&self, asks: Asks) -> Info<Soft<'n>> {
-        self.info_with_faults(faults::Plan::new(0).ask(asks))
+    pub fn info_requiring(&self, modes: RequiredModes) -> Info<Soft<'n>> {
+        self.info_with_faults(faults::Plan::new(0).require(modes))
     }
 
     /// The info of a network at whose endpoints something goes wrong: for trying out what a program makes of it. An endpoint's

@@ -3,10 +3,10 @@
 #![allow(unsafe_code, reason = "copies into memory that was lent with a claim's fetch")]
 
 use super::cell::{MessageCell, State};
+use super::endpoint_state::{EndpointState, LocalState};
 use super::list::NIL;
 use super::network::Net;
-use super::port::{Own, Port};
-use super::receive::{Room, Use, kind_of};
+use super::receive::{RecvBuffer, RecvKind, kind_of};
 use crate::engine::tag_matcher::Want;
 use crate::transport::{Event, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
@@ -32,7 +32,7 @@ fn found(context: u64, head: &MessageCell) -> Event {
 
 impl Net {
     /// Answers a look at the tagged messages that have arrived: the oldest that is wanted, of which nothing is copied.
-    pub(super) fn peek(&self, port: &Port, want: &Want, context: u64, flags: OpFlags) -> Result<(), Refusal> {
+    pub(super) fn peek(&self, port: &EndpointState, want: &Want, context: u64, flags: OpFlags) -> Result<(), Refusal> {
         let own = port.own();
         self.take_in(port);
         let place = own.receives.get();
@@ -54,7 +54,7 @@ impl Net {
                 unexpected.remove(at);
                 own.receives.set(own.receive(place).next.get());
                 // A claim is kept in the place of a receive.
-                own.use_place(place, Use::Claimed, Room { len: at as usize, context, ..Room::NONE });
+                own.use_place(place, RecvKind::Claimed, RecvBuffer { len: at as usize, context, ..RecvBuffer::NONE });
             } else if flags.contains(OpFlags::DISCARD) {
                 unexpected.remove(at);
                 if !self.discard(head) {
@@ -85,15 +85,15 @@ impl Net {
     }
 
     /// Takes a claim, by the context of the peek that made it.
-    fn take_claim(&self, own: &Own, context: u64) -> Option<&MessageCell> {
-        let (at, _) = own.find_place(context, |used| used == Use::Claimed)?;
+    fn take_claim(&self, own: &LocalState, context: u64) -> Option<&MessageCell> {
+        let (at, _) = own.find_place(context, |used| used == RecvKind::Claimed)?;
         let head = self.claimed_cell(own, at);
         own.free_receive(at);
         Some(head)
     }
 
     /// The message of the claim in a place.
-    pub(super) fn claimed_cell(&self, own: &Own, at: u32) -> &MessageCell {
+    pub(super) fn claimed_cell(&self, own: &LocalState, at: u32) -> &MessageCell {
         #[expect(clippy::cast_possible_truncation, reason = "a cell's number, as it was put there")]
         self.cell(own.receive(at).room().len as u32)
     }
@@ -102,7 +102,7 @@ impl Net {
     ///
     /// # Safety
     /// `room` is valid for writes.
-    pub(super) unsafe fn fetch_claimed(&self, port: &Port, room: &Room) -> Result<(), Refusal> {
+    pub(super) unsafe fn fetch_claimed(&self, port: &EndpointState, room: &RecvBuffer) -> Result<(), Refusal> {
         let own = port.own();
         if !own.rx().reserve() {
             return Err(Refusal::Again);
@@ -120,7 +120,7 @@ impl Net {
     }
 
     /// Discards a claimed message.
-    pub(super) fn discard_claimed(&self, port: &Port, context: u64) -> Result<(), Refusal> {
+    pub(super) fn discard_claimed(&self, port: &EndpointState, context: u64) -> Result<(), Refusal> {
         let own = port.own();
         if !own.rx().reserve() {
             return Err(Refusal::Again);

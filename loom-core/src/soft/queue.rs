@@ -13,18 +13,18 @@ use crate::vocabulary::{CompletionFlags, Errno};
 /// A place in the ring: one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Place(Event);
+struct RingSlot(Event);
 
 /// The head of the caller's memory; the ring follows. It has a place more than there can be events, so that it is empty
 /// where head and tail meet.
 #[derive(Debug)]
 pub(super) struct Queue {
-    ring: NonNull<Place>,
-    end: NonNull<Place>,
+    ring: NonNull<RingSlot>,
+    end: NonNull<RingSlot>,
     /// Next event to read.
-    head: Cell<NonNull<Place>>,
+    head: Cell<NonNull<RingSlot>>,
     /// Where the next event goes.
-    tail: Cell<NonNull<Place>>,
+    tail: Cell<NonNull<RingSlot>>,
     capacity: Cell<u32>,
     /// Events in the ring, and places kept for operations in flight.
     reserved: Cell<u32>,
@@ -37,7 +37,7 @@ pub(super) struct Queue {
 
 impl Queue {
     fn places(depth: usize) -> Option<(Layout, usize)> {
-        let ring = Layout::array::<Place>(depth.checked_add(1)?).ok()?;
+        let ring = Layout::array::<RingSlot>(depth.checked_add(1)?).ok()?;
         let (layout, ring) = Layout::new::<Queue>().extend(ring).ok()?;
         Some((layout, ring))
     }
@@ -60,7 +60,7 @@ impl Queue {
         let capacity = u32::try_from(depth).ok().filter(|depth| *depth > 0)?;
         let queue = memory.cast::<Queue>();
         // SAFETY: the ring lies at this offset of the layout.
-        let ring = unsafe { memory.add(ring) }.cast::<Place>();
+        let ring = unsafe { memory.add(ring) }.cast::<RingSlot>();
         // SAFETY: the ring has a place more than the depth, and ends there.
         let end = unsafe { ring.add(depth + 1) };
         let value = Queue {
@@ -110,7 +110,7 @@ impl Queue {
 
     /// The place after this one.
     #[inline(always)]
-    fn after(&self, place: NonNull<Place>) -> NonNull<Place> {
+    fn after(&self, place: NonNull<RingSlot>) -> NonNull<RingSlot> {
         // SAFETY: a place of the ring, whose end is one beyond the last.
         let next = unsafe { place.add(1) };
         if next == self.end { self.ring } else { next }
@@ -123,9 +123,9 @@ impl Queue {
         let next = self.after(place);
         debug_assert!(next != self.head.get(), "more events than reserved places");
         // SAFETY: a place of the ring, and free: events in the ring never exceed the reserved places.
-        unsafe { place.write(Place(event)) };
+        unsafe { place.write(RingSlot(event)) };
         self.tail.set(next);
-        const { assert!(core::mem::offset_of!(Place, 0) == 0, "a place begins with its event") };
+        const { assert!(core::mem::offset_of!(RingSlot, 0) == 0, "a place begins with its event") };
         place.cast()
     }
 
@@ -138,7 +138,7 @@ impl Queue {
         let place = self.head.get();
         // SAFETY: the ring is not empty, so this place was written. It is written again when its turn comes, and looked at
         // before: `Transport::cq_poll`.
-        let Place(event) = unsafe { place.as_ref() };
+        let RingSlot(event) = unsafe { place.as_ref() };
         self.head.set(self.after(place));
         self.release();
         Some(event)

@@ -9,9 +9,9 @@ use core::ptr;
 
 use super::cell::{MessageCell, State};
 use super::copy::copy_message;
+use super::endpoint_state::{EndpointState, LocalState};
 use super::list::NIL;
 use super::network::Net;
-use super::port::{Own, Port};
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::{Envelope, Want};
 use crate::transport::{Context, Event, Refusal};
@@ -19,7 +19,7 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 /// Where a receive puts its message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct RecvBuffer {
     pub(super) ptr: *mut u8,
     pub(super) len: usize,
     pub(super) context: u64,
@@ -31,14 +31,14 @@ pub(super) struct Room {
 /// The mark of a receive into several buffers.
 const SCATTERED: usize = 1 << (usize::BITS - 1);
 
-impl Room {
+impl RecvBuffer {
     /// No room.
-    pub(super) const NONE: Room = Room { ptr: ptr::null_mut(), len: 0, context: 0, min_left: 0 };
+    pub(super) const NONE: RecvBuffer = RecvBuffer { ptr: ptr::null_mut(), len: 0, context: 0, min_left: 0 };
 
     /// One buffer for one message.
     #[inline]
     pub(super) fn of(lent: &Lent, context: Context) -> Self {
-        Room { ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr(), min_left: 0 }
+        RecvBuffer { ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr(), min_left: 0 }
     }
 
     /// The most that multi-receives can have left.
@@ -58,7 +58,7 @@ impl Room {
 
     /// The same, into the buffers of the places from this one on.
     pub(super) const fn scattered_over(self, first: u32) -> Self {
-        Room { min_left: SCATTERED | first as usize, ..self }
+        RecvBuffer { min_left: SCATTERED | first as usize, ..self }
     }
 
     /// The place of its first buffer, if it has several.
@@ -70,7 +70,7 @@ impl Room {
 
 /// What a place for a receive is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum RecvKind {
     /// Nothing, or the piece of another.
     Other,
     /// A posted receive without tag.
@@ -81,19 +81,19 @@ pub(super) enum Use {
     Claimed,
 }
 
-impl Use {
+impl RecvKind {
     /// That of a posted receive of one of the [`KINDS`], by its number.
     #[inline]
     const fn posted(kind: usize) -> Self {
-        if kind == 0 { Use::Plain } else { Use::Tagged }
+        if kind == 0 { RecvKind::Plain } else { RecvKind::Tagged }
     }
 
     /// The number of the kind, of a posted receive.
     pub(super) const fn kind(self) -> Option<usize> {
         match self {
-            Use::Plain => Some(0),
-            Use::Tagged => Some(1),
-            Use::Other | Use::Claimed => None,
+            RecvKind::Plain => Some(0),
+            RecvKind::Tagged => Some(1),
+            RecvKind::Other | RecvKind::Claimed => None,
         }
     }
 }
@@ -108,32 +108,32 @@ pub(super) struct Receive {
     min_left: Cell<usize>,
     /// The next of those that are free, or of the pieces of one receive.
     pub(super) next: Cell<u32>,
-    pub(super) used: Cell<Use>,
+    pub(super) used: Cell<RecvKind>,
 }
 
 impl Receive {
     /// A free one, before another, if there are so many.
     pub(super) fn before(next: u32, places: u32) -> Self {
         let next = if next == places { NIL } else { next };
-        let Room { ptr, len, context, min_left } = Room::NONE;
+        let RecvBuffer { ptr, len, context, min_left } = RecvBuffer::NONE;
         Receive {
             ptr: Cell::new(ptr),
             len: Cell::new(len),
             context: Cell::new(context),
             min_left: Cell::new(min_left),
             next: Cell::new(next),
-            used: Cell::new(Use::Other),
+            used: Cell::new(RecvKind::Other),
         }
     }
 
     #[inline]
-    pub(super) fn room(&self) -> Room {
+    pub(super) fn room(&self) -> RecvBuffer {
         let (ptr, len) = (self.ptr.get(), self.len.get());
-        Room { ptr, len, context: self.context.get(), min_left: self.min_left.get() }
+        RecvBuffer { ptr, len, context: self.context.get(), min_left: self.min_left.get() }
     }
 
     #[inline(always)]
-    pub(super) fn set_room(&self, room: Room) {
+    pub(super) fn set_room(&self, room: RecvBuffer) {
         self.ptr.set(room.ptr);
         self.len.set(room.len);
         self.context.set(room.context);
@@ -168,10 +168,10 @@ impl Net {
     #[inline(always)]
     pub(super) unsafe fn post_receive(
         &self,
-        port: &Port,
+        port: &EndpointState,
         kind: CompletionFlags,
         want: Want,
-        room: Room,
+        room: RecvBuffer,
     ) -> Result<(), Refusal> {
         let own = port.own();
         if !own.rx().reserve() {
@@ -190,7 +190,13 @@ impl Net {
     /// # Safety
     /// As [`post_receive`](Self::post_receive).
     #[inline(always)]
-    pub(super) unsafe fn place_receive(&self, own: &Own, kind: CompletionFlags, want: Want, room: Room) -> bool {
+    pub(super) unsafe fn place_receive(
+        &self,
+        own: &LocalState,
+        kind: CompletionFlags,
+        want: Want,
+        room: RecvBuffer,
+    ) -> bool {
         let kind = kind_of(kind);
         // SAFETY: the caller's promise.
         if !own.unexpected[kind].is_empty() && unsafe { self.take_unexpected(own, kind, want, room) } {
@@ -210,7 +216,7 @@ impl Net {
     /// # Safety
     /// `room` is valid for writes.
     #[inline(never)]
-    unsafe fn take_unexpected(&self, own: &Own, kind: usize, want: Want, room: Room) -> bool {
+    unsafe fn take_unexpected(&self, own: &LocalState, kind: usize, want: Want, room: RecvBuffer) -> bool {
         let unexpected = &own.unexpected[kind];
         while let Some(at) = unexpected.find(&want) {
             unexpected.remove(at);
@@ -227,7 +233,7 @@ impl Net {
     /// Looks at a cell from the backlog: gives it to a posted receive, or keeps it. `false` if it has to wait,
     /// because the queue has no place for an event of a peer.
     #[inline(always)]
-    pub(super) fn deliver(&self, own: &Own, head: &MessageCell) -> bool {
+    pub(super) fn deliver(&self, own: &LocalState, head: &MessageCell) -> bool {
         let flags = head.message.flags.get();
         if flags.contains(CompletionFlags::REMOTE_WRITE) {
             return self.report_written(own, head);
@@ -260,7 +266,7 @@ impl Net {
     /// [`deliver`](Self::deliver) to the posted receive in a place, which is a multi-receive, or has several buffers or a prefix.
     #[cold]
     #[inline(never)]
-    fn deliver_to(&self, own: &Own, head: &MessageCell, kind: usize, at: u32) -> bool {
+    fn deliver_to(&self, own: &LocalState, head: &MessageCell, kind: usize, at: u32) -> bool {
         let receive = own.receive(at);
         let room = receive.room();
         let over = if room.is_multi() {
@@ -283,7 +289,7 @@ impl Net {
     /// Returns the unexpected messages that their senders have revoked.
     #[cold]
     #[inline(never)]
-    pub(super) fn return_revoked(&self, port: &Port) {
+    pub(super) fn return_revoked(&self, port: &EndpointState) {
         for unexpected in &port.own().unexpected {
             let mut next = unexpected.first();
             while let Some(at) = next {
@@ -303,7 +309,13 @@ impl Net {
     /// # Safety
     /// `room` is valid for writes.
     #[inline(always)]
-    pub(super) unsafe fn hand_over(&self, own: &Own, head: &MessageCell, room: &Room, end: impl FnOnce(Event)) -> bool {
+    pub(super) unsafe fn hand_over(
+        &self,
+        own: &LocalState,
+        head: &MessageCell,
+        room: &RecvBuffer,
+        end: impl FnOnce(Event),
+    ) -> bool {
         let offered = !head.is(State::Eager);
         if offered && !head.claim(State::Copying) {
             self.return_cell(head);
@@ -341,7 +353,7 @@ impl Net {
 
     /// Reports that a peer has written to memory of this side.
     #[inline(never)]
-    fn report_written(&self, own: &Own, head: &MessageCell) -> bool {
+    fn report_written(&self, own: &LocalState, head: &MessageCell) -> bool {
         if own.is_attended() {
             return self.report_written_attended(own, head);
         }
@@ -357,8 +369,8 @@ impl Net {
     /// [`report_written`](Self::report_written), where there may be demands, or something goes wrong.
     #[cold]
     #[inline(never)]
-    fn report_written_attended(&self, own: &Own, head: &MessageCell) -> bool {
-        if own.asks.get().consumes_receives() {
+    fn report_written_attended(&self, own: &LocalState, head: &MessageCell) -> bool {
+        if own.modes.get().consumes_receives() {
             return self.use_receive_up(own, head);
         }
         if !own.rx().reserve() {
@@ -370,7 +382,7 @@ impl Net {
     }
 
     /// [`report_written`](Self::report_written), with the event of the oldest receive. `false` if there is none.
-    fn use_receive_up(&self, own: &Own, head: &MessageCell) -> bool {
+    fn use_receive_up(&self, own: &LocalState, head: &MessageCell) -> bool {
         let kind = kind_of(CompletionFlags::MSG);
         let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));
         let Some((at, _)) = waiting.min_by_key(|(at, _)| own.posted[kind].age(*at)) else { return false };
@@ -394,16 +406,16 @@ fn written(head: &MessageCell, context: u64) -> Event {
     event
 }
 
-impl Own {
+impl LocalState {
     /// Lets a receive wait in a place that was taken for it.
     #[inline(always)]
-    pub(super) fn wait(&self, at: u32, kind: usize, want: Want, room: Room) {
-        self.use_place(at, Use::posted(kind), room);
+    pub(super) fn wait(&self, at: u32, kind: usize, want: Want, room: RecvBuffer) {
+        self.use_place(at, RecvKind::posted(kind), room);
         self.posted[kind].post(at, want);
     }
 
     #[inline(always)]
-    pub(super) fn use_place(&self, at: u32, used: Use, room: Room) {
+    pub(super) fn use_place(&self, at: u32, used: RecvKind, room: RecvBuffer) {
         let receive = self.receive(at);
         receive.set_room(room);
         receive.used.set(used);
@@ -413,18 +425,18 @@ impl Own {
     #[inline]
     pub(super) fn free_receive(&self, at: u32) {
         let receive = self.receive(at);
-        receive.used.set(Use::Other);
+        receive.used.set(RecvKind::Other);
         receive.next.set(self.receives.replace(at));
     }
 
     /// Every place for a receive that is used for something.
-    pub(super) fn receives_used(&self) -> impl Iterator<Item = (u32, Use)> {
-        (0..self.places.len()).map(|at| (at, self.receive(at).used.get())).filter(|(_, used)| *used != Use::Other)
+    pub(super) fn receives_used(&self) -> impl Iterator<Item = (u32, RecvKind)> {
+        (0..self.places.len()).map(|at| (at, self.receive(at).used.get())).filter(|(_, used)| *used != RecvKind::Other)
     }
 
     /// The place of a posted receive or of a claim, by its context: mostly the first that is looked at.
-    pub(super) fn find_place(&self, context: u64, is: impl Fn(Use) -> bool) -> Option<(u32, Use)> {
-        let holds = |(at, used): &(u32, Use)| is(*used) && self.receive(*at).context.get() == context;
+    pub(super) fn find_place(&self, context: u64, is: impl Fn(RecvKind) -> bool) -> Option<(u32, RecvKind)> {
+        let holds = |(at, used): &(u32, RecvKind)| is(*used) && self.receive(*at).context.get() == context;
         let hinted = self.by_context(context).get();
         let hinted = Some((hinted, self.receive(hinted).used.get())).filter(holds);
         hinted.or_else(|| self.receives_used().find(holds))

@@ -6,9 +6,9 @@ use core::ptr;
 
 use super::cell::{MessageCell, State};
 use super::copy::copy_message;
+use super::endpoint_state::{EndpointState, LocalState, Sending};
 use super::list::NIL;
 use super::network::Net;
-use super::port::{Own, Port, Sending};
 use crate::buffer::Lent;
 use crate::exposed::{copy_in, copy_out};
 use crate::sync::Ordering;
@@ -86,7 +86,7 @@ impl Net {
     /// A cell of this port that is at home. Cells mostly come back in the order in which they left, so the next one in
     /// turn is the one; only when receivers keep messages is there anything to search.
     #[inline]
-    pub(super) fn take_cell(&self, port: &Port) -> Option<&MessageCell> {
+    pub(super) fn take_cell(&self, port: &EndpointState) -> Option<&MessageCell> {
         let own = port.own();
         let turn = own.turn.get();
         let head = self.cell_in_turn(own, turn);
@@ -100,7 +100,7 @@ impl Net {
     /// Looks on where the next cell in turn is away, but not at all of them at once: a sender that is refused is going to ask
     /// again soon, and each look takes a cache line from the receiver.
     #[cold]
-    fn search_cell(&self, port: &Port) -> Option<&MessageCell> {
+    fn search_cell(&self, port: &EndpointState) -> Option<&MessageCell> {
         const LOOKS: u32 = 64;
         self.harvest(port);
         let own = port.own();
@@ -118,7 +118,7 @@ impl Net {
 
     /// Takes back the cells whose offers have ended, and reports them.
     #[inline(never)]
-    pub(super) fn harvest(&self, port: &Port) {
+    pub(super) fn harvest(&self, port: &EndpointState) {
         let own = port.own();
         let mut cell = port.returns.0.take();
         while cell != NIL {
@@ -137,7 +137,7 @@ impl Net {
     }
 
     /// What was awaited of a cell, if anything; it is awaited no more.
-    pub(super) fn end_offer(&self, own: &Own, head: &MessageCell) -> Option<Sending> {
+    pub(super) fn end_offer(&self, own: &LocalState, head: &MessageCell) -> Option<Sending> {
         let sending = self.sending(head).take();
         if sending.is_some() {
             own.offers.set(own.offers.get() - 1);
@@ -176,7 +176,7 @@ impl Net {
     /// The bytes are valid for reads: during the call if they are not longer than the eager size, else until the
     /// event of the context or until the endpoint is closed.
     #[inline]
-    pub(super) unsafe fn send(&self, port: &Port, outgoing: Outgoing) -> Result<(), Refusal> {
+    pub(super) unsafe fn send(&self, port: &EndpointState, outgoing: Outgoing) -> Result<(), Refusal> {
         // SAFETY: the caller's promise.
         unsafe { self.send_reporting(port, outgoing, Report::All) }
     }
@@ -186,7 +186,12 @@ impl Net {
     /// # Safety
     /// As [`send`](Net::send).
     #[inline(always)]
-    pub(super) unsafe fn send_reporting(&self, port: &Port, outgoing: Outgoing, report: Report) -> Result<(), Refusal> {
+    pub(super) unsafe fn send_reporting(
+        &self,
+        port: &EndpointState,
+        outgoing: Outgoing,
+        report: Report,
+    ) -> Result<(), Refusal> {
         if outgoing.len > self.eager_size {
             return self.offer(port, outgoing, report);
         }
@@ -201,7 +206,7 @@ impl Net {
     #[inline(always)]
     pub(super) fn send_eager(
         &self,
-        port: &Port,
+        port: &EndpointState,
         outgoing: Outgoing,
         fill: impl FnOnce(*mut u8),
     ) -> Result<(), Refusal> {
@@ -212,7 +217,7 @@ impl Net {
         head.set(State::Eager);
         match (self.push(outgoing.to, head, outgoing.delay), outgoing.context) {
             (Ok(()), None) => {
-                port.own().count_unreported(outgoing.sent(), outgoing.len);
+                port.own().count_unsignaled(outgoing.sent(), outgoing.len);
                 Ok(())
             }
             (Ok(()), Some(context)) => {
@@ -225,7 +230,7 @@ impl Net {
 
     /// Offers the bytes of a long message to the receiver.
     #[inline(never)]
-    pub(super) fn offer(&self, port: &Port, outgoing: Outgoing, report: Report) -> Result<(), Refusal> {
+    pub(super) fn offer(&self, port: &EndpointState, outgoing: Outgoing, report: Report) -> Result<(), Refusal> {
         self.offer_from(port, outgoing, report, |_| outgoing.bytes.cast_mut())
     }
 
@@ -233,7 +238,7 @@ impl Net {
     #[inline(always)]
     pub(super) fn offer_from(
         &self,
-        port: &Port,
+        port: &EndpointState,
         outgoing: Outgoing,
         report: Report,
         place: impl FnOnce(*mut u8) -> *mut u8,
@@ -259,7 +264,7 @@ impl Net {
 
     /// Takes what a message needs: a cell and, if it will have an event, a place for that.
     #[inline]
-    fn begin_send(&self, port: &Port, context: Option<u64>) -> Result<&MessageCell, Refusal> {
+    fn begin_send(&self, port: &EndpointState, context: Option<u64>) -> Result<&MessageCell, Refusal> {
         let tx = port.own().tx();
         if context.is_some() && !tx.reserve() {
             return Err(Refusal::Again);
@@ -272,7 +277,7 @@ impl Net {
     }
 
     #[inline]
-    fn write_message(head: &MessageCell, own: &Own, outgoing: &Outgoing, bytes: *const u8) {
+    fn write_message(head: &MessageCell, own: &LocalState, outgoing: &Outgoing, bytes: *const u8) {
         let message = &head.message;
         message.flags.set(outgoing.received());
         message.from.set(own.addr.get());
@@ -286,7 +291,7 @@ impl Net {
     #[cold]
     fn unsent(
         &self,
-        own: &Own,
+        own: &LocalState,
         head: &MessageCell,
         context: Option<u64>,
         flags: CompletionFlags,
@@ -320,7 +325,7 @@ impl Net {
     #[inline]
     pub(super) unsafe fn write(
         &self,
-        port: &Port,
+        port: &EndpointState,
         target: &RmaTarget,
         (bytes, len): (*const u8, usize),
         data: Option<ImmediateData>,
@@ -339,7 +344,7 @@ impl Net {
     #[inline(always)]
     pub(super) fn write_by(
         &self,
-        port: &Port,
+        port: &EndpointState,
         (to, len): (u64, usize),
         data: Option<ImmediateData>,
         (context, delay): (Option<u64>, Option<u32>),
@@ -363,7 +368,7 @@ impl Net {
     #[inline(always)]
     pub(super) fn announce(
         &self,
-        own: &Own,
+        own: &LocalState,
         head: &MessageCell,
         (to, len, data): (u64, usize, ImmediateData),
         delay: Option<u32>,
@@ -391,7 +396,7 @@ impl Net {
     #[inline]
     pub(super) unsafe fn read(
         &self,
-        port: &Port,
+        port: &EndpointState,
         target: &RmaTarget,
         bytes: *mut u8,
         len: usize,
@@ -409,7 +414,7 @@ impl Net {
     #[inline(always)]
     pub(super) fn read_by(
         &self,
-        port: &Port,
+        port: &EndpointState,
         len: usize,
         context: Option<u64>,
         copy: impl FnOnce() -> Result<(), Errno>,
@@ -439,7 +444,7 @@ impl Net {
     #[inline]
     fn end_rma(
         &self,
-        own: &Own,
+        own: &LocalState,
         flags: CompletionFlags,
         len: usize,
         context: Option<u64>,
@@ -455,7 +460,7 @@ impl Net {
                 Ok(())
             }
             (None, Ok(())) => {
-                own.count_unreported(flags, len);
+                own.count_unsignaled(flags, len);
                 Ok(())
             }
             (None, Err(errno)) => Err(Refusal::Errno(errno)),
@@ -463,7 +468,7 @@ impl Net {
     }
 }
 
-impl Own {
+impl LocalState {
     /// Reports the end of an operation as far as it is to be told, for which a place was reserved unless nothing is.
     pub(super) fn report(&self, event: Event, report: Report) {
         match report {

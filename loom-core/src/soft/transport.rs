@@ -17,15 +17,15 @@ use super::handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftI
 use super::msg::{piece, room_of, wanted};
 use super::network::Net;
 use super::queue::Queue;
-use super::receive::Room;
+use super::receive::RecvBuffer;
 use super::region::{Exposed, Reached};
 use super::send::Outgoing;
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::Want;
 use crate::objects::info::Nic;
 use crate::transport::{
-    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
-    Refusal, RemotePart, RmaTarget, Transport,
+    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
+    ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
 };
 use crate::vocabulary::{
     Access, Attributes, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, HmemIface, ImmediateData,
@@ -67,12 +67,12 @@ unsafe impl<'n> Transport for Soft<'n> {
     }
 
     fn attributes(info: &Self::Info) -> Attributes {
-        let (mut attributes, asks) = (attributes(&info.net.attr), info.plan.asks());
-        attributes.domain.mr_mode |= asks.mr_mode;
-        attributes.endpoint.msg_prefix_size = asks.prefix();
-        attributes.mode |= asks.mode;
-        attributes.tx.mode |= asks.mode;
-        attributes.rx.mode |= asks.mode;
+        let (mut attributes, modes) = (attributes(&info.net.attr), info.plan.modes());
+        attributes.domain.mr_mode |= modes.mr_mode;
+        attributes.endpoint.msg_prefix_size = modes.prefix();
+        attributes.mode |= modes.mode;
+        attributes.tx.mode |= modes.mode;
+        attributes.rx.mode |= modes.mode;
         info.plan.take_from(&mut attributes);
         attributes
     }
@@ -100,8 +100,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         true
     }
 
-    fn conduct(_: &Self::Info) -> Conduct {
-        Conduct::GOOD
+    fn quirks(_: &Self::Info) -> ProviderQuirks {
+        ProviderQuirks::GOOD
     }
 
     unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno> {
@@ -118,7 +118,7 @@ unsafe impl<'n> Transport for Soft<'n> {
             return Err(Errno::EINVAL);
         }
         let number = net.opening.lock().domain()?;
-        Ok(SoftDomain { net, number, asks: info.plan.asks() })
+        Ok(SoftDomain { net, number, modes: info.plan.modes() })
     }
 
     unsafe fn domain_close(_: &Self::Domain) -> Result<(), Errno> {
@@ -219,7 +219,7 @@ unsafe impl<'n> Transport for Soft<'n> {
             return Err(Errno::EOPNOTSUPP);
         }
         let (net, access) = (domain.net, attr.access);
-        let of_endpoint = domain.asks.mr_mode.contains(MrMode::ENDPOINT);
+        let of_endpoint = domain.modes.mr_mode.contains(MrMode::ENDPOINT);
         let reached = if of_endpoint { Reached::by_nobody() } else { Reached::through(domain.number) };
         let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number, reached };
         let mut numbers = net.opening.lock();
@@ -342,11 +342,16 @@ unsafe impl<'n> Transport for Soft<'n> {
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
         // thread uses all of them.
         let opened = unsafe {
-            net.open_port((domain.number, domain.asks, info.plan), bind.tx.queue, bind.rx.queue, bind.counters)
+            net.open_port((domain.number, domain.modes, info.plan), bind.tx.queue, bind.rx.queue, bind.counters)
         };
-        let insists = domain.asks.anything() || info.plan.strikes();
-        let endpoint =
-            SoftEndpoint { net, port: opened?.into(), insists, selective: bind.selective, one_thread: PhantomData };
+        let extra_checks = domain.modes.any() || info.plan.strikes();
+        let endpoint = SoftEndpoint {
+            net,
+            port: opened?.into(),
+            extra_checks,
+            selective: bind.selective,
+            one_thread: PhantomData,
+        };
         for (option, value) in bind.options {
             // SAFETY: just opened.
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
@@ -386,7 +391,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         match value {
             // A buffer of which nothing is left does not go on.
             OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
-                endpoint.port().own().min_left.set(size.clamp(1, Room::MOST_LEFT));
+                endpoint.port().own().min_left.set(size.clamp(1, RecvBuffer::MOST_LEFT));
                 Ok(())
             }
             _ => Err(Errno::ENOPROTOOPT),
@@ -406,9 +411,9 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        if endpoint.insists {
+        if endpoint.extra_checks {
             // SAFETY: as below.
-            return unsafe { endpoint.send_insisting(to, (None, data), lent, context) };
+            return unsafe { endpoint.send_checked(to, (None, data), lent, context) };
         }
         let outgoing = Outgoing::of(to, (None, data), lent, context);
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
@@ -422,9 +427,9 @@ unsafe impl<'n> Transport for Soft<'n> {
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
-        if endpoint.insists {
+        if endpoint.extra_checks {
             // SAFETY: as below.
-            return unsafe { endpoint.inject_insisting(to, (None, data), bytes) };
+            return unsafe { endpoint.inject_checked(to, (None, data), bytes) };
         }
         let outgoing = Outgoing::injected(to, (None, data), bytes);
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
@@ -433,11 +438,11 @@ unsafe impl<'n> Transport for Soft<'n> {
 
     #[inline]
     unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        if endpoint.insists {
+        if endpoint.extra_checks {
             // SAFETY: as below.
-            return unsafe { endpoint.recv_insisting(CompletionFlags::MSG, (from, TagMatch::any()), lent, context) };
+            return unsafe { endpoint.recv_checked(CompletionFlags::MSG, (from, TagMatch::any()), lent, context) };
         }
-        let (want, room) = (Want { tag: TagMatch::any(), source: from }, Room::of(lent, context));
+        let (want, room) = (Want { tag: TagMatch::any(), source: from }, RecvBuffer::of(lent, context));
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port(), CompletionFlags::MSG, want, room) }
     }
@@ -451,9 +456,9 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: Tag,
         context: Context,
     ) -> Result<(), Refusal> {
-        if endpoint.insists {
+        if endpoint.extra_checks {
             // SAFETY: as below.
-            return unsafe { endpoint.send_insisting(to, (Some(tag), data), lent, context) };
+            return unsafe { endpoint.send_checked(to, (Some(tag), data), lent, context) };
         }
         let outgoing = Outgoing::of(to, (Some(tag), data), lent, context);
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
@@ -468,9 +473,9 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         tag: Tag,
     ) -> Result<(), Refusal> {
-        if endpoint.insists {
+        if endpoint.extra_checks {
             // SAFETY: as below.
-            return unsafe { endpoint.inject_insisting(to, (Some(tag), data), bytes) };
+            return unsafe { endpoint.inject_checked(to, (Some(tag), data), bytes) };
         }
         let outgoing = Outgoing::injected(to, (Some(tag), data), bytes);
         // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
@@ -485,20 +490,20 @@ unsafe impl<'n> Transport for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
-        if endpoint.insists {
+        if endpoint.extra_checks {
             // SAFETY: as below.
-            return unsafe { endpoint.recv_insisting(CompletionFlags::TAGGED, (from, tag), lent, context) };
+            return unsafe { endpoint.recv_checked(CompletionFlags::TAGGED, (from, tag), lent, context) };
         }
-        let (want, room) = (Want { tag, source: from }, Room::of(lent, context));
+        let (want, room) = (Want { tag, source: from }, RecvBuffer::of(lent, context));
         // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
         unsafe { endpoint.net.post_receive(endpoint.port(), CompletionFlags::TAGGED, want, room) }
     }
 
     #[inline]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        if endpoint.insists {
+        if endpoint.extra_checks {
             // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-            return unsafe { endpoint.read_insisting(from, lent, context) };
+            return unsafe { endpoint.read_checked(from, lent, context) };
         }
         // SAFETY: the caller's contract: what is lent is writable.
         unsafe { endpoint.net.read(endpoint.port(), &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
@@ -513,9 +518,9 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        if endpoint.insists {
+        if endpoint.extra_checks {
             // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-            return unsafe { endpoint.write_insisting(to, lent, data, context) };
+            return unsafe { endpoint.write_checked(to, lent, data, context) };
         }
         let bytes = (lent.ptr().as_ptr().cast_const(), lent.len());
         // SAFETY: the caller's contract: what is lent is readable.
@@ -530,7 +535,7 @@ unsafe impl<'n> Transport for Soft<'n> {
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
         let bytes = (bytes.as_ptr(), bytes.len());
-        if endpoint.insists {
+        if endpoint.extra_checks {
             endpoint.gate()?;
             // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
             return unsafe { endpoint.write_amid_faults(to, bytes, data, None) };
@@ -550,8 +555,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
         let (own, multi) = (endpoint.port().own(), msg.flags.contains(OpFlags::MULTI_RECV));
-        let asks = own.asks.get();
-        if multi && (asks.prefix() > 0 || asks.consumes_receives()) {
+        let modes = own.modes.get();
+        if multi && (modes.prefix() > 0 || modes.consumes_receives()) {
             // There is one prefix, and there are many messages; and nobody says what a write uses up.
             return Err(Refusal::Errno(Errno::EINVAL));
         }

@@ -41,7 +41,7 @@ impl Key {
 }
 
 #[derive(Debug)]
-struct Place<V> {
+struct SlabSlot<V> {
     /// Of the value that is here, or was last.
     generation: u32,
     /// In a list: its neighbours. Of a free place: the next one.
@@ -53,7 +53,7 @@ struct Place<V> {
 /// So many places for values.
 #[derive(Debug)]
 pub(crate) struct Slab<V, A: Allocator> {
-    places: Array<Place<V>, A>,
+    places: Array<SlabSlot<V>, A>,
     free: u32,
     taken: usize,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Slab<V, A: Allocator> {
 impl<V, A: Allocator> Slab<V, A> {
     /// The block of so many places.
     pub(crate) fn layout(places: u32) -> Result<Layout, OpenError> {
-        array::<Place<V>>(places as usize)
+        array::<SlabSlot<V>>(places as usize)
     }
 
     pub(crate) fn new_in(places: u32, alloc: A) -> Result<Self, OpenError> {
@@ -70,7 +70,7 @@ impl<V, A: Allocator> Slab<V, A> {
         }
         let place = |next: u32| {
             let next = if next == places { NONE } else { next };
-            Place { generation: 0, next, prev: NONE, value: None }
+            SlabSlot { generation: 0, next, prev: NONE, value: None }
         };
         let mut numbers = 1..;
         let places = Array::new_in(places as usize, alloc, |_| place(numbers.next().unwrap_or(NONE)))?;
@@ -93,7 +93,7 @@ impl<V, A: Allocator> Slab<V, A> {
         Ok(Key { index, generation: place.generation })
     }
 
-    fn place(&mut self, key: Key) -> Option<&mut Place<V>> {
+    fn place(&mut self, key: Key) -> Option<&mut SlabSlot<V>> {
         self.places.get_mut(key.index()).filter(|place| place.generation == key.generation)
     }
 
@@ -153,7 +153,7 @@ impl List {
     pub(crate) fn find<V, A: Allocator>(&self, slab: &Slab<V, A>, mut is_it: impl FnMut(&V) -> bool) -> Option<Key> {
         let mut index = self.first;
         loop {
-            let Place { generation, next, value, .. } = slab.places.get(index as usize)?;
+            let SlabSlot { generation, next, value, .. } = slab.places.get(index as usize)?;
             if value.as_ref().is_some_and(&mut is_it) {
                 return Some(Key { index, generation: *generation });
             }

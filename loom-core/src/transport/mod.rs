@@ -11,7 +11,7 @@ mod multicast;
 pub mod nic;
 pub mod scalable;
 mod signals;
-mod terms;
+mod types;
 
 use core::alloc::Layout;
 use core::borrow::Borrow;
@@ -24,9 +24,9 @@ pub use self::multicast::Multicast;
 use self::nic::Nic;
 pub use self::scalable::Scalable;
 pub use self::signals::Signals;
-pub use self::terms::{
-    Bindings, Claims, Closing, Conduct, CounterAttr, CounterWait, DmaBuf, EndpointError, InFlight, MrAttr, Msg, Name,
-    Refusal, RemotePart, RmaTarget,
+pub use self::types::{
+    Bindings, Claims, Closing, CounterAttr, CounterWait, DmaBuf, EndpointError, InFlight, MrAttr, Msg, Name,
+    ProviderQuirks, Refusal, RemotePart, RmaTarget,
 };
 use crate::buffer::Lent;
 use crate::vocabulary::{
@@ -90,7 +90,7 @@ use crate::vocabulary::{
 /// - a receive that was posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV) is reported once for each
 ///   message, whose bytes have been initialised where the event says, and are not touched again; with the event that has
 ///   [`CompletionFlags::MULTI_RECV`](crate::vocabulary::CompletionFlags::MULTI_RECV) nothing of what was lent is touched any
-///   more. All this where its [`Conduct`] says so, or else if its caller has seen to it;
+///   more. All this where its [`ProviderQuirks`] says so, or else if its caller has seen to it;
 /// - no pointer into a caller's storage is kept, except to what a post lent and to what `cq_open` was given;
 /// - no function unwinds.
 pub unsafe trait Transport: Sized {
@@ -141,7 +141,7 @@ pub unsafe trait Transport: Sized {
     fn serves_threading(attributes: &Attributes) -> bool;
 
     /// What is not to be asked of endpoints in a domain that was opened from this info, though it grants it.
-    fn conduct(info: &Self::Info) -> Conduct;
+    fn quirks(info: &Self::Info) -> ProviderQuirks;
 
     /// `fi_fabric`
     ///
@@ -551,7 +551,7 @@ pub unsafe trait Transport: Sized {
     /// - With `CLAIM` alone, the message is received that was claimed under the same context; with `CLAIM` and `DISCARD` it is
     ///   thrown away, there are no pieces, and one event says so.
     ///
-    /// All this where its [`Conduct`] says so: the caller asks for nothing else. A claim is fetched or discarded once, if it was
+    /// All this where its [`ProviderQuirks`] says so: the caller asks for nothing else. A claim is fetched or discarded once, if it was
     /// made; until then, or until the endpoint is closed, the context's space stays as it is.
     ///
     /// # Safety

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use loom_core::buffer::{Buffer, Lent, Pieces, Prefixed, SourceBuffer, TargetBuffer};
+use loom_core::buffer::{Buffer, IoVecs, Lent, Prefixed, SourceBuffer, TargetBuffer};
 
 thread_local! {
     /// How often each buffer was dropped.
@@ -53,7 +53,7 @@ unsafe impl Buffer for Memory {
         self.whole.lend()
     }
 
-    fn lend_pieces(&mut self, pieces: &mut Pieces) {
+    fn lend_pieces(&mut self, pieces: &mut IoVecs) {
         let whole = self.whole.lend();
         if self.cut == whole.len() {
             return pieces.push(whole);

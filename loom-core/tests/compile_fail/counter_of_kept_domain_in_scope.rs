@@ -15,6 +15,6 @@ fn main() {
     scope(|s| {
         let domain = s.domain(&domain);
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
-        cq.endpoint(&av).counter(Counted::SEND, &counter).enable().unwrap();
+        cq.endpoint(&av).counter(Counted::SEND, &counter).open().unwrap();
     });
 }

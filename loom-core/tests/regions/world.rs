@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::objects::info::{Info, Nic};
 use loom_core::transport::{
-    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
-    Refusal, RemotePart, RmaTarget, Transport,
+    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
+    ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
@@ -24,7 +24,7 @@ use spin::Mutex;
 #[derive(Default)]
 pub(crate) struct World {
     attributes: Attributes,
-    /// Whether the provider lets regions be closed at any time ([`Conduct::mr_close`]).
+    /// Whether the provider lets regions be closed at any time ([`ProviderQuirks::mr_close`]).
     closes_at_any_time: bool,
     /// Endpoints that are open.
     endpoints: AtomicUsize,
@@ -228,8 +228,8 @@ unsafe impl Transport for Watched {
     fn serves_threading(_: &Attributes) -> bool {
         true
     }
-    fn conduct(info: &Self::Info) -> Conduct {
-        Conduct { mr_close: info.closes_at_any_time, ..Conduct::GOOD }
+    fn quirks(info: &Self::Info) -> ProviderQuirks {
+        ProviderQuirks { mr_close: info.closes_at_any_time, ..ProviderQuirks::GOOD }
     }
     fn cq_layout(_: usize) -> Layout {
         Layout::new::<()>()

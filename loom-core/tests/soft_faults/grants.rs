@@ -1,11 +1,11 @@
 //! What an info grants where capabilities were taken away, and what asking for more says.
 
-use loom_core::buffer::Pieces;
+use loom_core::buffer::IoVecs;
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::Mr;
-use loom_core::soft::{Asks, Network, Plan};
+use loom_core::soft::{Network, Plan, RequiredModes};
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Mode, MrMode, MsgOrder, Tag};
 
 use crate::{ATTR, bytes, next, under};
@@ -16,7 +16,7 @@ fn an_info_says_what_is_not_there() {
     let whole = *network.info().attributes();
     assert!(!whole.domain.mr_mode.contains(MrMode::VIRT_ADDR), "memory is addressed by offsets in any case");
     let plan = Plan::new(1).without(Caps::RMA | Caps::TAGGED).unordered().narrow_data().one_range();
-    let info = network.info_with_faults(plan.ask(Asks::nothing().for_contexts()));
+    let info = network.info_with_faults(plan.require(RequiredModes::none().contexts()));
     let less = info.attributes();
     let gone = Caps::RMA | Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE | Caps::TAGGED;
     for (less, whole) in [(less.caps, whole.caps), (less.tx.caps, whole.tx.caps), (less.rx.caps, whole.rx.caps)] {
@@ -71,9 +71,9 @@ fn several_ranges_are_refused_where_there_is_one() {
     under(Plan::new(1).one_range(), |world| {
         let region = Mr::open(&world.domain, bytes(0, 16), Access::REMOTE_WRITE).unwrap();
         let parts = [region.remote().part(0, 4).unwrap(), region.remote().part(4, 4).unwrap()];
-        let rejected = world.a.writemsg(world.to_b, &parts, Default::default(), bytes(1, 8)).unwrap_err();
+        let rejected = world.a.write_with(world.to_b, &parts, Default::default(), bytes(1, 8)).unwrap_err();
         assert_eq!((rejected.error, rejected.buf), (PostError::TooManyPieces { limit: 1 }, bytes(1, 8)));
-        const { assert!(Pieces::MOST > 1) };
+        const { assert!(IoVecs::MOST > 1) };
         assert_eq!(world.domain.info().attributes().tx.iov_limit, 1);
     });
 }

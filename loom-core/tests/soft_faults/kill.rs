@@ -74,11 +74,11 @@ fn it_does_nothing_any_more_and_can_be_closed() {
     let av = loom_core::objects::av::Av::open(&domain, 4).unwrap();
     let cq = crate::Queue::open(&domain, 16).unwrap();
     let sound = network.info();
-    let other = cq.endpoint(&av).info(&sound).enable().unwrap();
+    let other = cq.endpoint(&av).info(&sound).open().unwrap();
     let to_other = av.insert(&other.address().unwrap()).unwrap();
     // More often than there are places for endpoints, and in the raw queue.
     for round in 0..90 {
-        let a = cq.endpoint(&av).enable().unwrap();
+        let a = cq.endpoint(&av).open().unwrap();
         let to_a = av.insert(&a.address().unwrap()).unwrap();
         let received = a.recv(Source::Any, bytes(1, 8)).unwrap();
         let offered = a.send(to_other, bytes(2, LONG)).unwrap();

@@ -70,9 +70,9 @@ fn under(plan: Plan, test: impl FnOnce(&World)) {
     let av = Av::open(&domain, 4).unwrap();
     let open = || Cq::open(&domain, CqAttr::new(64)).unwrap();
     let (on_a, on_b, on_c) = (open(), open(), open());
-    let (a, c) = (on_a.endpoint(&av).enable().unwrap(), on_c.endpoint(&av).enable().unwrap());
+    let (a, c) = (on_a.endpoint(&av).open().unwrap(), on_c.endpoint(&av).open().unwrap());
     let sound = network.info();
-    let b = on_b.endpoint(&av).info(&sound).enable().unwrap();
+    let b = on_b.endpoint(&av).info(&sound).open().unwrap();
     let [to_a, to_b] = [&a, &b].map(|side| av.insert(&side.address().unwrap()).unwrap());
     test(&World { a, b, c, to_a, to_b, domain, network });
 }

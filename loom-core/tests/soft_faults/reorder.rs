@@ -49,25 +49,25 @@ fn writes_are_seen_after_their_posts_before_their_ends_and_in_another_order() {
 
 #[test]
 fn reads_and_operations_with_flags_are_late_too() {
-    let (mut late, mut unreported) = (0, 0);
+    let (mut late, mut unsignaled) = (0, 0);
     for seed in 0..10 {
         under(Plan::new(seed).reorder(6), |world| {
             let region = Mr::open(&world.domain, bytes(5, 64), BOTH).unwrap();
             let (remote, part) = (region.remote(), region.remote().part(8, 16).unwrap());
             let read = world.a.read(world.to_b, &remote, 8, bytes(0, 16)).unwrap();
-            let other = world.a.readmsg(world.to_b, &[part], Default::default(), bytes(0, 16)).unwrap();
+            let other = world.a.read_with(world.to_b, &[part], Default::default(), bytes(0, 16)).unwrap();
             late += world.a.cq().in_flight();
             for key in [read, other] {
                 let (buf, result) = end(world.a.cq(), key);
                 assert_eq!((result.unwrap().len(), &buf[..]), (16, &bytes(5, 64)[8..24]));
             }
-            let written = world.a.writemsg(world.to_b, &[part], SendOptions::new(), bytes(9, 16)).unwrap();
+            let written = world.a.write_with(world.to_b, &[part], SendOptions::new(), bytes(9, 16)).unwrap();
             assert!(end(world.a.cq(), written).1.is_ok());
             assert_eq!(byte(&region, 8), bytes(9, 1)[0]);
-            unreported += world.injected().reordered;
+            unsignaled += world.injected().reordered;
         });
     }
-    assert!(late > 0 && unreported > 10);
+    assert!(late > 0 && unsignaled > 10);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn an_endpoint_that_closes_first_does_not_write() {
         let region = Mr::open(&world.domain, bytes(0, LONG), BOTH).unwrap();
         // More often than the raw queue has places.
         for round in 0..200 {
-            let d = world.a.cq().endpoint(world.a.av()).enable().unwrap();
+            let d = world.a.cq().endpoint(world.a.av()).open().unwrap();
             let before = world.injected().reordered;
             let write = |buf| d.write(world.to_b, &region.remote(), 0, buf);
             let key = post(world.a.cq(), bytes(9, LONG), write);
@@ -163,7 +163,7 @@ fn an_endpoint_that_closes_first_does_not_write() {
         world.quiet(2000);
         assert_eq!(region.close().unwrap(), bytes(0, LONG));
         // Its cells are free again, for the next endpoint in its place.
-        let d = world.a.cq().endpoint(world.a.av()).enable().unwrap();
+        let d = world.a.cq().endpoint(world.a.av()).open().unwrap();
         for _ in 0..crate::ATTR.tx_depth {
             d.inject(world.to_b, &[1]).unwrap();
         }
@@ -185,19 +185,19 @@ fn a_late_write_cannot_be_cancelled_and_ends_once() {
 
 #[test]
 #[allow(unsafe_code, reason = "posts operations that no completion gives the memory of back")]
-fn an_unreported_write_that_fails_late_is_told() {
+fn an_unsignaled_write_that_fails_late_is_told() {
     let network = loom_core::soft::Network::new(crate::ATTR).unwrap();
     let domain =
         loom_core::objects::domain::Domain::open(&network.info_with_faults(Plan::new(1).reorder(1000))).unwrap();
     let av = loom_core::objects::av::Av::open(&domain, 2).unwrap();
     let cq = crate::Queue::open(&domain, 4).unwrap();
-    let a = cq.endpoint(&av).selective().enable().unwrap();
+    let a = cq.endpoint(&av).selective().open().unwrap();
     let to_a = av.insert(&a.address().unwrap()).unwrap();
     let region = Mr::open(&domain, bytes(0, 64), BOTH).unwrap();
     let source = [1; 8];
     let lent = Lent::source(core::ptr::NonNull::from_ref(&source).cast(), 8);
     // SAFETY: the bytes are read only, and outlive the queue.
-    unsafe { a.write_unreported(to_a, &region.remote(), 0, SendOptions::new(), &lent) }.unwrap();
+    unsafe { a.write_unsignaled(to_a, &region.remote(), 0, SendOptions::new(), &lent) }.unwrap();
     assert_eq!(network.injected().reordered, 1);
     drop(region);
     let told = (0..3000).find_map(|_| cq.poll().unwrap());

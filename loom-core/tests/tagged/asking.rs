@@ -11,7 +11,7 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::registered::Registered;
-use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::tagged::{AddLinkError, LinkError, Packet, Source, TaggedEndpoint, TaggedEvent, WithPeer};
 use loom_core::vocabulary::Tag;
 
@@ -22,10 +22,10 @@ use crate::nodes::{Buf, SMALL, packets, pattern, room};
 macro_rules! over {
     ($asks:expr, $P:ty, |$domain:ident, $bytes:ident| $packet:expr) => {{
         let network = Network::new(NetworkAttr::DEFAULT).unwrap();
-        let $domain = &Domain::open(&network.info_that_asks($asks)).unwrap();
+        let $domain = &Domain::open(&network.info_requiring($asks)).unwrap();
         let av = Av::open($domain, 2).unwrap();
         let [alice, bob] = [(); 2].map(|()| Cq::<_, Packet<$P>>::open($domain, CqAttr::new(64)).unwrap());
-        let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).enable().unwrap());
+        let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).open().unwrap());
         let peers = [0, 1].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
         let packets = |len: usize| {
             (0..SMALL.packets_per_link()).map(move |_| {
@@ -65,13 +65,13 @@ macro_rules! over {
 
 #[test]
 fn packets_are_what_the_transport_asks_for() {
-    let nothing = Asks::nothing();
+    let nothing = RequiredModes::none();
     over!(nothing, Vec<u8>, |_domain, bytes| bytes);
-    over!(nothing.for_larger_contexts(), Vec<u8>, |_domain, bytes| bytes);
-    over!(nothing.for_local_registration(), Registered<'_, Soft<'_>, Vec<u8>>, |domain, bytes| {
+    over!(nothing.large_contexts(), Vec<u8>, |_domain, bytes| bytes);
+    over!(nothing.local_registration(), Registered<'_, Soft<'_>, Vec<u8>>, |domain, bytes| {
         Registered::new(domain, bytes).map_err(|refused| refused.error).unwrap()
     });
-    over!(nothing.for_prefixes(), Prefixed<Vec<u8>>, |_domain, bytes| Prefixed::new([vec![0; 64], bytes].concat(), 64));
+    over!(nothing.prefixes(), Prefixed<Vec<u8>>, |_domain, bytes| Prefixed::new([vec![0; 64], bytes].concat(), 64));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_queue_without_room_for_all_packets_is_told_at_once() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 1).unwrap();
     let cq = Cq::<_, Packet<Vec<u8>>>::open(&domain, CqAttr::new(7)).unwrap();
-    let end = cq.endpoint(&av).enable().unwrap();
+    let end = cq.endpoint(&av).open().unwrap();
     let peer = av.insert(&end.address().unwrap()).unwrap();
     let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(cq, SMALL).unwrap();
     let packets = (0..SMALL.packets_per_link()).map(|_| vec![0; SMALL.packet_size as usize]);
@@ -96,7 +96,7 @@ fn packets_of_an_iterator_that_panics_are_not_used_for_another_link() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let [alice, bob] = [(); 2].map(|()| Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(64)).unwrap());
-    let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).enable().unwrap());
+    let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).open().unwrap());
     let peers = [0, 1].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
     let [mut a, mut b] = [alice, bob].map(|cq| TaggedEndpoint::<_, Vec<u8>, _>::open(cq, SMALL).unwrap());
     for given in [1, SMALL.sends as usize, SMALL.packets_per_link() - 1] {

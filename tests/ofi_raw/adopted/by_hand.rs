@@ -122,11 +122,11 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
         // SAFETY: the queue is open, and this thread is its only user; and so below.
         let nothing = || assert_eq!(unsafe { rx.read(&mut [CqTaggedEntry::default()]) }, Ok(0));
         // SAFETY: the bytes outlive the events, which are waited for below; words are no pointers.
-        insist(nothing, || unsafe {
+        retry(nothing, || unsafe {
             T::tagged_recv(&endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(TAG), word(1))
         });
         // SAFETY: as above; the peer is in the vector.
-        insist(nothing, || unsafe { T::tagged_send(&endpoint, own, &from, Some(DATA), TAG, word(2)) });
+        retry(nothing, || unsafe { T::tagged_send(&endpoint, own, &from, Some(DATA), TAG, word(2)) });
         let (end, mut of_rx, mut of_tx) = (Instant::now() + LIMIT, 0, None);
         while of_rx == 0 || of_tx.is_none() {
             assert!(Instant::now() < end, "{of_rx} and {of_tx:?}");

@@ -22,7 +22,7 @@ use loom_core::vocabulary::{
 };
 use loom_fabric::ofi::{Av, Domain, Endpoint, EntryCq, Local, Ofi, QueryError, library_version, sys};
 
-use super::loopback::{DATA, Opened, T, TAG, are_tested, infos, insist};
+use super::loopback::{DATA, Opened, T, TAG, are_tested, infos, retry};
 use super::{LIMIT, PROVIDERS, pattern, shared_memory, word};
 
 /// The function in an object's operation table, as libfabric's static inline functions find it.
@@ -141,9 +141,9 @@ fn moves(cq: &Queue, from: &Endpoint<Local>, (into, to): (&Endpoint<Local>, Fabr
     };
     let (lent, target) = (super::source(&sent), super::target(&mut room));
     // SAFETY: the bytes outlive the events, which are waited for below; words are no pointers.
-    insist(nothing, || unsafe { T::tagged_recv(into, FabricAddr::UNSPEC, &target, TagMatch::exact(TAG), word(1)) });
+    retry(nothing, || unsafe { T::tagged_recv(into, FabricAddr::UNSPEC, &target, TagMatch::exact(TAG), word(1)) });
     // SAFETY: as above; the peer is in the vector.
-    insist(nothing, || unsafe { T::tagged_send(from, to, &lent, Some(DATA), TAG, word(2)) });
+    retry(nothing, || unsafe { T::tagged_send(from, to, &lent, Some(DATA), TAG, word(2)) });
     let mut found = Vec::new();
     while found.len() < 2 {
         assert!(Instant::now() < end, "{found:?}");

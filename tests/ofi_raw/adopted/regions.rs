@@ -29,7 +29,7 @@ unsafe fn write(cq: &Queue, endpoint: &Endpoint<Local>, target: RmaTarget, bytes
     // SAFETY: the caller's promise.
     let nothing = || assert_eq!(unsafe { cq.read(&mut [CqTaggedEntry::default()]) }, Ok(0));
     // SAFETY: the bytes outlive the event, which is waited for below.
-    insist(nothing, || unsafe { T::write(endpoint, target, &from, None, word(9)) });
+    retry(nothing, || unsafe { T::write(endpoint, target, &from, None, word(9)) });
     loop {
         assert!(Instant::now() < end, "no event");
         let mut entries = [CqTaggedEntry::default(); 2];

@@ -68,11 +68,11 @@ fn a_wait_set_sleeps_on_a_counter() {
         // SAFETY: the queue is open, and this thread is its only user.
         let nothing = || assert_eq!(unsafe { cq.read(&mut [CqTaggedEntry::default()]) }, Ok(0));
         // SAFETY: the bytes outlive the endpoint's operations; words are no pointers.
-        insist(nothing, || unsafe {
+        retry(nothing, || unsafe {
             T::tagged_recv(&endpoint, FabricAddr::UNSPEC, &into, TagMatch::exact(TAG), word(1))
         });
         // SAFETY: as above; the peer is in the vector.
-        insist(nothing, || unsafe { T::tagged_send(&endpoint, own, &from, None, TAG, word(2)) });
+        retry(nothing, || unsafe { T::tagged_send(&endpoint, own, &from, None, TAG, word(2)) });
         // SAFETY: the counter is open.
         sleep_until(&set, || unsafe { T::counter_read(&counter) } == 1);
         println!("{provider}: slept until a message was counted (and for nothing: {woken})");

@@ -1,4 +1,4 @@
-//! A cache beside its oracle, over a software network that insists on registered buffers: each buffer can be used, which moves its
+//! A cache beside its oracle, over a software network that requires registered buffers: each buffer can be used, which moves its
 //! bytes and fails where its region is not open or does not cover it.
 
 pub(crate) mod memory;
@@ -18,7 +18,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::scope::scope;
-use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::Access;
 
 use self::memory::{Memory, PAGE, Part, Use};
@@ -256,8 +256,8 @@ pub(crate) fn play(limits: Limits, actions: impl IntoIterator<Item = Action>) ->
     let regions = u16::try_from(limits.regions + 1).expect("a few");
     let attr = NetworkAttr { endpoints: 1, tx_depth: 4, rx_depth: 4, regions, ..NetworkAttr::DEFAULT };
     let network = Network::new(attr).expect("network");
-    let asks = Asks::nothing().for_local_registration();
-    let domain = Domain::open(&network.info_that_asks(asks)).expect("domain");
+    let asks = RequiredModes::none().local_registration();
+    let domain = Domain::open(&network.info_requiring(asks)).expect("domain");
     let av = Av::open(&domain, 1).expect("address vector");
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
     let exposed = Mr::open(&domain, vec![0; PAGES * PAGE], access).expect("a region for peers");
@@ -269,7 +269,7 @@ pub(crate) fn play(limits: Limits, actions: impl IntoIterator<Item = Action>) ->
     let cache = MrCache::open_in(&domain, attr, &monitor, Global).expect("cache");
     let played = scope(|s| {
         let cq = Cq::<_, Buf<'_>>::open(&s.domain(&domain), CqAttr::new(4).endpoints(1)).expect("queue");
-        let endpoint = cq.endpoint(&av).enable().expect("endpoint");
+        let endpoint = cq.endpoint(&av).open().expect("endpoint");
         let me = av.insert(&endpoint.address().expect("address")).expect("a place in the vector");
         let posts = Posts { cq, endpoint, me, region: exposed.remote() };
         let mut world = World {

@@ -32,7 +32,6 @@
 
 #![allow(unsafe_code, reason = "buffers in slots: rules 1 to 10")]
 
-mod again;
 mod closing;
 mod done;
 mod list;
@@ -40,6 +39,7 @@ mod multi;
 mod operation;
 mod peek;
 mod post;
+mod rx_cq_data;
 mod slot;
 
 use core::cell::Cell;
@@ -82,7 +82,7 @@ enum Other<'t, B> {
     /// An operation is over: its buffer can be had, with this event.
     Over(OpKey, &'t Slot<B>, Event),
     /// This is all that there is to say.
-    Told(Resolution<'t, B>),
+    Resolved(Resolution<'t, B>),
 }
 
 /// What [`OpTable::take`] found.
@@ -275,7 +275,7 @@ impl<B> OpTable<B> {
             }
             // SAFETY: as above.
             None => match unsafe { self.other(event) } {
-                Other::Told(resolution) => resolution,
+                Other::Resolved(resolution) => resolution,
                 // SAFETY: as above.
                 Other::Over(key, slot, event) => Resolution::Done(unsafe { self.end(key, slot, event) }),
             },
@@ -292,11 +292,11 @@ impl<B> OpTable<B> {
         // SAFETY: the caller's promise.
         match unsafe { self.fill(event) } {
             Some(Filled::Over(key, slot, event)) => return Other::Over(key, slot, event),
-            Some(Filled::Message(message)) => return Other::Told(Resolution::Piece(self.piece(message))),
-            Some(Filled::NotOver) => return Other::Told(Resolution::NotOver),
+            Some(Filled::Message(message)) => return Other::Resolved(Resolution::Piece(self.piece(message))),
+            Some(Filled::NotOver) => return Other::Resolved(Resolution::NotOver),
             None => {}
         }
-        Other::Told(if let Some(peek) = self.peeked(event) {
+        Other::Resolved(if let Some(peek) = self.peeked(event) {
             Resolution::Peek(peek)
         } else if let Some(unwanted) = self.unwanted(event) {
             unwanted.map_or(Resolution::NotOver, Resolution::Unwanted)
@@ -377,7 +377,7 @@ impl<B> OpTable<B> {
             Some((key, slot)) => (key, slot, self.checked(event, slot)),
             // SAFETY: the caller's promise.
             None => match unsafe { self.other(event) } {
-                Other::Told(resolution) => return Some(resolution),
+                Other::Resolved(resolution) => return Some(resolution),
                 Other::Over(key, slot, event) => (key, slot, event),
             },
         };

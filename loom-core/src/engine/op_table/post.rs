@@ -6,7 +6,7 @@ use core::mem::ManuallyDrop;
 
 use super::slot::Cancelled;
 use super::{ContextKind, Kind, OpKey, OpTable, Phase, Slot};
-use crate::buffer::{Buffer, Lent, Pieces};
+use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::error::{PostError, Rejected};
 use crate::transport::Context;
 
@@ -51,17 +51,17 @@ impl<B> OpTable<B> {
         endpoint: u16,
         kind: Kind,
         buf: B,
-        submit: impl FnOnce(&Pieces, Context) -> Result<(), PostError>,
+        submit: impl FnOnce(&IoVecs, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, Rejected<B>>
     where
         B: Buffer,
     {
         let lend = |buf: &mut B| {
-            let mut pieces = Pieces::default();
+            let mut pieces = IoVecs::default();
             buf.lend_pieces(&mut pieces);
             pieces
         };
-        let posted = |slot: &Slot<B>, pieces: &Pieces| {
+        let posted = |slot: &Slot<B>, pieces: &IoVecs| {
             // What is more than memory has is refused by `submit`.
             slot.lent.set(pieces.total().unwrap_or(usize::MAX));
             slot.phase.set(Phase::Posted);

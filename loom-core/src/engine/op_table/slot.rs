@@ -37,7 +37,7 @@ pub struct Slot<B> {
     pub(super) pieces: Cell<u64>,
     /// Of a multi-receive: the first byte that it lent.
     pub(super) start: Cell<NonNull<u8>>,
-    room: UnsafeCell<Room>,
+    room: UnsafeCell<Scratch>,
 }
 
 /// Whether a multi-receive was cancelled, and how its end is recognised.
@@ -89,13 +89,13 @@ pub(super) enum Phase {
 
 /// The provider's scratch space while the operation is posted, its event once that has arrived.
 #[derive(Clone, Copy)]
-union Room {
+union Scratch {
     space: [u64; 8],
     event: Event,
 }
 
 const _: () = assert!(size_of::<Slot<&[u8]>>() == 128, "the slot of a slice takes two cache lines");
-const _: () = assert!(size_of::<Room>() == 64, "fi_context2 is 64 bytes, and an event is not larger");
+const _: () = assert!(size_of::<Scratch>() == 64, "fi_context2 is 64 bytes, and an event is not larger");
 
 impl<B> Slot<B> {
     /// A free slot of this number, before another one in the free list.
@@ -112,7 +112,7 @@ impl<B> Slot<B> {
             since: Cell::new(0),
             pieces: Cell::new(0),
             start: Cell::new(NonNull::dangling()),
-            room: UnsafeCell::new(Room { space: [0; 8] }),
+            room: UnsafeCell::new(Scratch { space: [0; 8] }),
         }
     }
 
@@ -194,7 +194,7 @@ impl<B> Slot<B> {
     /// The operation is over: the provider does not use its scratch space any more.
     pub(super) unsafe fn keep(&self, event: Event) {
         // SAFETY: the caller's promise.
-        unsafe { self.room.get().write(Room { event }) };
+        unsafe { self.room.get().write(Scratch { event }) };
     }
 
     /// The event that was kept.

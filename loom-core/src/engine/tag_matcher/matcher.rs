@@ -112,7 +112,7 @@ struct Own {
 
 /// A place in the matcher, and what tells what is in it from what is there before and afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Place {
+struct NodeKey {
     index: u32,
     generation: u32,
 }
@@ -120,12 +120,12 @@ struct Place {
 /// A posted receive of this matcher. Plain data; when the receive was removed, it names nothing any more, until its place was used
 /// 2 to the power of 31 times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ReceiveId(Place);
+pub struct ReceiveId(NodeKey);
 
 /// A message that waits in this matcher. Plain data; when the message was removed, it names nothing any more, until its place was
 /// used 2 to the power of 31 times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MessageId(Place);
+pub struct MessageId(NodeKey);
 
 impl ReceiveId {
     /// The number of its place, below [`TagMatcherAttr::receives`]: for an array of what goes with it.
@@ -164,7 +164,7 @@ struct Places {
 }
 
 impl Places {
-    fn take(&mut self) -> Result<Place, Full> {
+    fn take(&mut self) -> Result<NodeKey, Full> {
         let index = self.free;
         if index == NONE {
             return Err(Full);
@@ -173,14 +173,14 @@ impl Places {
         own.generation.set(own.generation.get().wrapping_add(1));
         self.free = own.next.get();
         self.taken += 1;
-        Ok(Place { index, generation: own.generation.get() })
+        Ok(NodeKey { index, generation: own.generation.get() })
     }
 
-    fn has(&self, place: Place) -> bool {
+    fn has(&self, place: NodeKey) -> bool {
         place.index < self.own.len() && self.own.at(place.index).generation.get() == place.generation
     }
 
-    fn give_back(&mut self, place: Place) {
+    fn give_back(&mut self, place: NodeKey) {
         let own = self.own.at(place.index);
         own.generation.set(own.generation.get().wrapping_add(1));
         own.next.set(self.free);
@@ -189,8 +189,8 @@ impl Places {
     }
 
     /// The place of this number, which is taken.
-    fn named(&self, index: u32) -> Place {
-        Place { index, generation: self.own.at(index).generation.get() }
+    fn named(&self, index: u32) -> NodeKey {
+        NodeKey { index, generation: self.own.at(index).generation.get() }
     }
 }
 

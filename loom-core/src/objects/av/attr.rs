@@ -6,7 +6,7 @@ use core::alloc::Layout;
 
 use allocator_api2::alloc::Allocator;
 
-use super::AvBody;
+use super::AvInner;
 use crate::engine::address_table::AddressTableAttr;
 use crate::error::OpenError;
 use crate::handle::Plan;
@@ -29,7 +29,7 @@ pub struct AvAttr {
     pub bytes: Option<usize>,
     /// How many of the first places can have an address of their own, as [`AddressTableAttr::singles`] has it: fewer than all for
     /// peers that are inserted by range. The place of one of these that was removed is for the same address again, or takes a
-    /// record or two of [`ranges`](Self::ranges): where they are used up, and the provider gives the place to another address, that is
+    /// endpoint slot or two of [`ranges`](Self::ranges): where they are used up, and the provider gives the place to another address, that is
     /// [full](super::InsertError::Full).
     pub singles: usize,
     /// How many pieces of ranges are kept as such, as [`AddressTableAttr::ranges`] has it: none where addresses are no sockets.
@@ -54,7 +54,7 @@ impl AvAttr {
     /// [`OpenError::Size`] if the capacity is zero or more than an address has room for, or all of it more than an address space
     /// holds.
     pub fn layout<T: Transport, A: Allocator>(&self, domain: &Domain<'_, T>) -> Result<Layout, OpenError> {
-        let mut plan = Plan::of::<AvBody<T>, A>()?;
+        let mut plan = Plan::of::<AvInner<T>, A>()?;
         plan.add(self.table(domain)?.layout()?)?;
         Ok(plan.layout())
     }

@@ -80,7 +80,7 @@ impl<T: Transport> Av<'_, T> {
     /// # let domain = Domain::open(&network.info())?;
     /// # let av = Av::open(&domain, 8)?;
     /// # let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8))?;
-    /// # let (a, b) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+    /// # let (a, b) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
     /// let addresses = [a.address()?, b.address()?];
     /// let mut peers = Vec::with_capacity(addresses.len());
     /// let inserted = av.insert_all(&addresses, |peer| peers.push(peer));
@@ -146,7 +146,7 @@ impl<T: Transport> Av<'_, T> {
     /// addresses from that of `first` on. Tells `each` what has become of them, all services of a node before the next node,
     /// and returns how many are in, as [`insert_all`](Self::insert_all) does.
     ///
-    /// Those that get consecutive places, as they do in a vector that nobody was removed from, take one record together, and no
+    /// Those that get consecutive places, as they do in a vector that nobody was removed from, take one endpoint slot together, and no
     /// more memory for their addresses ([`AvAttr::ranges`](super::AvAttr::ranges)).
     ///
     /// For providers with socket addresses. They are counted up here and not by `fi_av_insertsym`, which `udp;ofi_rxd` does not

@@ -16,8 +16,8 @@ use crate::engine::address_table::{AddressSet, AddressTable};
 use crate::engine::peer_table::RxPeer;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::{OpenError, PostError};
-use crate::handle::{Bond, Ended, Handle, Head, Object, Place, Plan, Unfilled};
-use crate::objects::domain::{Domain, DomainBody};
+use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::objects::domain::{Domain, DomainInner};
 use crate::transport::{Scalable, Transport};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
@@ -34,13 +34,13 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 /// - `man fi_av`
 #[doc(alias = "fid_av")]
 pub struct Av<'m, T: Transport> {
-    body: Handle<'m, AvBody<T>>,
+    body: Handle<'m, AvInner<T>>,
 }
 
 /// What there is one of, however many handles there are.
-pub(crate) struct AvBody<T: Transport> {
+pub(crate) struct AvInner<T: Transport> {
     raw: T::Av,
-    domain: Handle<'static, DomainBody<T>>,
+    domain: Handle<'static, DomainInner<T>>,
     table: Peers<'static>,
     /// The addresses, with the same peers. In the vector's own block: the lifetime is shorter than it says.
     addresses: spin::Mutex<AddressTable<'static>>,
@@ -77,7 +77,7 @@ impl<'m, T: Transport> Av<'m, T> {
         open: impl FnOnce(&T::Domain) -> Result<T::Av, Errno>,
     ) -> Result<Self, OpenError> {
         let table = attr.table(domain)?.plan()?;
-        let mut plan = Plan::of::<AvBody<T>, A>()?;
+        let mut plan = Plan::of::<AvInner<T>, A>()?;
         let table_at = plan.add(table.layout)?;
         let block = Unfilled::new(plan, alloc)?;
         // SAFETY: the place of the table in the block.
@@ -89,7 +89,7 @@ impl<'m, T: Transport> Av<'m, T> {
         // SAFETY: the vector's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
         let table = addresses.peers();
-        let body = AvBody { raw, domain, table, addresses: spin::Mutex::new(addresses), rx_ctx_bits };
+        let body = AvInner { raw, domain, table, addresses: spin::Mutex::new(addresses), rx_ctx_bits };
         Ok(Av { body: block.fill(body) })
     }
 
@@ -197,7 +197,7 @@ impl<T: Transport> Av<'_, T> {
         &self.body.raw
     }
 
-    pub(crate) fn domain(&self) -> &Handle<'static, DomainBody<T>> {
+    pub(crate) fn domain(&self) -> &Handle<'static, DomainInner<T>> {
         &self.body.domain
     }
 
@@ -209,10 +209,10 @@ impl<T: Transport> Av<'_, T> {
 }
 
 // SAFETY: a place begins with its head.
-unsafe impl<T: Transport> Object for AvBody<T> {
+unsafe impl<T: Transport> Object for AvInner<T> {
     const ONE_THREAD: bool = false;
 
-    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
     }
 

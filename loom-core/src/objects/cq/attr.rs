@@ -4,8 +4,8 @@ use core::alloc::Layout;
 
 use allocator_api2::alloc::Allocator;
 
-use super::Record;
-use super::{Body, PEER_EVENTS};
+use super::EndpointSlot;
+use super::{CqInner, PEER_EVENTS};
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::handle::Plan;
@@ -73,7 +73,7 @@ impl CqAttr {
         self.depth.saturating_add(PEER_EVENTS)
     }
 
-    /// The memory that a queue takes from an allocator of type `A`, in one block: the op table, the endpoints' records, and
+    /// The memory that a queue takes from an allocator of type `A`, in one block: the op table, the endpoint slots, and
     /// what the transport asks for.
     ///
     /// # Errors
@@ -87,11 +87,11 @@ impl CqAttr {
         if self.endpoints == u16::MAX || depth == 0 || depth == u32::MAX {
             return Err(OpenError::Size);
         }
-        let mut plan = Plan::of_place::<A>(Body::<T, B>::place_layout(self.depth)?)?;
-        let records = plan.add(array::<Record<T>>(self.endpoints.into())?)?;
+        let mut plan = Plan::of_place::<A>(CqInner::<T, B>::place_layout(self.depth)?)?;
+        let endpoint_slots = plan.add(array::<EndpointSlot<T>>(self.endpoints.into())?)?;
         let tx = plan.add(T::cq_layout(self.events()))?;
         let rx = if self.separate { plan.add(T::cq_layout(self.events()))? } else { tx };
-        Ok(Parts { plan, depth, records, tx, rx })
+        Ok(Parts { plan, depth, endpoint_slots, tx, rx })
     }
 }
 
@@ -106,7 +106,7 @@ impl From<usize> for CqAttr {
 pub(super) struct Parts {
     pub(super) plan: Plan,
     pub(super) depth: u32,
-    pub(super) records: usize,
+    pub(super) endpoint_slots: usize,
     pub(super) tx: usize,
     pub(super) rx: usize,
 }

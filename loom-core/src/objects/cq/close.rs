@@ -5,13 +5,13 @@
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use super::Body;
-use super::{Receiving, Record};
+use super::CqInner;
+use super::{EndpointSlot, ReceiveMode};
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Kind, OpKey, Posted};
-use crate::handle::{Ended, Head, Object, Place};
-use crate::objects::domain::DomainBody;
+use crate::handle::{Ended, HandleBlock, Head, Object};
+use crate::objects::domain::DomainInner;
 use crate::objects::left_open::{Node, ScopeRef};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
@@ -19,7 +19,7 @@ use crate::vocabulary::Errno;
 /// How many polls an endpoint is given to end what cannot be interrupted, before it is left to its queue.
 const SETTLING: u32 = 1 << 17;
 
-impl<T: Transport, B: Buffer> Body<T, B> {
+impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// Closes endpoints, forgotten ones too, then drops the buffers, if they are to be, then closes the queues. Says whether endpoints
     /// are left open, and so everything that they use.
     ///
@@ -35,19 +35,19 @@ impl<T: Transport, B: Buffer> Body<T, B> {
             OnFailedClose::Leak => SETTLING,
             OnFailedClose::Abort => 32 * SETTLING,
         };
-        // SAFETY: the caller's promise: no `Endpoint` uses the records.
+        // SAFETY: the caller's promise: no `Endpoint` uses the endpoint slots.
         let mut open = unsafe { self.close_endpoints() }?;
         if open.retired > 0 {
-            for (index, record) in (0u16..).zip(self.records()) {
-                record.cancel_all(self.all_to_cancel(index));
+            for (index, endpoint_slot) in (0u16..).zip(self.endpoint_slots()) {
+                endpoint_slot.cancel_all(self.all_to_cancel(index));
             }
             let quiet = self.progress_until(patience, || {
-                (0u16..).zip(self.records()).all(|(index, _)| self.in_flight_on(index) == InFlight::NOTHING)
+                (0u16..).zip(self.endpoint_slots()).all(|(index, _)| self.in_flight_on(index) == InFlight::NOTHING)
             });
             if quiet {
                 // Together, if they keep each other open only.
-                for record in self.records() {
-                    record.leave();
+                for endpoint_slot in self.endpoint_slots() {
+                    endpoint_slot.leave();
                 }
             }
             // What could not be closed because of others that are closed now, too.
@@ -61,8 +61,8 @@ impl<T: Transport, B: Buffer> Body<T, B> {
             }
             // SAFETY: as above.
             open = unsafe { self.close_endpoints() }?;
-            for record in self.records() {
-                record.leave_for_good(&self.domain);
+            for endpoint_slot in self.endpoint_slots() {
+                endpoint_slot.leave_for_good(&self.domain);
             }
         }
         let left_open = open.retired + open.left > 0;
@@ -91,7 +91,7 @@ impl<T: Transport, B: Buffer> Body<T, B> {
         // SAFETY: as above: the node lies in a place.
         let place = unsafe { Self::place_of(prefix.cast()) };
         // SAFETY: as above.
-        let this = unsafe { Place::value(place) };
+        let this = unsafe { HandleBlock::value(place) };
         // SAFETY: as above.
         let this = unsafe { this.as_ref() };
         // SAFETY: the queue's own, which gives it up with this: the block stays, whatever was forgotten may refer to it.
@@ -102,10 +102,10 @@ impl<T: Transport, B: Buffer> Body<T, B> {
             Ok(true) => domain.leave(),
             Err(_) => this.failed_to_close(),
         }
-        for record in this.records() {
-            record.take_bonds().forget();
+        for endpoint_slot in this.endpoint_slots() {
+            endpoint_slot.take_bonds().forget();
         }
-        DomainBody::after_scope(domain, scope);
+        DomainInner::after_scope(domain, scope);
     }
 
     /// What is lent cannot be had back.
@@ -124,23 +124,23 @@ impl<T: Transport, B: Buffer> Body<T, B> {
     /// Whether a memory region is bound to one of the endpoints: it was forgotten, if the queue is to be closed, and so the
     /// endpoint cannot be.
     fn has_bound_regions(&self) -> bool {
-        self.records().iter().any(|record| !record.regions().get().is_none())
+        self.endpoint_slots().iter().any(|endpoint_slot| !endpoint_slot.regions().get().is_none())
     }
 
     /// Closes every endpoint, and tells how many are still open.
     ///
     /// # Safety
-    /// No `Endpoint` uses the records any more.
+    /// No `Endpoint` uses the endpoint slots any more.
     unsafe fn close_endpoints(&self) -> Result<StillOpen, Errno> {
         let mut open = StillOpen { retired: 0, left: 0 };
         // What others receive through comes last.
         for for_others in [false, true] {
-            for (index, record) in (0u16..).zip(self.records()) {
-                if (record.receives() == Some(Receiving::ForOthers)) != for_others {
+            for (index, endpoint_slot) in (0u16..).zip(self.endpoint_slots()) {
+                if (endpoint_slot.receives() == Some(ReceiveMode::ForOthers)) != for_others {
                     continue;
                 }
                 // SAFETY: the caller's promise.
-                match unsafe { self.close_endpoint(index, record) }? {
+                match unsafe { self.close_endpoint(index, endpoint_slot) }? {
                     Closing::Closed => {}
                     Closing::Retired => open.retired += 1,
                     Closing::Left => open.left += 1,
@@ -152,8 +152,8 @@ impl<T: Transport, B: Buffer> Body<T, B> {
 
     /// Whether an endpoint is open that receives through the shared receive context at this place of the queue.
     pub(crate) fn is_received_through(&self, index: u16) -> bool {
-        let through_this = Some(Receiving::Through(index));
-        self.records().iter().any(|other| other.receives() == through_this)
+        let through_this = Some(ReceiveMode::Through(index));
+        self.endpoint_slots().iter().any(|other| other.receives() == through_this)
     }
 
     /// Closes the endpoint at a place of the queue. A shared receive context that an open endpoint receives through is
@@ -161,15 +161,15 @@ impl<T: Transport, B: Buffer> Body<T, B> {
     ///
     /// # Safety
     /// Nobody uses the endpoint after this.
-    pub(crate) unsafe fn close_endpoint(&self, index: u16, record: &Record<T>) -> Result<Closing, Errno> {
+    pub(crate) unsafe fn close_endpoint(&self, index: u16, endpoint_slot: &EndpointSlot<T>) -> Result<Closing, Errno> {
         if self.is_received_through(index) {
-            record.retire();
+            endpoint_slot.retire();
             return Ok(Closing::Retired);
         }
         // That is what providers make of them.
         self.all_to_cancel(index).for_each(drop);
-        // SAFETY: the caller's promise; the record is one of this queue, and so of its domain.
-        unsafe { record.close(&self.domain, self.in_flight_on(index)) }
+        // SAFETY: the caller's promise; the endpoint slot is one of this queue, and so of its domain.
+        unsafe { endpoint_slot.close(&self.domain, self.in_flight_on(index)) }
     }
 
     /// Closes the endpoint at a place of the queue, after its operations in flight were cancelled if the provider wants that. One that
@@ -178,22 +178,22 @@ impl<T: Transport, B: Buffer> Body<T, B> {
     /// # Safety
     /// There is no handle of the endpoint any more.
     pub(crate) unsafe fn close_one(&self, index: u16) {
-        let Some(record) = self.records().get(usize::from(index)) else { return };
-        let receives = record.receives();
-        if record.consumes().get() {
+        let Some(endpoint_slot) = self.endpoint_slots().get(usize::from(index)) else { return };
+        let receives = endpoint_slot.receives();
+        if endpoint_slot.consumes().get() {
             self.ops.end_used_up(index);
         }
-        if record.settles().get() {
-            record.cancel_all(self.all_to_cancel(index));
+        if endpoint_slot.settles().get() {
+            endpoint_slot.cancel_all(self.all_to_cancel(index));
             self.settle(index);
         }
         let close = || {
             // SAFETY: the caller's promise.
-            unsafe { self.close_endpoint(index, record) }
+            unsafe { self.close_endpoint(index, endpoint_slot) }
         };
         let mut closed = close();
         if let Ok(Closing::Retired) = closed {
-            record.cancel_all(self.all_to_cancel(index));
+            endpoint_slot.cancel_all(self.all_to_cancel(index));
             // What others receive through stays open as long as they do.
             if !self.is_received_through(index) {
                 self.settle(index);
@@ -206,12 +206,12 @@ impl<T: Transport, B: Buffer> Body<T, B> {
             // SAFETY: the endpoint is closed.
             unsafe { self.ops.abandon(index) };
             // The place can be used again, and user code runs.
-            let bonds = record.take_bonds();
+            let bonds = endpoint_slot.take_bonds();
             self.domain.release();
             drop(bonds);
             // What it received through may have lost its last handle before.
-            if let Some(Receiving::Through(shared)) = receives
-                && self.records().get(usize::from(shared)).is_some_and(Record::is_retired)
+            if let Some(ReceiveMode::Through(shared)) = receives
+                && self.endpoint_slots().get(usize::from(shared)).is_some_and(EndpointSlot::is_retired)
                 && !self.is_received_through(shared)
             {
                 // SAFETY: an endpoint is retired when there is no handle of it any more.
@@ -223,7 +223,7 @@ impl<T: Transport, B: Buffer> Body<T, B> {
     /// Notes that an operation is being cancelled.
     pub(crate) fn cancelling(&self, key: OpKey) {
         // Providers that keep to the buffer of a multi-receive flag its end, too.
-        self.ops.cancelling(key, T::conduct(self.domain.info().raw()).multi_recv);
+        self.ops.cancelling(key, T::quirks(self.domain.info().raw()).multi_recv);
     }
 
     /// Everything that is in flight on an endpoint, to be cancelled.
@@ -234,9 +234,9 @@ impl<T: Transport, B: Buffer> Body<T, B> {
     /// What is in flight on an endpoint that may keep it from being closed.
     pub(crate) fn in_flight_on(&self, endpoint: u16) -> InFlight {
         // Of what is closed nothing is in flight any more, whatever has not come back.
-        let record = self.records().get(usize::from(endpoint));
-        let Some(receives) = record.and_then(Record::receives) else { return InFlight::NOTHING };
-        let with_transmits = receives == Receiving::Nowhere || !T::conduct(self.domain.info().raw()).close_with_sends;
+        let endpoint_slot = self.endpoint_slots().get(usize::from(endpoint));
+        let Some(receives) = endpoint_slot.and_then(EndpointSlot::receives) else { return InFlight::NOTHING };
+        let with_transmits = receives == ReceiveMode::Nowhere || !T::quirks(self.domain.info().raw()).close_with_sends;
         self.ops.posted_on(endpoint).fold(InFlight::NOTHING, |in_flight, op| match op.kind {
             Kind::Receive | Kind::TaggedReceive | Kind::MultiReceive | Kind::Spare => {
                 InFlight { receives: in_flight.receives + 1, ..in_flight }
@@ -262,7 +262,7 @@ impl<T: Transport, B: Buffer> Body<T, B> {
     fn progress_until(&self, patience: u32, so: impl Fn() -> bool) -> bool {
         let mut polls = 0;
         while !so() {
-            self.bystanders.borrow_mut().clear();
+            self.unmatched.borrow_mut().clear();
             if polls >= patience || !self.keep_until_busy(&mut polls, patience) {
                 return false;
             }
@@ -295,10 +295,10 @@ impl<T: Transport, B: Buffer> Body<T, B> {
 }
 
 // SAFETY: `place_of` returns the place that the head begins.
-unsafe impl<T: Transport, B: Buffer> Object for Body<T, B> {
+unsafe impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
     const ONE_THREAD: bool = true;
 
-    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         // SAFETY: the caller's promise.
         unsafe { Self::place_of(head) }
     }
@@ -307,7 +307,7 @@ unsafe impl<T: Transport, B: Buffer> Object for Body<T, B> {
         // SAFETY: the caller's promise.
         let this = unsafe { this.as_ref() };
         this.node.unregister();
-        let bonds = DropBonds { records: this.records() };
+        let bonds = DropBonds { endpoint_slots: this.endpoint_slots() };
         // SAFETY: called once, here; there is no handle any more, and endpoints are handles.
         let ended = match unsafe { this.close(true) } {
             Ok(false) => Ended::Free,
@@ -332,16 +332,16 @@ unsafe impl<T: Transport, B: Buffer> Object for Body<T, B> {
 /// Drops what the endpoints of a queue were bound to, which are closed or left, as the queue is: user code runs. Also when a destructor
 /// unwinds.
 struct DropBonds<'a, T: Transport> {
-    records: &'a [Record<T>],
+    endpoint_slots: &'a [EndpointSlot<T>],
 }
 
 impl<T: Transport> Drop for DropBonds<'_, T> {
     fn drop(&mut self) {
-        while let Some((record, rest)) = self.records.split_first() {
-            let others = DropBonds { records: rest };
-            self.records = &[];
-            drop(record.take_bonds());
-            self.records = others.records;
+        while let Some((endpoint_slot, rest)) = self.endpoint_slots.split_first() {
+            let others = DropBonds { endpoint_slots: rest };
+            self.endpoint_slots = &[];
+            drop(endpoint_slot.take_bonds());
+            self.endpoint_slots = others.endpoint_slots;
             let _ = ManuallyDrop::new(others);
         }
     }
@@ -355,7 +355,7 @@ struct StillOpen {
 
 /// Closes the raw queues when a buffer's destructor unwinds. The block is then leaked.
 struct CloseQueues<'a, T: Transport, B: Buffer> {
-    cq: &'a Body<T, B>,
+    cq: &'a CqInner<T, B>,
     /// Endpoints are still bound to them.
     left_open: bool,
 }

@@ -74,7 +74,7 @@ pub enum Completion<'m, B> {
     /// A peer wrote to this side's memory and said so.
     Remote(RemoteEvent),
     /// An operation without a key failed: an injected message that could not be delivered, an operation that reports nothing
-    /// else ([`Endpoint::send_unreported`](crate::objects::endpoint::Endpoint::send_unreported)), or a write of a peer that
+    /// else ([`Endpoint::send_unsignaled`](crate::objects::endpoint::Endpoint::send_unsignaled)), or a write of a peer that
     /// has gone in the middle of it, where the provider tells of that.
     Unclaimed(OpError),
 }

@@ -3,20 +3,20 @@
 //! A [`Cq`] is one [op table](crate::engine::op_table) over one or two provider queues, in one block of memory with the places of its
 //! endpoints. Endpoints, and the pieces of multi-receives, are handles of it, too: the last one to go closes it.
 
-#![allow(unsafe_code, reason = "refers to the endpoints' records in the queue's own block of memory")]
+#![allow(unsafe_code, reason = "refers to the endpoint slots in the queue's own block of memory")]
 
 mod attr;
 mod close;
 mod completion;
+mod endpoint_slot;
 mod error;
-mod keep;
 mod open;
 mod piece;
 mod poll;
 mod post;
-mod record;
 mod signal;
 mod sleep;
+mod wait;
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -26,17 +26,17 @@ use heapless::Deque;
 
 pub use self::attr::CqAttr;
 pub use self::completion::{Completion, RemoteEvent};
+pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, ReceiveMode};
 pub use self::error::{CqError, ErrorText};
-use self::keep::Bystander;
 pub use self::piece::Piece;
-pub(crate) use self::record::{Bonds, Receiving, Record};
 use self::signal::Signalled;
 pub use self::signal::Signaller;
+use self::wait::UnmatchedEvent;
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{OpTable, Slot};
 use crate::handle::Handle;
-use crate::objects::domain::{Brand, DomainBody};
+use crate::objects::domain::{Brand, DomainInner};
 use crate::objects::left_open::Node;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
@@ -61,28 +61,26 @@ pub const PEER_EVENTS: usize = 64;
 /// - `man fi_cq`
 #[doc(alias = "fid_cq")]
 pub struct Cq<'m, T: Transport, B: Buffer> {
-    pub(super) body: Handle<'m, Body<T, B>>,
+    pub(super) body: Handle<'m, CqInner<T, B>>,
     /// Invariant: what uses shorter-lived memory is not bound to a queue that is kept.
     lives: Brand<'m>,
 }
 
 /// What there is one of, however many handles there are.
-pub(crate) type Body<T, B> = CqBody<T, B, [Slot<B>]>;
-
-/// [`Body`], with its slots in place.
-pub(crate) struct CqBody<T: Transport, B: Buffer, S: ?Sized> {
+/// What there is one of, however many handles there are.
+pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     /// How many slots there are.
     depth: u32,
     node: Node,
     on_failed_close: OnFailedClose,
-    domain: Handle<'static, DomainBody<T>>,
+    domain: Handle<'static, DomainInner<T>>,
     tx: T::Cq,
     /// The queue of the receives, unless `tx` serves both.
     rx: Option<T::Cq>,
     /// In the same block of memory as the queue.
-    records: NonNull<[Record<T>]>,
-    /// Bystanders met while waiting for one key.
-    bystanders: RefCell<Deque<Bystander, PEER_EVENTS>>,
+    endpoint_slots: NonNull<[EndpointSlot<T>]>,
+    /// Unmatched events met while waiting for one key.
+    unmatched: RefCell<Deque<UnmatchedEvent, PEER_EVENTS>>,
     /// What there is to sleep on.
     wait: WaitObj,
     signalled: Signalled,
@@ -94,7 +92,7 @@ pub(crate) struct CqBody<T: Transport, B: Buffer, S: ?Sized> {
     consumes: bool,
     /// Which provider queue `poll` looks at first the next time.
     turn: Cell<bool>,
-    /// Something counts as kept in it also where there are bystanders, or polls make detours: a poll then has to look elsewhere
+    /// Something counts as kept in it also where unmatched events are kept, or polls make detours: a poll then has to look elsewhere
     /// than into `tx`, or at more.
     ops: OpTable<B, S>,
 }
@@ -130,7 +128,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.body.raw()
     }
 
-    pub(crate) fn domain(&self) -> &Handle<'static, DomainBody<T>> {
+    pub(crate) fn domain(&self) -> &Handle<'static, DomainInner<T>> {
         &self.body.domain
     }
 
@@ -140,14 +138,14 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 }
 
-impl<T: Transport, B: Buffer> Body<T, B> {
+impl<T: Transport, B: Buffer> CqInner<T, B> {
     fn raw(&self) -> (&T::Cq, &T::Cq) {
         (&self.tx, self.rx.as_ref().unwrap_or(&self.tx))
     }
 
-    pub(crate) fn records(&self) -> &[Record<T>] {
+    pub(crate) fn endpoint_slots(&self) -> &[EndpointSlot<T>] {
         // SAFETY: written when the queue was opened, in the block that the queue lies in itself.
-        unsafe { self.records.as_ref() }
+        unsafe { self.endpoint_slots.as_ref() }
     }
 }
 

@@ -11,14 +11,14 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 use heapless::Deque;
 
-use super::Record;
+use super::EndpointSlot;
 use super::signal::Signalled;
-use super::{Body, Cq, CqAttr, CqBody};
+use super::{Cq, CqAttr, CqInner};
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{ContextKind, OpTable, Slot};
 use crate::error::OpenError;
-use crate::handle::{Head, Place, Unfilled};
+use crate::handle::{HandleBlock, Head, Unfilled};
 use crate::objects::domain::Domain;
 use crate::objects::left_open::{Closing, Node, Rank};
 use crate::storage::{array, extend};
@@ -26,37 +26,38 @@ use crate::transport::{Claims, Transport};
 use crate::vocabulary::{Caps, Errno, WaitObj};
 
 /// A queue without slots: what lies before them is the same in every queue.
-type Prefix<T, B> = CqBody<T, B, [Slot<B>; 0]>;
+type Prefix<T, B> = CqInner<T, B, [Slot<B>; 0]>;
 
-impl<T: Transport, B: Buffer> Body<T, B> {
+impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// The layout of the place of a queue of this depth.
     pub(super) fn place_layout(depth: usize) -> Result<Layout, OpenError> {
-        let prefix = Layout::new::<Place<Prefix<T, B>>>();
+        let prefix = Layout::new::<HandleBlock<Prefix<T, B>>>();
         // The slots are the last field of the last field of the last one.
-        let slots_at =
-            Place::<Prefix<T, B>>::VALUE_AT + offset_of!(Prefix<T, B>, ops) + OpTable::<B, [Slot<B>; 0]>::SLOTS_AT;
+        let slots_at = HandleBlock::<Prefix<T, B>>::VALUE_AT
+            + offset_of!(Prefix<T, B>, ops)
+            + OpTable::<B, [Slot<B>; 0]>::SLOTS_AT;
         let before = Layout::from_size_align(slots_at, prefix.align()).map_err(|_| OpenError::Size)?;
         Ok(extend(before, array::<Slot<B>>(depth)?)?.0.pad_to_align())
     }
 
     /// How far behind the begin of the place the node is.
-    pub(super) const NODE_AT: usize = Place::<Prefix<T, B>>::VALUE_AT + offset_of!(Prefix<T, B>, node);
+    pub(super) const NODE_AT: usize = HandleBlock::<Prefix<T, B>>::VALUE_AT + offset_of!(Prefix<T, B>, node);
 
     /// A pointer to a place, made of that to its begin and the number of slots.
-    pub(super) fn place_at(begin: NonNull<u8>, depth: usize) -> NonNull<Place<Self>> {
+    pub(super) fn place_at(begin: NonNull<u8>, depth: usize) -> NonNull<HandleBlock<Self>> {
         let slots = core::ptr::slice_from_raw_parts_mut(begin.as_ptr().cast::<Slot<B>>(), depth);
         // SAFETY: the address is that of `begin`.
-        unsafe { NonNull::new_unchecked(slots as *mut Place<Self>) }
+        unsafe { NonNull::new_unchecked(slots as *mut HandleBlock<Self>) }
     }
 
     /// The place that a head begins.
     ///
     /// # Safety
     /// The head is that of a queue of this type.
-    pub(super) unsafe fn place_of(head: NonNull<Head>) -> NonNull<Place<Self>> {
-        let prefix = head.cast::<Place<Prefix<T, B>>>();
+    pub(super) unsafe fn place_of(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        let prefix = head.cast::<HandleBlock<Prefix<T, B>>>();
         // SAFETY: the caller's promise.
-        let prefix = unsafe { Place::value(prefix) };
+        let prefix = unsafe { HandleBlock::value(prefix) };
         // SAFETY: as above.
         let prefix = unsafe { prefix.as_ref() };
         Self::place_at(head.cast(), prefix.depth as usize)
@@ -89,7 +90,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let parts = attr.parts::<T, B, A>()?;
         let attributes = domain.attributes();
         let asked = !domain.info().contexts().is_empty();
-        let for_claims = attr.claims && T::conduct(domain.info().raw()).claims == Claims::InContexts;
+        let for_claims = attr.claims && T::quirks(domain.info().raw()).claims == Claims::InContexts;
         let kind = if asked || for_claims { ContextKind::Space } else { ContextKind::Word };
         let with_source = attributes.caps.contains(Caps::SOURCE);
         let events = attr.events();
@@ -121,16 +122,16 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             None
         };
 
-        let records = at(parts.records).cast::<Record<T>>();
+        let endpoint_slots = at(parts.endpoint_slots).cast::<EndpointSlot<T>>();
         for index in 0..usize::from(attr.endpoints) {
-            // SAFETY: the block has room for so many records.
-            let record = unsafe { records.add(index) };
+            // SAFETY: the block has room for so many endpoint slots.
+            let endpoint_slot = unsafe { endpoint_slots.add(index) };
             // SAFETY: as above.
-            unsafe { record.write(Record::closed()) };
+            unsafe { endpoint_slot.write(EndpointSlot::closed()) };
         }
-        let place = Body::<T, B>::place_at(at(0), attr.depth);
+        let place = CqInner::<T, B>::place_at(at(0), attr.depth);
         // SAFETY: the place lies in the block.
-        let this = unsafe { Place::value(place) }.as_ptr();
+        let this = unsafe { HandleBlock::value(place) }.as_ptr();
         /// Writes a field of the body in place.
         macro_rules! set {
             ($field:ident, $value:expr) => {
@@ -141,7 +142,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let prefix = domain.info().prefixes().rx;
         set!(depth, parts.depth);
         // SAFETY: the node lies in a queue of this type, which its scope closes once.
-        let node = unsafe { Node::new(&const { Closing { rank: Rank::Queue, close: Body::<T, B>::close_scoped } }) };
+        let node = unsafe { Node::new(&const { Closing { rank: Rank::Queue, close: CqInner::<T, B>::close_scoped } }) };
         set!(node, node);
         set!(on_failed_close, if domain.scope.is_some() { OnFailedClose::Abort } else { OnFailedClose::Leak });
         // SAFETY: the queue's handles live for 'm.
@@ -151,8 +152,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         set!(consumes, domain.info().consumes_receives());
         set!(detours, rx.is_some() || prefix > 0);
         set!(rx, rx);
-        set!(records, NonNull::slice_from_raw_parts(records, attr.endpoints.into()));
-        set!(bystanders, RefCell::new(Deque::new()));
+        set!(endpoint_slots, NonNull::slice_from_raw_parts(endpoint_slots, attr.endpoints.into()));
+        set!(unmatched, RefCell::new(Deque::new()));
         set!(turn, Cell::new(false));
         set!(wait, attr.wait);
         set!(signalled, Signalled::not_yet());

@@ -26,7 +26,7 @@ pub struct Piece<'m, B> {
 }
 
 impl<B> Drop for Piece<'_, B> {
-    // Always, and with what it takes by value: where a completion is never a piece its address is then not taken, and most of it
+    // Always, and with what it takes by value: where a completion is never a piece its address is then not map_refusal, and most of it
     // never written to memory.
     #[inline(always)]
     fn drop(&mut self) {

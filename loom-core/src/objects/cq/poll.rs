@@ -4,9 +4,9 @@
 
 use core::borrow::Borrow;
 
-use super::keep::Bystander;
-use super::{Body, Cq, CqError};
+use super::wait::UnmatchedEvent;
 use super::{Completion, RemoteEvent};
+use super::{Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpError;
 use crate::engine::op_table::{Direction, Resolution};
@@ -150,8 +150,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
     /// What an event says to the user; nothing, if it belongs to an operation that is over.
     fn resolve(&self, event: &Event) -> Next<'m, B> {
-        if let Some(bystander) = self.body.bystander_by_flags(event) {
-            return Some(Ok(self.told(bystander)));
+        if let Some(event) = self.body.unmatched_by_flags(event) {
+            return Some(Ok(self.unmatched(event)));
         }
         if let Err(error) = of_an_operation(event) {
             return Some(Err(error));
@@ -169,7 +169,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 }
 
-impl<T: Transport, B: Buffer> Body<T, B> {
+impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// The event behind an error of a poll, if there is one.
     #[cold]
     pub(super) fn failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Event>, CqError> {
@@ -180,11 +180,11 @@ impl<T: Transport, B: Buffer> Body<T, B> {
         let event = unsafe { T::cq_read_error(queue) }.map_err(CqError::Queue)?;
         if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
             && let Some(endpoint) = self.ops.endpoint_of(event.context)
-            && let Some(record) = self.records().get(usize::from(endpoint))
+            && let Some(endpoint_slot) = self.endpoint_slots().get(usize::from(endpoint))
         {
             // What did not fit is not told by every provider.
             let whole = event.len.checked_add(event.overflow_or_place).filter(|_| event.overflow_or_place > 0);
-            record.note_truncated(whole.unwrap_or(usize::MAX));
+            endpoint_slot.note_truncated(whole.unwrap_or(usize::MAX));
         }
         Ok(event)
     }
@@ -192,7 +192,7 @@ impl<T: Transport, B: Buffer> Body<T, B> {
     /// A peer's operation on this side's memory, which the provider reports with a context of no meaning; or, where it uses up a
     /// receive, with the context of that.
     #[inline]
-    pub(super) fn bystander_by_flags(&self, event: &Event) -> Option<Bystander> {
+    pub(super) fn unmatched_by_flags(&self, event: &Event) -> Option<UnmatchedEvent> {
         if !event.flags.intersects(PEERS) || event.is_error() {
             return None;
         }
@@ -200,7 +200,7 @@ impl<T: Transport, B: Buffer> Body<T, B> {
             // SAFETY: the transport has just reported the event, whose context is then that of a receive which is over.
             unsafe { self.ops.use_up(event.context) };
         }
-        Some(Bystander::Remote(RemoteEvent::of(event)))
+        Some(UnmatchedEvent::Remote(RemoteEvent::of(event)))
     }
 
     /// Posts the receives again that peers' writes have used up.
@@ -215,13 +215,15 @@ impl<T: Transport, B: Buffer> Body<T, B> {
     #[cold]
     #[inline(never)]
     fn post_again(&self) {
-        let record_of = |endpoint: u16| self.records().get(usize::from(endpoint)).filter(|record| record.is_open());
+        let record_of = |endpoint: u16| {
+            self.endpoint_slots().get(usize::from(endpoint)).filter(|endpoint_slot| endpoint_slot.is_open())
+        };
         self.ops.post_again(
             |endpoint| record_of(endpoint).is_some(),
             |endpoint, from, pieces, context| {
-                let record = record_of(endpoint).ok_or(PostError::Errno(Errno::ECANCELED))?;
+                let endpoint_slot = record_of(endpoint).ok_or(PostError::Errno(Errno::ECANCELED))?;
                 // SAFETY: open, and not closed before this returns: no user code runs.
-                let raw = unsafe { record.raw() };
+                let raw = unsafe { endpoint_slot.raw() };
                 Ok(match pieces {
                     // SAFETY: the endpoint is open, the address is one that a receive was posted with, and what is lent is what
                     // was lent then (contract of `Buffer`), and stays in the op table until the event or the endpoint's close.

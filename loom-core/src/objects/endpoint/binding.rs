@@ -5,8 +5,8 @@ use super::scalable::ScalableEndpoint;
 use crate::error::OpenError;
 use crate::handle::Handle;
 use crate::objects::counter::{Counter, Counters};
-use crate::objects::cq::{Bonds, Receiving};
-use crate::objects::domain::DomainBody;
+use crate::objects::cq::{Bonds, ReceiveMode};
+use crate::objects::domain::DomainInner;
 use crate::objects::eq::Eq;
 use crate::transport::{Connected, Scalable};
 use crate::vocabulary::{Counted, EndpointOption, OptionType};
@@ -18,7 +18,7 @@ pub struct Binding<'b, 'm, T: Connected> {
     pub(super) eq: &'b Eq<'m, T>,
     pub(super) counters: Counters<'b, 'm, T>,
     pub(super) options: Options,
-    pub(super) receives: Receiving,
+    pub(super) receives: ReceiveMode,
     pub(super) selective: bool,
 }
 
@@ -30,7 +30,7 @@ impl<'b, 'm, T: Connected> Binding<'b, 'm, T> {
             eq,
             counters: Counters::none(),
             options: Options::none(),
-            receives: Receiving::Itself,
+            receives: ReceiveMode::Itself,
             selective: false,
         }
     }
@@ -52,7 +52,7 @@ impl<'b, 'm, T: Connected> Binding<'b, 'm, T> {
     }
 
     /// For operations that do not report their success, too, such as
-    /// [`send_unreported`](super::Endpoint::send_unreported). All others go on reporting theirs. Opening the endpoint is
+    /// [`send_unsignaled`](super::Endpoint::send_unsignaled). All others go on reporting theirs. Opening the endpoint is
     /// refused with `EOPNOTSUPP` over `net` and libfabric 1's `tcp`, which report them all the same.
     #[doc(alias = "FI_SELECTIVE_COMPLETION")]
     #[must_use]
@@ -67,7 +67,7 @@ impl<'b, 'm, T: Connected> Binding<'b, 'm, T> {
     #[doc(alias = "FI_RX_CQ_DATA")]
     #[must_use]
     pub const fn remote_writes(mut self, count: u16) -> Self {
-        self.receives = Receiving::OfWrites(count);
+        self.receives = ReceiveMode::OfWrites(count);
         self
     }
 }
@@ -112,7 +112,7 @@ impl<'b, 'm, T: Scalable> ContextBinding<'b, 'm, T> {
     }
 
     /// Whether a context of `domain` can be bound so, if these are the operations that it can count.
-    pub(super) fn check(&self, domain: &Handle<'_, DomainBody<T>>, countable: Counted) -> Result<(), OpenError> {
+    pub(super) fn check(&self, domain: &Handle<'_, DomainInner<T>>, countable: Counted) -> Result<(), OpenError> {
         if !self.endpoint.body.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }

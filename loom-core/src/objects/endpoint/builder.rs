@@ -13,8 +13,8 @@ use crate::handle::Bond;
 use crate::objects::av::Av;
 use crate::objects::counter::{Counter, Counters};
 use crate::objects::cq::Cq;
-use crate::objects::cq::{Bonds, Receiving};
-use crate::objects::domain::DomainBody;
+use crate::objects::cq::{Bonds, ReceiveMode};
+use crate::objects::domain::DomainInner;
 use crate::objects::eq::Eq;
 use crate::objects::info::Info;
 use crate::transport::{Bindings, EndpointError, Multicast, Transport};
@@ -22,7 +22,7 @@ use crate::vocabulary::{Caps, Counted, EndpointOption, EndpointType, OptionType}
 
 /// Opens an endpoint: everything that it is bound to is named before it is enabled.
 #[derive(Debug)]
-#[must_use = "an endpoint is opened by `enable`"]
+#[must_use = "an endpoint is opened by `open`"]
 pub struct EndpointBuilder<'b, 'm, T: Transport, B: Buffer> {
     cq: &'b Cq<'m, T, B>,
     av: &'b Av<'m, T>,
@@ -30,7 +30,7 @@ pub struct EndpointBuilder<'b, 'm, T: Transport, B: Buffer> {
     counters: Counters<'b, 'm, T>,
     options: Options,
     selective: bool,
-    receives: Receiving,
+    receives: ReceiveMode,
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
@@ -50,7 +50,7 @@ impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
             counters: Counters::none(),
             options: Options::none(),
             selective: false,
-            receives: Receiving::Itself,
+            receives: ReceiveMode::Itself,
         }
     }
 
@@ -75,9 +75,9 @@ impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
     }
 
     /// For operations that do not report their success, too, such as
-    /// [`send_unreported`](Endpoint::send_unreported). All others go on reporting theirs.
+    /// [`send_unsignaled`](Endpoint::send_unsignaled). All others go on reporting theirs.
     ///
-    /// [`enable`](Self::enable) refuses with `EOPNOTSUPP` over `net`, which reports them all the same.
+    /// [`open`](Self::open) refuses with `EOPNOTSUPP` over `net`, which reports them all the same.
     #[doc(alias = "FI_SELECTIVE_COMPLETION")]
     pub fn selective(mut self) -> Self {
         self.selective = true;
@@ -93,14 +93,14 @@ impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
     /// provider has it. Other providers need none. A message that comes all the same is lost, and reported as
     /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed).
     ///
-    /// Where the provider asks for prefixes, too, [`enable`](Self::enable) refuses with [`OpenError::Mode`]: no known one does.
+    /// Where the provider asks for prefixes, too, [`open`](Self::open) refuses with [`OpenError::Mode`]: no known one does.
     ///
-    /// An endpoint that takes messages needs nothing like that: its writers use up receives of yours, which are posted again by
+    /// An endpoint that takes messages required_caps nothing like that: its writers use up receives of yours, which are posted again by
     /// the next poll under the same key, behind those that were posted meanwhile, and are not reported. There have to be
     /// some.
     #[doc(alias = "FI_RX_CQ_DATA")]
     pub fn remote_writes(mut self, count: u16) -> Self {
-        self.receives = Receiving::OfWrites(count);
+        self.receives = ReceiveMode::OfWrites(count);
         self
     }
 
@@ -116,9 +116,9 @@ impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
     ///   there are more than eight
     #[doc(alias = "fi_enable")]
     #[doc(alias = "fi_ep_bind")]
-    pub fn enable(self) -> Result<Endpoint<'m, T, B>, OpenError> {
+    pub fn open(self) -> Result<Endpoint<'m, T, B>, OpenError> {
         let av = self.av.clone();
-        let opened = self.open(
+        let opened = self.open_bound(
             || None,
             |domain, info, bind| {
                 // SAFETY: see `open`.
@@ -128,17 +128,17 @@ impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
         Ok(Endpoint { opened, kind: Connectionless { av } })
     }
 
-    /// As [`enable`](Self::enable), for an endpoint that joins multicast groups: it is bound to an event queue, too, which
+    /// As [`open`](Self::open), for an endpoint that joins multicast groups: it is bound to an event queue, too, which
     /// tells how that went.
     ///
     /// # Errors
-    /// As [`enable`](Self::enable), and
+    /// As [`open`](Self::open), and
     /// - [`OpenError::OtherDomain`] if the event queue belongs to another domain
     /// - [`OpenError::NotGranted`] without [`Caps::MULTICAST`], which has to be asked for
     /// - [`OpenError::Errno`] with `EOPNOTSUPP` over a provider of libfabric's that is not known to leave groups; `udp` is,
     ///   unless the endpoint only sends
     #[doc(alias = "FI_MULTICAST")]
-    pub fn enable_multicast(self, eq: &Eq<'m, T>) -> Result<MulticastEndpoint<'m, T, B>, OpenError>
+    pub fn open_multicast(self, eq: &Eq<'m, T>) -> Result<MulticastEndpoint<'m, T, B>, OpenError>
     where
         T: Multicast,
     {
@@ -151,7 +151,7 @@ impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
             return Err(OpenError::NotGranted(missing));
         }
         let (av, eq) = (self.av.clone(), eq.clone());
-        let opened = self.open(
+        let opened = self.open_bound(
             || Some(eq.bond()),
             |domain, info, bind| {
                 // SAFETY: see `open`; the event queue is open, of this domain, and stays open while it is bound.
@@ -163,7 +163,7 @@ impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
 
     /// Opens the endpoint, bound to one thing more. `open` may rely on this: everything that it is given
     /// is open, of the domain, and outlives the endpoint.
-    fn open(
+    fn open_bound(
         self,
         more: impl FnOnce() -> Option<Bond>,
         open: impl FnOnce(&T::Domain, &T::Info, Bindings<'_, T>) -> Result<T::Endpoint, EndpointError>,
@@ -174,7 +174,7 @@ impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
         if !av.domain().is(domain) || !info.same_domain(domain.info()) {
             return Err(OpenError::OtherDomain);
         }
-        DomainBody::check(info)?;
+        DomainInner::check(info)?;
         if !matches!(info.attributes().endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }

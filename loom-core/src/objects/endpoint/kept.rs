@@ -7,7 +7,7 @@ use core::fmt;
 use super::opened::Opened;
 use crate::buffer::Buffer;
 use crate::handle::Erased;
-use crate::objects::cq::Body;
+use crate::objects::cq::CqInner;
 use crate::transport::Transport;
 
 /// A handle of an endpoint that a memory region is bound to, which is closed before the endpoint is.
@@ -28,21 +28,21 @@ impl Kept {
 
     pub(super) fn endpoint<T: Transport, B: Buffer>(endpoint: &Opened<'_, T, B>) -> Self {
         /// # Safety
-        /// The queue is a `Body<T, B>`, with an endpoint there, of which a handle is given up.
+        /// The queue is a `CqInner<T, B>`, with an endpoint there, of which a handle is given up.
         unsafe fn release<T: Transport, B: Buffer>(queue: &Erased, index: u16) {
             // SAFETY: the caller's promise.
-            let queue = unsafe { queue.object::<Body<T, B>>() };
-            let Some(record) = queue.records().get(usize::from(index)) else { return };
-            record.regions().set(record.regions().get().one_less());
-            record.handles().set(record.handles().get().one_less());
-            if record.handles().get().is_none() {
+            let queue = unsafe { queue.object::<CqInner<T, B>>() };
+            let Some(endpoint_slot) = queue.endpoint_slots().get(usize::from(index)) else { return };
+            endpoint_slot.regions().set(endpoint_slot.regions().get().one_less());
+            endpoint_slot.handles().set(endpoint_slot.handles().get().one_less());
+            if endpoint_slot.handles().get().is_none() {
                 // SAFETY: it was the last one.
                 unsafe { queue.close_one(index) };
             }
         }
-        let record = endpoint.record();
-        record.regions().set(record.regions().get().one_more());
-        record.handles().set(record.handles().get().one_more());
+        let endpoint_slot = endpoint.endpoint_slot();
+        endpoint_slot.regions().set(endpoint_slot.regions().get().one_more());
+        endpoint_slot.handles().set(endpoint_slot.handles().get().one_more());
         let (queue, index) = (endpoint.cq().body.erased(), endpoint.index());
         Kept(Some(Keeper { queue, index, release: release::<T, B> }))
     }

@@ -1,11 +1,11 @@
 //! [`Limits`]: what every post is checked against before its buffer moves.
 
 use crate::error::PostError;
-use crate::objects::cq::Receiving;
-use crate::objects::domain::DomainBody;
+use crate::objects::cq::ReceiveMode;
+use crate::objects::domain::DomainInner;
 use crate::objects::info::{Info, Prefixes};
 use crate::objects::options::CompletionLevel;
-use crate::transport::{Conduct, Transport};
+use crate::transport::{ProviderQuirks, Transport};
 use crate::vocabulary::{Caps, FabricAddr, ImmediateData, MrMode, OpFlags};
 
 /// What a post is checked against.
@@ -13,7 +13,7 @@ use crate::vocabulary::{Caps, FabricAddr, ImmediateData, MrMode, OpFlags};
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     caps: Caps,
-    pub(super) conduct: Conduct,
+    pub(super) quirks: ProviderQuirks,
     pub(super) inject_size: usize,
     /// Inject calls of messages that have so many bytes, or more, are not posted as they are.
     pub(super) inject_end: usize,
@@ -31,7 +31,7 @@ pub struct Limits {
     /// Peers' writes use up receives.
     pub(super) consumes: bool,
     /// More is to be seen to than what every provider asks for.
-    pub(super) insists: bool,
+    pub(super) extra_checks: bool,
     /// Sends, reads and writes need not report their success.
     pub(super) selective: bool,
 }
@@ -41,13 +41,13 @@ pub(super) const INJECT_ROOM: usize = 1024;
 
 impl Limits {
     /// Of an endpoint that is opened from this info of a domain.
-    pub(super) fn of<T: Transport>(info: &Info<T>, domain: &DomainBody<T>, receiving: Receiving) -> Self {
+    pub(super) fn of<T: Transport>(info: &Info<T>, domain: &DomainInner<T>, receive_mode: ReceiveMode) -> Self {
         let attributes = info.attributes();
-        let elsewhere = match receiving {
-            Receiving::Through(_) | Receiving::OfWrites(_) | Receiving::Nowhere => Caps::RECV,
+        let elsewhere = match receive_mode {
+            ReceiveMode::Through(_) | ReceiveMode::OfWrites(_) | ReceiveMode::Nowhere => Caps::RECV,
             // Providers that have tags with shared contexts crash when one arrives that nobody waits for.
-            Receiving::ForOthers => Caps::TAGGED.union(Caps::MULTI_RECV),
-            Receiving::Itself => Caps::empty(),
+            ReceiveMode::ForOthers => Caps::TAGGED.union(Caps::MULTI_RECV),
+            ReceiveMode::Itself => Caps::empty(),
         };
         let consumes = info.consumes_receives();
         let prefixes = info.prefixes();
@@ -63,7 +63,7 @@ impl Limits {
         let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
             // Of the domain's: `sockets` does not say in the info of a request whose it is.
-            conduct: T::conduct(domain.info().raw()),
+            quirks: T::quirks(domain.info().raw()),
             caps: attributes.caps.intersection(granted).with_modifiers().difference(elsewhere).difference(without),
             inject_size,
             inject_end,
@@ -76,7 +76,7 @@ impl Limits {
             prefixes,
             local,
             consumes,
-            insists: local || consumes || prefixes != Prefixes { tx: 0, rx: 0 },
+            extra_checks: local || consumes || prefixes != Prefixes { tx: 0, rx: 0 },
             selective: false,
         }
     }
@@ -95,7 +95,7 @@ impl Limits {
 
     /// Whether immediate data is carried.
     #[inline]
-    pub(super) fn carries(&self, data: Option<ImmediateData>) -> Result<(), PostError> {
+    pub(super) fn check_data_width(&self, data: Option<ImmediateData>) -> Result<(), PostError> {
         match data {
             Some(data) if !data.fits(self.cq_data_size) => Err(PostError::DataWidth { limit: self.cq_data_size }),
             _ => Ok(()),
@@ -105,7 +105,7 @@ impl Limits {
     /// Whether a message without tag can be received from this address: of one peer, only where that works.
     #[inline]
     pub(super) fn directs(&self, from: FabricAddr) -> Result<FabricAddr, PostError> {
-        if from == FabricAddr::UNSPEC || self.conduct.directed_recv {
+        if from == FabricAddr::UNSPEC || self.quirks.directed_recv {
             Ok(from)
         } else {
             Err(PostError::NotGranted(Caps::DIRECTED_RECV))

@@ -6,13 +6,13 @@
 //! | kind | opened by | transmits to | receives from |
 //! |---|---|---|---|
 //! | [`Connectionless`] | [`Cq::endpoint`](crate::objects::cq::Cq::endpoint) | a [`Peer`](crate::engine::peer_table::Peer) of its address vector | a [`Source`] |
-//! | [`MulticastEndpoint`] | [`EndpointBuilder::enable_multicast`] | a peer, or a [`MulticastGroup`] | a [`Source`] |
+//! | [`MulticastEndpoint`] | [`EndpointBuilder::open_multicast`] | a peer, or a [`MulticastGroup`] | a [`Source`] |
 //! | [`MsgEndpoint`] | [`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint), or a request | [`ThePeer`], when it is connected | [`ThePeer`] |
 //! | [`SharedRx`] | [`Cq::shared_rx`](crate::objects::cq::Cq::shared_rx) | nobody | [`AnyConnection`] |
 //! | [`TxContext`] | [`Cq::tx_context`](crate::objects::cq::Cq::tx_context) | a peer, or one of its receive contexts ([`RxPeer`](crate::engine::peer_table::RxPeer)) | nobody |
 //! | [`RxContext`] | [`Cq::rx_context`](crate::objects::cq::Cq::rx_context) | nobody | a [`Source`] |
 //!
-//! Two other forms were tried. With a path (`endpoint.to(peer).send(buf)`), a connection, which has one peer only, needs operations
+//! Two other forms were tried. With a path (`endpoint.to(peer).send(buf)`), a connection, which has one peer only, required_caps operations
 //! or a detour of its own. With operations as values (`endpoint.post(send(peer), buf)`), neither `Endpoint` nor its documentation
 //! says what it can do. This form takes as many instructions as operations that are written for each kind.
 //!
@@ -56,7 +56,7 @@ mod rma;
 mod scalable;
 mod send;
 mod shared_rx;
-mod unreported;
+mod unsignaled;
 
 use core::fmt;
 
@@ -75,7 +75,7 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::PostError;
 use crate::objects::av::Av;
-use crate::objects::cq::{Cq, Record};
+use crate::objects::cq::{Cq, EndpointSlot};
 pub use crate::objects::eq::{CmError, Refused};
 use crate::transport::Transport;
 use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
@@ -103,7 +103,7 @@ pub struct Endpoint<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>> {
 }
 
 impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
-    /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
+    /// RequiredModes for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
     /// happened if it was too late, or if the provider cannot cancel this kind of operation.
     ///
     /// # Errors
@@ -129,8 +129,8 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     }
 
     /// Its place in the queue.
-    pub(crate) const fn record(&self) -> &Record<T> {
-        self.opened.record()
+    pub(crate) const fn endpoint_slot(&self) -> &EndpointSlot<T> {
+        self.opened.endpoint_slot()
     }
 
     /// Keeps the endpoint open, also if it is dropped.

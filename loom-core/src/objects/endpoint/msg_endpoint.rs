@@ -13,8 +13,8 @@ use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
-use crate::objects::cq::{Bonds, Receiving};
-use crate::objects::domain::DomainBody;
+use crate::objects::cq::{Bonds, ReceiveMode};
+use crate::objects::domain::DomainInner;
 use crate::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, Moment, Refused};
 use crate::objects::info::Info;
 use crate::transport::Connected;
@@ -142,7 +142,7 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         if !eq.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }
-        DomainBody::check(info)?;
+        DomainInner::check(info)?;
         if info.attributes().endpoint.kind != EndpointType::MSG {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
@@ -151,8 +151,8 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         let accepts = request.is_some();
         let receives = match through {
             None => receives,
-            Some(_) if receives != Receiving::Itself => return Err(Errno::EINVAL.into()),
-            Some(shared) => Receiving::Through(shared.opened.index()),
+            Some(_) if receives != ReceiveMode::Itself => return Err(Errno::EINVAL.into()),
+            Some(shared) => ReceiveMode::Through(shared.opened.index()),
         };
         let bonds = Bonds { av: None, others: core::iter::once(eq.bond()).chain(counters.bonds()).collect() };
         let held = Opened::open(cq, info, receives, bonds, |tx, rx| {
@@ -205,7 +205,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
         MsgEndpoint::open(cq, through, bind, info, &mut None)
     }
 
-    /// Asks for a connection to a passive endpoint. `data` goes along, for the peer's
+    /// RequiredModes for a connection to a passive endpoint. `data` goes along, for the peer's
     /// [`ConnectionRequest::data`](crate::objects::eq::ConnectionRequest::data).
     ///
     /// # Errors

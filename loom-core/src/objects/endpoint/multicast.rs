@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::Endpoint;
 use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
 use super::limits::Limits;
-use super::post::{Use, needs, taken};
+use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::engine::peer_table::Peer;
@@ -23,7 +23,7 @@ use crate::transport::connected::Fid;
 use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 
 /// A connectionless endpoint that can be in multicast groups: an [`Endpoint`], bound to an event queue besides
-/// ([`EndpointBuilder::enable_multicast`](super::EndpointBuilder::enable_multicast)).
+/// ([`EndpointBuilder::open_multicast`](super::EndpointBuilder::open_multicast)).
 ///
 /// Groups are addresses of their own, which it [joins](Self::join). The event queue says when it is in one; from then on what is
 /// sent to the group reaches every member. Receives are those of any endpoint, posted on the endpoint itself.
@@ -92,7 +92,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
         let context = JOINS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the endpoint is open, and was opened for it.
         let raw = unsafe { T::join(self.raw(), address, context) }?;
-        Ok(MulticastGroup { member: Member { endpoint: self.clone(), raw, context }, state: PhantomData })
+        Ok(MulticastGroup { member: Membership { endpoint: self.clone(), raw, context }, state: PhantomData })
     }
 
     /// The event queue that tells of the endpoint's groups.
@@ -123,18 +123,18 @@ pub enum Joined {}
 /// - `man fi_cm`
 #[doc(alias = "fid_mc")]
 pub struct MulticastGroup<'m, T: Multicast, B: Buffer, S = Joined> {
-    member: Member<'m, T, B>,
+    member: Membership<'m, T, B>,
     state: PhantomData<S>,
 }
 
 /// What leaves the group when it is dropped.
-struct Member<'m, T: Multicast, B: Buffer> {
+struct Membership<'m, T: Multicast, B: Buffer> {
     endpoint: MulticastEndpoint<'m, T, B>,
     raw: T::Group,
     context: u64,
 }
 
-impl<T: Multicast, B: Buffer> Drop for Member<'_, T, B> {
+impl<T: Multicast, B: Buffer> Drop for Membership<'_, T, B> {
     fn drop(&mut self) {
         // SAFETY: joined on this endpoint, which is open, and left once. If that fails, closing the endpoint leaves the group.
         let _ = unsafe { T::leave(self.endpoint.raw(), &self.raw) };
@@ -196,29 +196,29 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
     where
         B: SourceBuffer,
     {
-        self.sendmsg(SendOptions::new(), buf)
+        self.send_with(SendOptions::new(), buf)
     }
 
     /// Sends a message to every member of the group, out of one buffer or several.
     ///
     /// # Errors
-    /// As [`Endpoint::sendmsg`].
+    /// As [`Endpoint::send_with`].
     #[doc(alias = "fi_sendmsg")]
     #[doc(alias = "fi_mc_addr")]
-    pub fn sendmsg(&self, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    pub fn send_with(&self, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: SourceBuffer,
     {
-        let Member { endpoint, raw, .. } = &self.member;
+        let Membership { endpoint, raw, .. } = &self.member;
         let limits = endpoint.limits();
-        let how = (Caps::MULTICAST.union(needs::SEND), Use::Send, limits.tx_iov_limit);
+        let how = (Caps::MULTICAST.union(required_caps::SEND), OpKind::Send, limits.tx_iov_limit);
         let asked = (options.data, limits.with_default(options.flags | OpFlags::MULTICAST));
         // SAFETY: the group was joined on this endpoint, whose event has said so, and not left. The address goes to `sendmsg` of
         // this endpoint, with the flag.
         let to = || Ok(unsafe { T::group_address(raw) });
         endpoint.opened.post_msg(how, to, asked, buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.
-            taken(unsafe { T::sendmsg(raw, msg) })
+            map_refusal(unsafe { T::sendmsg(raw, msg) })
         })
     }
 }

@@ -1,6 +1,6 @@
 //! [`Opened`]: what endpoints of every kind have in common: a place in a queue, a raw handle, options.
 
-#![allow(unsafe_code, reason = "opens, uses and closes the raw handle in the endpoint's record")]
+#![allow(unsafe_code, reason = "opens, uses and closes the raw handle in the endpoint's endpoint slot")]
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -13,7 +13,7 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
-use crate::objects::cq::{Bonds, Receiving, Record};
+use crate::objects::cq::{Bonds, EndpointSlot, ReceiveMode};
 use crate::objects::info::Info;
 use crate::transport::{EndpointError, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType, OptionValue};
@@ -22,7 +22,7 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, O
 pub(super) struct Opened<'m, T: Transport, B: Buffer> {
     cq: Cq<'m, T, B>,
     /// In the queue's block.
-    record: NonNull<Record<T>>,
+    endpoint_slot: NonNull<EndpointSlot<T>>,
     index: u16,
     pub(super) limits: Limits,
 }
@@ -33,27 +33,27 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     pub(super) fn open(
         cq: &Cq<'m, T, B>,
         info: &Info<T>,
-        receives: Receiving,
+        receives: ReceiveMode,
         bonds: Bonds,
         open: impl FnOnce(&T::Cq, &T::Cq) -> Result<T::Endpoint, EndpointError>,
     ) -> Result<Self, OpenError> {
         let domain = cq.domain();
-        let place = (0u16..).zip(cq.body.records()).find(|(_, record)| record.is_closed());
-        if matches!(receives, Receiving::OfWrites(1..)) && info.consumes_receives() && info.prefixes().rx > 0 {
+        let place = (0u16..).zip(cq.body.endpoint_slots()).find(|(_, endpoint_slot)| endpoint_slot.is_closed());
+        if matches!(receives, ReceiveMode::OfWrites(1..)) && info.consumes_receives() && info.prefixes().rx > 0 {
             // Those are of no bytes.
             return Err(OpenError::Mode(Mode::MSG_PREFIX));
         }
-        let Some((index, record)) = place else { return Err(OpenError::TooManyEndpoints) };
+        let Some((index, endpoint_slot)) = place else { return Err(OpenError::TooManyEndpoints) };
         let (tx, rx) = cq.raw();
-        domain.lingering().endpoint_opened();
+        domain.deferred_close().endpoint_opened();
         match open(tx, rx) {
             Ok(raw) => {
-                // SAFETY: the record is closed, so nobody refers to its handle; the endpoint is bound to no more.
-                unsafe { record.open(raw, receives, bonds) };
+                // SAFETY: the endpoint slot is closed, so nobody refers to its handle; the endpoint is bound to no more.
+                unsafe { endpoint_slot.open(raw, receives, bonds) };
                 let limits = Limits::of(info, domain, receives);
-                let opened = Opened { cq: cq.clone(), record: record.into(), index, limits };
-                record.consumes().set(limits.consumes);
-                if let Receiving::OfWrites(count) = receives
+                let opened = Opened { cq: cq.clone(), endpoint_slot: endpoint_slot.into(), index, limits };
+                endpoint_slot.consumes().set(limits.consumes);
+                if let ReceiveMode::OfWrites(count) = receives
                     && opened.limits.consumes
                 {
                     // Closes the endpoint again if it fails.
@@ -64,10 +64,10 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
             Err(error) => {
                 if error.left_open {
                     // What it is bound to stays open, too, and the queue finds out when it is closed.
-                    record.fail(receives, error.errno, bonds);
+                    endpoint_slot.fail(receives, error.errno, bonds);
                 } else {
                     drop(bonds);
-                    domain.lingering().endpoint_closed();
+                    domain.deferred_close().endpoint_closed();
                     domain.release();
                 }
                 Err(error.errno.into())
@@ -83,7 +83,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
 
     /// Has it end what is in flight before it is closed.
     pub(super) fn settling(self) -> Self {
-        self.record().settles().set(true);
+        self.endpoint_slot().settles().set(true);
         self
     }
 
@@ -98,16 +98,16 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     }
 
     #[inline]
-    pub(super) const fn record(&self) -> &Record<T> {
+    pub(super) const fn endpoint_slot(&self) -> &EndpointSlot<T> {
         // SAFETY: in the block of the queue, which is there as long as this handle of it.
-        unsafe { self.record.as_ref() }
+        unsafe { self.endpoint_slot.as_ref() }
     }
 
     /// The raw handle.
     #[inline]
     pub(super) fn raw(&self) -> &T::Endpoint {
-        // SAFETY: the record is open from `open` until this value is dropped.
-        unsafe { self.record().raw() }
+        // SAFETY: the endpoint slot is open from `open` until this value is dropped.
+        unsafe { self.endpoint_slot().raw() }
     }
 
     /// Posts a receive of no bytes, for a peer's write to use up.
@@ -115,7 +115,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         let posted = self.cq.ops().post_spare(self.index, |context| {
             // SAFETY: the endpoint is open, and nothing is lent but the context's space, which stays until the event or the
             // endpoint's close.
-            post::taken(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), context) })
+            post::map_refusal(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), context) })
         });
         posted.map_err(|error| match error {
             PostError::Errno(errno) => errno.into(),
@@ -145,7 +145,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
 
 impl<T: Transport, B: Buffer> Clone for Opened<'_, T, B> {
     fn clone(&self) -> Self {
-        let handles = self.record().handles();
+        let handles = self.endpoint_slot().handles();
         handles.set(handles.get().one_more());
         Opened { cq: self.cq.clone(), ..*self }
     }
@@ -153,7 +153,7 @@ impl<T: Transport, B: Buffer> Clone for Opened<'_, T, B> {
 
 impl<T: Transport, B: Buffer> Drop for Opened<'_, T, B> {
     fn drop(&mut self) {
-        let handles = self.record().handles();
+        let handles = self.endpoint_slot().handles();
         handles.set(handles.get().one_less());
         if handles.get().is_none() {
             // SAFETY: this was the last handle of the endpoint.

@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::{Connectionless, Endpoint};
 use crate::buffer::Buffer;
-use crate::objects::cq::{Cq, Record};
+use crate::objects::cq::{Cq, EndpointSlot};
 use crate::objects::domain::Domain;
 use crate::transport::Transport;
 
@@ -21,7 +21,7 @@ use crate::transport::Transport;
 /// let network = Network::new(NetworkAttr::default())?;
 /// let domain = Domain::open(&network.info())?;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?);
-/// let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+/// let [alice, bob] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
 /// let received = bob.recv(Source::Any, vec![0; 5]).map_err(|refused| refused.error)?;
 /// alice.inject(av.insert(&bob.address()?)?, b"hello")?;
 ///
@@ -71,7 +71,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let own = endpoints.iter().all(|endpoint| endpoint.cq().body.is(&self.body));
         let handles = u32::try_from(N).ok().and_then(|endpoints| endpoints.checked_add(1));
         let all = own && handles.is_some_and(|handles| self.body.count_is(handles));
-        if !all || self.body.records().iter().any(Record::stays_on_its_thread) {
+        if !all || self.body.endpoint_slots().iter().any(EndpointSlot::stays_on_its_thread) {
             return Err(ParkError { cq: self, endpoints });
         }
         Ok(Parked { endpoints, cq: self })

@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::kind::Peeks;
-use super::post::{Use, needs, taken};
+use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::Claim;
 use crate::engine::op_table::{ContextKind, OpKey};
@@ -31,7 +31,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// let domain = Domain::open(&network.info())?;
     /// let av = Av::open(&domain, 2)?;
     /// let cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::new(16))?;
-    /// let (alice, bob) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+    /// let (alice, bob) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
     /// alice.tagged_inject(av.insert(&bob.address()?)?, Tag(7), b"hello")?;
     ///
     /// let key = bob.tagged_peek(Source::Any, TagMatch::any())?;
@@ -84,13 +84,13 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     {
         let opened = &self.opened;
         opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
-            opened.hand_in(lent, Use::TaggedReceive, (context, FabricAddr::UNSPEC), |lent| {
+            opened.submit_checked(lent, OpKind::TaggedReceive, (context, FabricAddr::UNSPEC), |lent| {
                 let (address, pieces) = (FabricAddr::UNSPEC, core::slice::from_ref(lent));
                 let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
                 let msg = Msg { address, pieces, data: None, context, flags };
                 // SAFETY: the endpoint is open, a message is claimed under the context (rule 9 of the op table), and what is
                 // lent is writable and stays in the op table until its event or the endpoint's close.
-                taken(unsafe { T::tagged_recvmsg(opened.raw(), &msg, claim.tag().into()) })
+                map_refusal(unsafe { T::tagged_recvmsg(opened.raw(), &msg, claim.tag().into()) })
             })
         })
     }
@@ -110,7 +110,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
 
     /// Looks for the oldest message that `tag` accepts. With `CLAIM` or `DISCARD`, that is done to it, too.
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
-        self.limits().granted(needs::TAGGED_RECV)?;
+        self.limits().granted(required_caps::TAGGED_RECV)?;
         self.peeks(flags)?;
         let (cq, index, address) = (self.cq(), self.opened.index(), self.source(from)?);
         cq.ops().post_peek(index, flags.contains(OpFlags::CLAIM), |context| {
@@ -120,15 +120,15 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
 
     /// Whether the transport peeks as it should, with these flags besides.
     fn peeks(&self, flags: OpFlags) -> Result<(), PostError> {
-        let (limits, conduct) = (self.limits(), self.limits().conduct);
+        let (limits, quirks) = (self.limits(), self.limits().quirks);
         let by_number = self.cq().ops().context_kind() == ContextKind::Word;
-        let cannot = !conduct.peek
+        let cannot = !quirks.peek
             // Nobody says whether the length that is told is with the prefix or without.
             || limits.prefixes.rx > 0
-            || flags.contains(OpFlags::DISCARD) && !conduct.discard
-            || flags.contains(OpFlags::CLAIM) && conduct.claims == Claims::Not
+            || flags.contains(OpFlags::DISCARD) && !quirks.discard
+            || flags.contains(OpFlags::CLAIM) && quirks.claims == Claims::Not
             // Discarding goes by way of a claim, in such providers.
-            || flags.intersects(OpFlags::CLAIM | OpFlags::DISCARD) && by_number && conduct.claims == Claims::InContexts;
+            || flags.intersects(OpFlags::CLAIM | OpFlags::DISCARD) && by_number && quirks.claims == Claims::InContexts;
         if cannot { Err(PostError::Errno(Errno::EOPNOTSUPP)) } else { Ok(()) }
     }
 
@@ -137,6 +137,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
         // SAFETY: the endpoint is open, the address one of its vector or none in particular, and nothing is lent but the
         // context's space, which stays until the event or the endpoint's close.
-        taken(unsafe { T::tagged_recvmsg(self.raw(), &msg, tag) })
+        map_refusal(unsafe { T::tagged_recvmsg(self.raw(), &msg, tag) })
     }
 }

@@ -4,7 +4,7 @@ use heapless::Vec;
 
 use super::limits::INJECT_ROOM;
 use super::opened::Opened;
-use crate::buffer::{Buffer, Lent, Pieces};
+use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::engine::op_table::{Kind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::remote_region::RemoteRegion;
@@ -12,7 +12,7 @@ use crate::transport::{Context, Msg, Refusal, RemotePart, RmaTarget, Transport};
 use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, OpFlags};
 
 /// What a provider has to grant for each group of operations.
-pub(super) mod needs {
+pub(super) mod required_caps {
     use crate::vocabulary::Caps;
 
     pub(in crate::objects::endpoint) const SEND: Caps = Caps::MSG.union(Caps::SEND);
@@ -26,7 +26,7 @@ pub(super) mod needs {
 
 /// What an operation does with its buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum OpKind {
     /// A message is sent out of it.
     Send,
     /// A message is received into it.
@@ -39,19 +39,19 @@ pub(super) enum Use {
     Read,
 }
 
-impl Use {
+impl OpKind {
     pub(super) const fn kind(self) -> Kind {
         match self {
-            Use::Send | Use::Write => Kind::Send,
-            Use::Receive => Kind::Receive,
-            Use::TaggedReceive => Kind::TaggedReceive,
-            Use::Read => Kind::Read,
+            OpKind::Send | OpKind::Write => Kind::Send,
+            OpKind::Receive => Kind::Receive,
+            OpKind::TaggedReceive => Kind::TaggedReceive,
+            OpKind::Read => Kind::Read,
         }
     }
 
     /// Whether the buffer's bytes go out.
     pub(super) const fn is_out(self) -> bool {
-        matches!(self, Use::Send | Use::Write)
+        matches!(self, OpKind::Send | OpKind::Write)
     }
 }
 
@@ -105,9 +105,9 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Ok(room)
     }
 
-    /// Checks what a buffer has lent, but for what only some providers [insist](Self::insist) on.
+    /// Checks what a buffer has lent, but for what only some providers [require](Self::apply_modes).
     #[inline]
-    pub(super) fn lendable(&self, lent: &Lent, purpose: Use) -> Result<(), PostError> {
+    pub(super) fn lendable(&self, lent: &Lent, purpose: OpKind) -> Result<(), PostError> {
         let allowed = if purpose.is_out() { lent.is_readable() } else { lent.is_writable() };
         if !allowed {
             return Err(PostError::Access);
@@ -140,21 +140,21 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// message's, and registered. The first comes with the operation's context and address.
     #[cold]
     #[inline(never)]
-    pub(super) fn insist(
+    pub(super) fn apply_modes(
         &self,
         lent: Lent,
-        purpose: Use,
+        purpose: OpKind,
         first: Option<(Context, FabricAddr)>,
     ) -> Result<Lent, PostError> {
         let needed = match purpose {
             _ if first.is_none() => 0,
-            Use::Send => self.limits.prefixes.tx,
-            Use::Receive | Use::TaggedReceive => self.limits.prefixes.rx,
-            Use::Write | Use::Read => 0,
+            OpKind::Send => self.limits.prefixes.tx,
+            OpKind::Receive | OpKind::TaggedReceive => self.limits.prefixes.rx,
+            OpKind::Write | OpKind::Read => 0,
         };
         if let Some((context, from)) = first
             && self.limits.consumes
-            && purpose == Use::Receive
+            && purpose == OpKind::Receive
         {
             // What it takes to post it again.
             self.cq().ops().note_source(context, from);
@@ -169,18 +169,18 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Hands what a buffer has lent to `submit`, as the provider wants it. (Which has one call only, so that it is compiled into
     /// where that is.)
     #[inline(always)]
-    pub(super) fn hand_in(
+    pub(super) fn submit_checked(
         &self,
         lent: &Lent,
-        purpose: Use,
+        purpose: OpKind,
         (context, address): (Context, FabricAddr),
         submit: impl FnOnce(&Lent) -> Result<(), PostError>,
     ) -> Result<(), PostError> {
         self.lendable(lent, purpose)?;
         let mut lent = *lent;
-        if self.limits.insists {
-            // By value: where nothing is insisted on, what is lent stays in registers.
-            lent = self.insist(lent, purpose, Some((context, address)))?;
+        if self.limits.extra_checks {
+            // By value: where nothing more is required, what is lent stays in registers.
+            lent = self.apply_modes(lent, purpose, Some((context, address)))?;
         }
         submit(&lent)
     }
@@ -194,7 +194,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         data: Option<ImmediateData>,
     ) -> Result<FabricAddr, PostError> {
         self.limits.granted(caps)?;
-        self.limits.carries(data)?;
+        self.limits.check_data_width(data)?;
         address()
     }
 
@@ -204,7 +204,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     #[inline(always)]
     pub(super) fn post(
         &self,
-        (caps, purpose): (Caps, Use),
+        (caps, purpose): (Caps, OpKind),
         address: impl FnOnce() -> Result<FabricAddr, PostError>,
         data: Option<ImmediateData>,
         buf: B,
@@ -216,7 +216,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         };
         let lending = self.cq().ops().lend(self.index(), purpose.kind(), buf)?;
         let submit = |lent: &Lent| submit(self.raw(), address, lent, lending.context);
-        let submitted = self.hand_in(&lending.lent, purpose, (lending.context, address), submit);
+        let submitted = self.submit_checked(&lending.lent, purpose, (lending.context, address), submit);
         self.cq().ops().settle(lending, submitted)
     }
 }
@@ -230,12 +230,12 @@ pub(super) fn remote(to: FabricAddr, region: &RemoteRegion, offset: u64, len: us
 
 /// The answer of a transport.
 #[inline]
-pub(super) fn taken(posted: Result<(), Refusal>) -> Result<(), PostError> {
+pub(super) fn map_refusal(posted: Result<(), Refusal>) -> Result<(), PostError> {
     Ok(posted?)
 }
 
 /// The parts of peers' memory that one operation names.
-pub(super) type Parts = Vec<RemotePart, { Pieces::MOST }>;
+pub(super) type Parts = Vec<RemotePart, { IoVecs::MOST }>;
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// What a provider has to grant besides the operation itself.
@@ -246,7 +246,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Posts an operation. `submit` may rely on what [`post`](Self::post) promises its own, for each piece.
     pub(super) fn post_msg(
         &self,
-        (caps, purpose, iov_limit): (Caps, Use, usize),
+        (caps, purpose, iov_limit): (Caps, OpKind, usize),
         address: impl FnOnce() -> Result<FabricAddr, PostError>,
         (data, flags): (Option<ImmediateData>, OpFlags),
         buf: B,
@@ -260,7 +260,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             Err(error) => return Err(Rejected { buf, error }),
         };
         self.cq().ops().post_pieces(self.index(), purpose.kind(), buf, |pieces, context| {
-            let too_many = PostError::TooManyPieces { limit: iov_limit.min(Pieces::MOST) };
+            let too_many = PostError::TooManyPieces { limit: iov_limit.min(IoVecs::MOST) };
             let pieces_of = pieces.get().ok_or(too_many)?;
             let nothing = [().lend()];
             let pieces_of: &[Lent] = if pieces_of.is_empty() { &nothing } else { pieces_of };
@@ -275,21 +275,22 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             if purpose.is_out() && total > self.limits.max_msg_size {
                 return Err(too_long);
             }
-            let mut insisted = Vec::<Lent, { Pieces::MOST }>::new();
-            if self.limits.insists {
+            let mut adjusted = Vec::<Lent, { IoVecs::MOST }>::new();
+            if self.limits.extra_checks {
                 for (at, piece) in pieces_of.iter().enumerate() {
                     // There is room: there are not more than that.
-                    let _ = insisted.push(self.insist(*piece, purpose, (at == 0).then_some((context, address)))?);
+                    let _ =
+                        adjusted.push(self.apply_modes(*piece, purpose, (at == 0).then_some((context, address)))?);
                 }
             }
-            let pieces = if self.limits.insists { &insisted } else { pieces_of };
+            let pieces = if self.limits.extra_checks { &adjusted } else { pieces_of };
             submit(self.raw(), &Msg { address, pieces, data, context, flags }, total)
         })
     }
 
     /// The parts of a peer's memory, of which there may be so many, and which are as long together as the buffer.
     pub(super) fn parts(&self, remote: &[RemotePart], total: usize) -> Result<Parts, PostError> {
-        let limit = self.limits.rma_iov_limit.min(Pieces::MOST);
+        let limit = self.limits.rma_iov_limit.min(IoVecs::MOST);
         let parts = Parts::from_slice(remote).ok().filter(|parts| parts.len() <= limit && !parts.is_empty());
         let parts = parts.ok_or(PostError::TooManyPieces { limit })?;
         let sum = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.len));

@@ -1,10 +1,10 @@
-//! Receiving messages, with tags and without: what `man fi_msg` and `man fi_tagged` describe.
+//! ReceiveMode messages, with tags and without: what `man fi_msg` and `man fi_tagged` describe.
 
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;
 use super::kind::Receives;
-use super::post::{Use, needs, taken};
+use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -35,7 +35,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, how) = (from.into(), (needs::RECV, Use::Receive));
+        let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive));
         self.opened.post(
             how,
             || self.plain_source(from),
@@ -43,22 +43,22 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, from, lent, context| {
                 // SAFETY: see `post`.
-                taken(unsafe { T::recv(raw, from, lent, context) })
+                map_refusal(unsafe { T::recv(raw, from, lent, context) })
             },
         )
     }
 
-    /// Receives a message into one buffer or several, each filled before the next: see [`sendmsg`](Self::sendmsg).
+    /// Receives a message into one buffer or several, each filled before the next: see [`send_with`](Self::send_with).
     ///
     /// # Errors
     /// As [`recv`](Self::recv), and [`PostError::TooManyPieces`].
     #[doc(alias = "fi_recvmsg")]
     #[doc(alias = "fi_recvv")]
-    pub fn recvmsg(&self, from: impl Into<K::From>, options: RecvOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    pub fn recv_with(&self, from: impl Into<K::From>, options: RecvOptions, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
-        let (from, how) = (from.into(), (needs::RECV, Use::Receive, self.limits().rx_iov_limit));
+        let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive, self.limits().rx_iov_limit));
         self.opened.post_msg(
             how,
             || self.plain_source(from),
@@ -66,7 +66,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, msg, _| {
                 // SAFETY: see `post_msg`.
-                taken(unsafe { T::recvmsg(raw, msg) })
+                map_refusal(unsafe { T::recvmsg(raw, msg) })
             },
         )
     }
@@ -81,7 +81,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, tag, how) = (from.into(), tag.into(), (needs::TAGGED_RECV, Use::TaggedReceive));
+        let (from, tag, how) = (from.into(), tag.into(), (required_caps::TAGGED_RECV, OpKind::TaggedReceive));
         self.opened.post(
             how,
             || self.source(from),
@@ -89,7 +89,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, from, lent, context| {
                 // SAFETY: see `post`.
-                taken(unsafe { T::tagged_recv(raw, from, lent, tag, context) })
+                map_refusal(unsafe { T::tagged_recv(raw, from, lent, tag, context) })
             },
         )
     }
@@ -97,10 +97,10 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// Receives a tagged message into one buffer or several: the oldest one that `tag` accepts.
     ///
     /// # Errors
-    /// As [`recvmsg`](Self::recvmsg).
+    /// As [`recv_with`](Self::recv_with).
     #[doc(alias = "fi_trecvmsg")]
     #[doc(alias = "fi_trecvv")]
-    pub fn tagged_recvmsg(
+    pub fn tagged_recv_with(
         &self,
         from: impl Into<K::From>,
         tag: impl Into<TagMatch>,
@@ -111,7 +111,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let (from, tag) = (from.into(), tag.into());
-        let how = (needs::TAGGED_RECV, Use::TaggedReceive, self.limits().rx_iov_limit);
+        let how = (required_caps::TAGGED_RECV, OpKind::TaggedReceive, self.limits().rx_iov_limit);
         self.opened.post_msg(
             how,
             || self.source(from),
@@ -119,7 +119,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, msg, _| {
                 // SAFETY: see `post_msg`.
-                taken(unsafe { T::tagged_recvmsg(raw, msg, tag) })
+                map_refusal(unsafe { T::tagged_recvmsg(raw, msg, tag) })
             },
         )
     }
@@ -149,8 +149,8 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// let network = Network::new(NetworkAttr::default())?;
     /// let domain = Domain::open(&network.info())?;
     /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// let alice = cq.endpoint(&av).enable()?;
-    /// let bob = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, 400).enable()?;
+    /// let alice = cq.endpoint(&av).open()?;
+    /// let bob = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, 400).open()?;
     /// let to_bob = av.insert(&bob.address()?)?;
     /// let key = bob.multi_recv(Source::Any, vec![0; 1000])?;
     /// for message in [&[1; 300][..], &[2; 20], &[3; 300]] {
@@ -173,18 +173,18 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     ///   they lie;
     /// - [`PostError::NotSafe`] over providers that may write behind the buffer, or to it when
     ///   it has come back. Those that are known not to are the software transport and, of libfabric 2, `tcp`. For the others
-    ///   there is [`multi_recv_trusting`](Self::multi_recv_trusting).
+    ///   there is [`multi_recv_unchecked`](Self::multi_recv_unchecked).
     #[doc(alias = "FI_MULTI_RECV")]
     pub fn multi_recv(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
         let limits = self.limits();
-        if !limits.conduct.multi_recv && limits.granted(needs::MULTI_RECV).is_ok() {
+        if !limits.quirks.multi_recv && limits.granted(required_caps::MULTI_RECV).is_ok() {
             return Err(Rejected { buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport keeps to the buffer.
-        unsafe { self.multi_recv_trusting(from, buf) }
+        unsafe { self.multi_recv_unchecked(from, buf) }
     }
 
     /// [`multi_recv`](Self::multi_recv) over any provider that grants it.
@@ -203,12 +203,12 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// Three release a buffer before all of it is there: `tcp;ofi_rxm` (1.17) if a message is longer than 16 KiB, `net` and
     /// `udp;ofi_rxd` if more than one peer sends. Nobody sends so, then.
     #[doc(alias = "FI_MULTI_RECV")]
-    pub unsafe fn multi_recv_trusting(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
+    pub unsafe fn multi_recv_unchecked(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
         let (from, opened) = (from.into(), &self.opened);
-        let address = match opened.check(needs::MULTI_RECV, || self.plain_source(from), None) {
+        let address = match opened.check(required_caps::MULTI_RECV, || self.plain_source(from), None) {
             Ok(address) => address,
             Err(error) => return Err(Rejected { buf, error }),
         };
@@ -218,13 +218,13 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
                 return Err(PostError::DeviceMemory);
             }
             // No prefix: these are not granted where one is asked for.
-            opened.hand_in(lent, Use::Receive, (context, address), |lent| {
+            opened.submit_checked(lent, OpKind::Receive, (context, address), |lent| {
                 let pieces = core::slice::from_ref(lent);
                 let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
                 let msg = Msg { address, pieces, data: None, context, flags };
                 // SAFETY: the endpoint is open, the address is one of its vector or none in particular, and what is lent is
                 // writable and stays in the op table until the event that releases it or the endpoint's close.
-                taken(unsafe { T::recvmsg(opened.raw(), &msg) })
+                map_refusal(unsafe { T::recvmsg(opened.raw(), &msg) })
             })
         })
     }

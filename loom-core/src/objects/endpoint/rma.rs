@@ -6,7 +6,7 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
-use super::post::{Use, needs, remote, taken};
+use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -27,7 +27,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (peer, how) = (peer.into(), (needs::READ, Use::Read));
+        let (peer, how) = (peer.into(), (required_caps::READ, OpKind::Read));
         self.opened.post(
             how,
             || self.destination(peer),
@@ -36,7 +36,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             |raw, peer, lent, context| {
                 let target = remote(peer, region, offset, lent.len())?;
                 // SAFETY: see `post`.
-                taken(unsafe { T::read(raw, target, lent, context) })
+                map_refusal(unsafe { T::read(raw, target, lent, context) })
             },
         )
     }
@@ -48,7 +48,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// As [`read`](Self::read), and [`PostError::TooManyPieces`] of either side.
     #[doc(alias = "fi_readmsg")]
     #[doc(alias = "fi_readv")]
-    pub fn readmsg(
+    pub fn read_with(
         &self,
         peer: impl Into<K::To>,
         remote: &[RemotePart],
@@ -59,7 +59,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let (peer, limits) = (peer.into(), self.limits());
-        let how = (needs::READ, Use::Read, limits.tx_iov_limit);
+        let how = (required_caps::READ, OpKind::Read, limits.tx_iov_limit);
         let flags = options.flags | limits.tx_flags.intersection(OpFlags::FENCE);
         self.opened.post_msg(
             how,
@@ -69,7 +69,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             |raw, msg, total| {
                 let parts = self.opened.parts(remote, total)?;
                 // SAFETY: see `post_msg`.
-                taken(unsafe { T::readmsg(raw, msg, &parts) })
+                map_refusal(unsafe { T::readmsg(raw, msg, &parts) })
             },
         )
     }
@@ -90,7 +90,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        self.write_with(peer.into(), region, offset, None, buf)
+        self.post_write(peer.into(), region, offset, None, buf)
     }
 
     /// Writes the buffer into a peer's region and tells the peer, whose queue reports a
@@ -111,11 +111,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        self.write_with(peer.into(), region, offset, Some(data), buf)
+        self.post_write(peer.into(), region, offset, Some(data), buf)
     }
 
     #[inline]
-    fn write_with(
+    fn post_write(
         &self,
         peer: K::To,
         region: &RemoteRegion,
@@ -123,7 +123,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::WRITE, Use::Write);
+        let how = (required_caps::WRITE, OpKind::Write);
         self.opened.post(
             how,
             || self.destination(peer),
@@ -132,18 +132,18 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             |raw, peer, lent, context| {
                 let target = remote(peer, region, offset, lent.len())?;
                 // SAFETY: see `post`.
-                taken(unsafe { T::write(raw, target, lent, data, context) })
+                map_refusal(unsafe { T::write(raw, target, lent, data, context) })
             },
         )
     }
 
-    /// Writes one buffer or several into parts of a peer's memory, as [`readmsg`](Self::readmsg) reads.
+    /// Writes one buffer or several into parts of a peer's memory, as [`read_with`](Self::read_with) reads.
     ///
     /// # Errors
     /// As [`write_data`](Self::write_data), and [`PostError::TooManyPieces`] of either side.
     #[doc(alias = "fi_writemsg")]
     #[doc(alias = "fi_writev")]
-    pub fn writemsg(
+    pub fn write_with(
         &self,
         peer: impl Into<K::To>,
         remote: &[RemotePart],
@@ -154,7 +154,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         B: SourceBuffer,
     {
         let (peer, limits) = (peer.into(), self.limits());
-        let how = (needs::WRITE, Use::Write, limits.tx_iov_limit);
+        let how = (required_caps::WRITE, OpKind::Write, limits.tx_iov_limit);
         let asked = (options.data, limits.with_default(options.flags));
         self.opened.post_msg(
             how,
@@ -164,7 +164,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             |raw, msg, total| {
                 let parts = self.opened.parts(remote, total)?;
                 // SAFETY: see `post_msg`.
-                taken(unsafe { T::writemsg(raw, msg, &parts) })
+                map_refusal(unsafe { T::writemsg(raw, msg, &parts) })
             },
         )
     }
@@ -184,7 +184,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        self.inject_write_with(peer.into(), region, offset, None, bytes)
+        self.post_inject_write(peer.into(), region, offset, None, bytes)
     }
 
     /// Writes a copy of `bytes` into a peer's region and tells the peer.
@@ -201,11 +201,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: ImmediateData,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        self.inject_write_with(peer.into(), region, offset, Some(data), bytes)
+        self.post_inject_write(peer.into(), region, offset, Some(data), bytes)
     }
 
     #[inline]
-    fn inject_write_with(
+    fn post_inject_write(
         &self,
         peer: K::To,
         region: &RemoteRegion,
@@ -216,9 +216,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         if !self.kind.injects_writes() {
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
-        let peer = self.opened.injectable(needs::WRITE, || self.destination(peer), data, bytes)?;
+        let peer = self.opened.injectable(required_caps::WRITE, || self.destination(peer), data, bytes)?;
         let target = remote(peer, region, offset, bytes.len())?;
         // SAFETY: the endpoint is open, the address one that it may write to, and the length checked.
-        taken(unsafe { T::inject_write(self.raw(), target, bytes, data) })
+        map_refusal(unsafe { T::inject_write(self.raw(), target, bytes, data) })
     }
 }

@@ -17,11 +17,11 @@ use super::opened::Opened;
 use crate::buffer::Buffer;
 use crate::engine::peer_table::RxPeer;
 use crate::error::{OpenError, PostError};
-use crate::handle::{Bond, Ended, Handle, Head, Object, Place, Plan, Unfilled};
+use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::av::Av;
 use crate::objects::cq::Cq;
-use crate::objects::cq::Receiving;
-use crate::objects::domain::DomainBody;
+use crate::objects::cq::ReceiveMode;
+use crate::objects::domain::DomainInner;
 use crate::objects::info::Info;
 use crate::transport::Scalable;
 use crate::transport::scalable::ContextBindings;
@@ -46,40 +46,40 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 #[doc(alias = "fi_scalable_ep")]
 #[doc(alias = "FI_CLASS_SEP")]
 pub struct ScalableEndpoint<'m, T: Scalable> {
-    pub(super) body: Handle<'m, ScalableBody<T>>,
+    pub(super) body: Handle<'m, ScalableInner<T>>,
     av: Av<'m, T>,
 }
 
 /// What there is one of, however many handles there are.
-pub(super) struct ScalableBody<T: Scalable> {
+pub(super) struct ScalableInner<T: Scalable> {
     raw: T::ScalableEndpoint,
     /// What it was opened from, and its contexts are.
     pub(super) info: Info<T>,
     /// Dropped when the endpoint is closed, or left.
     av: ManuallyDrop<Bond>,
-    domain: Handle<'static, DomainBody<T>>,
+    domain: Handle<'static, DomainInner<T>>,
     contexts: Contexts,
 }
 
 // SAFETY: the bond is a handle of a vector, and all else is named here.
-unsafe impl<T: Scalable<ScalableEndpoint: Send>> Send for ScalableBody<T>
+unsafe impl<T: Scalable<ScalableEndpoint: Send>> Send for ScalableInner<T>
 where
     Info<T>: Send,
-    Handle<'static, DomainBody<T>>: Send,
+    Handle<'static, DomainInner<T>>: Send,
     Av<'static, T>: Send,
 {
 }
 // SAFETY: as above; shared, it gives no access to the bond.
-unsafe impl<T: Scalable<ScalableEndpoint: Sync>> Sync for ScalableBody<T>
+unsafe impl<T: Scalable<ScalableEndpoint: Sync>> Sync for ScalableInner<T>
 where
     Info<T>: Sync,
-    Handle<'static, DomainBody<T>>: Sync,
+    Handle<'static, DomainInner<T>>: Sync,
     Av<'static, T>: Sync,
 {
 }
 
-impl<T: Scalable> ScalableBody<T> {
-    pub(super) const fn domain(&self) -> &Handle<'static, DomainBody<T>> {
+impl<T: Scalable> ScalableInner<T> {
+    pub(super) const fn domain(&self) -> &Handle<'static, DomainInner<T>> {
         &self.domain
     }
 }
@@ -110,7 +110,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
         if !info.same_domain(domain.info()) {
             return Err(OpenError::OtherDomain);
         }
-        DomainBody::check(info)?;
+        DomainInner::check(info)?;
         let attributes = info.attributes();
         if !matches!(attributes.endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
             return Err(OpenError::EndpointType(attributes.endpoint.kind));
@@ -129,13 +129,13 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
             }
         }
         let info = info.try_clone()?;
-        let block = Unfilled::new(Plan::of::<ScalableBody<T>, A>()?, alloc)?;
+        let block = Unfilled::new(Plan::of::<ScalableInner<T>, A>()?, alloc)?;
         let bond = av.bond();
         // SAFETY: domain and vector are open, and outlive the endpoint, which keeps them.
         match unsafe { T::scalable_open(domain.raw(), info.raw(), av.raw(), contexts) } {
             Ok(raw) => {
                 let (domain, av_bond) = (domain.clone(), ManuallyDrop::new(bond));
-                let body = block.fill(ScalableBody { raw, info, av: av_bond, domain, contexts });
+                let body = block.fill(ScalableInner { raw, info, av: av_bond, domain, contexts });
                 Ok(ScalableEndpoint { body, av: av.clone() })
             }
             Err(error) => {
@@ -162,7 +162,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     /// # Errors
     /// [`OpenError::Size`] if it is more than an address space holds.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
-        Ok(Plan::of::<ScalableBody<T>, A>()?.layout())
+        Ok(Plan::of::<ScalableInner<T>, A>()?.layout())
     }
 
     /// The most contexts of a kind that one endpoint can have here, whatever the provider's limit is.
@@ -198,10 +198,10 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
 }
 
 // SAFETY: a place begins with its head.
-unsafe impl<T: Scalable> Object for ScalableBody<T> {
+unsafe impl<T: Scalable> Object for ScalableInner<T> {
     const ONE_THREAD: bool = false;
 
-    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
     }
 
@@ -311,7 +311,7 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         if index >= endpoint.contexts.tx {
             return Err(Errno::EINVAL.into());
         }
-        let opened = Opened::open(self, &endpoint.info, Receiving::Nowhere, bind.bind(), |tx, _| {
+        let opened = Opened::open(self, &endpoint.info, ReceiveMode::Nowhere, bind.bind(), |tx, _| {
             let bind = ContextBindings { cq: tx, counters: &counters.raw(), options };
             // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
             // others stay where they are, and open while they are bound.
@@ -389,7 +389,7 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         if index >= endpoint.contexts.rx {
             return Err(Errno::EINVAL.into());
         }
-        let opened = Opened::open(self, &endpoint.info, Receiving::Itself, bind.bind(), |_, rx| {
+        let opened = Opened::open(self, &endpoint.info, ReceiveMode::Itself, bind.bind(), |_, rx| {
             let bind = ContextBindings { cq: rx, counters: &counters.raw(), options };
             // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
             // others stay where they are, and open while they are bound.

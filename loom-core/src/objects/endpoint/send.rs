@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
-use super::post::{Use, needs, taken};
+use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -23,32 +23,32 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        self.send_with(to.into(), None, buf)
+        self.post_send(to.into(), None, buf)
     }
 
     /// Sends a message with immediate data, which the receiver finds in its completion.
     ///
     /// # Errors
-    /// As [`send`](Self::send), and [`PostError::DataWidth`] if the provider carries fewer bytes than `data` needs.
+    /// As [`send`](Self::send), and [`PostError::DataWidth`] if the provider carries fewer bytes than `data` required_caps.
     #[doc(alias = "fi_senddata")]
     #[inline]
     pub fn send_data(&self, to: impl Into<K::To>, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: SourceBuffer,
     {
-        self.send_with(to.into(), Some(data), buf)
+        self.post_send(to.into(), Some(data), buf)
     }
 
     #[inline(always)]
-    fn send_with(&self, to: K::To, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
+    fn post_send(&self, to: K::To, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
         self.opened.post(
-            (needs::SEND, Use::Send),
+            (required_caps::SEND, OpKind::Send),
             || self.destination(to),
             data,
             buf,
             |raw, to, lent, context| {
                 // SAFETY: see `post`.
-                taken(unsafe { T::send(raw, to, lent, data, context) })
+                map_refusal(unsafe { T::send(raw, to, lent, data, context) })
             },
         )
     }
@@ -62,12 +62,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// provider has none.
     #[doc(alias = "fi_sendmsg")]
     #[doc(alias = "fi_sendv")]
-    pub fn sendmsg(&self, to: impl Into<K::To>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    pub fn send_with(&self, to: impl Into<K::To>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: SourceBuffer,
     {
         let (to, limits) = (to.into(), self.limits());
-        let how = (needs::SEND, Use::Send, limits.tx_iov_limit);
+        let how = (required_caps::SEND, OpKind::Send, limits.tx_iov_limit);
         let asked = (options.data, limits.with_default(options.flags));
         self.opened.post_msg(
             how,
@@ -76,7 +76,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, msg, _| {
                 // SAFETY: see `post_msg`.
-                taken(unsafe { T::sendmsg(raw, msg) })
+                map_refusal(unsafe { T::sendmsg(raw, msg) })
             },
         )
     }
@@ -88,7 +88,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_inject")]
     #[inline]
     pub fn inject(&self, to: impl Into<K::To>, bytes: &[u8]) -> Result<(), PostError> {
-        self.inject_with(to.into(), None, bytes)
+        self.post_inject(to.into(), None, bytes)
     }
 
     /// Sends a copy of `bytes` with immediate data.
@@ -98,13 +98,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_injectdata")]
     #[inline]
     pub fn inject_data(&self, to: impl Into<K::To>, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
-        self.inject_with(to.into(), Some(data), bytes)
+        self.post_inject(to.into(), Some(data), bytes)
     }
 
     #[inline]
-    fn inject_with(&self, to: K::To, data: Option<ImmediateData>, bytes: &[u8]) -> Result<(), PostError> {
+    fn post_inject(&self, to: K::To, data: Option<ImmediateData>, bytes: &[u8]) -> Result<(), PostError> {
         self.opened.inject(
-            needs::SEND,
+            required_caps::SEND,
             || self.destination(to),
             data,
             bytes,
@@ -125,7 +125,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        self.tagged_send_with(to.into(), tag, None, buf)
+        self.post_tagged_send(to.into(), tag, None, buf)
     }
 
     /// Sends a tagged message with immediate data.
@@ -144,12 +144,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     where
         B: SourceBuffer,
     {
-        self.tagged_send_with(to.into(), tag, Some(data), buf)
+        self.post_tagged_send(to.into(), tag, Some(data), buf)
     }
 
     #[inline(always)]
-    fn tagged_send_with(&self, to: K::To, tag: Tag, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
-        let how = (needs::TAGGED_SEND, Use::Send);
+    fn post_tagged_send(&self, to: K::To, tag: Tag, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
+        let how = (required_caps::TAGGED_SEND, OpKind::Send);
         self.opened.post(
             how,
             || self.destination(to),
@@ -157,18 +157,18 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, to, lent, context| {
                 // SAFETY: see `post`.
-                taken(unsafe { T::tagged_send(raw, to, lent, data, tag, context) })
+                map_refusal(unsafe { T::tagged_send(raw, to, lent, data, tag, context) })
             },
         )
     }
 
-    /// Sends a tagged message out of one buffer or several, as [`sendmsg`](Self::sendmsg).
+    /// Sends a tagged message out of one buffer or several, as [`send_with`](Self::send_with).
     ///
     /// # Errors
-    /// As [`sendmsg`](Self::sendmsg).
+    /// As [`send_with`](Self::send_with).
     #[doc(alias = "fi_tsendmsg")]
     #[doc(alias = "fi_tsendv")]
-    pub fn tagged_sendmsg(
+    pub fn tagged_send_with(
         &self,
         to: impl Into<K::To>,
         tag: Tag,
@@ -179,7 +179,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         B: SourceBuffer,
     {
         let (to, limits) = (to.into(), self.limits());
-        let how = (needs::TAGGED_SEND, Use::Send, limits.tx_iov_limit);
+        let how = (required_caps::TAGGED_SEND, OpKind::Send, limits.tx_iov_limit);
         let asked = (options.data, limits.with_default(options.flags));
         self.opened.post_msg(
             how,
@@ -188,7 +188,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, msg, _| {
                 // SAFETY: see `post_msg`.
-                taken(unsafe { T::tagged_sendmsg(raw, msg, tag) })
+                map_refusal(unsafe { T::tagged_sendmsg(raw, msg, tag) })
             },
         )
     }
@@ -200,7 +200,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_tinject")]
     #[inline]
     pub fn tagged_inject(&self, to: impl Into<K::To>, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
-        self.tagged_inject_with(to.into(), tag, None, bytes)
+        self.post_tagged_inject(to.into(), tag, None, bytes)
     }
 
     /// Sends a tagged copy of `bytes` with immediate data.
@@ -216,11 +216,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: ImmediateData,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        self.tagged_inject_with(to.into(), tag, Some(data), bytes)
+        self.post_tagged_inject(to.into(), tag, Some(data), bytes)
     }
 
     #[inline(always)]
-    fn tagged_inject_with(
+    fn post_tagged_inject(
         &self,
         to: K::To,
         tag: Tag,
@@ -228,7 +228,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         bytes: &[u8],
     ) -> Result<(), PostError> {
         self.opened.inject(
-            needs::TAGGED_SEND,
+            required_caps::TAGGED_SEND,
             || self.destination(to),
             data,
             bytes,

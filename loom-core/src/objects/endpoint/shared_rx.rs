@@ -11,14 +11,14 @@ use super::opened::Opened;
 use crate::buffer::Buffer;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
-use crate::objects::cq::{Bonds, Receiving};
-use crate::objects::domain::DomainBody;
+use crate::objects::cq::{Bonds, ReceiveMode};
+use crate::objects::domain::DomainInner;
 use crate::objects::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 
 /// A shared receive context: receives that take the messages of many connections, whichever has one first, so that a server
-/// needs buffers for the messages under way and not for its peers.
+/// required_caps buffers for the messages under way and not for its peers.
 ///
 /// Endpoints receive through it that are opened by [`msg_endpoint`](Self::msg_endpoint) or, for a request, by
 /// [`ConnectionRequest::endpoint_through`](crate::objects::eq::ConnectionRequest::endpoint_through); they have no receives of
@@ -73,7 +73,7 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
         if !info.same_domain(domain.info()) {
             return Err(OpenError::OtherDomain);
         }
-        DomainBody::check(info)?;
+        DomainInner::check(info)?;
         let attributes = info.attributes();
         if attributes.endpoint.kind != EndpointType::MSG {
             return Err(OpenError::EndpointType(attributes.endpoint.kind));
@@ -81,7 +81,7 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
         if attributes.domain.max_ep_srx_ctx == 0 {
             return Err(Errno::ENOSYS.into());
         }
-        let opened = Opened::open(self, info, Receiving::ForOthers, Bonds::default(), |_, rx| {
+        let opened = Opened::open(self, info, ReceiveMode::ForOthers, Bonds::default(), |_, rx| {
             // SAFETY: domain and queue are open. The queue closes the context before itself, and after every endpoint that receives
             // through it.
             unsafe { T::shared_rx_open(domain.raw(), info.raw(), rx) }

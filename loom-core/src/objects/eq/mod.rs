@@ -29,9 +29,9 @@ pub use self::event::{ConnectedEvent, EqEvent, Failure, JoinedEvent};
 pub use self::passive::PassiveEndpoint;
 pub use self::request::ConnectionRequest;
 use crate::error::OpenError;
-use crate::handle::{Bond, Ended, Handle, Head, Object, Place, Plan, Unfilled};
+use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::cq::ErrorText;
-use crate::objects::domain::{Brand, Domain, DomainBody};
+use crate::objects::domain::{Brand, Domain, DomainInner};
 use crate::transport::Connected;
 pub use crate::transport::connected::EqAttr;
 use crate::transport::connected::{Entry, Fault, Fid, Notice};
@@ -52,15 +52,15 @@ const UNREAD: u32 = 1 << 16;
 /// - `man fi_eq`, `man fi_cm`
 #[doc(alias = "fid_eq")]
 pub struct Eq<'m, T: Connected> {
-    body: Handle<'m, EqBody<T>>,
+    body: Handle<'m, EqInner<T>>,
     /// Invariant: what stays on one thread is not bound to queues of a scope, which may end on another.
     lives: Brand<'m>,
 }
 
 /// What there is one of, however many handles there are.
-pub(crate) struct EqBody<T: Connected> {
+pub(crate) struct EqInner<T: Connected> {
     raw: T::Eq,
-    domain: Handle<'static, DomainBody<T>>,
+    domain: Handle<'static, DomainInner<T>>,
     attr: EqAttr,
     /// Tells this queue from every other one of the program.
     identity: u64,
@@ -128,12 +128,12 @@ impl<'m, T: Connected> Eq<'m, T> {
     ) -> Result<Self, OpenError> {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
-        let block = Unfilled::new(Plan::of::<EqBody<T>, A>()?, alloc)?;
+        let block = Unfilled::new(Plan::of::<EqInner<T>, A>()?, alloc)?;
         // SAFETY: the domain is open and stays so: the queue keeps it.
         let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
         // SAFETY: the queue's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
-        let body = EqBody {
+        let body = EqInner {
             raw,
             domain,
             attr,
@@ -158,7 +158,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// # Errors
     /// [`OpenError::Size`] if it is more than an address space holds.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
-        Ok(Plan::of::<EqBody<T>, A>()?.layout())
+        Ok(Plan::of::<EqInner<T>, A>()?.layout())
     }
 
     /// The next event; `Ok(None)` says that there is none.
@@ -260,7 +260,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(EqError::Queue)
     }
 
-    pub(crate) fn domain(&self) -> &Handle<'static, DomainBody<T>> {
+    pub(crate) fn domain(&self) -> &Handle<'static, DomainInner<T>> {
         &self.body.domain
     }
 
@@ -288,7 +288,7 @@ enum Read<T: Connected> {
     Failed(Fault),
 }
 
-impl<T: Connected> EqBody<T> {
+impl<T: Connected> EqInner<T> {
     fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read<T>>, EqError> {
         // SAFETY: the queue is open, and this thread is its only user.
         match unsafe { T::eq_read(&self.raw, sleep, data) } {
@@ -326,10 +326,10 @@ impl<T: Connected> EqBody<T> {
 }
 
 // SAFETY: a place begins with its head.
-unsafe impl<T: Connected> Object for EqBody<T> {
+unsafe impl<T: Connected> Object for EqInner<T> {
     const ONE_THREAD: bool = true;
 
-    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
     }
 

@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::{Eq, Fid};
 use crate::error::OpenError;
-use crate::objects::domain::DomainBody;
+use crate::objects::domain::DomainInner;
 use crate::objects::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{EndpointAddr, EndpointType, Errno};
@@ -38,7 +38,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         if !info.same_domain(self.body.domain.info()) {
             return Err(OpenError::OtherDomain);
         }
-        DomainBody::check(info)?;
+        DomainInner::check(info)?;
         if info.attributes().endpoint.kind != EndpointType::MSG {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }

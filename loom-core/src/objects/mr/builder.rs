@@ -28,16 +28,16 @@ use crate::vocabulary::{Access, MemoryKey};
 /// # #[cfg(feature = "std")] {
 /// use loom_core::error::OpenError;
 /// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain, mr::{Mr, MrBuilder}};
-/// use loom_core::soft::{Asks, Network, NetworkAttr};
+/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 /// use loom_core::vocabulary::Access;
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// // As over some hardware: what peers reach belongs to an endpoint.
-/// let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints()))?;
+/// let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions()))?;
 /// let av = Av::open(&domain, 2)?;
 /// assert_eq!(Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(), OpenError::NeedsEndpoint);
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?;
-/// let [alice, bob] = [cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?];
+/// let [alice, bob] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
 /// let to_bob = av.insert(&bob.address()?)?;
 /// // The same over every domain.
 /// let region = MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&bob, vec![0; 8])?;
@@ -150,7 +150,7 @@ impl<'b, 'm, T: Transport> MrBuilder<'b, 'm, T> {
         T: 'e,
         'm: 'e,
     {
-        let Through { record, domain, keep, lives: _ } = endpoint.into();
+        let Through { endpoint_slot, domain, keep, lives: _ } = endpoint.into();
         if !domain.is(&self.domain.body) {
             return Err(OpenError::OtherDomain);
         }
@@ -158,7 +158,7 @@ impl<'b, 'm, T: Transport> MrBuilder<'b, 'm, T> {
             return self.open_held(memory, alloc, None, Kept::nothing());
         }
         // SAFETY: the endpoint is borrowed, so it is open.
-        let endpoint = unsafe { record.raw() };
+        let endpoint = unsafe { endpoint_slot.raw() };
         self.open_held(memory, alloc, Some(endpoint), keep)
     }
 
@@ -190,7 +190,7 @@ impl<'b, 'm, T: Transport> MrBuilder<'b, 'm, T> {
         let Domain { body: domain, scope, .. } = self.domain;
         let fenced = is_fenced::<T>(self.registration.access);
         // What a scope ends by itself are the endpoints of its own domains.
-        if scope.is_some() && !fenced && !(domain.is_of(*scope) && T::conduct(domain.info().raw()).ends_with_queue) {
+        if scope.is_some() && !fenced && !(domain.is_of(*scope) && T::quirks(domain.info().raw()).ends_with_queue) {
             return Err(OpenError::NoFence);
         }
         let terms = Terms { registration: self.registration, counter: self.counter, endpoint };

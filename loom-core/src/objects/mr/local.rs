@@ -9,7 +9,7 @@ use super::register::{Registration, register};
 use crate::buffer::{Descriptor, Lent};
 use crate::error::OpenError;
 use crate::handle::Handle;
-use crate::objects::domain::{Domain, DomainBody};
+use crate::objects::domain::{Domain, DomainInner};
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MrMode};
 
@@ -29,7 +29,7 @@ use crate::vocabulary::{Access, Errno, MrMode};
 #[doc(alias = "fi_mr_reg")]
 pub struct LocalMr<'m, T: Transport> {
     raw: T::Mr,
-    domain: Handle<'m, DomainBody<T>>,
+    domain: Handle<'m, DomainInner<T>>,
     descriptor: Descriptor,
 }
 

@@ -24,7 +24,7 @@ use crate::buffer::{Buffer, Descriptor};
 use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::handle::{Handle, Plan};
-use crate::objects::domain::{Domain, DomainBody};
+use crate::objects::domain::{Domain, DomainInner};
 pub use crate::objects::remote_region::RemoteRegion;
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
@@ -52,10 +52,10 @@ pub struct Mr<'m, T: Transport, M: Buffer + Send, H = ()> {
 }
 
 // SAFETY: the region is moved to the other thread, with its memory; a region has one handle.
-unsafe impl<'m, T: Transport, M: Buffer + Send, H: Send> Send for Mr<'m, T, M, H> where Handle<'m, DomainBody<T>>: Send {}
+unsafe impl<'m, T: Transport, M: Buffer + Send, H: Send> Send for Mr<'m, T, M, H> where Handle<'m, DomainInner<T>>: Send {}
 // SAFETY: shared, it shows the window, which is `Sync`, and the raw region.
 unsafe impl<'m, T: Transport<Mr: Sync>, M: Buffer + Send, H: Sync> Sync for Mr<'m, T, M, H> where
-    Handle<'m, DomainBody<T>>: Sync
+    Handle<'m, DomainInner<T>>: Sync
 {
 }
 

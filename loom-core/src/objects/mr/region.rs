@@ -10,10 +10,10 @@ use core::ptr::NonNull;
 use super::Mr;
 use crate::buffer::Buffer;
 use crate::exposed::Window;
-use crate::handle::{Bond, Ended, Handle, Head, Object, Place};
-use crate::objects::domain::DomainBody;
+use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object};
+use crate::objects::deferred_close::{Link, Standstill};
+use crate::objects::domain::DomainInner;
 use crate::objects::left_open::{Closing, Node, Rank, ScopeRef};
-use crate::objects::lingering::{Link, Standstill};
 use crate::transport::Transport;
 use crate::vocabulary::{Errno, MrMode};
 
@@ -26,7 +26,7 @@ pub(crate) struct Region<T: Transport, M> {
     /// Written when it is open.
     raw: UnsafeCell<MaybeUninit<T::Mr>>,
     state: Cell<State>,
-    pub(super) domain: Handle<'static, DomainBody<T>>,
+    pub(super) domain: Handle<'static, DomainInner<T>>,
     /// The memory, for as long as the region is open: [`Mr::window`] shortens the lifetime to a borrow of the region.
     pub(super) window: Window<'static>,
     /// First byte and length, also of memory that no window shows.
@@ -52,7 +52,7 @@ enum State {
 
 impl<T: Transport, M: Buffer + Send> Region<T, M> {
     /// One that is to be opened.
-    pub(super) fn new(domain: Handle<'static, DomainBody<T>>, memory: M, fenced: bool) -> Self {
+    pub(super) fn new(domain: Handle<'static, DomainInner<T>>, memory: M, fenced: bool) -> Self {
         // SAFETY: the link and the node begin, and lie in, a region of this type in its block. The list owns what it drops, whose
         // memory is `Send`.
         let link = unsafe { Link::new(Self::close_linked, Self::drop_linked) };
@@ -114,7 +114,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     /// The link begins a region whose handle is given up.
     unsafe fn drop_linked(link: NonNull<Link>) {
         // SAFETY: a region lies in its place.
-        let place = unsafe { Place::of(link.cast::<Self>()) };
+        let place = unsafe { HandleBlock::of(link.cast::<Self>()) };
         // SAFETY: the caller's promise.
         drop(unsafe { Handle::<Self>::from_raw(place) });
     }
@@ -131,7 +131,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         // SAFETY: the region's own, which gives it up with this: the block stays.
         let domain = unsafe { core::ptr::read(&raw const region.domain) };
         // Where closing is no fence, no endpoint is open now, and none is opened before the region is closed.
-        let standstill = (!region.fenced).then(|| domain.lingering().standstill());
+        let standstill = (!region.fenced).then(|| domain.deferred_close().standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             crate::abort::abort(
                 "endpoints are open at the end of a scope whose borrowed memory peers may reach through them",
@@ -144,7 +144,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         if let Some(counter) = region.counter.take() {
             counter.forget();
         }
-        DomainBody::after_scope(domain, scope);
+        DomainInner::after_scope(domain, scope);
     }
 }
 
@@ -176,7 +176,7 @@ impl<T: Transport, M> Region<T, M> {
     fn is_used_when_closed(&self) -> bool {
         let info = self.domain.info();
         let bound = info.attributes().domain.mr_mode.contains(MrMode::ENDPOINT);
-        !self.fenced && !bound && !T::conduct(info.raw()).mr_close
+        !self.fenced && !bound && !T::quirks(info.raw()).mr_close
     }
 
     /// The counter stays open for good: something that peers do may still be counted. Dropping what is returned may run user code.
@@ -204,7 +204,7 @@ impl<T: Transport, M> Region<T, M> {
 unsafe impl<T: Transport, M> Object for Region<T, M> {
     const ONE_THREAD: bool = false;
 
-    unsafe fn place(head: NonNull<Head>) -> NonNull<Place<Self>> {
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
     }
 
@@ -229,7 +229,7 @@ pub(super) enum Fate {
     Kept,
 }
 
-/// Closes a region that is dropped, or puts it on a list of its domain (`objects::lingering`). `released` ends what the region keeps
+/// Closes a region that is dropped, or puts it on a list of its domain (`objects::deferred_close`). `released` ends what the region keeps
 /// open, as soon as it is closed or kept.
 pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     region: &Handle<'_, Region<T, M>>,
@@ -239,7 +239,7 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     // A provider that can close regions at any time closes this one before the lock is taken: what peers have begun on it ends with
     // the endpoints that are open now, and through those that are opened from now on they do not reach it.
     let mut closed = (!region.is_used_when_closed()).then(|| region.close());
-    let mut standstill = domain.lingering().standstill();
+    let mut standstill = domain.deferred_close().standstill();
     let reached = standstill.has_endpoints() && !region.fenced;
     if closed.is_none() && !reached {
         closed = Some(region.close());
@@ -282,7 +282,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     pub fn close(self) -> Result<M, CloseError<Self>> {
         let domain = self.region.domain.clone();
         // Where closing is no fence, no endpoint is open now, and none is opened before the region is closed.
-        let standstill = (!self.region.fenced).then(|| domain.lingering().standstill());
+        let standstill = (!self.region.fenced).then(|| domain.deferred_close().standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             drop(standstill);
             return Err(CloseError::EndpointsOpen(self));

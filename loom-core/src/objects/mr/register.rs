@@ -10,7 +10,7 @@ use crate::buffer::{Buffer, Lent};
 use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::objects::counter::Counter;
-use crate::objects::domain::DomainBody;
+use crate::objects::domain::DomainInner;
 use crate::transport::{DmaBuf, MrAttr, Transport};
 use crate::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrFlags, MrMode};
 
@@ -48,7 +48,7 @@ pub(super) struct Terms<'b, 'm, T: Transport> {
 /// What is lent stays valid for what the access says until the region is closed, or, if peers have no access, whenever a post
 /// names the region.
 pub(super) unsafe fn register<T: Transport>(
-    domain: &DomainBody<T>,
+    domain: &DomainInner<T>,
     lent: &Lent,
     registration: Registration,
 ) -> Result<T::Mr, OpenError> {
@@ -156,17 +156,17 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
 }
 
 /// Whether regions have to be told that they will be counted, and be enabled afterwards.
-fn asks_for_rma_events<T: Transport>(domain: &DomainBody<T>) -> bool {
+fn asks_for_rma_events<T: Transport>(domain: &DomainInner<T>) -> bool {
     domain.attributes().domain.mr_mode.contains(MrMode::RMA_EVENT)
 }
 
 /// Whether the domain binds a region with this access to an endpoint.
-pub(super) fn is_bound_to_endpoint<T: Transport>(domain: &DomainBody<T>, access: Access) -> bool {
+pub(super) fn is_bound_to_endpoint<T: Transport>(domain: &DomainInner<T>, access: Access) -> bool {
     is_remote(access) && domain.attributes().domain.mr_mode.contains(MrMode::ENDPOINT)
 }
 
 /// Whether a region of the domain can have a key that the application chooses: this one.
-fn is_choosable<T: Transport>(domain: &DomainBody<T>, key: MemoryKey) -> Result<(), OpenError> {
+fn is_choosable<T: Transport>(domain: &DomainInner<T>, key: MemoryKey) -> Result<(), OpenError> {
     let attributes = &domain.attributes().domain;
     let bits = attributes.mr_key_size.saturating_mul(8);
     let fits = bits >= 64 || key.0 >> bits == 0;

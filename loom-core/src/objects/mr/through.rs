@@ -6,8 +6,8 @@ use core::marker::PhantomData;
 use super::Mr;
 use crate::buffer::Buffer;
 use crate::handle::Handle;
-use crate::objects::cq::Record;
-use crate::objects::domain::{Brand, DomainBody};
+use crate::objects::cq::EndpointSlot;
+use crate::objects::domain::{Brand, DomainInner};
 use crate::objects::endpoint::{Endpoint, HasAddress, Kept};
 use crate::transport::Transport;
 
@@ -20,8 +20,8 @@ pub type EndpointMr<'m, T, M> = Mr<'m, T, M, Kept>;
 
 /// The endpoint through which peers reach a region: made from a reference to it.
 pub struct Through<'e, 'm, T: Transport> {
-    pub(super) record: &'e Record<T>,
-    pub(super) domain: &'e Handle<'m, DomainBody<T>>,
+    pub(super) endpoint_slot: &'e EndpointSlot<T>,
+    pub(super) domain: &'e Handle<'m, DomainInner<T>>,
     /// Keeps the endpoint open.
     pub(super) keep: Kept,
     /// A region of a scope is not bound to an endpoint that is kept.
@@ -30,12 +30,17 @@ pub struct Through<'e, 'm, T: Transport> {
 
 impl<'e, 'm, T: Transport, B: Buffer, K: HasAddress> From<&'e Endpoint<'m, T, B, K>> for Through<'e, 'm, T> {
     fn from(endpoint: &'e Endpoint<'m, T, B, K>) -> Self {
-        Through { record: endpoint.record(), domain: endpoint.cq().domain(), keep: endpoint.keep(), lives: PhantomData }
+        Through {
+            endpoint_slot: endpoint.endpoint_slot(),
+            domain: endpoint.cq().domain(),
+            keep: endpoint.keep(),
+            lives: PhantomData,
+        }
     }
 }
 
 impl<T: Transport> fmt::Debug for Through<'_, '_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Through").field(self.record).finish()
+        f.debug_tuple("Through").field(self.endpoint_slot).finish()
     }
 }

@@ -14,8 +14,8 @@
 
 use super::super::addr_parts;
 use super::super::cell::{MessageCell, State};
+use super::super::endpoint_state::{EndpointState, LocalState, Sending};
 use super::super::network::Net;
-use super::super::port::{Own, Port, Sending};
 use super::super::send::Report;
 use super::plan::MOST_LOOKS;
 use crate::exposed::{copy_in, copy_out};
@@ -52,7 +52,7 @@ impl Net {
     /// # Safety
     /// The bytes are valid for reads, or for writes: if it was injected, during the call, and there are no more than a cell has
     /// room for; else until the event of the context or until the endpoint is closed.
-    pub(super) unsafe fn hold(&self, port: &Port, rma: &Rma, looks: u32) -> Result<bool, Refusal> {
+    pub(super) unsafe fn hold(&self, port: &EndpointState, rma: &Rma, looks: u32) -> Result<bool, Refusal> {
         let own = port.own();
         let Some(head) = self.take_cell(port) else { return Ok(false) };
         if rma.context.is_some() && !own.tx().reserve() {
@@ -86,7 +86,7 @@ impl Net {
     }
 
     /// The cells in which operations wait, from one on that is drawn.
-    fn held_back<'n>(&'n self, own: &'n Own) -> impl Iterator<Item = &'n MessageCell> {
+    fn held_back<'n>(&'n self, own: &'n LocalState) -> impl Iterator<Item = &'n MessageCell> {
         let first = own.faults().draw(|random| random.up_to(self.cells_each() - 1));
         let cells = (0..self.cells_each()).map(move |turn| self.cell_in_turn(own, first.wrapping_add(turn)));
         cells.filter(|head| head.is(State::Eager) && self.sending(head).get().is_some())
@@ -95,7 +95,7 @@ impl Net {
     /// Does those whose time has come.
     #[cold]
     #[inline(never)]
-    pub(in crate::soft) fn do_late(&self, port: &Port) {
+    pub(in crate::soft) fn do_late(&self, port: &EndpointState) {
         let own = port.own();
         let faults = own.faults();
         let looks = faults.looks.get().wrapping_add(1);
@@ -116,7 +116,7 @@ impl Net {
     ///
     /// # Safety
     /// What was lent with it still is.
-    unsafe fn do_now(&self, port: &Port, head: &MessageCell, sending: &Sending) {
+    unsafe fn do_now(&self, port: &EndpointState, head: &MessageCell, sending: &Sending) {
         let (own, message, len) = (port.own(), &head.message, sending.len);
         let reads = message.flags.get().contains(CompletionFlags::READ);
         let target = RmaTarget {
@@ -154,7 +154,7 @@ impl Net {
     }
 
     /// Gives operations up that are not done yet: nobody touches what they were lent any more.
-    pub(in crate::soft) fn forget_late(&self, own: &Own) {
+    pub(in crate::soft) fn forget_late(&self, own: &LocalState) {
         if own.faults().late.replace(0) == 0 {
             return;
         }

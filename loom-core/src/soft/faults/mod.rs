@@ -1,6 +1,6 @@
 //! Faults: what goes wrong at endpoints whose info has a [`Plan`].
 //!
-//! An endpoint without one pays nothing for it: where a plan can strike, what is done already for [demands](super::insists) or
+//! An endpoint without one pays nothing for it: where a plan can strike, what is done already for [demands](super::extra_checks) or
 //! for counters is done for it, too, or the way there is one that only a plan opens.
 //!
 //! - Posts come by [`SoftEndpoint::gate`], and go on as `posts.rs` has it.

@@ -1,6 +1,6 @@
 //! [`Plan`]: what goes wrong at the endpoints that are opened with it.
 
-use super::super::asks::Asks;
+use super::super::required_modes::RequiredModes;
 use crate::random::Random;
 use crate::vocabulary::{Attributes, Caps, MsgOrder};
 
@@ -34,10 +34,10 @@ pub enum Every {
 /// use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 ///
 /// /// The protocol: `None` if there is no answer.
-/// fn ask(info: &Info<Soft<'static>>) -> Result<Option<u8>, loom_core::Error> {
+/// fn require(info: &Info<Soft<'static>>) -> Result<Option<u8>, loom_core::Error> {
 ///     let domain = Domain::open(info)?;
 ///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 8)?);
-///     let (client, server) = (cq.endpoint(&av).enable()?, cq.endpoint(&av).enable()?);
+///     let (client, server) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
 ///     let (to_client, to_server) = (av.insert(&client.address()?)?, av.insert(&server.address()?)?);
 ///     // What is refused for the moment is posted again.
 ///     let asked = cq.post(vec![0], Forever, |question| server.recv(Source::Any, question))?;
@@ -76,7 +76,7 @@ pub struct Plan {
     ordered: bool,
     narrow_data: bool,
     one_range: bool,
-    asks: Asks,
+    modes: RequiredModes,
 }
 
 /// The most looks for which an operation is held back: between numbers of looks that lie no further apart, which wrap around,
@@ -102,7 +102,7 @@ impl Plan {
             ordered: true,
             narrow_data: false,
             one_range: false,
-            asks: Asks::nothing(),
+            modes: RequiredModes::none(),
         }
     }
 
@@ -196,14 +196,14 @@ impl Plan {
     }
 
     /// The domain asks for this.
-    pub const fn ask(mut self, asks: Asks) -> Self {
-        self.asks = asks;
+    pub const fn require(mut self, modes: RequiredModes) -> Self {
+        self.modes = modes;
         self
     }
 
     /// What domains ask for.
-    pub(in crate::soft) const fn asks(&self) -> Asks {
-        self.asks
+    pub(in crate::soft) const fn modes(&self) -> RequiredModes {
+        self.modes
     }
 
     /// Whether anything goes wrong at an endpoint, beside what the info grants and asks for.

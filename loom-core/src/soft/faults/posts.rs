@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code, reason = "passes the contract of posts on")]
 
+use super::super::endpoint_state::EndpointState;
 use super::super::handles::SoftEndpoint;
 use super::super::network::Net;
-use super::super::port::Port;
 use super::super::send::{Outgoing, Report};
 use super::late::Rma;
 use super::strikes;
@@ -92,7 +92,7 @@ impl Net {
     /// Loses an operation that goes out, if it is its turn.
     pub(in crate::soft) fn lose(
         &self,
-        port: &Port,
+        port: &EndpointState,
         context: Option<u64>,
         flags: CompletionFlags,
     ) -> Option<Result<(), Refusal>> {
@@ -113,7 +113,7 @@ impl Net {
     /// What was lent is valid until the event of the context or until the endpoint is closed: for reads, or for writes.
     pub(in crate::soft) unsafe fn rma_amid_faults(
         &self,
-        port: &Port,
+        port: &EndpointState,
         msg: &Msg<'_>,
         remote: &[RemotePart],
         access: Access,
@@ -134,7 +134,7 @@ impl Net {
     ///
     /// # Safety
     /// As [`hold`](Net::hold).
-    unsafe fn do_later(&self, port: &Port, rma: &Rma) -> Option<Result<(), Refusal>> {
+    unsafe fn do_later(&self, port: &EndpointState, rma: &Rma) -> Option<Result<(), Refusal>> {
         let reported = rma.context.filter(|_| rma.report == Report::All);
         if let Some(lost) = self.lose(port, reported, rma.flags()) {
             return Some(lost);

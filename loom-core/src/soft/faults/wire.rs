@@ -1,9 +1,9 @@
 //! Messages that are delayed: they wait with their receiver, in a second inbox and then in a list of its own.
 
 use super::super::cell::MessageCell;
+use super::super::endpoint_state::EndpointState;
 use super::super::list::NIL;
 use super::super::network::Net;
-use super::super::port::Port;
 use crate::sync::Ordering;
 use crate::vocabulary::Errno;
 
@@ -13,7 +13,7 @@ impl Net {
     #[inline(never)]
     pub(in crate::soft) fn push_late(
         &self,
-        (port, generation): (&Port, u32),
+        (port, generation): (&EndpointState, u32),
         head: &MessageCell,
         looks: u32,
     ) -> Result<(), Errno> {
@@ -33,7 +33,7 @@ impl Net {
     /// A receiver looks at what is on its way to it, and takes what has arrived: behind what waits to be delivered.
     #[cold]
     #[inline(never)]
-    pub(in crate::soft) fn unload(&self, port: &Port) {
+    pub(in crate::soft) fn unload(&self, port: &EndpointState) {
         let own = port.own();
         let newest = port.wire.take(own.generation());
         if newest != NIL {

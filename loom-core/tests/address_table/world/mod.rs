@@ -15,7 +15,7 @@ use loom_core::vocabulary::{AvType, FabricAddr};
 
 pub(crate) use self::address::Address;
 use self::address::Meaning;
-use self::pieces::Pieces;
+use self::pieces::IoVecs;
 
 /// What can happen to a table. Numbers of peers are among all that were ever given out, from the newest on.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ pub(crate) struct World<'t> {
     table: AddressTable<'t>,
     attr: AddressTableAttr,
     there: Vec<There>,
-    pieces: Pieces,
+    pieces: IoVecs,
     given: Vec<(Peer, FabricAddr)>,
     /// Opened when they are first asked for.
     sets: Option<[(AddressSet<Global>, Vec<Peer>); 2]>,
@@ -104,7 +104,7 @@ pub(crate) struct World<'t> {
 impl<'t> World<'t> {
     /// A world of up to 128 places.
     pub(crate) fn new(table: AddressTable<'t>, attr: AddressTableAttr) -> Self {
-        let (there, given, pieces) = (Vec::with_capacity(16), Vec::with_capacity(16), Pieces::new(attr.places));
+        let (there, given, pieces) = (Vec::with_capacity(16), Vec::with_capacity(16), IoVecs::new(attr.places));
         World { table, attr, there, pieces, given, sets: None, told: vec![] }
     }
 
@@ -318,7 +318,7 @@ impl<'t> World<'t> {
     }
 
     /// The pieces with an address in a place, if they have a record for it.
-    fn with(&self, meaning: Option<&Meaning>, member: Option<(SymmetricRange, u32)>, place: usize) -> Option<Pieces> {
+    fn with(&self, meaning: Option<&Meaning>, member: Option<(SymmetricRange, u32)>, place: usize) -> Option<IoVecs> {
         let meaning = meaning.filter(|_| place < self.attr.places)?;
         if self.is_of_piece(place, meaning) {
             let mut pieces = self.pieces.clone();

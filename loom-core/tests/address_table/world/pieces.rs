@@ -17,14 +17,14 @@ struct Part {
 
 /// The pieces of a table: those have a record of which somebody is there.
 #[derive(Clone, Debug)]
-pub(super) struct Pieces {
+pub(super) struct IoVecs {
     places: Vec<Option<Part>>,
     begun: u32,
 }
 
-impl Pieces {
+impl IoVecs {
     pub(super) fn new(places: usize) -> Self {
-        Pieces { places: vec![None; places], begun: 0 }
+        IoVecs { places: vec![None; places], begun: 0 }
     }
 
     fn part(&self, place: usize) -> Option<&Part> {
@@ -66,7 +66,7 @@ impl Pieces {
 
     /// Puts a member in a place: what was there before is cut in two.
     pub(super) fn put(&mut self, range: SymmetricRange, number: u32, socket: SocketAddr, place: usize) {
-        let next = |pieces: &mut Pieces| {
+        let next = |pieces: &mut IoVecs| {
             pieces.begun += 1;
             pieces.begun
         };

@@ -63,7 +63,7 @@ impl World<'_, '_, '_> {
     pub(super) fn open(&mut self, endpoint: bool) {
         let place = &mut self.endpoints[usize::from(endpoint)];
         if place.is_none() {
-            let opened = self.cq.endpoint(self.av).enable().expect("there are places");
+            let opened = self.cq.endpoint(self.av).open().expect("there are places");
             *place = Some((self.lives, opened));
             self.lives += 1;
         }
@@ -127,15 +127,15 @@ impl World<'_, '_, '_> {
         };
         let posted = match what {
             Posting::Send => with(buf(), &|buf| endpoint.send(peer, buf)),
-            Posting::Gather => with(buf(), &|buf| endpoint.sendmsg(peer, SendOptions::new(), buf)),
+            Posting::Gather => with(buf(), &|buf| endpoint.send_with(peer, SendOptions::new(), buf)),
             Posting::Write => with(buf(), &|buf| endpoint.write(peer, &region, 0, buf)),
             Posting::Read if len.is_multiple_of(2) => with(buf(), &|buf| endpoint.read(peer, &region, 0, buf)),
             Posting::Read => {
                 let part = [region.part(0, len).expect("it lies within")];
-                with(buf(), &|buf| endpoint.readmsg(peer, &part, ReadOptions::new(), buf))
+                with(buf(), &|buf| endpoint.read_with(peer, &part, ReadOptions::new(), buf))
             }
             Posting::Receive => with(buf(), &|buf| endpoint.recv(any, buf)),
-            Posting::Scatter => with(buf(), &|buf| endpoint.recvmsg(any, RecvOptions::new(), buf)),
+            Posting::Scatter => with(buf(), &|buf| endpoint.recv_with(any, RecvOptions::new(), buf)),
             Posting::TaggedReceive => with(buf(), &|buf| endpoint.tagged_recv(any, TagMatch::any(), buf)),
             Posting::MultiReceive => with(buf(), &|buf| endpoint.multi_recv(any, buf)),
             Posting::Peek => without(endpoint.tagged_peek(any, TAG)),

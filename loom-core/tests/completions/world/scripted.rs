@@ -12,8 +12,8 @@ use std::sync::Mutex;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::{Info, Nic};
 use loom_core::transport::{
-    Bindings, Closing, Conduct, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
-    Refusal, RemotePart, RmaTarget, Transport,
+    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
+    ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
@@ -196,8 +196,8 @@ unsafe impl<'s> Transport for Scripted<'s> {
     fn serves_threading(_: &Attributes) -> bool {
         true
     }
-    fn conduct(_: &Self::Info) -> Conduct {
-        Conduct::GOOD
+    fn quirks(_: &Self::Info) -> ProviderQuirks {
+        ProviderQuirks::GOOD
     }
     fn cq_layout(_: usize) -> Layout {
         Layout::new::<()>()

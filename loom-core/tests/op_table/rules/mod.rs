@@ -1,6 +1,5 @@
 //! The rules of the op table, one behaviour for each test.
 
-mod again;
 mod capacity;
 mod closing;
 mod contexts;
@@ -10,6 +9,7 @@ mod lengths;
 mod multi;
 mod peek;
 mod reuse;
+mod rx_cq_data;
 mod user_code;
 
 use loom_core::buffer::Buffer;

@@ -1,4 +1,4 @@
-//! [`Pieces`]: what a buffer lends that does not lie in one place; arrays of buffers.
+//! [`IoVecs`]: what a buffer lends that does not lie in one place; arrays of buffers.
 
 use core::ptr::NonNull;
 
@@ -9,17 +9,17 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// The ranges of one operation, in order.
 #[derive(Debug, Default)]
 #[doc(alias = "iovec")]
-pub struct Pieces {
-    list: Vec<Lent, { Pieces::MOST }>,
+pub struct IoVecs {
+    list: Vec<Lent, { IoVecs::MOST }>,
     /// There were more.
     too_many: bool,
 }
 
-impl Pieces {
+impl IoVecs {
     /// The most pieces that an operation can have here; providers' limits (`iov_limit`) are lower mostly.
     pub const MOST: usize = 8;
 
-    /// Adds a range. Beyond [`Pieces::MOST`] the operation is refused.
+    /// Adds a range. Beyond [`IoVecs::MOST`] the operation is refused.
     pub fn push(&mut self, piece: Lent) {
         self.too_many |= self.list.push(piece).is_err();
     }
@@ -52,7 +52,7 @@ unsafe impl<B: Buffer, const N: usize> Buffer for [B; N] {
         }
     }
 
-    fn lend_pieces(&mut self, pieces: &mut Pieces) {
+    fn lend_pieces(&mut self, pieces: &mut IoVecs) {
         for buffer in self {
             buffer.lend_pieces(pieces);
         }
@@ -79,7 +79,7 @@ mod tests {
     fn an_array_lends_its_buffers_in_order() {
         let (one, two) = ([1_u8; 3], [2_u8; 5]);
         let mut array = [&one[..], &two[..]];
-        let mut pieces = Pieces::default();
+        let mut pieces = IoVecs::default();
         array.lend_pieces(&mut pieces);
         let lent: std::vec::Vec<_> =
             pieces.get().unwrap().iter().map(|piece| (piece.ptr().as_ptr(), piece.len())).collect();
@@ -91,9 +91,9 @@ mod tests {
 
     #[test]
     fn more_than_there_is_room_for_is_noticed() {
-        let mut pieces = Pieces::default();
+        let mut pieces = IoVecs::default();
         [[(); 4]; 2].lend_pieces(&mut pieces);
-        assert_eq!(pieces.get().map(<[Lent]>::len), Some(Pieces::MOST));
+        assert_eq!(pieces.get().map(<[Lent]>::len), Some(IoVecs::MOST));
         ().lend_pieces(&mut pieces);
         assert!(pieces.get().is_none());
     }

@@ -8,7 +8,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
-use loom_core::soft::{Asks, Network, NetworkAttr};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::vocabulary::{Access, Mode, Tag};
 
 type Bytes = Box<[u8]>;
@@ -16,7 +16,7 @@ type Bytes = Box<[u8]>;
 #[test]
 fn an_operation_has_one_buffer() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_that_asks(Asks::nothing().for_lasting_arrays());
+    let info = network.info_requiring(RequiredModes::none().async_iov());
     let attributes = info.attributes();
     assert_eq!(attributes.mode, Mode::ASYNC_IOV);
     assert_eq!([attributes.tx.iov_limit, attributes.rx.iov_limit, attributes.tx.rma_iov_limit], [1; 3]);
@@ -28,30 +28,30 @@ fn an_operation_has_one_buffer() {
     let region = mr.remote();
     {
         let cq = Cq::<_, [Bytes; 2]>::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let endpoint = cq.endpoint(&av).open().unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let part = region.part(0, 8).unwrap();
         for rejected in [
-            endpoint.sendmsg(me, SendOptions::new(), two()),
-            endpoint.recvmsg(Source::Any, RecvOptions::new(), two()),
-            endpoint.tagged_sendmsg(me, Tag(1), SendOptions::new(), two()),
-            endpoint.tagged_recvmsg(Source::Any, Tag(1), RecvOptions::new(), two()),
-            endpoint.readmsg(me, &[part], ReadOptions::new(), two()),
-            endpoint.writemsg(me, &[part], SendOptions::new(), two()),
+            endpoint.send_with(me, SendOptions::new(), two()),
+            endpoint.recv_with(Source::Any, RecvOptions::new(), two()),
+            endpoint.tagged_send_with(me, Tag(1), SendOptions::new(), two()),
+            endpoint.tagged_recv_with(Source::Any, Tag(1), RecvOptions::new(), two()),
+            endpoint.read_with(me, &[part], ReadOptions::new(), two()),
+            endpoint.write_with(me, &[part], SendOptions::new(), two()),
         ] {
             let rejected = rejected.unwrap_err();
             assert_eq!((rejected.error, rejected.buf), (refused, two()));
         }
     }
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let endpoint = cq.endpoint(&av).open().unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let parts = [region.part(0, 4).unwrap(), region.part(4, 4).unwrap()];
-    let rejected = endpoint.writemsg(me, &parts, SendOptions::new(), [1; 8].into()).unwrap_err();
+    let rejected = endpoint.write_with(me, &parts, SendOptions::new(), [1; 8].into()).unwrap_err();
     assert_eq!(rejected.error, refused);
     let one = || Bytes::from([1; 4]);
-    endpoint.recvmsg(Source::Any, RecvOptions::new(), one()).map_err(PostError::from).unwrap();
-    endpoint.sendmsg(me, SendOptions::new(), one()).map_err(PostError::from).unwrap();
-    let written = endpoint.writemsg(me, &parts[..1], SendOptions::new(), one()).map_err(PostError::from).unwrap();
+    endpoint.recv_with(Source::Any, RecvOptions::new(), one()).map_err(PostError::from).unwrap();
+    endpoint.send_with(me, SendOptions::new(), one()).map_err(PostError::from).unwrap();
+    let written = endpoint.write_with(me, &parts[..1], SendOptions::new(), one()).map_err(PostError::from).unwrap();
     assert!(cq.wait(written, Spins(100)).unwrap().unwrap().result().is_ok());
 }

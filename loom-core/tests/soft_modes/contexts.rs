@@ -8,26 +8,26 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
-use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::transport::{Context, Transport};
 use loom_core::vocabulary::{Errno, FabricAddr, Mode, Tag};
 
 type Bytes = Box<[u8]>;
 
-const BOTH: [(Asks, Mode); 2] =
-    [(Asks::nothing().for_contexts(), Mode::CONTEXT), (Asks::nothing().for_larger_contexts(), Mode::CONTEXT2)];
+const BOTH: [(RequiredModes, Mode); 2] =
+    [(RequiredModes::none().contexts(), Mode::CONTEXT), (RequiredModes::none().large_contexts(), Mode::CONTEXT2)];
 
 #[test]
 fn what_the_transport_keeps_in_contexts_is_left_alone() {
     for (asks, mode) in BOTH {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        let info = network.info_that_asks(asks);
+        let info = network.info_requiring(asks);
         let attributes = info.attributes();
         assert_eq!([attributes.mode, attributes.tx.mode, attributes.rx.mode], [mode; 3]);
         let domain = Domain::open(&info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-        let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+        let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
         let to_b = av.insert(&b.address().unwrap()).unwrap();
         // Slots are used again and again, by every kind of operation; some operations are cancelled.
         for round in 0..100_u8 {
@@ -53,12 +53,12 @@ fn a_context_that_is_written_to_meanwhile_is_noticed() {
     for (asks, words) in [(BOTH[0].0, 4), (BOTH[1].0, 8)] {
         for word in 0..words {
             let network = Network::new(NetworkAttr::default()).unwrap();
-            let domain = Domain::open(&network.info_that_asks(asks)).unwrap();
+            let domain = Domain::open(&network.info_requiring(asks)).unwrap();
             let av = Av::open(&domain, 4).unwrap();
             let mut space = Box::new([0_u64; 8]);
             let space = &raw mut *space;
             let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).enable().unwrap();
+            let endpoint = cq.endpoint(&av).open().unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let nothing = Lent::target(core::ptr::NonNull::dangling(), 0);
             // SAFETY: the endpoint is open, nothing is lent, and the space stays.

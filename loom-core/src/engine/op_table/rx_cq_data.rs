@@ -5,7 +5,7 @@ use core::mem::ManuallyDrop;
 use super::OpError;
 use super::slot::Phase;
 use super::{Kind, OpKey, OpTable, Slot};
-use crate::buffer::{Buffer, Lent, Pieces};
+use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::error::PostError;
 use crate::transport::{Context, Event};
 use crate::vocabulary::{Errno, FabricAddr};
@@ -148,7 +148,7 @@ impl<B> OpTable<B> {
     {
         slot.phase.set(Phase::HeldAgain);
         let held = LendingAgain { table: self, index };
-        let mut pieces = Pieces::default();
+        let mut pieces = IoVecs::default();
         // SAFETY: rule 2: a buffer is in the slot, which is `HeldAgain`, so that nobody else refers to it. `lend` is user code; `held`
         // sees to the slot if it unwinds.
         unsafe { slot.buffer_mut() }.lend_pieces(&mut pieces);

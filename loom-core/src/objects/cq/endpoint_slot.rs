@@ -1,4 +1,4 @@
-//! [`Record`]: the place of one endpoint in its queue.
+//! [`EndpointSlot`]: the place of one endpoint in its queue.
 
 #![allow(unsafe_code, reason = "keeps and closes a raw handle that was written when the endpoint was opened")]
 
@@ -11,7 +11,7 @@ use heapless::Vec;
 use crate::count::Count;
 use crate::engine::op_table::Posted;
 use crate::handle::Bond;
-use crate::objects::domain::DomainBody;
+use crate::objects::domain::DomainInner;
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
@@ -25,14 +25,14 @@ pub(crate) struct Bonds {
 }
 
 /// A place for one endpoint in the storage of its queue, so that a forgotten one is closed with the queue.
-pub(crate) struct Record<T: Transport> {
+pub(crate) struct EndpointSlot<T: Transport> {
     state: Cell<RecordState>,
     raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
     /// What it is bound to.
     bonds: RefCell<Bonds>,
     /// Bytes of the longest message that was truncated.
     truncated: Cell<usize>,
-    receives: Cell<Receiving>,
+    receives: Cell<ReceiveMode>,
     /// How many handles there are of it.
     handles: Cell<Count>,
     /// How many memory regions are bound to it, which are closed before it is. Each has a handle.
@@ -61,7 +61,7 @@ impl Bonds {
 
 /// Where an endpoint's receives are posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Receiving {
+pub(crate) enum ReceiveMode {
     /// On itself.
     Itself,
     /// On itself, for others, too: it is a shared receive context.
@@ -86,14 +86,14 @@ enum RecordState {
     Failed(Errno),
 }
 
-impl<T: Transport> Record<T> {
+impl<T: Transport> EndpointSlot<T> {
     pub(crate) const fn closed() -> Self {
-        Record {
+        EndpointSlot {
             state: Cell::new(RecordState::Closed),
             raw: UnsafeCell::new(MaybeUninit::uninit()),
             bonds: RefCell::new(Bonds { av: None, others: Vec::new() }),
             truncated: Cell::new(0),
-            receives: Cell::new(Receiving::Itself),
+            receives: Cell::new(ReceiveMode::Itself),
             handles: Cell::new(Count::NONE),
             regions: Cell::new(Count::NONE),
             consumes: Cell::new(false),
@@ -115,7 +115,7 @@ impl<T: Transport> Record<T> {
     ///
     /// # Safety
     /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to this alone.
-    pub(crate) unsafe fn open(&self, raw: T::Endpoint, receives: Receiving, bonds: Bonds) {
+    pub(crate) unsafe fn open(&self, raw: T::Endpoint, receives: ReceiveMode, bonds: Bonds) {
         // SAFETY: the caller's promise.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
         self.bonds.replace(bonds);
@@ -128,7 +128,7 @@ impl<T: Transport> Record<T> {
     }
 
     /// Keeps in mind that an endpoint was opened by half and cannot be closed: the queue finds out when it is dropped.
-    pub(crate) fn fail(&self, receives: Receiving, errno: Errno, bonds: Bonds) {
+    pub(crate) fn fail(&self, receives: ReceiveMode, errno: Errno, bonds: Bonds) {
         // It may go on using what it is bound to, which is never closed then, and stays where it is.
         bonds.leave();
         self.bonds.replace(bonds);
@@ -137,7 +137,7 @@ impl<T: Transport> Record<T> {
     }
 
     /// Where the endpoint that is open here receives.
-    pub(crate) fn receives(&self) -> Option<Receiving> {
+    pub(crate) fn receives(&self) -> Option<ReceiveMode> {
         (!self.is_closed()).then(|| self.receives.get())
     }
 
@@ -176,7 +176,7 @@ impl<T: Transport> Record<T> {
     /// The raw handle.
     ///
     /// # Safety
-    /// The state is `Open` or `Retired`: the handle was written, and is not written again before the record is closed.
+    /// The state is `Open` or `Retired`: the handle was written, and is not written again before the endpoint slot is closed.
     #[inline]
     pub(crate) unsafe fn raw(&self) -> &T::Endpoint {
         // SAFETY: the caller's promise.
@@ -194,8 +194,8 @@ impl<T: Transport> Record<T> {
     /// are bound is retired.
     ///
     /// # Safety
-    /// No `Endpoint` uses the record after this; it is of an endpoint of `domain`, on which so much is in flight.
-    pub(crate) unsafe fn close(&self, domain: &DomainBody<T>, in_flight: InFlight) -> Result<Closing, Errno> {
+    /// No `Endpoint` uses the endpoint slot after this; it is of an endpoint of `domain`, on which so much is in flight.
+    pub(crate) unsafe fn close(&self, domain: &DomainInner<T>, in_flight: InFlight) -> Result<Closing, Errno> {
         match self.state.get() {
             RecordState::Closed => return Ok(Closing::Closed),
             RecordState::Left => return Ok(Closing::Left),
@@ -222,7 +222,7 @@ impl<T: Transport> Record<T> {
             self.bonds.borrow().leave();
         }
         if let Ok(Closing::Closed | Closing::Left) = closing {
-            domain.lingering().endpoint_closed();
+            domain.deferred_close().endpoint_closed();
         }
         closing
     }
@@ -238,7 +238,7 @@ impl<T: Transport> Record<T> {
     }
 
     /// Tells the transport that the queue of a retired endpoint, on which nothing is in flight, is not polled ever again.
-    pub(crate) fn leave_for_good(&self, domain: &DomainBody<T>) {
+    pub(crate) fn leave_for_good(&self, domain: &DomainInner<T>) {
         if self.state.get() == RecordState::Retired {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
@@ -247,7 +247,7 @@ impl<T: Transport> Record<T> {
             self.state.set(RecordState::Left);
             self.bonds.borrow().leave();
             if !driven {
-                domain.lingering().endpoint_closed();
+                domain.deferred_close().endpoint_closed();
             }
         }
     }
@@ -262,7 +262,7 @@ impl<T: Transport> Record<T> {
         !self.bonds.borrow().others.is_empty()
     }
 
-    /// Asks for every operation in flight to end. Those that cannot be cancelled go on.
+    /// RequiredModes for every operation in flight to end. Those that cannot be cancelled go on.
     pub(crate) fn cancel_all(&self, in_flight: impl Iterator<Item = Posted>) {
         if let RecordState::Open | RecordState::Retired = self.state.get() {
             // SAFETY: the state is `Open` or `Retired`.
@@ -275,8 +275,8 @@ impl<T: Transport> Record<T> {
     }
 }
 
-impl<T: Transport> fmt::Debug for Record<T> {
+impl<T: Transport> fmt::Debug for EndpointSlot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Record").field("open", &(self.state.get() == RecordState::Open)).finish_non_exhaustive()
+        f.debug_struct("EndpointSlot").field("open", &(self.state.get() == RecordState::Open)).finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use loom_core::buffer::{Buffer, Lent, Pieces, SourceBuffer, TargetBuffer};
+use loom_core::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
@@ -41,7 +41,7 @@ unsafe impl Buffer for Many {
         }
     }
 
-    fn lend_pieces(&mut self, pieces: &mut Pieces) {
+    fn lend_pieces(&mut self, pieces: &mut IoVecs) {
         self.0.iter_mut().for_each(|buf| buf.lend_pieces(pieces));
     }
 }
@@ -80,18 +80,18 @@ fn with_pair(attr: NetworkAttr, test: impl FnOnce(Pair)) {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
-    let (sender, receiver) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+    let (sender, receiver) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
     let to = av.insert(&receiver.address().unwrap()).unwrap();
     test(Pair { domain, cq, sender, receiver, to });
 }
 
 impl Pair {
     fn send(&self, buf: Many) -> OpKey {
-        self.sender.tagged_sendmsg(self.to, Tag(1), SendOptions::new(), buf).map_err(PostError::from).unwrap()
+        self.sender.tagged_send_with(self.to, Tag(1), SendOptions::new(), buf).map_err(PostError::from).unwrap()
     }
 
     fn receive(&self, buf: Many) -> Result<OpKey, PostError> {
-        self.receiver.tagged_recvmsg(Source::Any, Tag(1), RecvOptions::new(), buf).map_err(PostError::from)
+        self.receiver.tagged_recv_with(Source::Any, Tag(1), RecvOptions::new(), buf).map_err(PostError::from)
     }
 
     fn end(&self, key: OpKey) -> (Vec<u8>, Result<usize, Errno>) {
@@ -190,12 +190,12 @@ fn closing_in_between_loses_nothing() {
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::<_, Many>::open(&domain, CqAttr::new(8)).unwrap();
     for round in 0..100 {
-        let (sender, receiver) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+        let (sender, receiver) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
         let to = av.insert(&receiver.address().unwrap()).unwrap();
         let long = Many::cut(&bytes(1000, 1), 3, round);
-        let sent = sender.tagged_sendmsg(to, Tag(1), SendOptions::new(), long.clone()).unwrap();
+        let sent = sender.tagged_send_with(to, Tag(1), SendOptions::new(), long.clone()).unwrap();
         let room = Many::cut(&[0; 8], 4, round);
-        let waits = receiver.tagged_recvmsg(Source::Any, Tag(2), RecvOptions::new(), room.clone()).unwrap();
+        let waits = receiver.tagged_recv_with(Source::Any, Tag(2), RecvOptions::new(), room.clone()).unwrap();
         if round % 2 == 0 {
             drop(sender);
             drop(receiver);
@@ -219,7 +219,7 @@ fn cells_that_are_too_small_for_a_list_take_one_buffer() {
     with_pair(attr, |pair| {
         assert_eq!(pair.domain.info().attributes().tx.iov_limit, 1);
         let two = Many::cut(&bytes(8, 1), 2, 0);
-        let rejected = pair.sender.tagged_sendmsg(pair.to, Tag(1), SendOptions::new(), two.clone()).unwrap_err();
+        let rejected = pair.sender.tagged_send_with(pair.to, Tag(1), SendOptions::new(), two.clone()).unwrap_err();
         assert_eq!((rejected.error, rejected.buf), (PostError::TooManyPieces { limit: 1 }, two));
     });
 }
@@ -248,7 +248,7 @@ fn delivery_out_of_several_buffers_is_awaited_by_every_kind_of_receive() {
             let message = bytes(len, 3);
             let out = || Many::cut(&message, 3, 1);
             for into in 1..=4 {
-                let sent = pair.sender.tagged_sendmsg(pair.to, Tag(1), options, out()).unwrap();
+                let sent = pair.sender.tagged_send_with(pair.to, Tag(1), options, out()).unwrap();
                 assert!(pair.cq.poll().unwrap().is_none(), "nobody has received it");
                 let received = if into > 1 {
                     pair.receive(Many::cut(&vec![0; len], into, 2)).unwrap()
@@ -261,12 +261,12 @@ fn delivery_out_of_several_buffers_is_awaited_by_every_kind_of_receive() {
                 assert_eq!(pair.end(received), (message.clone(), Ok(len)));
                 assert_eq!(pair.end(sent), (message.clone(), Ok(len)));
             }
-            let sent = pair.sender.tagged_sendmsg(pair.to, Tag(1), options, out()).unwrap();
+            let sent = pair.sender.tagged_send_with(pair.to, Tag(1), options, out()).unwrap();
             let key = pair.receiver.tagged_peek_discard(Source::Any, Tag(1)).unwrap();
             assert!(pair.cq.wait_peek(key, Spins(10)).unwrap().unwrap().message().unwrap().is_some());
             assert_eq!(pair.end(sent), (message.clone(), Ok(len)));
 
-            let sent = pair.sender.sendmsg(pair.to, options, out()).unwrap();
+            let sent = pair.sender.send_with(pair.to, options, out()).unwrap();
             let filled = pair.receiver.multi_recv(Source::Any, Many::cut(&[0; 400], 1, 0)).unwrap();
             let Some(Completion::Piece(piece)) = pair.cq.poll().unwrap() else { panic!("a piece") };
             assert_eq!(piece.bytes(), &message[..]);
@@ -305,7 +305,7 @@ fn several_parts_are_looked_at_before_any_is_written() {
         let (first, second) = (open(access), open(Access::REMOTE_READ));
         let parts = [first.remote().part(10, 50).unwrap(), second.remote().part(0, 50).unwrap()];
         let out = Many::cut(&bytes(100, 1), 3, 1);
-        let key = pair.sender.writemsg(pair.to, &parts, SendOptions::new(), out).unwrap();
+        let key = pair.sender.write_with(pair.to, &parts, SendOptions::new(), out).unwrap();
         assert_eq!(pair.end(key).1, Err(Errno::EACCES));
         let mut there = [1; 100];
         first.window().copy_to(0, &mut there).unwrap();
@@ -313,11 +313,11 @@ fn several_parts_are_looked_at_before_any_is_written() {
 
         let second = [first.remote().part(0, 10).unwrap(), first.remote().part(60, 40).unwrap()];
         let options = SendOptions::new().data(ImmediateData(5));
-        let key = pair.sender.writemsg(pair.to, &second, options, Many::cut(&bytes(50, 2), 4, 3)).unwrap();
+        let key = pair.sender.write_with(pair.to, &second, options, Many::cut(&bytes(50, 2), 4, 3)).unwrap();
         assert_eq!(pair.end(key).1, Ok(50));
         let Some(Completion::Remote(event)) = pair.cq.poll_rx().unwrap() else { panic!("the peer is told") };
         assert_eq!((event.data(), event.len()), (Some(ImmediateData(5)), 50));
-        let key = pair.sender.readmsg(pair.to, &second, ReadOptions::new(), Many::cut(&[0; 50], 2, 1)).unwrap();
+        let key = pair.sender.read_with(pair.to, &second, ReadOptions::new(), Many::cut(&[0; 50], 2, 1)).unwrap();
         assert_eq!(pair.end(key), (bytes(50, 2), Ok(50)));
     });
 }
@@ -335,7 +335,7 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
             let domain = Domain::open(&network.info()).unwrap();
             let av = Av::open(&domain, 2).unwrap();
             let cq = Cq::<_, Many>::open(&domain, CqAttr::new(8)).unwrap();
-            let sender = cq.endpoint(&av).enable().unwrap();
+            let sender = cq.endpoint(&av).open().unwrap();
             let to = av.insert(&hear.recv().unwrap()).unwrap();
             let mut number = 0_u64;
             while !stop.load(Ordering::Relaxed) {
@@ -361,13 +361,13 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
         let cq = Cq::<_, Many>::open(&domain, CqAttr::new(16)).unwrap();
-        let receiver = cq.endpoint(&av).enable().unwrap();
+        let receiver = cq.endpoint(&av).open().unwrap();
         tell.send(receiver.address().unwrap()).unwrap();
         let post = |tagged: bool, buf| {
             let options = RecvOptions::new();
             let posted = match tagged {
-                true => receiver.tagged_recvmsg(Source::Any, Tag(1), options, buf),
-                false => receiver.recvmsg(Source::Any, options, buf),
+                true => receiver.tagged_recv_with(Source::Any, Tag(1), options, buf),
+                false => receiver.recv_with(Source::Any, options, buf),
             };
             posted.map_err(PostError::from).unwrap();
         };
@@ -403,7 +403,7 @@ fn a_message_from_behind_the_last_cell_is_no_list() {
         let domain = s.open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
         let cq = Cq::<_, &mut [u8]>::open(&domain, CqAttr::new(8)).unwrap();
-        let endpoints = [(); 2].map(|()| cq.endpoint(&av).enable().unwrap());
+        let endpoints = [(); 2].map(|()| cq.endpoint(&av).open().unwrap());
         let [to_first, to_second] = [0, 1].map(|at: usize| av.insert(&endpoints[at].address().unwrap()).unwrap());
         let mut out = message;
         // From either endpoint: one has the last cell.

@@ -5,7 +5,6 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::asks::Asks;
 use super::cell::{MessageCell, Revocations, State};
 use super::counter::{Counters, SoftCounter};
 use super::faults::{Faults, Plan};
@@ -14,7 +13,8 @@ use super::matching::Matching;
 use super::multi::MIN_LEFT;
 use super::network::Net;
 use super::queue::Queue;
-use super::receive::{KINDS, Receive, Use};
+use super::receive::{KINDS, Receive, RecvKind};
+use super::required_modes::RequiredModes;
 use super::send::Report;
 use super::{NO_PORT, addr_parts, fabric_addr};
 use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages};
@@ -25,7 +25,7 @@ use crate::vocabulary::{CompletionFlags, Counted, Errno};
 /// A place for one endpoint. What other endpoints touch comes first, each on cache lines of its own.
 #[derive(Debug)]
 #[repr(C, align(128))]
-pub(super) struct Port {
+pub(super) struct EndpointState {
     pub(super) inbox: Inbox,
     /// Looked at as often as the inbox, and seldom written: it lies on the same line.
     pub(super) revocations: Revocations,
@@ -34,7 +34,7 @@ pub(super) struct Port {
     /// For RMA.
     pub(super) reach: Reach,
     pub(super) returns: Aligned<Returns>,
-    pub(super) own: Aligned<Own>,
+    pub(super) own: Aligned<LocalState>,
 }
 
 /// Keeps a value on cache lines of its own.
@@ -44,7 +44,7 @@ pub(super) struct Aligned<V>(pub(super) V);
 
 /// What only the port's endpoint uses, on the thread of its queue.
 #[derive(Debug)]
-pub(super) struct Own {
+pub(super) struct LocalState {
     /// The place's own number.
     pub(super) index: u16,
     /// The first of the endpoint's cells.
@@ -59,7 +59,7 @@ pub(super) struct Own {
     /// How many memory regions are bound to the endpoint.
     pub(super) regions: Cell<u32>,
     /// What its domain asks for.
-    pub(super) asks: Cell<Asks>,
+    pub(super) modes: Cell<RequiredModes>,
     /// Whether more is to be done for its operations than to report them: they are counted, or something is asked for.
     attended: Cell<bool>,
     faults: NonNull<Faults>,
@@ -88,18 +88,18 @@ pub(super) struct Own {
 
 // SAFETY: `own` is used by one thread at a time: the one that has the endpoint's queue, by `Transport`'s contract; and
 // while the place is free, by whoever holds the network's lock.
-unsafe impl Sync for Port {}
+unsafe impl Sync for EndpointState {}
 
-impl Port {
+impl EndpointState {
     /// The port of this place, with these cells, and a place for a plan, which is written before it is used.
     pub(super) fn new(index: u16, first_cell: u32, matching: Matching, faults: NonNull<Faults>) -> Self {
-        Port {
+        EndpointState {
             inbox: Inbox::new(),
             revocations: Revocations::new(),
             wire: Inbox::new(),
             reach: Reach::new(),
             returns: Aligned(Returns::new()),
-            own: Aligned(Own {
+            own: Aligned(LocalState {
                 index,
                 first_cell,
                 taken: Cell::new(false),
@@ -108,7 +108,7 @@ impl Port {
                 rx: Cell::new(None),
                 counters: Counters::none(),
                 regions: Cell::new(0),
-                asks: Cell::new(Asks::nothing()),
+                modes: Cell::new(RequiredModes::none()),
                 attended: Cell::new(false),
                 faults,
                 min_left: Cell::new(MIN_LEFT),
@@ -134,12 +134,12 @@ impl Port {
     }
 
     #[inline]
-    pub(super) fn own(&self) -> &Own {
+    pub(super) fn own(&self) -> &LocalState {
         &self.own.0
     }
 }
 
-impl Own {
+impl LocalState {
     /// A place for a receive, by a number from one of the port's lists.
     #[inline]
     pub(super) fn receive(&self, at: u32) -> &Receive {
@@ -213,7 +213,7 @@ impl Own {
 
     /// Counts an operation that ends without being reported.
     #[inline]
-    pub(super) fn count_unreported(&self, flags: CompletionFlags, len: usize) {
+    pub(super) fn count_unsignaled(&self, flags: CompletionFlags, len: usize) {
         if self.attended.get() {
             self.counters.count(&Event::success(0, flags, len));
         }
@@ -237,11 +237,11 @@ impl Net {
     /// uses the queues any more.
     pub(super) unsafe fn open_port(
         &self,
-        (domain, asks, plan): (u32, Asks, Plan),
+        (domain, modes, plan): (u32, RequiredModes, Plan),
         tx: NonNull<Queue>,
         rx: NonNull<Queue>,
         counters: &[(Counted, &SoftCounter)],
-    ) -> Result<&Port, Errno> {
+    ) -> Result<&EndpointState, Errno> {
         let _opening = self.opening.lock();
         let port = self.ports().iter().find(|port| !port.own().taken.get()).ok_or(Errno::EMFILE)?;
         let own = port.own();
@@ -253,8 +253,8 @@ impl Net {
         }
         own.taken.set(true);
         own.counters.bind(counters);
-        own.asks.set(asks);
-        own.attended.set(asks.anything() || !counters.is_empty() || plan.strikes());
+        own.modes.set(modes);
+        own.attended.set(modes.any() || !counters.is_empty() || plan.strikes());
         own.min_left.set(MIN_LEFT);
         self.join_circle(port, own.tx());
         if tx != rx {
@@ -271,7 +271,7 @@ impl Net {
     }
 
     /// Lets a queue look after a port.
-    fn join_circle(&self, port: &Port, queue: &Queue) {
+    fn join_circle(&self, port: &EndpointState, queue: &Queue) {
         let index = port.own().index;
         let next = match queue.turn.get() {
             NO_PORT => {
@@ -283,7 +283,7 @@ impl Net {
         port.own().next_on(queue).set(next);
     }
 
-    fn leave_circle(&self, port: &Port, queue: &Queue) {
+    fn leave_circle(&self, port: &EndpointState, queue: &Queue) {
         let index = port.own().index;
         let next = port.own().next_on(queue).get();
         let mut before = port.own().next_on(queue);
@@ -298,7 +298,7 @@ impl Net {
     }
 
     /// Closes an endpoint: after this, nobody touches what was lent through it.
-    pub(super) fn close_port(&self, port: &Port) {
+    pub(super) fn close_port(&self, port: &EndpointState) {
         let own = port.own();
         if !own.faults().is_dead() {
             self.end_port(port);
@@ -311,7 +311,7 @@ impl Net {
     }
 
     /// Ends what an endpoint does: peers do not reach it any more, and nobody touches what was lent through it.
-    pub(super) fn end_port(&self, port: &Port) {
+    pub(super) fn end_port(&self, port: &EndpointState) {
         let own = port.own();
 
         port.reach.close();
@@ -351,7 +351,7 @@ impl Net {
                 own.posted[kind].remove(at);
                 own.free_pieces(own.receive(at).room());
                 own.rx().release();
-            } else if used == Use::Claimed {
+            } else if used == RecvKind::Claimed {
                 self.refuse(self.claimed_cell(own, at));
             }
             own.free_receive(at);
@@ -393,7 +393,7 @@ impl Net {
 
     /// From this port on, until the circle is back at the first one.
     #[inline(never)]
-    fn advance_from<'n>(&'n self, queue: &Queue, mut port: &'n Port, first: u16) {
+    fn advance_from<'n>(&'n self, queue: &Queue, mut port: &'n EndpointState, first: u16) {
         if queue.is_overrun() {
             return queue.tell_overrun();
         }
@@ -414,7 +414,7 @@ impl Net {
     }
 
     #[inline]
-    fn advance_port(&self, queue: &Queue, port: &Port) {
+    fn advance_port(&self, queue: &Queue, port: &EndpointState) {
         let own = port.own();
         if own.offers.get() != 0 {
             self.harvest(port);
@@ -440,13 +440,13 @@ impl Net {
 
     #[cold]
     #[inline(never)]
-    fn deliver_backlog(&self, own: &Own, queue: &Queue) {
+    fn deliver_backlog(&self, own: &LocalState, queue: &Queue) {
         own.backlog.set(self.deliver_from(own.backlog.get(), own, queue));
     }
 
     /// Delivers messages to an endpoint of an empty queue, until that has an event; returns the first that is left.
     #[inline(always)]
-    fn deliver_from(&self, mut cell: u32, own: &Own, queue: &Queue) -> u32 {
+    fn deliver_from(&self, mut cell: u32, own: &LocalState, queue: &Queue) -> u32 {
         loop {
             let head = self.cell(cell);
             let next = head.link.load(Ordering::Relaxed);
@@ -463,7 +463,7 @@ impl Net {
     /// Delivers whatever has come, however much there is in the queue already: for a look at what nobody has received.
     #[cold]
     #[inline(never)]
-    pub(super) fn take_in(&self, port: &Port) {
+    pub(super) fn take_in(&self, port: &EndpointState) {
         let own = port.own();
         if port.revocations.take() {
             self.return_revoked(port);
@@ -508,7 +508,7 @@ impl Net {
     }
 
     /// Ends an operation early, if it still can be.
-    pub(super) fn cancel(&self, port: &Port, context: u64) {
+    pub(super) fn cancel(&self, port: &EndpointState, context: u64) {
         let own = port.own();
         if let Some((at, used)) = own.find_place(context, |used| used.kind().is_some())
             && let Some(kind) = used.kind()

@@ -16,7 +16,7 @@ use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{CompletionLevel, RecvOptions, SendOptions};
 use loom_core::objects::registered::Registered;
 use loom_core::objects::scope::{Scope, scope};
-use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Mode, Tag};
 
 type Bytes = Box<[u8]>;
@@ -50,7 +50,7 @@ fn on_pair<'env, B: Buffer + 'env>(
         let domain = s.open(info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::open(&domain, attr).unwrap();
-        let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+        let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
         av.insert(&a.address().unwrap()).unwrap();
         test(&cq, &a, &b);
     });
@@ -68,16 +68,13 @@ fn is_used(buf: Room) -> bool {
 /// One program, over networks that ask for prefixes and that do not, alone and with contexts, and on queues of both kinds.
 #[test]
 fn messages_are_what_lies_behind_the_room() {
-    let asks = Asks::nothing();
-    for (asks, prefixes) in [
-        (asks, false),
-        (asks.for_contexts(), false),
-        (asks.for_prefixes(), true),
-        (asks.for_prefixes().for_larger_contexts(), true),
-    ] {
+    let asks = RequiredModes::none();
+    for (asks, prefixes) in
+        [(asks, false), (asks.contexts(), false), (asks.prefixes(), true), (asks.prefixes().large_contexts(), true)]
+    {
         for attr in [CqAttr::new(16), CqAttr::new(16).separate()] {
             let network = Network::new(NetworkAttr::default()).unwrap();
-            let info = network.info_that_asks(asks);
+            let info = network.info_requiring(asks);
             let attributes = info.attributes();
             assert_eq!(attributes.endpoint.msg_prefix_size, if prefixes { ROOM } else { 0 });
             assert_eq!(attributes.mode.contains(Mode::MSG_PREFIX), prefixes);
@@ -106,20 +103,20 @@ fn exchange(
     let sends: [Step<'_>; 5] = [
         Box::new(|| posted(a.send(to_b, message(len)))),
         Box::new(|| posted(a.send_data(to_b, ImmediateData(5), message(len)))),
-        Box::new(|| posted(a.sendmsg(to_b, delivered, message(len)))),
+        Box::new(|| posted(a.send_with(to_b, delivered, message(len)))),
         Box::new(|| posted(a.tagged_send(to_b, tag, message(len)))),
-        Box::new(|| posted(a.tagged_sendmsg(to_b, tag, SendOptions::new(), message(len)))),
+        Box::new(|| posted(a.tagged_send_with(to_b, tag, SendOptions::new(), message(len)))),
     ];
     for (which, send) in sends.iter().enumerate() {
         let receives: [Step<'_>; 2] = if which < 3 {
             [
                 Box::new(|| posted(b.recv(Source::Any, room(len + 3)))),
-                Box::new(|| posted(b.recvmsg(Source::Any, RecvOptions::new(), room(len + 3)))),
+                Box::new(|| posted(b.recv_with(Source::Any, RecvOptions::new(), room(len + 3)))),
             ]
         } else {
             [
                 Box::new(|| posted(b.tagged_recv(Source::Any, tag, room(len + 3)))),
-                Box::new(|| posted(b.tagged_recvmsg(Source::Any, tag, RecvOptions::new(), room(len + 3)))),
+                Box::new(|| posted(b.tagged_recv_with(Source::Any, tag, RecvOptions::new(), room(len + 3)))),
             ]
         };
         for receive in &receives {
@@ -188,18 +185,18 @@ fn exchange(
 
 #[test]
 fn the_first_of_several_buffers_has_the_room() {
-    for asks in [Asks::nothing(), Asks::nothing().for_prefixes()] {
+    for asks in [RequiredModes::none(), RequiredModes::none().prefixes()] {
         let network = Network::new(NetworkAttr::default()).unwrap();
-        on_pair(&network.info_that_asks(asks), CqAttr::new(16), |cq, a, b| {
+        on_pair(&network.info_requiring(asks), CqAttr::new(16), |cq, a, b| {
             let to_b = a.av().insert(&b.address().unwrap()).unwrap();
             for first in [0, 10, 2000] {
                 let rest = |len: usize| Prefixed::new(message(len).bytes().into(), 0);
-                let received = posted(b.recvmsg(
+                let received = posted(b.recv_with(
                     Source::Any,
                     RecvOptions::new(),
                     [room(3), Prefixed::new(vec![0; 3000].into(), 0)],
                 ));
-                let sent = posted(a.sendmsg(to_b, SendOptions::new(), [message(first), rest(20)]));
+                let sent = posted(a.send_with(to_b, SendOptions::new(), [message(first), rest(20)]));
                 let received = cq.wait(received, Spins(100)).unwrap().unwrap();
                 assert_eq!(received.result().unwrap().len(), first + 20);
                 let all = [received.buf()[0].bytes(), received.buf()[1].bytes()].concat();
@@ -213,7 +210,7 @@ fn the_first_of_several_buffers_has_the_room() {
 #[test]
 fn buffers_without_the_room_are_refused() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_that_asks(Asks::nothing().for_prefixes());
+    let info = network.info_requiring(RequiredModes::none().prefixes());
     on_pair(&info, CqAttr::new(16), |_, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let short = || Prefixed::new(Bytes::from([1; 100]), ROOM - 1);
@@ -221,13 +218,13 @@ fn buffers_without_the_room_are_refused() {
         for buf in [short, too_short] {
             for rejected in [
                 a.send(to_b, buf()).unwrap_err(),
-                a.sendmsg(to_b, SendOptions::new(), buf()).unwrap_err(),
+                a.send_with(to_b, SendOptions::new(), buf()).unwrap_err(),
                 a.tagged_send(to_b, Tag(1), buf()).unwrap_err(),
-                a.tagged_sendmsg(to_b, Tag(1), SendOptions::new(), buf()).unwrap_err(),
+                a.tagged_send_with(to_b, Tag(1), SendOptions::new(), buf()).unwrap_err(),
                 b.recv(Source::Any, buf()).unwrap_err(),
-                b.recvmsg(Source::Any, RecvOptions::new(), buf()).unwrap_err(),
+                b.recv_with(Source::Any, RecvOptions::new(), buf()).unwrap_err(),
                 b.tagged_recv(Source::Any, Tag(1), buf()).unwrap_err(),
-                b.tagged_recvmsg(Source::Any, Tag(1), RecvOptions::new(), buf()).unwrap_err(),
+                b.tagged_recv_with(Source::Any, Tag(1), RecvOptions::new(), buf()).unwrap_err(),
             ] {
                 assert_eq!((rejected.error, rejected.buf), (PostError::NoPrefix { needed: ROOM }, buf()));
             }
@@ -255,19 +252,19 @@ fn buffers_without_the_room_are_refused() {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let second = || [Prefixed::new(Bytes::from([1; 100]), 0), room(10)];
         let refused = PostError::NoPrefix { needed: ROOM };
-        assert_eq!(a.sendmsg(to_b, SendOptions::new(), second()).unwrap_err().error, refused);
-        assert_eq!(b.recvmsg(Source::Any, RecvOptions::new(), second()).unwrap_err().error, refused);
+        assert_eq!(a.send_with(to_b, SendOptions::new(), second()).unwrap_err().error, refused);
+        assert_eq!(b.recv_with(Source::Any, RecvOptions::new(), second()).unwrap_err().error, refused);
     });
 }
 
 #[test]
 fn remote_memory_is_read_and_written_without_the_room() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_prefixes())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().prefixes())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let mr = Mr::open(&domain, vec![0_u8; 100], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
     let cq = Cq::<_, Room>::open(&domain, CqAttr::new(16)).unwrap();
-    let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+    let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let region = mr.remote();
     let written = posted(a.write_data(to_b, &region, 10, ImmediateData(3), message(50)));
@@ -289,13 +286,12 @@ fn remote_memory_is_read_and_written_without_the_room() {
 #[test]
 fn room_is_registered_with_the_message() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain =
-        Domain::open(&network.info_that_asks(Asks::nothing().for_prefixes().for_local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().prefixes().local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     // Either way round.
     {
         let cq = Cq::<_, Registered<'_, _, Room>>::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let endpoint = cq.endpoint(&av).open().unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         for len in LENGTHS {
             let [inbox, outbox] = [room(len), message(len)].map(|buf| Registered::new(&domain, buf).unwrap());
@@ -306,7 +302,7 @@ fn room_is_registered_with_the_message() {
         }
     }
     let cq = Cq::<_, Prefixed<Registered<'_, _, Bytes>>>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let endpoint = cq.endpoint(&av).open().unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let [inbox, outbox] = [vec![0; ROOM + 9], message(9).into_inner().into()]
         .map(|buf| Prefixed::new(Registered::new(&domain, Bytes::from(buf)).unwrap(), ROOM));
@@ -321,7 +317,7 @@ fn room_is_registered_with_the_message() {
 fn memory_that_is_not_initialised_has_room_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let mut memory = [MaybeUninit::new(0xee); ROOM + 8];
-    on_pair(&network.info_that_asks(Asks::nothing().for_prefixes()), CqAttr::new(16), |cq, a, b| {
+    on_pair(&network.info_requiring(RequiredModes::none().prefixes()), CqAttr::new(16), |cq, a, b| {
         let to_b = a.av().insert(&b.address().unwrap()).unwrap();
         let received = posted(b.recv(Source::Any, Prefixed::new(&mut memory[..], ROOM)));
         a.inject(to_b, b"hello").unwrap();
@@ -334,11 +330,11 @@ fn memory_that_is_not_initialised_has_room_too() {
 #[test]
 fn endpoints_of_a_queue_have_one_prefix() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let (with, without) = (network.info_that_asks(Asks::nothing().for_prefixes()), network.info());
+    let (with, without) = (network.info_requiring(RequiredModes::none().prefixes()), network.info());
     for (info, other) in [(&with, &without), (&without, &with)] {
         let domain = Domain::open(info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<_, Room>::open(&domain, CqAttr::new(16)).unwrap();
-        assert_eq!(cq.endpoint(&av).info(other).enable().unwrap_err(), OpenError::OtherDomain);
+        assert_eq!(cq.endpoint(&av).info(other).open().unwrap_err(), OpenError::OtherDomain);
     }
 }

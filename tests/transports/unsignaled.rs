@@ -21,12 +21,12 @@ use crate::counters::{counts, reaches};
 use crate::matrix::{not_granted, not_run};
 use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, TAGGED_AND_RMA, tags};
-use crate::pair::{OrCut, Pair, carries_data, insist, is_tested, most, on_pair, pattern, room};
+use crate::pair::{OrCut, Pair, carries_data, is_tested, most, on_pair, pattern, retry, room};
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
-        ("unreported_sends_arrive_and_are_counted", MSG, unreported_sends_arrive_and_are_counted),
-        ("unreported_reads_and_writes_are_counted", RMA, unreported_reads_and_writes_are_counted),
+        ("unsignaled_sends_arrive_and_are_counted", MSG, unsignaled_sends_arrive_and_are_counted),
+        ("unsignaled_reads_and_writes_are_counted", RMA, unsignaled_reads_and_writes_are_counted),
         ("all_others_report_on_a_selective_endpoint", TAGGED_AND_RMA, all_others_report_on_a_selective_endpoint),
         (
             "an_endpoint_that_is_not_selective_reports_everything",
@@ -48,7 +48,7 @@ fn on_selective_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&
         let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
         let cq = &Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
         let counted = Counted::SEND | Counted::READ | Counted::WRITE;
-        let a = match cq.endpoint(&av).counter(counted, &counter).selective().enable() {
+        let a = match cq.endpoint(&av).counter(counted, &counter).selective().open() {
             Ok(a) => a,
             Err(error) => {
                 assert_eq!(error, OpenError::Errno(Errno::EOPNOTSUPP));
@@ -59,12 +59,12 @@ fn on_selective_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&
                 return not_run("everything is reported (`net-selective-completion-reports-everything`)");
             }
         };
-        let b = cq.endpoint(&av).enable().expect("endpoint b");
+        let b = cq.endpoint(&av).open().expect("endpoint b");
         let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         if info.attributes().mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) {
             // SAFETY: it is refused.
-            let refused = unsafe { a.send_unreported(to_b, SendOptions::new(), &source(&[1])) };
+            let refused = unsafe { a.send_unsignaled(to_b, SendOptions::new(), &source(&[1])) };
             assert_eq!(refused, Err(PostError::Errno(Errno::EOPNOTSUPP)), "there is no memory for the provider");
             return not_granted();
         }
@@ -85,7 +85,7 @@ fn is_silent<T: Transport + 'static>(cq: &Cq<'_, T, Box<[u8]>>) {
     assert_eq!(cq.strays(), 0, "an operation without a completion has reported something");
 }
 
-fn unreported_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T>) {
+fn unsignaled_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T>) {
     on_selective_pair(info, |pair, counter| {
         pair.warm_up();
         let mut sent = 1;
@@ -96,7 +96,7 @@ fn unreported_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             let data = carries_data(info).then_some(ImmediateData(0x77));
             let options = data.map_or(SendOptions::new(), |data| SendOptions::new().data(data));
             // SAFETY: the bytes are read only, and the counter says below that the send is over.
-            insist(pair.cq, || unsafe { pair.a.send_unreported(pair.to_b, options, &lent) });
+            retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, options, &lent) });
             let (buf, transfer) = pair.finish(received);
             assert_eq!((&buf, transfer.data()), (&bytes, data));
             sent += 1;
@@ -109,7 +109,7 @@ fn unreported_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
             // With the level that other levels are not to be mixed up with.
             let options = SendOptions::new().level(CompletionLevel::Transmit);
             // SAFETY: as above.
-            insist(pair.cq, || unsafe { pair.a.tagged_send_unreported(pair.to_b, Tag(9), options, &lent) });
+            retry(pair.cq, || unsafe { pair.a.tagged_send_unsignaled(pair.to_b, Tag(9), options, &lent) });
             assert_eq!(pair.finish(received).0, bytes);
             sent += 1;
             reaches(pair.cq, counter, sent);
@@ -119,7 +119,7 @@ fn unreported_sends_arrive_and_are_counted<T: Transport + 'static>(info: &Info<T
     });
 }
 
-fn unreported_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
+fn unsignaled_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
     on_selective_pair(info, |pair, counter| {
         pair.warm_up();
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
@@ -131,13 +131,13 @@ fn unreported_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T
             let options = SendOptions::new().level(CompletionLevel::Delivery);
             let lent = source(&bytes);
             // SAFETY: the bytes are read only, and the counter says below that the write is over.
-            insist(pair.cq, || unsafe { pair.a.write_unreported(pair.to_b, &remote, 16, options, &lent) });
+            retry(pair.cq, || unsafe { pair.a.write_unsignaled(pair.to_b, &remote, 16, options, &lent) });
             ended += 1;
             reaches(pair.cq, counter, ended);
             let mut back = vec![0; len];
             let lent = Lent::target(NonNull::from_mut(back.as_mut_slice()).cast(), len);
             // SAFETY: nobody touches the room before the counter says that the read is over.
-            insist(pair.cq, || unsafe { pair.a.read_unreported(pair.to_b, &remote, 16, ReadOptions::new(), &lent) });
+            retry(pair.cq, || unsafe { pair.a.read_unsignaled(pair.to_b, &remote, 16, ReadOptions::new(), &lent) });
             ended += 1;
             reaches(pair.cq, counter, ended);
             assert_eq!(back, *bytes);
@@ -146,10 +146,10 @@ fn unreported_reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T
         assert_eq!(counter.read_error(), 0);
         let beyond = source(&[0; 8]);
         // SAFETY: it is refused.
-        let refused = unsafe { pair.a.write_unreported(pair.to_b, &remote, 1 << 16, SendOptions::new(), &beyond) };
+        let refused = unsafe { pair.a.write_unsignaled(pair.to_b, &remote, 1 << 16, SendOptions::new(), &beyond) };
         assert_eq!(refused, Err(PostError::OutOfBounds));
         // SAFETY: as above.
-        let refused = unsafe { pair.a.read_unreported(pair.to_b, &remote, 0, ReadOptions::new(), &beyond) };
+        let refused = unsafe { pair.a.read_unsignaled(pair.to_b, &remote, 0, ReadOptions::new(), &beyond) };
         assert_eq!(refused, Err(PostError::Access));
     });
 }
@@ -165,29 +165,29 @@ fn all_others_report_on_a_selective_endpoint<T: Transport + 'static>(info: &Info
         for round in 0..3 {
             let received = pair.post(room(64), |buf| pair.b.recv(Source::Any, buf));
             // SAFETY: the bytes are read only, and stay.
-            insist(pair.cq, || unsafe { pair.a.send_unreported(pair.to_b, SendOptions::new(), &lent) });
+            retry(pair.cq, || unsafe { pair.a.send_unsignaled(pair.to_b, SendOptions::new(), &lent) });
             pair.finish(received);
             for sendmsg in [false, true] {
                 let received = pair.post(room(300), |buf| pair.b.tagged_recv(Source::Any, Tag(1), buf));
                 let sent = pair.post(pattern(300, round), |buf| match sendmsg {
                     false => pair.a.tagged_send(pair.to_b, Tag(1), buf),
-                    true => pair.a.tagged_sendmsg(pair.to_b, Tag(1), SendOptions::new(), buf),
+                    true => pair.a.tagged_send_with(pair.to_b, Tag(1), SendOptions::new(), buf),
                 });
                 assert_eq!(pair.finish(sent).0, pattern(300, round));
                 assert_eq!(pair.finish(received).0, pattern(300, round));
             }
-            let received = pair.post(room(8), |buf| pair.a.recvmsg(Source::Any, Default::default(), buf));
+            let received = pair.post(room(8), |buf| pair.a.recv_with(Source::Any, Default::default(), buf));
             let sent = pair.post(pattern(8, round), |buf| pair.b.send(pair.to_a, buf));
             pair.finish(sent);
             assert_eq!(pair.finish(received).0, pattern(8, round));
             // Injected bytes report nothing, as on any endpoint.
             let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
-            insist(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round)));
+            retry(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round)));
             assert_eq!(pair.finish(received).0, pattern(8, round));
             let written = pair.post(pattern(100, round), |buf| pair.a.write(pair.to_b, &remote, 8, buf));
             pair.finish(written);
             let part = remote.part(8, 100).expect("a part of it");
-            let read = pair.post(room(100), |buf| pair.a.readmsg(pair.to_b, &[part], ReadOptions::new(), buf));
+            let read = pair.post(room(100), |buf| pair.a.read_with(pair.to_b, &[part], ReadOptions::new(), buf));
             assert_eq!(pair.finish(read).0, pattern(100, round));
         }
         is_silent(pair.cq);
@@ -198,10 +198,10 @@ fn an_endpoint_that_is_not_selective_reports_everything<T: Transport + 'static>(
     on_pair(info, |pair| {
         let lent = source(&[1; 8]);
         // SAFETY: it is refused.
-        let refused = unsafe { pair.a.send_unreported(pair.to_b, SendOptions::new(), &lent) };
+        let refused = unsafe { pair.a.send_unsignaled(pair.to_b, SendOptions::new(), &lent) };
         assert_eq!(refused, Err(PostError::NotSelective));
         let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
-        let sent = pair.post(pattern(8, 1), |buf| pair.a.sendmsg(pair.to_b, SendOptions::new(), buf));
+        let sent = pair.post(pattern(8, 1), |buf| pair.a.send_with(pair.to_b, SendOptions::new(), buf));
         pair.finish(sent);
         pair.finish(received);
     });

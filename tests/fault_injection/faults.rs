@@ -1,6 +1,6 @@
 //! The faults, and what may be observed under each.
 
-use loom_core::soft::{Asks, Every, Injected, Plan};
+use loom_core::soft::{Every, Injected, Plan, RequiredModes};
 use loom_core::vocabulary::{Caps, Errno};
 
 use crate::posting::Cut;
@@ -96,7 +96,7 @@ pub(crate) const FAULTS: [Fault; 11] = [
     Fault {
         name: "weather-asking",
         plan: |seed| {
-            Plan::new(seed).refuse(Every::About(5)).delay(3).reorder(3).ask(Asks::nothing().for_larger_contexts())
+            Plan::new(seed).refuse(Every::About(5)).delay(3).reorder(3).require(RequiredModes::none().large_contexts())
         },
         count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
         cut_short_by: &[],

@@ -5,7 +5,7 @@
 use super::Endpoint;
 use super::kind::Transmits;
 use super::opened::Opened;
-use super::post::{Use, needs, remote, taken};
+use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::buffer::{Buffer, Lent};
 use crate::error::PostError;
 use crate::objects::options::{ReadOptions, SendOptions};
@@ -38,13 +38,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// let sends = Counter::open(&domain, CounterAttr::default())?;
     /// let message = *b"hello";
-    /// let alice = cq.endpoint(&av).counter(Counted::SEND, &sends).selective().enable()?;
-    /// let bob = cq.endpoint(&av).enable()?;
+    /// let alice = cq.endpoint(&av).counter(Counted::SEND, &sends).selective().open()?;
+    /// let bob = cq.endpoint(&av).open()?;
     /// let to_bob = av.insert(&bob.address()?)?;
     /// bob.recv(Source::Any, vec![0; 5])?;
     /// let lent = Lent::source(NonNull::from_ref(&message).cast(), message.len());
     /// // SAFETY: the message is read only, and stays until the counter says that the send is over.
-    /// unsafe { alice.send_unreported(to_bob, SendOptions::new(), &lent) }?;
+    /// unsafe { alice.send_unsignaled(to_bob, SendOptions::new(), &lent) }?;
     /// while sends.read() < 1 {
     ///     cq.progress()?;
     /// }
@@ -66,7 +66,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// - the memory stays where it is, and nobody writes to it;
     /// - the endpoint stays open: it is not dropped, and neither is its queue.
     #[doc(alias = "fi_sendmsg")]
-    pub unsafe fn send_unreported(
+    pub unsafe fn send_unsignaled(
         &self,
         to: impl Into<K::To>,
         options: SendOptions,
@@ -74,27 +74,27 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<(), PostError> {
         let to = to.into();
         let how = (options.data, self.limits().with_default(options.flags));
-        self.opened.post_unreported(
-            (needs::SEND, Use::Send),
+        self.opened.post_unsignaled(
+            (required_caps::SEND, OpKind::Send),
             || self.destination(to),
             how,
             lent,
             |raw, msg| {
-                // SAFETY: see `post_unreported`.
-                taken(unsafe { T::sendmsg(raw, msg) })
+                // SAFETY: see `post_unsignaled`.
+                map_refusal(unsafe { T::sendmsg(raw, msg) })
             },
         )
     }
 
-    /// Sends a tagged message, as [`send_unreported`](Self::send_unreported).
+    /// Sends a tagged message, as [`send_unsignaled`](Self::send_unsignaled).
     ///
     /// # Errors
-    /// As [`send_unreported`](Self::send_unreported).
+    /// As [`send_unsignaled`](Self::send_unsignaled).
     ///
     /// # Safety
-    /// As [`send_unreported`](Self::send_unreported).
+    /// As [`send_unsignaled`](Self::send_unsignaled).
     #[doc(alias = "fi_tsendmsg")]
-    pub unsafe fn tagged_send_unreported(
+    pub unsafe fn tagged_send_unsignaled(
         &self,
         to: impl Into<K::To>,
         tag: Tag,
@@ -103,27 +103,27 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<(), PostError> {
         let to = to.into();
         let how = (options.data, self.limits().with_default(options.flags));
-        self.opened.post_unreported(
-            (needs::TAGGED_SEND, Use::Send),
+        self.opened.post_unsignaled(
+            (required_caps::TAGGED_SEND, OpKind::Send),
             || self.destination(to),
             how,
             lent,
             |raw, msg| {
-                // SAFETY: see `post_unreported`.
-                taken(unsafe { T::tagged_sendmsg(raw, msg, tag) })
+                // SAFETY: see `post_unsignaled`.
+                map_refusal(unsafe { T::tagged_sendmsg(raw, msg, tag) })
             },
         )
     }
 
-    /// Writes into a peer's region, from `offset` bytes into it, as [`send_unreported`](Self::send_unreported).
+    /// Writes into a peer's region, from `offset` bytes into it, as [`send_unsignaled`](Self::send_unsignaled).
     ///
     /// # Errors
-    /// As [`send_unreported`](Self::send_unreported), and [`PostError::OutOfBounds`].
+    /// As [`send_unsignaled`](Self::send_unsignaled), and [`PostError::OutOfBounds`].
     ///
     /// # Safety
-    /// As [`send_unreported`](Self::send_unreported).
+    /// As [`send_unsignaled`](Self::send_unsignaled).
     #[doc(alias = "fi_writemsg")]
-    pub unsafe fn write_unreported(
+    pub unsafe fn write_unsignaled(
         &self,
         peer: impl Into<K::To>,
         region: &RemoteRegion,
@@ -133,29 +133,29 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<(), PostError> {
         let peer = peer.into();
         let how = (options.data, self.limits().with_default(options.flags));
-        self.opened.post_unreported(
-            (needs::WRITE, Use::Write),
+        self.opened.post_unsignaled(
+            (required_caps::WRITE, OpKind::Write),
             || self.destination(peer),
             how,
             lent,
             |raw, msg| {
                 let part = part(msg.address, region, offset, lent.len())?;
-                // SAFETY: see `post_unreported`.
-                taken(unsafe { T::writemsg(raw, msg, &[part]) })
+                // SAFETY: see `post_unsignaled`.
+                map_refusal(unsafe { T::writemsg(raw, msg, &[part]) })
             },
         )
     }
 
-    /// Reads from a peer's region, from `offset` bytes into it, as [`send_unreported`](Self::send_unreported).
+    /// Reads from a peer's region, from `offset` bytes into it, as [`send_unsignaled`](Self::send_unsignaled).
     ///
     /// # Errors
-    /// As [`send_unreported`](Self::send_unreported), and [`PostError::OutOfBounds`].
+    /// As [`send_unsignaled`](Self::send_unsignaled), and [`PostError::OutOfBounds`].
     ///
     /// # Safety
-    /// As [`send_unreported`](Self::send_unreported), but it is memory that may be written, and nobody reads from it or refers
+    /// As [`send_unsignaled`](Self::send_unsignaled), but it is memory that may be written, and nobody reads from it or refers
     /// to it until then.
     #[doc(alias = "fi_readmsg")]
-    pub unsafe fn read_unreported(
+    pub unsafe fn read_unsignaled(
         &self,
         peer: impl Into<K::To>,
         region: &RemoteRegion,
@@ -165,15 +165,15 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<(), PostError> {
         let peer = peer.into();
         let how = (None, options.flags | self.limits().tx_flags.intersection(OpFlags::FENCE));
-        self.opened.post_unreported(
-            (needs::READ, Use::Read),
+        self.opened.post_unsignaled(
+            (required_caps::READ, OpKind::Read),
             || self.destination(peer),
             how,
             lent,
             |raw, msg| {
                 let part = part(msg.address, region, offset, lent.len())?;
-                // SAFETY: see `post_unreported`.
-                taken(unsafe { T::readmsg(raw, msg, &[part]) })
+                // SAFETY: see `post_unsignaled`.
+                map_refusal(unsafe { T::readmsg(raw, msg, &[part]) })
             },
         )
     }
@@ -182,9 +182,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// Posts an operation. `submit` may rely on this: the endpoint is open, the address is what `address` gave, and what is lent
     /// allows the access; that it stays is the caller's promise.
-    fn post_unreported(
+    fn post_unsignaled(
         &self,
-        (caps, purpose): (Caps, Use),
+        (caps, purpose): (Caps, OpKind),
         address: impl FnOnce() -> Result<FabricAddr, PostError>,
         (data, flags): (Option<ImmediateData>, OpFlags),
         lent: &Lent,
@@ -201,7 +201,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         let flags = flags.difference(OpFlags::COMPLETION);
         // No slot's context: the op table takes a failure for a stray.
         let context = Context::NONE;
-        self.hand_in(lent, purpose, (context, address), |lent| {
+        self.submit_checked(lent, purpose, (context, address), |lent| {
             let pieces = core::slice::from_ref(lent);
             submit(self.raw(), &Msg { address, pieces, data, context, flags })
         })

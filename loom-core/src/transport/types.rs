@@ -62,7 +62,7 @@ pub struct InFlight {
     /// providers that do not survive closing afterwards. Never forgotten.
     pub longest_truncated: usize,
     /// Sends, writes and reads, where an endpoint cannot be closed with them in flight
-    /// ([`Conduct::close_with_sends`]), and on transmit contexts of scalable endpoints: there are providers that come back to them
+    /// ([`ProviderQuirks::close_with_sends`]), and on transmit contexts of scalable endpoints: there are providers that come back to them
     /// when the answer reaches another context. Such reads count here alone. Elsewhere none.
     pub transmits: usize,
 }
@@ -98,7 +98,7 @@ pub struct RemotePart {
 
 /// How a provider behaves where its info grants something that it is known not to do as the man pages say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conduct {
+pub struct ProviderQuirks {
     /// Multi-receives stay within their buffer whatever peers send, and it is released when nobody writes to it any more.
     pub multi_recv: bool,
     /// Directed receives of messages without tag take those of one peer only, and do not harm the others.
@@ -130,9 +130,9 @@ pub enum Claims {
     Not,
 }
 
-impl Conduct {
+impl ProviderQuirks {
     /// All as it should be.
-    pub const GOOD: Conduct = Conduct {
+    pub const GOOD: ProviderQuirks = ProviderQuirks {
         multi_recv: true,
         directed_recv: true,
         peek: true,
@@ -152,7 +152,7 @@ impl Conduct {
 pub struct Msg<'a> {
     /// Where it goes to, or from where it may come.
     pub address: FabricAddr,
-    /// What was lent: one range at least (none for a peek or discard), and no more than [`Pieces::MOST`](crate::buffer::Pieces::MOST).
+    /// What was lent: one range at least (none for a peek or discard), and no more than [`IoVecs::MOST`](crate::buffer::IoVecs::MOST).
     pub pieces: &'a [Lent],
     /// Immediate data.
     pub data: Option<ImmediateData>,

@@ -1,4 +1,4 @@
-//! What endpoints do whose domains [ask](super::asks) for something: they look whether they were given it, and use it. Those with a
+//! What endpoints do whose domains [ask](super::required_modes) for something: they look whether they were given it, and use it. Those with a
 //! [plan of faults](super::faults) come by here, too.
 
 #![allow(unsafe_code, reason = "writes to what was lent with an operation besides its bytes")]
@@ -7,13 +7,13 @@ use core::ptr::{self, NonNull};
 
 use heapless::Vec;
 
-use super::asks::Asks;
+use super::endpoint_state::LocalState;
 use super::handles::SoftEndpoint;
-use super::port::Own;
 use super::queue::Queue;
-use super::receive::Room;
+use super::receive::RecvBuffer;
+use super::required_modes::RequiredModes;
 use super::send::Outgoing;
-use crate::buffer::{Lent, Pieces};
+use crate::buffer::{IoVecs, Lent};
 use crate::engine::tag_matcher::Want;
 use crate::transport::{Context, Event, Msg, Refusal, RmaTarget};
 use crate::vocabulary::{
@@ -21,10 +21,10 @@ use crate::vocabulary::{
 };
 
 /// How many words of memory the context of an operation points to.
-const fn context_words(asks: Asks) -> usize {
-    if asks.mode.contains(Mode::CONTEXT2) {
+const fn context_words(modes: RequiredModes) -> usize {
+    if modes.mode.contains(Mode::CONTEXT2) {
         8
-    } else if asks.mode.contains(Mode::CONTEXT) {
+    } else if modes.mode.contains(Mode::CONTEXT) {
         4
     } else {
         0
@@ -41,11 +41,11 @@ const fn seal(context: u64, word: u64) -> u64 {
 /// # Safety
 /// The contract of callers of [`Transport`](crate::transport::Transport): the memory that the domain asks for is there until
 /// the event.
-unsafe fn begin(asks: Asks, context: Context) {
+unsafe fn begin(modes: RequiredModes, context: Context) {
     let memory = context.as_ptr().cast::<u64>();
     // For the end of the operation, which has the number alone.
     let _ = memory.expose_provenance();
-    for (at, word) in (0..context_words(asks)).zip(0..) {
+    for (at, word) in (0..context_words(modes)).zip(0..) {
         // SAFETY: the caller's promise.
         let place = unsafe { memory.add(at) };
         // SAFETY: as above.
@@ -57,12 +57,12 @@ unsafe fn begin(asks: Asks, context: Context) {
 ///
 /// # Safety
 /// The operation was [begun](begin), and its event has not been polled.
-unsafe fn end(asks: Asks, context: u64) -> bool {
+unsafe fn end(modes: RequiredModes, context: u64) -> bool {
     const { assert!(usize::BITS == 64, "a context is an address") };
     #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
     let memory = ptr::with_exposed_provenance_mut::<u64>(context as usize);
     let mut intact = true;
-    for (at, word) in (0..context_words(asks)).zip(0..) {
+    for (at, word) in (0..context_words(modes)).zip(0..) {
         // SAFETY: the caller's promise: the memory is lent until the event is polled, and its provenance was exposed.
         let place = unsafe { memory.add(at) };
         // SAFETY: as above.
@@ -76,18 +76,18 @@ unsafe fn end(asks: Asks, context: u64) -> bool {
 
 impl SoftEndpoint<'_> {
     /// The bytes of one buffer where there are demands: they are met, or it is refused. Without the prefix.
-    fn insist(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
+    fn apply_modes(&self, lent: &Lent, access: Access, context: Context) -> Result<(*mut u8, usize), Refusal> {
         self.gate()?;
         self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
         // SAFETY: the contract of callers: the context of a post is what the domain asks for.
-        unsafe { begin(self.port().own().asks.get(), context) };
+        unsafe { begin(self.port().own().modes.get(), context) };
         let message = self.behind_prefix(lent, access)?;
         Ok((message.ptr().as_ptr(), message.len()))
     }
 
     /// What lies behind the prefix, if there is to be one, which is then written to.
     fn behind_prefix(&self, lent: &Lent, access: Access) -> Result<Lent, Refusal> {
-        let prefix = self.port().own().asks.get().prefix();
+        let prefix = self.port().own().modes.get().prefix();
         if prefix == 0 || !access.intersects(Access::SEND | Access::RECV) {
             return Ok(*lent);
         }
@@ -100,24 +100,24 @@ impl SoftEndpoint<'_> {
         Ok(lent.with_headroom(prefix))
     }
 
-    /// An operation of several pieces, as [`insist`](Self::insist) has it of one. `room` is for what is changed of it.
+    /// An operation of several pieces, as [`apply_modes`](Self::apply_modes) has it of one. `room` is for what is changed of it.
     pub(super) fn pieces<'m>(
         &self,
         msg: &Msg<'m>,
         access: Access,
-        room: &'m mut Vec<Lent, { Pieces::MOST }>,
+        room: &'m mut Vec<Lent, { IoVecs::MOST }>,
     ) -> Result<Msg<'m>, Refusal> {
-        if !self.insists {
+        if !self.extra_checks {
             return Ok(*msg);
         }
         self.gate()?;
-        if msg.pieces.len() > 1 && self.port().own().asks.get().mode.contains(Mode::ASYNC_IOV) {
+        if msg.pieces.len() > 1 && self.port().own().modes.get().mode.contains(Mode::ASYNC_IOV) {
             // The array is gone when the call has returned.
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
         // SAFETY: as above.
-        unsafe { begin(self.port().own().asks.get(), msg.context) };
+        unsafe { begin(self.port().own().modes.get(), msg.context) };
         let several = Vec::from_slice(msg.pieces).map_err(|_| Refusal::Errno(Errno::EINVAL))?;
         *room = several;
         if let Some(first) = room.first_mut() {
@@ -132,15 +132,15 @@ impl SoftEndpoint<'_> {
     /// As [`Net::post_receive`](super::network::Net::post_receive), of what is lent.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn recv_insisting(
+    pub(super) unsafe fn recv_checked(
         &self,
         kind: CompletionFlags,
         (from, tag): (FabricAddr, TagMatch),
         lent: &Lent,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (ptr, len) = self.insist(lent, Access::RECV, context)?;
-        let room = Room { ptr, len, context: context.addr(), min_left: 0 };
+        let (ptr, len) = self.apply_modes(lent, Access::RECV, context)?;
+        let room = RecvBuffer { ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's promise.
         unsafe { self.net.post_receive(self.port(), kind, Want { tag, source: from }, room) }
     }
@@ -151,14 +151,14 @@ impl SoftEndpoint<'_> {
     /// As [`Net::send`](super::network::Net::send), of what is lent.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn send_insisting(
+    pub(super) unsafe fn send_checked(
         &self,
         to: FabricAddr,
         with: (Option<Tag>, Option<ImmediateData>),
         lent: &Lent,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (bytes, len) = self.insist(lent, Access::SEND, context)?;
+        let (bytes, len) = self.apply_modes(lent, Access::SEND, context)?;
         // SAFETY: the caller's promise.
         unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, lent, context) }) }
     }
@@ -169,14 +169,14 @@ impl SoftEndpoint<'_> {
     /// As [`Net::send`](super::network::Net::send), of as many bytes as can be injected behind the prefix.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn inject_insisting(
+    pub(super) unsafe fn inject_checked(
         &self,
         to: FabricAddr,
         with: (Option<Tag>, Option<ImmediateData>),
         bytes: &[u8],
     ) -> Result<(), Refusal> {
         self.gate()?;
-        let message = bytes.get(self.port().own().asks.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL))?;
+        let message = bytes.get(self.port().own().modes.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL))?;
         // SAFETY: the caller's promise.
         unsafe { self.send_amid_faults(Outgoing::injected(to, with, message)) }
     }
@@ -187,14 +187,14 @@ impl SoftEndpoint<'_> {
     /// What is lent is readable until the event of the context or until the endpoint is closed.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn write_insisting(
+    pub(super) unsafe fn write_checked(
         &self,
         to: RmaTarget,
         lent: &Lent,
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        let (bytes, len) = self.insist(lent, Access::WRITE, context)?;
+        let (bytes, len) = self.apply_modes(lent, Access::WRITE, context)?;
         // SAFETY: the caller's promise.
         unsafe { self.write_amid_faults(to, (bytes.cast_const(), len), data, Some(context.addr())) }
     }
@@ -205,14 +205,14 @@ impl SoftEndpoint<'_> {
     /// What is lent is writable until the event of the context or until the endpoint is closed.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn read_insisting(&self, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
-        let place = self.insist(lent, Access::READ, context)?;
+    pub(super) unsafe fn read_checked(&self, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        let place = self.apply_modes(lent, Access::READ, context)?;
         // SAFETY: the caller's promise.
         unsafe { self.read_amid_faults(from, place, context.addr()) }
     }
 
     fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
-        if lent.len() == 0 || !self.port().own().asks.get().mr_mode.contains(MrMode::LOCAL) {
+        if lent.len() == 0 || !self.port().own().modes.get().mr_mode.contains(MrMode::LOCAL) {
             return Ok(());
         }
         let key = MemoryKey(lent.descriptor().ok_or(Errno::EINVAL)?.raw() as u64);
@@ -221,7 +221,7 @@ impl SoftEndpoint<'_> {
     }
 }
 
-impl Own {
+impl LocalState {
     /// Sees to what an endpoint is asked beyond its operations, now that one of them has its event in the queue.
     #[cold]
     #[inline(never)]
@@ -229,11 +229,11 @@ impl Own {
         // SAFETY: just pushed, by this thread, which is the only one that reads or writes the queue.
         let event = unsafe { event.as_mut() };
         // SAFETY: an operation of this endpoint has this event, so that it was begun here, and nobody has polled it.
-        if !unsafe { end(self.asks.get(), event.context) } {
+        if !unsafe { end(self.modes.get(), event.context) } {
             event.errno = Errno::EOTHER;
         }
         if event.flags.contains(CompletionFlags::RECV) && event.errno != Errno::ECANCELED {
-            event.len += self.asks.get().prefix();
+            event.len += self.modes.get().prefix();
         }
         let kept = self.faults().note_end(event, queue);
         self.counters.count(event);

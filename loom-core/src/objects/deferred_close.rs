@@ -3,7 +3,7 @@
 //! Where closing a region is no fence ([`Transport::MR_CLOSE_FENCES`](crate::transport::Transport::MR_CLOSE_FENCES)), an
 //! operation of a peer that began before goes on, and only the end of the endpoint that serves it ends it for certain. So
 //! the memory is put on a list of the domain, and dropped when no endpoint of the domain is open. Where a region must not be closed
-//! while an endpoint is open ([`Conduct::mr_close`](crate::transport::Conduct::mr_close)), it is put on another list with its memory,
+//! while an endpoint is open ([`ProviderQuirks::mr_close`](crate::transport::ProviderQuirks::mr_close)), it is put on another list with its memory,
 //! and closed then.
 //!
 //! # What is decided under the lock
@@ -44,7 +44,7 @@ impl Link {
 }
 
 /// How many endpoints of a domain are open, and what is kept until they are closed.
-pub(crate) struct Lingering(spin::Mutex<State>);
+pub(crate) struct DeferredClose(spin::Mutex<State>);
 
 struct State {
     /// Endpoints that are open.
@@ -58,9 +58,9 @@ struct State {
 // SAFETY: what the lists own can be dropped by any thread (`Link::new`).
 unsafe impl Send for State {}
 
-impl Lingering {
+impl DeferredClose {
     pub(crate) const fn new() -> Self {
-        Lingering(spin::Mutex::new(State { endpoints: Count::NONE, regions: List(None), memory: List(None) }))
+        DeferredClose(spin::Mutex::new(State { endpoints: Count::NONE, regions: List(None), memory: List(None) }))
     }
 
     /// Before an endpoint is opened.

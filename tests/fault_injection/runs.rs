@@ -197,7 +197,7 @@ pub(crate) fn run(
             None if left > 0 && !with.threads => format!("{left} allocations were not freed"),
             None => continue,
         };
-        let again = format!("LOOM_FAULT={} LOOM_SEED={seed} cargo test --test faulty -- {name}", fault.name);
+        let again = format!("LOOM_FAULT={} LOOM_SEED={seed} cargo test --test fault_injection -- {name}", fault.name);
         return Err(format!("under the fault '{}' with seed {seed}: {wrong}\nagain: {again}", fault.name).into());
     }
     Ok(())

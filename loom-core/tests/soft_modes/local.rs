@@ -11,7 +11,7 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::{Mr, MrBuilder};
 use loom_core::objects::registered::Registered;
 use loom_core::objects::scope::scope;
-use loom_core::soft::{Asks, Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Errno, HmemIface, MrMode, Tag};
 
 type Bytes = Box<[u8]>;
@@ -46,12 +46,12 @@ impl TargetBuffer for Either {}
 #[test]
 fn what_is_posted_has_to_be_registered() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_that_asks(Asks::nothing().for_local_registration());
+    let info = network.info_requiring(RequiredModes::none().local_registration());
     assert!(info.attributes().domain.mr_mode.contains(MrMode::LOCAL));
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
-    let (a, b) = (cq.endpoint(&av).enable().unwrap(), cq.endpoint(&av).enable().unwrap());
+    let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let plain = |len| Either::Plain(bytes(len));
     for rejected in [
@@ -82,10 +82,10 @@ fn what_is_posted_has_to_be_registered() {
 #[test]
 fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let endpoint = cq.endpoint(&av).open().unwrap();
     let other = Registered::new(&domain, bytes(8)).unwrap();
     let descriptor = other.descriptor();
     let refused = endpoint.recv(Source::Any, Either::Lying(bytes(8), descriptor)).unwrap_err();
@@ -98,13 +98,13 @@ fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
 #[test]
 fn what_is_only_read_is_registered_for_reading() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
     let shared = bytes(100);
     scope(|s| {
         let domain = s.domain(&domain);
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let endpoint = cq.endpoint(&av).open().unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let mut buf = Registered::new(&domain, &shared[..]).unwrap();
         assert!(buf.bytes_mut().is_none());
@@ -129,11 +129,11 @@ fn a_buffer_that_cannot_be_registered_comes_back() {
 #[test]
 fn an_endpoint_of_another_info_takes_registered_buffers_only_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_local_registration())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
     let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).info(&info).enable().unwrap();
+    let endpoint = cq.endpoint(&av).info(&info).open().unwrap();
     let rejected = endpoint.recv(Source::Any, Either::Plain(bytes(8))).unwrap_err();
     assert_eq!(rejected.error, PostError::NotRegistered);
 }
@@ -164,12 +164,12 @@ const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 #[test]
 fn a_region_of_an_endpoint_is_reached_through_no_other() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_that_asks(Asks::nothing().for_regions_of_endpoints());
+    let info = network.info_requiring(RequiredModes::none().endpoint_regions());
     assert!(info.attributes().domain.mr_mode.contains(MrMode::ENDPOINT));
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let [a, b, c] = [(); 3].map(|()| cq.endpoint(&av).enable().unwrap());
+    let [a, b, c] = [(); 3].map(|()| cq.endpoint(&av).open().unwrap());
     let [to_b, to_c] = [&b, &c].map(|endpoint| av.insert(&endpoint.address().unwrap()).unwrap());
     let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&b, bytes(100)).unwrap();
     let remote = region.remote();
@@ -194,7 +194,7 @@ fn a_region_of_an_endpoint_is_reached_through_no_other() {
 #[test]
 fn what_peers_reach_is_not_opened_without_an_endpoint_there() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
     assert_eq!(Mr::open(&domain, bytes(8), PEER_ACCESS).unwrap_err(), OpenError::NeedsEndpoint);
     assert_eq!(Mr::open(&domain, bytes(8), Access::REMOTE_READ).unwrap_err(), OpenError::NeedsEndpoint);
     let mut memory = [0; 8];
@@ -209,11 +209,11 @@ fn what_peers_reach_is_not_opened_without_an_endpoint_there() {
 #[test]
 fn a_region_of_an_endpoint_is_one_for_this_side_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let asks = Asks::nothing().for_regions_of_endpoints().for_local_registration();
-    let domain = Domain::open(&network.info_that_asks(asks)).unwrap();
+    let asks = RequiredModes::none().endpoint_regions().local_registration();
+    let domain = Domain::open(&network.info_requiring(asks)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Registered<'_, _, Bytes>>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).enable().unwrap();
+    let endpoint = cq.endpoint(&av).open().unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
     let buf = Registered::new(&domain, bytes(5)).unwrap();
@@ -225,13 +225,13 @@ fn a_region_of_an_endpoint_is_one_for_this_side_too() {
 #[test]
 fn a_forgotten_region_of_an_endpoint_leaks_what_it_is_bound_to_and_nothing_else() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let outer = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let writer = outer.endpoint(&av).enable().unwrap();
+    let writer = outer.endpoint(&av).open().unwrap();
     let (to, remote) = {
         let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let endpoint = cq.endpoint(&av).open().unwrap();
         let to = av.insert(&endpoint.address().unwrap()).unwrap();
         let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
         let remote = region.remote();
@@ -258,10 +258,10 @@ fn a_forgotten_region_of_an_endpoint_leaks_what_it_is_bound_to_and_nothing_else(
 #[test]
 fn a_region_of_an_endpoint_is_a_handle_of_it() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let [writer, endpoint] = [(); 2].map(|()| cq.endpoint(&av).enable().unwrap());
+    let [writer, endpoint] = [(); 2].map(|()| cq.endpoint(&av).open().unwrap());
     let to = av.insert(&endpoint.address().unwrap()).unwrap();
     let regions = [(); 2].map(|()| MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap());
     let remotes = regions.each_ref().map(|region| region.remote());
@@ -282,11 +282,11 @@ fn a_region_of_an_endpoint_is_a_handle_of_it() {
 #[test]
 fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let domain = Domain::open(&network.info_that_asks(Asks::nothing().for_regions_of_endpoints())).unwrap();
+    let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).info(&info).enable().unwrap();
+    let endpoint = cq.endpoint(&av).info(&info).open().unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
     assert_eq!(endpoint.inject_write(me, &region.remote(), 0, &[1]), Ok(()));
@@ -306,12 +306,12 @@ fn a_scope_ends_the_process_over_a_forgotten_region_of_an_endpoint() {
 #[ignore = "a role of another test, in a process of its own"]
 fn role_forgets_a_region_in_a_scope() {
     let network = Network::new(NetworkAttr::default()).unwrap();
-    let info = network.info_that_asks(Asks::nothing().for_regions_of_endpoints());
+    let info = network.info_requiring(RequiredModes::none().endpoint_regions());
     scope(|s| {
         let domain = s.open(&info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).enable().unwrap();
+        let endpoint = cq.endpoint(&av).open().unwrap();
         std::mem::forget(MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap());
     });
     eprintln!("the scope has ended");

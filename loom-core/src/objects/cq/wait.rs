@@ -5,8 +5,8 @@
 use core::borrow::Borrow;
 
 use super::poll::of_an_operation;
-use super::{Body, Cq, CqError, PEER_EVENTS};
 use super::{Completion, RemoteEvent};
+use super::{Cq, CqError, CqInner, PEER_EVENTS};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Direction, Message, OpKey, Resolution, Taken};
 use crate::engine::op_table::{Done, OpError, Peek};
@@ -14,7 +14,7 @@ use crate::objects::deadline::Deadline;
 use crate::transport::Transport;
 
 /// An event that ends nobody's operation.
-pub(super) enum Bystander {
+pub(super) enum UnmatchedEvent {
     Message(Message),
     Peek(Peek),
     Remote(RemoteEvent),
@@ -78,15 +78,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
     /// Takes the answer to a peek, if it is kept.
     fn take_peek(&self, key: OpKey) -> Option<Peek> {
-        let mut bystanders = self.body.bystanders.borrow_mut();
+        let mut unmatched = self.body.unmatched.borrow_mut();
         let mut found = None;
         // Once round: the others keep their order.
-        for _ in 0..bystanders.len() {
-            match bystanders.pop_front()? {
-                Bystander::Peek(peek) if peek.key() == key && found.is_none() => found = Some(peek),
+        for _ in 0..unmatched.len() {
+            match unmatched.pop_front()? {
+                UnmatchedEvent::Peek(peek) if peek.key() == key && found.is_none() => found = Some(peek),
                 other => {
                     // There is room: one has just been taken out.
-                    let _ = bystanders.push_back(other);
+                    let _ = unmatched.push_back(other);
                 }
             }
         }
@@ -113,25 +113,25 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
     pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<'m, B>> {
         if direction == Direction::Receive
-            && let Some(bystander) = self.body.bystanders.borrow_mut().pop_front()
+            && let Some(event) = self.body.unmatched.borrow_mut().pop_front()
         {
-            return Some(self.told(bystander));
+            return Some(self.unmatched(event));
         }
         self.body.ops.take_parked(direction).map(Completion::Op)
     }
 
-    /// What a bystander is to the user, who is told once.
-    pub(super) fn told(&self, bystander: Bystander) -> Completion<'m, B> {
-        match bystander {
-            Bystander::Message(message) => Completion::Piece(self.piece(self.body.ops.piece(message))),
-            Bystander::Peek(peek) => Completion::Peek(peek),
-            Bystander::Remote(event) => Completion::Remote(event),
-            Bystander::Unclaimed(error) => Completion::Unclaimed(error),
+    /// The completion of an unmatched event.
+    pub(super) fn unmatched(&self, event: UnmatchedEvent) -> Completion<'m, B> {
+        match event {
+            UnmatchedEvent::Message(message) => Completion::Piece(self.piece(self.body.ops.piece(message))),
+            UnmatchedEvent::Peek(peek) => Completion::Peek(peek),
+            UnmatchedEvent::Remote(event) => Completion::Remote(event),
+            UnmatchedEvent::Unclaimed(error) => Completion::Unclaimed(error),
         }
     }
 }
 
-impl<T: Transport, B: Buffer> Body<T, B> {
+impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// [`Cq::progress`].
     pub(super) fn progress(&self) -> Result<bool, CqError> {
         self.post_used_up_again();
@@ -150,8 +150,8 @@ impl<T: Transport, B: Buffer> Body<T, B> {
     /// # Errors
     /// [`CqError::PeerEvents`] if there is no room for an event of a peer, which the next one may be.
     pub(super) fn keep_next(&self, queue: &T::Cq) -> Result<bool, CqError> {
-        let mut bystanders = self.bystanders.borrow_mut();
-        if bystanders.is_full() {
+        let mut unmatched = self.unmatched.borrow_mut();
+        if unmatched.is_full() {
             return Err(CqError::PeerEvents);
         }
         // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
@@ -161,19 +161,19 @@ impl<T: Transport, B: Buffer> Body<T, B> {
         };
         let Some(event) = &event else { return Ok(false) };
         of_an_operation(event)?;
-        let bystander = self.bystander_by_flags(event).or_else(|| {
+        let kept = self.unmatched_by_flags(event).or_else(|| {
             // SAFETY: the transport has just reported the event, and a queue has one table.
             match unsafe { self.ops.park(event) } {
-                Some(Resolution::Piece(piece)) => Some(Bystander::Message(piece.into_message())),
-                Some(Resolution::Peek(peek)) => Some(Bystander::Peek(peek)),
-                Some(Resolution::Unwanted(error)) => Some(Bystander::Unclaimed(error)),
-                Some(Resolution::Foreign) if event.is_error() => Some(Bystander::Unclaimed(OpError::of(event))),
+                Some(Resolution::Piece(piece)) => Some(UnmatchedEvent::Message(piece.into_message())),
+                Some(Resolution::Peek(peek)) => Some(UnmatchedEvent::Peek(peek)),
+                Some(Resolution::Unwanted(error)) => Some(UnmatchedEvent::Unclaimed(error)),
+                Some(Resolution::Foreign) if event.is_error() => Some(UnmatchedEvent::Unclaimed(OpError::of(event))),
                 _ => None,
             }
         });
-        if let Some(bystander) = bystander {
+        if let Some(kept) = kept {
             // There is room: seen above.
-            let _ = bystanders.push_back(bystander);
+            let _ = unmatched.push_back(kept);
         }
         self.ops.set_kept(true);
         Ok(true)
@@ -193,6 +193,6 @@ impl<T: Transport, B: Buffer> Body<T, B> {
 
     /// Whether the next poll has something to tell or to post that the provider's queue does not know of.
     pub(super) fn keeps_something(&self) -> bool {
-        !self.bystanders.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
+        !self.unmatched.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
     }
 }

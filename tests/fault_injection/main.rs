@@ -30,10 +30,10 @@ mod matrix {
         not(feature = "libfabric"),
         allow(unused_imports, reason = "some of it is for libfabric's providers")
     )]
-    pub(crate) use crate::page::{not_granted, not_run, partly};
+    pub(crate) use crate::report::{not_granted, not_run, partly};
 }
 #[allow(dead_code, reason = "the allocator is the global one here")]
-#[path = "../memory/mod.rs"]
+#[path = "../support/memory.rs"]
 mod memory;
 #[path = "../transports/messages.rs"]
 mod messages;
@@ -41,20 +41,20 @@ mod messages;
 mod multi;
 #[path = "../transports/needs.rs"]
 mod needs;
-#[path = "../page/mod.rs"]
-mod page;
 #[path = "../transports/pair.rs"]
 mod pair;
 #[path = "../transports/peek.rs"]
 mod peek;
 #[path = "../transports/pieces.rs"]
 mod pieces;
-#[path = "../posting/mod.rs"]
+#[path = "../support/posting/mod.rs"]
 mod posting;
 #[path = "../transports/regions.rs"]
 mod regions;
 #[path = "../transports/registered.rs"]
 mod registered;
+#[path = "../support/report.rs"]
+mod report;
 #[path = "../transports/rma.rs"]
 mod rma;
 #[path = "../transports/sleeping.rs"]
@@ -63,8 +63,8 @@ mod sleeping;
 mod tags;
 #[path = "../transports/threads.rs"]
 mod threads;
-#[path = "../transports/unreported.rs"]
-mod unreported;
+#[path = "../transports/unsignaled.rs"]
+mod unsignaled;
 #[path = "../transports/waiting.rs"]
 mod waiting;
 
@@ -88,7 +88,7 @@ fn cases() -> Vec<Behaviour<Soft<'static>>> {
         multi::cases(),
         peek::cases(),
         counters::cases(),
-        unreported::cases(),
+        unsignaled::cases(),
         waiting::cases(),
         sleeping::cases(),
         lifecycle::cases(),

@@ -8,10 +8,10 @@
 use core::ptr;
 
 use super::cell::{Message, MessageCell};
+use super::endpoint_state::{EndpointState, LocalState};
 use super::list::NIL;
 use super::network::Net;
-use super::port::{Own, Port};
-use super::receive::Room;
+use super::receive::RecvBuffer;
 use super::send::{Outgoing, Report};
 use crate::engine::tag_matcher::Want;
 use crate::exposed::{copy_in, copy_out};
@@ -96,7 +96,7 @@ impl Net {
     #[inline(never)]
     pub(super) unsafe fn send_pieces(
         &self,
-        port: &Port,
+        port: &EndpointState,
         msg: &Msg<'_>,
         tag: Option<Tag>,
         report: Report,
@@ -137,7 +137,7 @@ impl Net {
     /// As [`hand_over`](Net::hand_over), and the message may be copied from.
     #[cold]
     #[inline(never)]
-    pub(super) unsafe fn copy_pieces(&self, own: &Own, message: &Message, room: &Room, list: bool) {
+    pub(super) unsafe fn copy_pieces(&self, own: &LocalState, message: &Message, room: &RecvBuffer, list: bool) {
         let bytes = message.bytes.get();
         let mut from: List = [NOTHING; LIMIT];
         if list {
@@ -147,7 +147,7 @@ impl Net {
             from[0] = (bytes.cast_mut(), message.len.get());
         }
         let one = (!room.is_scattered()).then_some((room.ptr, room.len));
-        let several = Pieces { own, at: room.first_piece() };
+        let several = IoVecRanges { own, at: room.first_piece() };
         // SAFETY: the caller's promise; ranges which are not used have no bytes.
         unsafe { copy_ranges(from.into_iter(), one.into_iter().chain(several)) };
     }
@@ -168,9 +168,9 @@ impl Net {
     #[inline(never)]
     pub(super) unsafe fn post_scattered(
         &self,
-        port: &Port,
+        port: &EndpointState,
         kind: CompletionFlags,
-        (want, room): (Want, Room),
+        (want, room): (Want, RecvBuffer),
         msg: &Msg<'_>,
     ) -> Result<(), Refusal> {
         at_most(receive_limit(self.attr.rx_depth), msg.pieces.len())?;
@@ -183,9 +183,9 @@ impl Net {
             return Err(Refusal::Again);
         };
         for (place, (ptr, len)) in own.chain_from(first).zip(ranges(msg)) {
-            own.receive(place).set_room(Room { ptr, len, ..room });
+            own.receive(place).set_room(RecvBuffer { ptr, len, ..room });
         }
-        let room = Room { len: total(msg), ..room.scattered_over(first) };
+        let room = RecvBuffer { len: total(msg), ..room.scattered_over(first) };
         // SAFETY: the caller's promise, and the places were just written.
         if unsafe { self.place_receive(own, kind, want, room) } {
             return Ok(());
@@ -201,7 +201,7 @@ impl Net {
     /// What was lent is valid during the call: for reads, or for writes.
     pub(super) unsafe fn rma_pieces(
         &self,
-        port: &Port,
+        port: &EndpointState,
         msg: &Msg<'_>,
         remote: &[RemotePart],
         access: Access,
@@ -258,12 +258,12 @@ impl Net {
 }
 
 /// The ranges of a receive into several buffers.
-struct Pieces<'o> {
-    own: &'o Own,
+struct IoVecRanges<'o> {
+    own: &'o LocalState,
     at: u32,
 }
 
-impl Iterator for Pieces<'_> {
+impl Iterator for IoVecRanges<'_> {
     type Item = Range;
 
     fn next(&mut self) -> Option<Range> {
@@ -277,7 +277,7 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-impl Own {
+impl LocalState {
     /// Takes so many places for receives, linked; `None` if there are not so many.
     fn take_places(&self, count: usize) -> Option<u32> {
         let first = self.receives.get();
@@ -296,7 +296,7 @@ impl Own {
     }
 
     /// Gives the places of a receive's pieces back, if it has any.
-    pub(super) fn free_pieces(&self, room: Room) {
+    pub(super) fn free_pieces(&self, room: RecvBuffer) {
         let mut at = room.first_piece();
         while at != NIL {
             let next = self.receive(at).next.get();

@@ -24,7 +24,7 @@ use super::sides::{Bytes, LIMIT, T, client_info, meet, pattern, room, with_sides
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
-        ("unreported_operations_arrive_and_are_counted", unreported_operations_arrive_and_are_counted),
+        ("unsignaled_operations_arrive_and_are_counted", unsignaled_operations_arrive_and_are_counted),
         (
             "a_connection_that_is_not_selective_reports_everything",
             a_connection_that_is_not_selective_reports_everything,
@@ -43,7 +43,7 @@ fn finish(cq: &Cq<'_, T, Bytes>, key: OpKey) -> (Bytes, Option<ImmediateData>) {
 }
 
 /// Posts until it is taken.
-fn insist(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Result<(), PostError>) {
+fn retry(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Result<(), PostError>) {
     let deadline = Instant::now() + LIMIT;
     while let Err(error) = post() {
         assert!(error.is_transient() && Instant::now() < deadline, "{error}");
@@ -51,7 +51,7 @@ fn insist(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Result<(), PostError>) {
     }
 }
 
-fn unreported_operations_arrive_and_are_counted(info: &Info<T>) {
+fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
     // What is lent outlives the endpoints.
     let bytes = [8, 3000, 1 << 20].map(|len| pattern(len, len));
     let answer = pattern(64, 5);
@@ -69,10 +69,10 @@ fn unreported_operations_arrive_and_are_counted(info: &Info<T>) {
         Err(error) => {
             assert_eq!(error, OpenError::Errno(Errno::EOPNOTSUPP));
             if !info.raw().is_tested() {
-                return crate::page::not_granted();
+                return crate::report::not_granted();
             }
             assert!(["net", "tcp"].contains(&info.provider()) && library_version().major < 2);
-            return crate::page::not_run("everything is reported (`…-selective-completion-reports-everything`)");
+            return crate::report::not_run("everything is reported (`…-selective-completion-reports-everything`)");
         }
     };
     let client = client.connect(&address, &[]).expect("asks");
@@ -96,28 +96,28 @@ fn unreported_operations_arrive_and_are_counted(info: &Info<T>) {
         let (lent, data) = (source(bytes), ImmediateData(7));
         let received = server.recv(ThePeer, room(bytes.len())).expect("posts");
         // SAFETY: the bytes are read only, and outlive the endpoint; so do those below.
-        insist(&cq, || unsafe { client.send_unreported(ThePeer, SendOptions::new().data(data), &lent) });
+        retry(&cq, || unsafe { client.send_unsignaled(ThePeer, SendOptions::new().data(data), &lent) });
         assert_eq!(finish(&cq, received), (bytes.clone(), Some(data)));
         reaches(1);
 
         if tagged {
             let received = server.tagged_recv(ThePeer, Tag(9), room(bytes.len())).expect("posts");
             // SAFETY: as above.
-            insist(&cq, || unsafe { client.tagged_send_unreported(ThePeer, Tag(9), SendOptions::new(), &lent) });
+            retry(&cq, || unsafe { client.tagged_send_unsignaled(ThePeer, Tag(9), SendOptions::new(), &lent) });
             assert_eq!(&finish(&cq, received).0, bytes);
             reaches(1);
         } else {
             // SAFETY: it is refused.
-            let refused = unsafe { client.tagged_send_unreported(ThePeer, Tag(9), SendOptions::new(), &lent) };
+            let refused = unsafe { client.tagged_send_unsignaled(ThePeer, Tag(9), SendOptions::new(), &lent) };
             assert!(matches!(refused, Err(PostError::NotGranted(_))), "{refused:?}");
         }
 
         // SAFETY: as above.
-        insist(&cq, || unsafe { client.write_unreported(ThePeer, &remote, 0, SendOptions::new(), &lent) });
+        retry(&cq, || unsafe { client.write_unsignaled(ThePeer, &remote, 0, SendOptions::new(), &lent) });
         reaches(1);
         let room = Lent::target(NonNull::from_mut(&mut *back).cast(), bytes.len());
         // SAFETY: it outlives the endpoint, and nobody touches it before the counter says that the read is over.
-        insist(&cq, || unsafe { client.read_unreported(ThePeer, &remote, 0, ReadOptions::new(), &room) });
+        retry(&cq, || unsafe { client.read_unsignaled(ThePeer, &remote, 0, ReadOptions::new(), &room) });
         reaches(1);
         assert_eq!(back.get(..bytes.len()), Some(&bytes[..]));
 
@@ -125,7 +125,7 @@ fn unreported_operations_arrive_and_are_counted(info: &Info<T>) {
         let received = server.recv(ThePeer, self::room(64)).expect("posts");
         let sent = match round % 2 {
             0 => client.send(ThePeer, pattern(64, round)),
-            _ => client.sendmsg(ThePeer, SendOptions::new(), pattern(64, round)),
+            _ => client.send_with(ThePeer, SendOptions::new(), pattern(64, round)),
         };
         assert_eq!(finish(&cq, sent.expect("posts")).0, pattern(64, round));
         assert_eq!(finish(&cq, received).0, pattern(64, round));
@@ -133,14 +133,14 @@ fn unreported_operations_arrive_and_are_counted(info: &Info<T>) {
     }
     let received = client.recv(ThePeer, room(64)).expect("posts");
     // SAFETY: as above.
-    insist(&cq, || unsafe { server.send_unreported(ThePeer, SendOptions::new(), &source(&answer)) });
+    retry(&cq, || unsafe { server.send_unsignaled(ThePeer, SendOptions::new(), &source(&answer)) });
     assert_eq!(finish(&cq, received).0, answer);
     let received = client.recv(ThePeer, room(64)).expect("posts");
     let sent = server.send(ThePeer, answer.clone()).expect("posts");
     assert_eq!((finish(&cq, sent).0, finish(&cq, received).0), (answer.clone(), answer.clone()));
     let beyond = source(&[0; 8]);
     // SAFETY: it is refused.
-    let refused = unsafe { client.write_unreported(ThePeer, &remote, 1 << 20, SendOptions::new(), &beyond) };
+    let refused = unsafe { client.write_unsignaled(ThePeer, &remote, 1 << 20, SendOptions::new(), &beyond) };
     assert_eq!(refused, Err(PostError::OutOfBounds));
     assert_eq!((cq.in_flight(), cq.strays()), (0, 0));
 }
@@ -149,10 +149,10 @@ fn a_connection_that_is_not_selective_reports_everything(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         // SAFETY: it is refused.
-        let refused = unsafe { client.send_unreported(ThePeer, SendOptions::new(), &source(&[1; 8])) };
+        let refused = unsafe { client.send_unsignaled(ThePeer, SendOptions::new(), &source(&[1; 8])) };
         assert_eq!(refused, Err(PostError::NotSelective));
         let received = sides.post(room(8), |buf| server.recv(ThePeer, buf));
-        let sent = sides.post(pattern(8, 1), |buf| client.sendmsg(ThePeer, SendOptions::new(), buf));
+        let sent = sides.post(pattern(8, 1), |buf| client.send_with(ThePeer, SendOptions::new(), buf));
         sides.finish(sent);
         sides.finish(received);
     });
