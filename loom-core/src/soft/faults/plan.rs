@@ -34,7 +34,7 @@ pub enum Every {
 /// use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 ///
 /// /// The protocol: `None` if there is no answer.
-/// fn require(info: &Info<Soft<'static>>) -> Result<Option<u8>, loom_core::Error> {
+/// fn ask(info: &Info<Soft<'static>>) -> Result<Option<u8>, loom_core::Error> {
 ///     let domain = Domain::open(info)?;
 ///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 8)?);
 ///     let (client, server) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
