@@ -203,7 +203,7 @@ fn deploy<T: Transport>(info: &Info<T>, arena: &Locked<Arena<'_>>, ledger: &Ledg
         // And the slab lends its buffers: so the queue is closed before it.
         scope(|s| {
             let cq = Cq::open_in(&s.domain(&domain), QUEUE, ledger.account(QUEUE_NAME, arena)?)?;
-            let [alice, bob] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
+            let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
             let to_bob = av.insert(&bob.address()?)?;
             let opened = arena.with(Arena::used);
             for round in 0..10_000_u64 {

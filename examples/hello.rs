@@ -14,7 +14,7 @@ use loom_fabric::{Av, Cq, Domain, Error, Info, Network, NetworkAttr, Source, Tra
 pub(crate) fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
     let domain = Domain::open(info)?;
     let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
-    let (alice, bob) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
+    let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
     let to_bob = av.insert(&bob.address()?)?;
 
     // Buffers move into posts and come back out of completions.

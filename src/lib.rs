@@ -17,8 +17,8 @@
 //!
 //! let domain = Domain::open(&info)?;
 //! let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
-//! let alice = cq.endpoint(&av).open()?;
-//! let bob = cq.endpoint(&av).open()?;
+//! let alice = cq.endpoint(&av)?;
+//! let bob = cq.endpoint(&av)?;
 //! let to_bob = av.insert(&bob.address()?)?;
 //!
 //! // Buffers move into posts and come back out of completions.
@@ -50,8 +50,8 @@ pub use loom_core;
 // What a program of any transport needs.
 pub use loom_core::soft::{Network, NetworkAttr, Soft};
 pub use loom_core::{
-    Access, Av, AvAttr, Buffer, Caps, Completion, Counter, CounterAttr, Cq, CqAttr, Deadline, Domain, Done, Endpoint,
-    EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Fabric, Forever, Hints, ImmediateData, Info, Mr, MrBuilder,
+    Access, Av, AvAttr, Binding, Buffer, Caps, Completion, Counter, CounterAttr, Cq, CqAttr, Deadline, Domain, Done,
+    Endpoint, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr, MrBuilder,
     MsgEndpoint, OpKey, Peer, Piece, RemoteRegion, Scope, Source, SourceBuffer, Spins, Tag, TagMatch, TargetBuffer,
     ThePeer, Transfer, Transport, scope,
 };

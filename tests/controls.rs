@@ -37,7 +37,7 @@ fn plants_a_write_from_freed_memory() {
     let av = Av::open(&domain, 2).unwrap();
     let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE).unwrap();
     let cq = Cq::open(&domain, CqAttr::new(4)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let itself = av.insert(&endpoint.address().unwrap()).unwrap();
     let freed = Freed(Box::into_raw(Box::new([0u8; 64])));
     // SAFETY: made by `Box::into_raw`.

@@ -16,7 +16,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::{Mr, MrBuilder};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
@@ -50,7 +50,7 @@ fn sleeps_until_it_has_counted(provider: &str, wait: WaitObj, has_fd: bool) {
     let counter = counter.unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).counter(Counted::RECV | Counted::SEND, &counter).open().unwrap();
+    let endpoint = cq.endpoint(Binding::to(&av).counter(Counted::RECV | Counted::SEND, &counter)).unwrap();
     let own = av.insert(&endpoint.address().unwrap()).unwrap();
     match counter.wait_fd() {
         Ok(fd) => assert!(has_fd && fd >= 0),
@@ -108,9 +108,9 @@ fn counts_what_peers_do(provider: &str) {
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
     let region = Mr::open(&domain, vec![0_u8; 64], Access::REMOTE_WRITE | Access::REMOTE_READ).unwrap();
     let remote = region.remote();
-    let a = cq.endpoint(&av).open().unwrap();
-    let b = cq.endpoint(&av).counter(Counted::REMOTE_WRITE, &writes).counter(Counted::REMOTE_READ, &reads);
-    let b = b.open().unwrap();
+    let a = cq.endpoint(&av).unwrap();
+    let bind = Binding::to(&av).counter(Counted::REMOTE_WRITE, &writes).counter(Counted::REMOTE_READ, &reads);
+    let b = cq.endpoint(bind).unwrap();
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let deadline = Instant::now() + LIMIT;
     for round in 1..=3 {
@@ -152,7 +152,7 @@ fn sockets_count_what_peers_write_to_a_region() {
     let other = Mr::open(&domain, vec![0_u8; 64], PEER_ACCESS).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
-    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).open().unwrap());
+    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let deadline = Instant::now() + LIMIT;
     for round in 1..=3 {
@@ -185,7 +185,7 @@ fn a_region_that_is_closed_before_the_endpoints_leaves_its_counter_open() {
     let region = MrBuilder::new(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     drop(region);
     drop(endpoint);
     assert_eq!(writes.add(1), Err(Errno::ENODEV), "nobody asks the provider for it any more");
@@ -204,7 +204,7 @@ fn others_have_no_counters_of_regions() {
         assert_eq!(writes.add(1), Ok(()), "{provider}");
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
-        let _endpoint = cq.endpoint(&av).open().unwrap();
+        let _endpoint = cq.endpoint(&av).unwrap();
         MrBuilder::new(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap_err();
         assert_eq!(writes.add(1), Ok(()), "{provider}: it never counted");
         drop(writes);

@@ -95,7 +95,7 @@ fn the_hosts_memory_is_registered_and_moved_as_ever() {
     let region = Mr::open(&domain, vec![0_u8; 100], PEER_ACCESS).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, Memory>::open(&domain, CqAttr::new(16)).unwrap();
-    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).open().unwrap());
+    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let deadline = Instant::now() + LIMIT;
     for round in 1..=4 {
@@ -134,7 +134,7 @@ fn a_devices_memory_is_posted_with_a_registration_only() {
     let domain = Domain::open(&info()).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, OnDevice>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let device = || OnDevice(vec![0; 8]);
     for rejected in [endpoint.send(me, device()).unwrap_err(), endpoint.recv(Source::Any, device()).unwrap_err()] {

@@ -124,7 +124,7 @@ fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
     let domain = Domain::open(info).unwrap();
     let av = Av::open(&domain, 16).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     for (address, regions) in iter::once(first).chain(iter::from_fn(next)) {
         let to = av.insert(&address).unwrap();
         let deadline = Instant::now() + LIMIT;
@@ -163,7 +163,7 @@ fn let_write(
     over: impl Fn() -> bool,
 ) -> bool {
     let cq: &_ = Box::leak(Box::new(Cq::<T, Vec<u8>>::open(domain, CqAttr::new(16)).unwrap()));
-    let endpoint = Box::leak(Box::new(cq.endpoint(av).open().unwrap()));
+    let endpoint = Box::leak(Box::new(cq.endpoint(av).unwrap()));
     tell.send((endpoint.address().unwrap(), regions)).unwrap();
     let deadline = Instant::now() + LIMIT;
     while !over() {
@@ -221,7 +221,7 @@ fn memory_whose_drop_opens_an_endpoint(provider: &str) {
         });
         let memories = scene.lock().unwrap().memories.clone();
         let cq = Cq::<T, Vec<u8>>::open(domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(av).open().unwrap();
+        let endpoint = cq.endpoint(av).unwrap();
         drop(regions);
         assert!(!memories.iter().any(|left| left.is_given_up()), "an endpoint is open");
         drop(endpoint);
@@ -248,7 +248,7 @@ fn an_endpoint_is_opened_while_very_many_regions_go(provider: &str) {
     thread::scope(|threads| {
         threads.spawn(move || peer(info, &told, &answer));
         let cq = Cq::<T, Vec<u8>>::open(domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(av).open().unwrap();
+        let endpoint = cq.endpoint(av).unwrap();
         let give_up_small = || {
             for _ in 0..SMALL {
                 let dropped = dropped.clone();
@@ -321,8 +321,8 @@ fn shm_endpoint_that_is_not_polled_is_not_driven() {
     let (idle, busy, writers) = (open(&domain), open(&domain), open(&others));
     let (memory, left) = Given::new(64, || {});
     let region = Mr::open(&domain, memory, Access::REMOTE_WRITE).unwrap();
-    let (reached, neighbour) = (idle.endpoint(&av).open().unwrap(), busy.endpoint(&av).open().unwrap());
-    let writer = writers.endpoint(&others_av).open().unwrap();
+    let (reached, neighbour) = (idle.endpoint(&av).unwrap(), busy.endpoint(&av).unwrap());
+    let writer = writers.endpoint(&others_av).unwrap();
     let [to_reached, to_neighbour] =
         [&reached, &neighbour].map(|endpoint| others_av.insert(&endpoint.address().unwrap()).unwrap());
     let deadline = Instant::now() + LIMIT;

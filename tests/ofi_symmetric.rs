@@ -11,7 +11,7 @@ use loom_core::error::{OpenError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::loom_core;
@@ -136,7 +136,7 @@ fn talk(provider: &str, kind: EndpointType, addresses: &[IpAddr]) -> Option<()> 
     for ((cq, av), infos) in queues.iter().zip(&vectors).zip(&infos) {
         let mut node = Node { cq, ends: Vec::new(), peers: Vec::new() };
         for info in infos {
-            let end = cq.endpoint(av).info(info).open();
+            let end = cq.endpoint(Binding::to(av).info(info));
             if let Err(OpenError::Errno(errno)) = end {
                 println!("{provider}: {errno}, once more");
                 return None;

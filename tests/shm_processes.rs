@@ -161,7 +161,7 @@ fn role_holds_a_region() {
     let domain = domain();
     let av = Av::open(&domain, 8).expect("address vector");
     let cq = Cq::<_, ()>::open(&domain, CqAttr::new(16)).expect("queue");
-    let endpoint = cq.endpoint(&av).open().expect("endpoint");
+    let endpoint = cq.endpoint(&av).expect("endpoint");
     let region = Mr::open(&domain, vec![CONTENT; LEN], Access::REMOTE_READ).expect("region");
     println!("@address {}", endpoint.address().expect("address"));
     println!("@region {}", region.remote().to_bytes().map(|byte| byte.to_string()).join(","));
@@ -190,7 +190,7 @@ fn read_of_a_closed_endpoint_keeps_its_buffer_until_the_other_process_has_writte
     let domain = domain();
     let av = Av::open(&domain, 8).expect("address vector");
     let cq = Cq::open(&domain, CqAttr::new(16)).expect("queue");
-    let endpoint = cq.endpoint(&av).open().expect("endpoint");
+    let endpoint = cq.endpoint(&av).expect("endpoint");
     let mut holder = Holder::start();
     let key = holder.read(&endpoint, &av, LEN, &dropped);
     drop(endpoint);
@@ -209,7 +209,7 @@ fn short_read_of_a_closed_endpoint_is_over_or_keeps_its_buffer() {
     let domain = domain();
     let av = Av::open(&domain, 8).expect("address vector");
     let cq = Cq::open(&domain, CqAttr::new(16)).expect("queue");
-    let endpoint = cq.endpoint(&av).open().expect("endpoint");
+    let endpoint = cq.endpoint(&av).expect("endpoint");
     let mut holder = Holder::start();
     let key = holder.read(&endpoint, &av, SHORT, &dropped);
     drop(endpoint);
@@ -245,7 +245,7 @@ fn closed_queue_leaks_the_buffer_of_a_read_that_the_other_process_may_still_writ
     let domain = domain();
     let av = Av::open(&domain, 8).expect("address vector");
     let cq = Cq::open(&domain, CqAttr::new(16)).expect("queue");
-    let endpoint = cq.endpoint(&av).open().expect("endpoint");
+    let endpoint = cq.endpoint(&av).expect("endpoint");
     let mut holder = Holder::start();
     holder.read(&endpoint, &av, LEN, &dropped);
     drop(endpoint);
@@ -265,7 +265,7 @@ fn role_leaves_a_scope_with_a_read_in_flight() {
         let domain = s.domain(&domain);
         let av = Av::open(&domain, 8).expect("address vector");
         let cq = Cq::open(&domain, CqAttr::new(16)).expect("queue");
-        let endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
         holder.read(&endpoint, &av, LEN, &dropped);
     });
     println!("@left");
@@ -282,7 +282,7 @@ fn role_leaves_a_region_scope_with_an_endpoint_open() {
         let _region = Mr::open(&domain, &mut memory[..], Access::REMOTE_WRITE)?;
         let av = Av::open(&domain, 8)?;
         let cq = Cq::<_, ()>::open(&domain, CqAttr::new(16))?;
-        std::mem::forget(cq.endpoint(&av).open()?);
+        std::mem::forget(cq.endpoint(&av)?);
         std::mem::forget(cq);
         Ok::<_, OpenError>(())
     });
@@ -331,13 +331,13 @@ fn role_opens_beside_names_that_were_left() {
     let domain = domain();
     let av = Av::open(&domain, 8).expect("address vector");
     let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16)).expect("queue");
-    let a = cq.endpoint(&av).open().expect("endpoint");
+    let a = cq.endpoint(&av).expect("endpoint");
     let name = |number| format!("/dev/shm/{}:0:{number}", std::process::id());
     for number in 1..20 {
         // What a process with this number leaves behind says that it is of a process with this number.
         std::fs::copy(name(0), name(number)).expect("a copy");
     }
-    let b = cq.endpoint(&av).open().expect("another endpoint");
+    let b = cq.endpoint(&av).expect("another endpoint");
     let to_b = av.insert(&b.address().expect("its address")).expect("inserted");
     let received = b.recv(Source::Any, vec![0; 8]).expect("posted");
     let deadline = Instant::now() + LIMIT;

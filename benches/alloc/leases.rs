@@ -151,8 +151,8 @@ pub(crate) fn beside_registering<T: Transport + 'static>(name: &str, count: u32,
         let domain = s.domain(&domain);
         let of_leases = Cq::open(&domain, attr).map_err(|error| failed(&error))?;
         let of_registered = Cq::open(&domain, attr).map_err(|error| failed(&error))?;
-        let registrar = of_registered.endpoint(&av).open().map_err(|error| failed(&error))?;
-        let lessee = of_leases.endpoint(&av).open().map_err(|error| failed(&error))?;
+        let registrar = of_registered.endpoint(&av).map_err(|error| failed(&error))?;
+        let lessee = of_leases.endpoint(&av).map_err(|error| failed(&error))?;
         let [to_lessee, to_registrar] = [lessee.address(), registrar.address()]
             .map(|address| av.insert(&address.expect("an address")).expect("there is room"));
         let leasing = |count| {

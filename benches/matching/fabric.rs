@@ -39,8 +39,8 @@ fn on_transport<T: Transport>(
         let domain = s.open(info).map_err(|error| failed(&error))?;
         let av = Av::open(&domain, 4).map_err(|error| failed(&error))?;
         let cq = Cq::open(&domain, CqAttr::new(PLACES)).map_err(|error| failed(&error))?;
-        let a = cq.endpoint(&av).open().map_err(|error| failed(&error))?;
-        let b = cq.endpoint(&av).open().map_err(|error| failed(&error))?;
+        let a = cq.endpoint(&av).map_err(|error| failed(&error))?;
+        let b = cq.endpoint(&av).map_err(|error| failed(&error))?;
         let address = b.address().map_err(|error| failed(&error))?;
         let to_b = av.insert(&address).map_err(|error| failed(&error))?;
         for (tag, buffer) in (0..).zip(&mut buffers) {

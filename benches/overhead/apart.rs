@@ -48,7 +48,7 @@ pub(crate) fn on_two_queues<T: Transport>(info: &Info<T>, measure: impl FnOnce(&
         let av = Av::open(&domain, 4).expect("address vector");
         let half = || {
             let cq = Cq::open(&domain, CqAttr::new(64)).expect("queue");
-            let endpoint = cq.endpoint(&av).open().expect("endpoint");
+            let endpoint = cq.endpoint(&av).expect("endpoint");
             (cq, endpoint)
         };
         let (a, b) = (half(), half());

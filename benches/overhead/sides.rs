@@ -262,8 +262,8 @@ pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&m
         let av = Av::open(&domain, 4).expect("address vector");
         let mr = Mr::open(&domain, &mut memory[..], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("region");
         let cq = Cq::open(&domain, CqAttr::new(64)).expect("queue");
-        let a = cq.endpoint(&av).open().expect("endpoint a");
-        let b = cq.endpoint(&av).open().expect("endpoint b");
+        let a = cq.endpoint(&av).expect("endpoint a");
+        let b = cq.endpoint(&av).expect("endpoint b");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let mut side = Loom { cq, a, b, to_b, region: mr.remote(), short, long };
         for operation in Operation::ALL {

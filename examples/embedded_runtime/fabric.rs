@@ -45,7 +45,7 @@ impl<T: Transport> Fabric<T> {
     /// Opens an endpoint and its queue, with all receives posted.
     pub(crate) fn open(domain: &Domain<'static, T>, av: &Av<'static, T>) -> Result<Self, Box<dyn Error>> {
         let cq = Cq::open(domain, CqAttr::new(DEPTH).endpoints(1))?;
-        let endpoint = cq.endpoint(av).open()?;
+        let endpoint = cq.endpoint(av)?;
         for _ in 0..RECEIVES {
             endpoint.recv(Source::Any, buffer()).map_err(PostError::from)?;
         }

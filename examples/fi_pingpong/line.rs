@@ -133,7 +133,7 @@ pub(crate) fn introduce<T: Connected>(
     server: Option<EndpointAddr>,
     control: &mut Control,
 ) -> Outcome<Line<T>> {
-    let endpoint = cq.endpoint(av).open()?;
+    let endpoint = cq.endpoint(av)?;
     control.send_name(&endpoint.address()?)?;
     let peer = match server {
         Some(server) => server,

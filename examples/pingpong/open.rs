@@ -103,7 +103,7 @@ impl<T: Transport> Opened<T> {
         let exposed = exposed.map_err(Failure::when("registering memory"))?;
         let cq = Cq::open(domain, CqAttr::new(DEPTH).endpoints(1));
         let cq = cq.map_err(Failure::when("opening the completion queue"))?;
-        let endpoint = cq.endpoint(av).open().map_err(Failure::when("opening the endpoint"))?;
+        let endpoint = cq.endpoint(av).map_err(Failure::when("opening the endpoint"))?;
         // One wrong byte is enough.
         let corrupt = options.corrupt.filter(|_| role == Role::Initiator);
         Ok(Opened { role, endpoint, exposed, buffers, corrupt })

@@ -109,7 +109,7 @@ impl core::error::Error for LedgerFull {}
 
 /// What is booked under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// Whose it is.
     pub name: &'static str,
     /// How many bytes it has.
@@ -138,11 +138,11 @@ impl<const N: usize> Ledger<N> {
     }
 
     /// What is booked under each name, in the order in which they were opened.
-    pub fn entries(&self) -> impl Iterator<Item = Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = LedgerEntry> {
         self.accounts.iter().filter_map(|booked| {
             let tally = &booked.tally;
             let (bytes, blocks, high_water) = (tally.bytes(), tally.blocks(), tally.high_water());
-            Some(Entry { name: booked.name()?, bytes, blocks, high_water })
+            Some(LedgerEntry { name: booked.name()?, bytes, blocks, high_water })
         })
     }
 }
@@ -222,7 +222,7 @@ mod tests {
         numbers.push(1_u32);
         // The same name is the same account.
         let two = Box::try_new_in([0_u8; 11], ledger.account("queue", System).unwrap()).unwrap();
-        let entry = |name, bytes, blocks, high_water| Entry { name, bytes, blocks, high_water };
+        let entry = |name, bytes, blocks, high_water| LedgerEntry { name, bytes, blocks, high_water };
         assert!(ledger.entries().eq([entry("queue", 111, 2, 111), entry("vector", 40, 1, 40)]));
         numbers.shrink_to_fit();
         drop(one);

@@ -55,7 +55,7 @@
 //!     let domain = s.open_in(&network.info(), &arena)?;
 //!     let av = Av::open_in(&domain, 2, &arena)?;
 //!     let cq = Cq::open_in(&domain, CqAttr::new(8).endpoints(2), &arena)?;
-//!     let (alice, bob) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
+//!     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 //!     let to_bob = av.insert(&bob.address()?)?;
 //!     let opened = arena.with(Arena::used);
 //!
@@ -116,7 +116,7 @@ mod v02;
 pub use arena::{Arena, BumpArena, OwnedArena};
 pub use budget::Budget;
 pub use fallback::Fallback;
-pub use ledger::{Account, Entry, Ledger, LedgerFull};
+pub use ledger::{Account, Ledger, LedgerEntry, LedgerFull};
 pub use locked::Locked;
 pub use owns::Owns;
 #[cfg(not(loom_model))]

@@ -61,7 +61,7 @@ pub enum PostError {
     /// The provider grants it, and is known not to keep to memory that it is lent for it: there is an `unsafe` form.
     NotSafe,
     /// The endpoint was not opened for operations that do not report their success
-    /// ([`selective`](crate::objects::endpoint::EndpointBuilder::selective)).
+    /// ([`selective`](crate::objects::endpoint::Binding::selective)).
     NotSelective,
     /// The message was fetched or discarded already, or was claimed through another endpoint.
     UnknownClaim,

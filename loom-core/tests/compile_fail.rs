@@ -13,13 +13,13 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::completion::{Completion, Done};
 use loom_core::engine::op_table::OpKey;
-use loom_core::engine::peer_table::{Entry, Peer, PeerTable};
+use loom_core::engine::peer_table::{Peer, PeerSlot, PeerTable};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr, Piece};
 use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Parked, Source, ThePeer};
+use loom_core::objects::endpoint::{Binding, Endpoint, Parked, Source, ThePeer};
 use loom_core::objects::endpoint::{Established, MsgEndpoint};
 use loom_core::objects::endpoint::{Joined, MulticastGroup};
 use loom_core::objects::eq::ConnectionRequest;
@@ -98,7 +98,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
         });
     }
@@ -109,7 +109,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             endpoint.recv(Source::Any, memory.as_mut_slice()).unwrap();
         });
     }
@@ -120,7 +120,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
         });
         memory[0] = 1;
@@ -133,7 +133,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
             core::mem::forget((domain, av, cq, endpoint));
         });
@@ -147,7 +147,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
         });
         assert_eq!(memory[0], 0);
@@ -159,7 +159,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             let peer = av.insert(&endpoint.address().unwrap()).unwrap();
             endpoint.send(peer, &memory[..]).unwrap();
             assert_eq!(memory[0], 0, "others may read");
@@ -174,7 +174,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             let (left, right) = memory.split_at_mut(4);
             endpoint.recv(Source::Any, left).unwrap();
             endpoint.recv(Source::Any, right).unwrap();
@@ -186,7 +186,7 @@ twins! {
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
         let cq = Cq::open(&domain, 4).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let buffer: Box<[u8]> = Box::new([0; 8]);
         let key = endpoint.recv(Source::Any, buffer).unwrap();
         endpoint.cancel(key).unwrap();
@@ -200,7 +200,7 @@ twins! {
         let av = Av::open(&domain, 2).unwrap();
         let memory = Box::leak(Box::new([0; 8]));
         let cq = Cq::open(&domain, 4).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         endpoint.recv(Source::Any, &mut memory[..]).unwrap();
     }
 
@@ -211,7 +211,7 @@ twins! {
         scope(|s| {
             let domain = s.domain(&domain);
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
         });
     }
@@ -262,7 +262,7 @@ twins! {
             let domain = s.domain(&domain);
             let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
-            cq.endpoint(&av).counter(Counted::SEND, &counter).open().unwrap();
+            cq.endpoint(Binding::to(&av).counter(Counted::SEND, &counter)).unwrap();
         });
     }
 
@@ -272,7 +272,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             endpoint.recv(Source::Any, &mut memory[..]).unwrap();
         });
     }
@@ -283,7 +283,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             let peer = av.insert(&endpoint.address().unwrap()).unwrap();
             endpoint.send(peer, &memory[..]).unwrap();
         });
@@ -311,7 +311,7 @@ twins! {
         scope(|s| {
             let domain = s.open(&network.info()).unwrap();
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap());
-            kept = Some(cq.endpoint(&av).open().unwrap().address().unwrap());
+            kept = Some(cq.endpoint(&av).unwrap().address().unwrap());
         });
         assert!(kept.is_some());
     }
@@ -346,7 +346,7 @@ twins! {
         let av = Av::open(&domain, 2).unwrap();
         scope(|s| {
             let cq = Cq::<_, Box<[u8]>>::open(&s.domain(&domain), 4).unwrap();
-            cq.endpoint(&av).open().unwrap();
+            cq.endpoint(&av).unwrap();
         });
     }
 
@@ -453,13 +453,13 @@ twins! {
         scope(|s| {
             let domain = s.domain(&domain);
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
         });
     }
 
     fn address_vector_written_to_by_who_reads_it() {
-        let mut entries = [Entry::default(), Entry::default()];
+        let mut entries = [PeerSlot::default(), PeerSlot::default()];
         let mut peers = PeerTable::new(&mut entries);
         let own = peers.insert(FabricAddr(1)).unwrap();
         assert_eq!(peers.remove(own), Some(FabricAddr(1)));
@@ -545,7 +545,7 @@ fn a_queue_for_each_thread() {
         for _ in 0..2 {
             scope.spawn(|| {
                 let cq = Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap();
-                let endpoint = cq.endpoint(&av).open().unwrap();
+                let endpoint = cq.endpoint(&av).unwrap();
                 assert!(endpoint.address().is_ok());
                 assert!(cq.poll().unwrap().is_none());
             });

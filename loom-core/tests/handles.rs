@@ -15,7 +15,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Counted};
@@ -228,9 +228,9 @@ impl World {
     fn open_endpoint(&mut self, queue: usize, vector: usize, counter: Option<usize>) {
         let (Some((cq, on)), Some((av, by))) = (self.queue(queue), self.vector(vector)) else { return };
         let counter = counter.and_then(|nth| self.counter(nth));
-        let mut builder = cq.endpoint(av);
+        let mut bind = Binding::to(av);
         if let Some((counter, _)) = counter {
-            builder = builder.counter(Counted::SEND, counter);
+            bind = bind.counter(Counted::SEND, counter);
         }
         let mut parents = vec![on];
         if !self.miscounts {
@@ -238,7 +238,7 @@ impl World {
         }
         parents.extend(counter.map(|(_, id)| id));
         let counted = counter.is_some();
-        match builder.open() {
+        match cq.endpoint(bind) {
             Ok(endpoint) => {
                 self.opened(Thing::Endpoint(endpoint), parents);
                 self.objects.values_mut().last().unwrap().counted = counted;

@@ -16,7 +16,7 @@ use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::mr::Mr;
 use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -76,15 +76,15 @@ fn a_queue_that_the_allocator_of_its_domain_holds_is_closed_once() {
         let domain = s.open_in(&network.info(), With(slot.clone())).unwrap();
         let av = Av::open(&domain, 1).unwrap();
         let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(4)).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         endpoint.recv(Source::Any, vec![0; 8]).unwrap();
         *slot.lock().unwrap() = Some(cq.park([endpoint]).unwrap());
     });
     // Its endpoint is closed: all places of the network are free.
     let domain = Domain::open(&network.info()).unwrap();
     let (av, cq) = (Av::open(&domain, 1).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
-    let all: Vec<_> = (0..network.attr().endpoints).map(|_| cq.endpoint(&av).open().unwrap()).collect();
-    assert_eq!(cq.endpoint(&av).open().map(drop).unwrap_err(), Errno::EMFILE.into());
+    let all: Vec<_> = (0..network.attr().endpoints).map(|_| cq.endpoint(&av).unwrap()).collect();
+    assert_eq!(cq.endpoint(&av).map(drop).unwrap_err(), Errno::EMFILE.into());
     drop(all);
 }
 
@@ -103,14 +103,14 @@ fn an_endpoint_that_is_opened_in_the_place_of_a_closing_one_keeps_its_receives()
     let (av, cq) = (Av::open(&domain, 4).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
     let opens = OnDrop(|| {
         if let Some((cq, av)) = PARTS.take() {
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             endpoint.recv(Source::Any, vec![0; 64]).unwrap();
             OPENED.set(Some(endpoint));
         }
     });
     let counter = Counter::open_in(&domain, CounterAttr::default(), With(opens)).unwrap();
-    let old = cq.endpoint(&av).counter(Counted::SEND, &counter).open().unwrap();
-    let alice = cq.endpoint(&av).open().unwrap();
+    let old = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &counter)).unwrap();
+    let alice = cq.endpoint(&av).unwrap();
     drop(counter);
     PARTS.set(Some((cq.clone(), av.clone())));
     drop(old);
@@ -125,7 +125,7 @@ fn an_endpoint_that_is_opened_in_the_place_of_a_closing_one_keeps_its_receives()
 fn an_allocator_that_would_panic_does_not_keep_a_scope_from_closing_its_endpoints() {
     let domain = Domain::open(&network().info()).unwrap();
     let (av, cq) = (Av::open(&domain, 4).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
-    let peer = cq.endpoint(&av).open().unwrap();
+    let peer = cq.endpoint(&av).unwrap();
     let to = av.insert(&peer.address().unwrap()).unwrap();
     let buf = vec![1; 100_000];
     scope(|s| {
@@ -133,8 +133,8 @@ fn an_allocator_that_would_panic_does_not_keep_a_scope_from_closing_its_endpoint
         let cq = Cq::<_, &[u8]>::open(&domain, 16).unwrap();
         let panics = With(OnDrop(|| panic!("an allocator's drop")));
         let counter = Counter::open_in(&domain, CounterAttr::default(), panics).unwrap();
-        let first = cq.endpoint(&av).counter(Counted::SEND, &counter).open().unwrap();
-        let second = cq.endpoint(&av).open().unwrap();
+        let first = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &counter)).unwrap();
+        let second = cq.endpoint(&av).unwrap();
         second.send(to, &buf[..]).unwrap();
         drop(counter);
         forget((cq, first, second));
@@ -153,9 +153,9 @@ fn an_allocator_that_panics_unwinds_when_everything_is_closed() {
     let counts = With(OnDrop(|| DROPS.set(DROPS.get() + 1)));
     let counter = Counter::open_in(&domain, CounterAttr::default(), panics).unwrap();
     let other = Counter::open_in(&domain, CounterAttr::default(), counts).unwrap();
-    let first = cq.endpoint(&av).counter(Counted::SEND, &counter).open().unwrap();
-    let second = cq.endpoint(&av).counter(Counted::RECV, &other).open().unwrap();
-    let peer = cq.endpoint(&av).open().unwrap();
+    let first = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &counter)).unwrap();
+    let second = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &other)).unwrap();
+    let peer = cq.endpoint(&av).unwrap();
     second.recv(Source::Any, vec![0; 8]).unwrap();
     drop((counter, other));
     let unwound = catch_unwind(AssertUnwindSafe(|| drop(first)));
@@ -167,6 +167,6 @@ fn an_allocator_that_panics_unwinds_when_everything_is_closed() {
     assert_eq!(done.into_buf(), [3; 8]);
     drop((second, peer));
     assert_eq!(DROPS.get(), 1);
-    let all: Vec<_> = (0..network.attr().endpoints).map(|_| cq.endpoint(&av).open().unwrap()).collect();
+    let all: Vec<_> = (0..network.attr().endpoints).map(|_| cq.endpoint(&av).unwrap()).collect();
     assert_eq!(all.len(), usize::from(network.attr().endpoints), "every place is free");
 }

@@ -10,12 +10,12 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loom_core::engine::peer_table::{Beyond, Entry, Peer, PeerTable};
+use loom_core::engine::peer_table::{Beyond, Peer, PeerSlot, PeerTable};
 use loom_core::vocabulary::FabricAddr;
 use proptest::prelude::*;
 
-fn places(count: usize) -> Vec<Entry> {
-    (0..count).map(|_| Entry::default()).collect()
+fn places(count: usize) -> Vec<PeerSlot> {
+    (0..count).map(|_| PeerSlot::default()).collect()
 }
 
 /// The address with this index that differs from others by `rest`.

@@ -12,8 +12,8 @@ use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
 use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::{Domain, Fabric};
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{ReadOptions, SendOptions};
 use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -58,11 +58,11 @@ fn again_and_again(attr: CqAttr, poll: Poll, post: impl Fn(&Closing<'_>) -> usiz
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let owner = Queue::open(&domain, attr).unwrap();
-    let idle = owner.endpoint(&av).open().unwrap();
+    let idle = owner.endpoint(&av).unwrap();
     for round in 0..ROUNDS {
         // Its address changes places with nobody, but it takes in what earlier rounds have sent.
         let peer = av.insert(&idle.address().unwrap()).unwrap();
-        let endpoint = owner.endpoint(&av).open().unwrap();
+        let endpoint = owner.endpoint(&av).unwrap();
         let posted = post(&Closing { endpoint: &endpoint, peer });
         drop(endpoint);
         assert_eq!(take_cancelled(&owner, poll), posted, "round {round}");
@@ -138,7 +138,7 @@ fn offers_that_nobody_took() {
         let owner = Queue::open(&domain, attr).unwrap();
         for round in 0..ROUNDS {
             // Both close, so that both sides give the cells back: the sender first, or the receiver.
-            let (sender, receiver) = (owner.endpoint(&av).open().unwrap(), owner.endpoint(&av).open().unwrap());
+            let (sender, receiver) = (owner.endpoint(&av).unwrap(), owner.endpoint(&av).unwrap());
             let peer = av.insert(&receiver.address().unwrap()).unwrap();
             let posted = offers(&Closing { endpoint: &sender, peer });
             if round % 2 == 0 {
@@ -195,7 +195,7 @@ fn apart_with(network: NetworkAttr, test: impl Fn(&Apart)) {
         let av = Av::open(&domain, 2).unwrap();
         let sends = Queue::open(&domain, attr).unwrap();
         let receives = Queue::open(&domain, attr).unwrap();
-        let (sender, receiver) = (sends.endpoint(&av).open().unwrap(), receives.endpoint(&av).open().unwrap());
+        let (sender, receiver) = (sends.endpoint(&av).unwrap(), receives.endpoint(&av).unwrap());
         let to = av.insert(&receiver.address().unwrap()).unwrap();
         test(&Apart { sender, receiver, to });
     }
@@ -253,9 +253,8 @@ fn an_info_of_another_network_is_refused() {
     let domain = Domain::open(&small.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let owner = Queue::open(&domain, CqAttr::new(DEPTH)).unwrap();
-    assert!(owner.endpoint(&av).info(&large.info()).open().is_err());
-    assert!(owner.endpoint(&av).info(&small.info()).open().is_ok());
-    assert!(Fabric::open(&small.info()).unwrap().into_domain(&large.info()).is_err());
+    assert!(owner.endpoint(Binding::to(&av).info(&large.info())).is_err());
+    assert!(owner.endpoint(Binding::to(&av).info(&small.info())).is_ok());
 }
 
 /// RMA of every kind through the handle of an endpoint that has closed, while another endpoint is in its place, whose address
@@ -267,11 +266,11 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
     let av = Av::open(&domain, 2).unwrap();
     let writes = Queue::open(&domain, CqAttr::new(8)).unwrap();
     let peers = Queue::open(&domain, CqAttr::new(8)).unwrap();
-    let a = writes.endpoint(&av).open().unwrap();
+    let a = writes.endpoint(&av).unwrap();
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
     let region = Mr::open(&domain, Box::<[u8]>::from(vec![1; 8]), access).unwrap();
     let remote = region.remote();
-    let first = peers.endpoint(&av).open().unwrap();
+    let first = peers.endpoint(&av).unwrap();
     let to_first = av.insert(&first.address().unwrap()).unwrap();
     let end = |key| writes.wait(key, Spins(10)).unwrap().expect("it ends").into_parts();
     let reads = || end(a.read(to_first, &remote, 0, bytes(8)).unwrap());
@@ -294,7 +293,7 @@ fn rma_to_a_closed_endpoint_does_not_reach_the_next_one_in_its_place() {
     drop(first);
     all_fail();
     // There are two places, of which the other one is taken.
-    let _second = peers.endpoint(&av).open().unwrap();
+    let _second = peers.endpoint(&av).unwrap();
     all_fail();
     assert!(peers.poll().unwrap().is_none(), "the second endpoint is told of nothing");
     let mut memory = [0; 8];
@@ -311,11 +310,11 @@ fn an_unsignaled_send_that_fails_is_counted_and_leaves_nothing_behind() {
     let av = Av::open(&domain, 2).unwrap();
     let counter = Counter::open(&domain, CounterAttr::default()).unwrap();
     let owner = Queue::open(&domain, CqAttr::new(DEPTH)).unwrap();
-    let a = owner.endpoint(&av).counter(Counted::SEND, &counter).selective().open().unwrap();
+    let a = owner.endpoint(Binding::to(&av).counter(Counted::SEND, &counter).selective()).unwrap();
     let bytes = [7; 100];
     let lend = |len| Lent::source(core::ptr::NonNull::from_ref(&bytes).cast(), len);
     for round in 1..=ROUNDS as u64 {
-        let b = owner.endpoint(&av).open().unwrap();
+        let b = owner.endpoint(&av).unwrap();
         let to_b = av.insert(&b.address().unwrap()).unwrap();
         // An offer that nobody takes up.
         // SAFETY: the bytes are read only, and outlive the queue.

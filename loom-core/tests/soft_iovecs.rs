@@ -80,7 +80,7 @@ fn with_pair(attr: NetworkAttr, test: impl FnOnce(Pair)) {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
-    let (sender, receiver) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+    let (sender, receiver) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
     let to = av.insert(&receiver.address().unwrap()).unwrap();
     test(Pair { domain, cq, sender, receiver, to });
 }
@@ -190,7 +190,7 @@ fn closing_in_between_loses_nothing() {
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::<_, Many>::open(&domain, CqAttr::new(8)).unwrap();
     for round in 0..100 {
-        let (sender, receiver) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+        let (sender, receiver) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
         let to = av.insert(&receiver.address().unwrap()).unwrap();
         let long = Many::cut(&bytes(1000, 1), 3, round);
         let sent = sender.tagged_send_with(to, Tag(1), SendOptions::new(), long.clone()).unwrap();
@@ -335,7 +335,7 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
             let domain = Domain::open(&network.info()).unwrap();
             let av = Av::open(&domain, 2).unwrap();
             let cq = Cq::<_, Many>::open(&domain, CqAttr::new(8)).unwrap();
-            let sender = cq.endpoint(&av).open().unwrap();
+            let sender = cq.endpoint(&av).unwrap();
             let to = av.insert(&hear.recv().unwrap()).unwrap();
             let mut number = 0_u64;
             while !stop.load(Ordering::Relaxed) {
@@ -361,7 +361,7 @@ fn threads_reuse_cells_while_receives_of_several_buffers_end() {
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
         let cq = Cq::<_, Many>::open(&domain, CqAttr::new(16)).unwrap();
-        let receiver = cq.endpoint(&av).open().unwrap();
+        let receiver = cq.endpoint(&av).unwrap();
         tell.send(receiver.address().unwrap()).unwrap();
         let post = |tagged: bool, buf| {
             let options = RecvOptions::new();
@@ -403,7 +403,7 @@ fn a_message_from_behind_the_last_cell_is_no_list() {
         let domain = s.open(&network.info()).unwrap();
         let av = Av::open(&domain, 2).unwrap();
         let cq = Cq::<_, &mut [u8]>::open(&domain, CqAttr::new(8)).unwrap();
-        let endpoints = [(); 2].map(|()| cq.endpoint(&av).open().unwrap());
+        let endpoints = [(); 2].map(|()| cq.endpoint(&av).unwrap());
         let [to_first, to_second] = [0, 1].map(|at: usize| av.insert(&endpoints[at].address().unwrap()).unwrap());
         let mut out = message;
         // From either endpoint: one has the last cell.

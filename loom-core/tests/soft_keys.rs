@@ -38,7 +38,7 @@ fn is_good(test: impl FnOnce(&dyn Fn(MemoryKey) -> bool, &Domain<'static, Soft<'
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let write = |key| {
         let region = RemoteRegion::new(loom_core::vocabulary::RemoteAddr(0), 8, key);

@@ -11,7 +11,7 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, PEER_EVENTS};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{EndpointOption, Errno};
 
@@ -54,8 +54,8 @@ fn with_world(min: usize, test: impl FnOnce(&World)) {
     let av = Av::open(&domain, 3).unwrap();
     let rx = Cq::open(&domain, CqAttr::new(DEPTH)).unwrap();
     let tx = Cq::open(&domain, CqAttr::new(1024)).unwrap();
-    let receiver = rx.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).open().unwrap();
-    let senders = [(); 2].map(|()| tx.endpoint(&av).open().unwrap());
+    let receiver = rx.endpoint(Binding::to(&av).option(EndpointOption::MIN_MULTI_RECV, min)).unwrap();
+    let senders = [(); 2].map(|()| tx.endpoint(&av).unwrap());
     let to = av.insert(&receiver.address().unwrap()).unwrap();
     test(&World { receiver, rx, tx, senders, to });
 }

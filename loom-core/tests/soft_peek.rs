@@ -35,14 +35,14 @@ fn with_receiver(test: impl FnOnce(Pair)) {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
-    let receiver = cq.endpoint(&av).open().unwrap();
+    let receiver = cq.endpoint(&av).unwrap();
     let to = av.insert(&receiver.address().unwrap()).unwrap();
     test(Pair { cq, av, receiver, to });
 }
 
 impl Pair {
     fn sender(&self) -> Endpoint<'static, Soft<'static>, Bytes> {
-        self.cq.endpoint(&self.av).open().unwrap()
+        self.cq.endpoint(&self.av).unwrap()
     }
 
     fn send(&self, sender: &Endpoint<'static, Soft<'static>, Bytes>, len: usize) -> OpKey {
@@ -159,9 +159,9 @@ fn claims_of_a_closed_endpoint_give_their_messages_up() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
-    let sender = cq.endpoint(&av).open().unwrap();
+    let sender = cq.endpoint(&av).unwrap();
     for _ in 0..ROUNDS {
-        let receiver = cq.endpoint(&av).open().unwrap();
+        let receiver = cq.endpoint(&av).unwrap();
         let to = av.insert(&receiver.address().unwrap()).unwrap();
         let pair = Pair { cq: cq.clone(), av: av.clone(), receiver, to };
         let sends = [pair.send(&sender, 8), pair.send(&sender, LONG)];

@@ -48,7 +48,7 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
             let domain = Domain::open(&network.info()).unwrap();
             let av = Av::open(&domain, 2).unwrap();
             let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8)).unwrap();
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             for _ in 0..MESSAGES {
                 endpoint.recv(Source::Any, vec![0; LEN].into()).unwrap();
             }
@@ -85,7 +85,7 @@ fn thread_gets_its_buffers_back_only_after_a_peer_has_copied_them() {
         let to = av.insert(&hear.recv_timeout(LIMIT).unwrap()).unwrap();
         let (mut completed, mut cancelled) = (0, 0);
         for round in 0..ROUNDS {
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             let byte = u8::try_from(round).unwrap();
             let sends: Vec<_> = (0..MESSAGES).map(|_| endpoint.send(to, vec![byte; LEN].into()).unwrap()).collect();
             // Now the receiver copies: it has ended one, and goes on with the next.

@@ -32,8 +32,8 @@ fn a_busy_endpoint_leaves_the_others_their_turn() {
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 8).unwrap();
         let [receivers, senders] = [(); 2].map(|()| Cq::<_, Bytes>::open(&domain, CqAttr::new(256)).unwrap());
-        let sender = senders.endpoint(&av).open().unwrap();
-        let endpoints = [(); 3].map(|()| receivers.endpoint(&av).open().unwrap());
+        let sender = senders.endpoint(&av).unwrap();
+        let endpoints = [(); 3].map(|()| receivers.endpoint(&av).unwrap());
         let peers = [0, 1, 2].map(|at: usize| av.insert(&endpoints[at].address().unwrap()).unwrap());
         for (at, endpoint) in endpoints.iter().enumerate() {
             let count = if at == flooded { FLOOD } else { 1 };
@@ -58,7 +58,7 @@ fn refused_senders_find_every_cell_that_comes_home() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(1024)).unwrap();
-    let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+    let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let send = |tag| a.tagged_send(to_b, Tag(tag), vec![0; 8].into());
     for tag in 0..DEPTH {

@@ -17,12 +17,12 @@ use super::queue::{self, Cq};
 use super::sys;
 
 mod sealed {
-    #[expect(unnameable_types, reason = "what seals `Entry`")]
+    #[expect(unnameable_types, reason = "what seals `QueueEntry`")]
     pub trait Sealed {}
 }
 
 /// What a completion queue can be read into: a type for each format. Any bytes make a value of it.
-pub trait Entry: sealed::Sealed + Copy {
+pub trait QueueEntry: sealed::Sealed + Copy {
     /// The format of queues of these entries.
     const FORMAT: CqFormat;
 }
@@ -30,7 +30,7 @@ pub trait Entry: sealed::Sealed + Copy {
 macro_rules! entries {
     ($($Entry:ident: $FORMAT:ident),+) => {$(
         impl sealed::Sealed for $Entry {}
-        impl Entry for $Entry {
+        impl QueueEntry for $Entry {
             const FORMAT: CqFormat = CqFormat::$FORMAT;
         }
     )+};
@@ -84,7 +84,7 @@ impl<E, L> EntryCq<E, L> {
     }
 }
 
-impl<E: Entry, L: Level> EntryCq<E, L> {
+impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Opens a queue for so many entries.
     ///
     /// # Errors

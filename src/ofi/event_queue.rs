@@ -8,7 +8,7 @@ use core::ffi::{c_char, c_int};
 use core::ptr::{self, NonNull};
 use core::slice;
 
-use loom_core::transport::connected::{Entry, EqAttr, Fault, Fid};
+use loom_core::transport::connected::{EqAttr, EqEntry, Fault, Fid};
 use loom_core::vocabulary::{CmData, Errno, EventKind};
 
 use super::call::{entry, errno};
@@ -33,7 +33,7 @@ pub(super) enum Read {
     Connected(Fid),
     Shutdown(Fid),
     Joined { group: Fid, context: u64 },
-    Entry(Entry),
+    Entry(EqEntry),
     Failed(Fault),
     Other(EventKind),
 }
@@ -153,7 +153,7 @@ unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
                     Read::Failed(fault(&entry))
                 }
                 EventKind::JOIN_COMPLETE => Read::Joined { group: object, context },
-                _ => Read::Entry(Entry { kind, object, context, data: entry.data }),
+                _ => Read::Entry(EqEntry { kind, object, context, data: entry.data }),
             };
             (read, CmData::EMPTY)
         }
@@ -271,7 +271,7 @@ mod tests {
         for kind in [EventKind::NOTIFY, EventKind::MR_COMPLETE, EventKind::AV_COMPLETE] {
             // SAFETY: such an entry.
             let (read, data) = unsafe { decode(kind, bytes_of(&entry)) };
-            let expected = Entry { kind, object: Fid::from_addr(64), context: 5, data: 6 };
+            let expected = EqEntry { kind, object: Fid::from_addr(64), context: 5, data: 6 };
             assert!(matches!(read, Read::Entry(entry) if entry == expected), "{read:?}");
             assert!(data.is_empty());
         }

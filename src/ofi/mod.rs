@@ -89,7 +89,7 @@
 //! let domain = Domain::open(&info)?;
 //! let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
 //! let eq = Eq::open(&domain, EqAttr::default())?;
-//! let endpoint = cq.endpoint(&av).open_multicast(&eq)?;
+//! let endpoint = cq.multicast_endpoint(&av, &eq)?;
 //! let joining = endpoint.join(&group.into())?;
 //! let group = match eq.poll_for(Duration::from_secs(10))? {
 //!     Some(EqEvent::Joined(event)) => joining.joined(&event).map_err(|_| "the event of another join")?,
@@ -377,7 +377,7 @@ pub use connection::PassiveEndpoint;
 pub use control::{Av, Domain, Fabric};
 pub use counter::Counter;
 pub use endpoint::Endpoint;
-pub use entry_queue::{Entry, EntryCq};
+pub use entry_queue::{EntryCq, QueueEntry};
 pub use event_queue::{Eq, Request};
 pub use info::RawInfo;
 pub use level::{Level, Local, Shared};

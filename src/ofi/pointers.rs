@@ -14,7 +14,7 @@ use super::connection::PassiveEndpoint;
 use super::control::{Av, Domain, Fabric};
 use super::counter::Counter;
 use super::endpoint::{self, Endpoint};
-use super::entry_queue::{Entry, EntryCq};
+use super::entry_queue::{EntryCq, QueueEntry};
 use super::event_queue::{Eq, Request};
 use super::info::RawInfo;
 use super::level::Level;
@@ -155,7 +155,7 @@ impl<L: Level> Cq<L> {
     }
 }
 
-impl<E: Entry, L: Level> EntryCq<E, L> {
+impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Adopts a completion queue whose entries the user reads: `wait` is what it was opened with, [`WaitObj::NONE`] if it cannot
     /// be slept on, or only by a set.
     ///

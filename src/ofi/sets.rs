@@ -13,7 +13,7 @@ use loom_core::vocabulary::{Errno, WaitObj};
 use super::call::{done, entry, errno};
 use super::control::{self, Domain, opened};
 use super::counter::Counter;
-use super::entry_queue::{Entry, EntryCq};
+use super::entry_queue::{EntryCq, QueueEntry};
 use super::event_queue::named;
 use super::level::{Handle, Level};
 use super::queue;
@@ -46,12 +46,12 @@ impl<L> sealed::Sealed for Counter<L> {
 }
 impl<L> PollSetMember<L> for Counter<L> {}
 
-impl<E: Entry, L: Level> sealed::Sealed for EntryCq<E, L> {
+impl<E: QueueEntry, L: Level> sealed::Sealed for EntryCq<E, L> {
     fn raw_fid(&self) -> NonNull<sys::fid> {
         self.fid()
     }
 }
-impl<E: Entry, L: Level> PollSetMember<L> for EntryCq<E, L> {}
+impl<E: QueueEntry, L: Level> PollSetMember<L> for EntryCq<E, L> {}
 
 /// Queues and counters of a domain that are driven and looked at in one call.
 ///
@@ -215,7 +215,7 @@ impl<L: Level> WaitSet<L> {
     /// The contract of callers: the domain is open.
     #[doc(alias = "fi_cq_open")]
     #[doc(alias = "FI_WAIT_SET")]
-    pub unsafe fn open_queue<E: Entry>(&self, domain: &Domain<L>, depth: usize) -> Result<EntryCq<E, L>, Errno> {
+    pub unsafe fn open_queue<E: QueueEntry>(&self, domain: &Domain<L>, depth: usize) -> Result<EntryCq<E, L>, Errno> {
         let set = self.0.raw().as_ptr();
         // SAFETY: the caller's promise.
         let queue = unsafe { queue::open_in_set(domain, depth, E::FORMAT, set) }?;

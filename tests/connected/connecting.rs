@@ -199,7 +199,7 @@ fn an_info_of_another_kind_is_refused(info: &Info<T>) {
         assert_eq!(sides.cq.msg_endpoint(sides.client, &other).unwrap_err(), OpenError::OtherDomain);
         let av = Av::open(sides.domain, 1).expect("address vector");
         let cq = Cq::<T, Vec<u8>>::open(sides.domain, CqAttr::new(4)).expect("queue");
-        let refused = cq.endpoint(&av).open().unwrap_err();
+        let refused = cq.endpoint(&av).unwrap_err();
         assert_eq!(refused, OpenError::EndpointType(EndpointType::MSG));
         // One without connections, of the same domain where the provider has both.
         let hints = Hints {

@@ -9,7 +9,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::ThePeer;
 use loom_core::objects::eq::{Eq, EqAttr, EqError, EqEvent};
 use loom_core::objects::info::Info;
-use loom_core::transport::connected::{Entry, Fid};
+use loom_core::transport::connected::{EqEntry, Fid};
 use loom_core::vocabulary::{EventKind, WaitObj};
 
 use super::Case;
@@ -48,7 +48,7 @@ fn ones_own_events_come_back(info: &Info<T>) {
         eq.notify(context, data).expect("writes");
     }
     for (context, data) in [(1, 2), (3, u64::MAX)] {
-        let expected = Entry { kind: EventKind::NOTIFY, object: Fid::from_addr(0), context, data };
+        let expected = EqEntry { kind: EventKind::NOTIFY, object: Fid::from_addr(0), context, data };
         match eq.poll_for(LIMIT).expect("works") {
             Some(EqEvent::Entry(entry)) => assert_eq!(entry, expected),
             other => panic!("what was written, not {other:?}"),

@@ -137,7 +137,7 @@ pub(crate) fn deploy<T: Transport + 'static, A: Allocator + Clone + Send + 'stat
     let monitor = unsafe { Notified::new() };
     let _cache = MrCache::open_in(&domain, CACHE, monitor, alloc())?;
     step();
-    let [a, b] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
+    let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     let to_b = av.insert(&b.address().expect("it is enabled")).expect("there is room");
     for tag in 0..100 {
         let bytes: Bytes = [tag; 32].into();

@@ -102,14 +102,14 @@ fn knowing<'d>(
     counters: &Counters<'d>,
     line: &mut Line,
 ) -> Link<'d> {
-    let mut opens = cq.endpoint(av);
+    let mut bind = Binding::to(av);
     for (counted, counter) in counters.iter().flatten() {
-        opens = opens.counter(*counted, counter);
+        bind = bind.counter(*counted, counter);
     }
     if grants_multi_recv(info) {
-        opens = opens.option(EndpointOption::MIN_MULTI_RECV, LONGEST_PIECE);
+        bind = bind.option(EndpointOption::MIN_MULTI_RECV, LONGEST_PIECE);
     }
-    let endpoint = opens.open().expect("endpoint");
+    let endpoint = cq.endpoint(bind).expect("endpoint");
     let other = line.exchange(&endpoint.address().expect("its address").to_string());
     let other: EndpointAddr = other.parse().expect("an address");
     Link::Peer(endpoint, av.insert(&other).expect("the peer"))

@@ -168,7 +168,7 @@ fn close_first(scene: Scene<'_, '_>, keys: &mut Vec<OpKey>) {
     let deadline = Instant::now() + LIMIT;
     drop(scene.a);
     assert!(Instant::now() < deadline, "closing took too long");
-    let scene = Scene { a: scene.cq.endpoint(scene.av).open().expect("another endpoint"), ..scene };
+    let scene = Scene { a: scene.cq.endpoint(scene.av).expect("another endpoint"), ..scene };
     scene.take(keys);
     if scene.info.raw().is_tested() {
         assert!(keys.is_empty(), "{keys:?} have not ended with their endpoint");

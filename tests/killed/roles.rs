@@ -40,7 +40,7 @@ pub(crate) fn play(role: &str) {
     let region =
         Mr::open(&domain, vec![content; TRAIN * LONG], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("a region");
     let cq = Cq::<T, Watched>::open(&domain, CqAttr::new(64)).expect("queue");
-    let endpoint = cq.endpoint(&av).open().expect("endpoint");
+    let endpoint = cq.endpoint(&av).expect("endpoint");
     let own = endpoint.address().expect("its address").to_string();
     // Before anything comes, so that nothing has to wait for it.
     let incoming: Vec<_> = (0..if part == "receives" { TRAIN } else { 0 })

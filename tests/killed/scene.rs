@@ -9,7 +9,7 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, CqError};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{self, Source};
+use loom_core::objects::endpoint::{self, Binding, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::RemoteRegion;
 use loom_core::objects::scope::scope;
@@ -153,12 +153,12 @@ fn play<R, const N: usize>(
 ) -> R {
     let av = Av::open(domain, 32).expect("address vector");
     let cq = Cq::open(domain, CqAttr::new(256).endpoints(32)).expect("queue");
-    let mut a = cq.endpoint(&av);
+    let mut bind = Binding::to(&av);
     if info.raw().is_tested() {
-        a = a.option(EndpointOption::MIN_MULTI_RECV, piece_len(info.provider()));
+        bind = bind.option(EndpointOption::MIN_MULTI_RECV, piece_len(info.provider()));
     }
-    let a = a.open().expect("endpoint a");
-    let b = cq.endpoint(&av).open().expect("endpoint b");
+    let a = cq.endpoint(bind).expect("endpoint a");
+    let b = cq.endpoint(&av).expect("endpoint b");
     let addresses = [&a, &b].map(|endpoint| endpoint.address().expect("its address").to_string()).join(" ");
     // They start together, which takes some time each.
     let mut number = HELLO.0;

@@ -30,7 +30,7 @@ impl Scene<'_, '_> {
     /// A peer that comes just now is heard.
     fn newcomer(&self) {
         let to = self.av.insert(&self.a.address().expect("its address")).expect("in the vector");
-        let comes = self.cq.endpoint(self.av).open().expect("another endpoint");
+        let comes = self.cq.endpoint(self.av).expect("another endpoint");
         let received = post(self.cq, room(100), |buf| self.a.tagged_recv(Source::Any, NEW, buf));
         let sent = post(self.cq, full(100), |buf| comes.tagged_send(to, NEW, buf));
         let (bytes, transfer) = finish(self.cq, received);
@@ -92,7 +92,7 @@ fn a_stranger_may_outlive_the_endpoint(info: &Info<T>) {
         drop(a);
         // Whether anybody listens to it any more is the system's affair.
         let _ = strangers[0].write_all(b"still there");
-        let scene = Scene { a: scene.cq.endpoint(scene.av).open().expect("another endpoint"), ..scene };
+        let scene = Scene { a: scene.cq.endpoint(scene.av).expect("another endpoint"), ..scene };
         scene.exchange_from(&scene.b, 1, 64, 3);
         Vec::new()
     });

@@ -67,7 +67,7 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             let domain = s.domain(&domain);
             let av = Av::open_in(&domain, 2, seal)?;
             let cq: Queue<'_, '_, '_, '_, T> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
-            let [a, b] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
+            let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
             let to_b = av.insert(&b.address()?)?;
             let take = |at: usize| {
                 let buf =

@@ -127,7 +127,7 @@ impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
         };
         let info = Ofi::<L>::query(&hints).ok().and_then(|mut infos| infos.next());
         let info = info.ok_or(Failure::Wrong("there is no info for the listener's address"))?;
-        let binding = counter.iter().fold(Binding::to(eq), |to, counter| to.counter(EVERYTHING, counter));
+        let binding = counter.iter().fold(Binding::to(*eq), |to, counter| to.counter(EVERYTHING, counter));
         let client = cq_a.msg_endpoint(binding, &info)?.connect(&address, &[]).map_err(CmError::from)?;
         let (mut connecting, mut accepting) = (Some(client), None);
         let (mut a, mut b) = (None, None);
@@ -140,8 +140,8 @@ impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
                 None => {}
                 Some(EqEvent::Request(request)) => {
                     let to = match granted.caps().contains(Caps::MULTI_RECV) {
-                        true => Binding::to(eq).option(EndpointOption::MIN_MULTI_RECV, 1),
-                        false => Binding::to(eq),
+                        true => Binding::to(*eq).option(EndpointOption::MIN_MULTI_RECV, 1),
+                        false => Binding::to(*eq),
                     };
                     accepting = Some(request.endpoint(cq_b, to)?.accept(&[]).map_err(CmError::from)?);
                 }

@@ -66,7 +66,7 @@ pub fn run<T: Transport + 'static, L: Sharing>(
         let domain = s.domain(&domain);
         let av = Av::open_in(&domain, 2, seal)?;
         let cq: Queue<'_, '_, T, L> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
-        let [a, b] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
+        let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
         let to_b = av.insert(&b.address()?)?;
         let round = |number: u64| {
             let none = Failure::Wrong("a lease of the last round is missing");

@@ -3,6 +3,7 @@
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::Counter;
 use loom_core::objects::cq::Cq;
+use loom_core::objects::endpoint::Binding;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
@@ -42,18 +43,14 @@ pub fn addressed<'q, 'd, 'b, T: Transport + 'static>(
     av: &Av<'d, T>,
     counter: Option<&Counter<'d, T>>,
 ) -> Result<[Side<'q, 'd, 'b, T, Addressed<'d, 'b, T>>; 2], Failure> {
-    let a = cq_a.endpoint(av);
-    let a = match counter {
-        Some(counter) => a.counter(EVERYTHING, counter),
-        None => a,
-    };
-    let a = a.open()?;
-    let b = cq_b.endpoint(av);
-    let b = match info.caps().contains(Caps::MULTI_RECV) {
-        true => b.option(EndpointOption::MIN_MULTI_RECV, 1),
-        false => b,
-    };
-    let b = b.open()?;
+    let a = cq_a.endpoint(match counter {
+        Some(counter) => Binding::to(av).counter(EVERYTHING, counter),
+        None => Binding::to(av),
+    })?;
+    let b = cq_b.endpoint(match info.caps().contains(Caps::MULTI_RECV) {
+        true => Binding::to(av).option(EndpointOption::MIN_MULTI_RECV, 1),
+        false => Binding::to(av),
+    })?;
     let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
     Ok([(cq_a, a, to_b), (cq_b, b, to_a)]
         .map(|(cq, endpoint, other)| Side { cq, verbs: Addressed { endpoint, other } }))

@@ -131,7 +131,7 @@ pub fn run(seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
         let av = Av::open_in(&domain, 2, seal)?;
         let open = || Cq::<_, Packet<Vec<u8>>>::open_in(&domain, QUEUE, seal);
         let (cq_a, cq_b) = (open()?, open()?);
-        let [end_a, end_b] = [cq_a.endpoint(&av).open()?, cq_b.endpoint(&av).open()?];
+        let [end_a, end_b] = [cq_a.endpoint(&av)?, cq_b.endpoint(&av)?];
         let [to_a, to_b] = [av.insert(&end_a.address()?)?, av.insert(&end_b.address()?)?];
         let packets = || (0..ATTR.packets_per_link()).map(|_| vec![0; ATTR.packet_size as usize]);
         let taken = seal.taken();

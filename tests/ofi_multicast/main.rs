@@ -104,7 +104,7 @@ type Endpoint<'d> = MulticastEndpoint<'d, T, Vec<u8>>;
 
 impl<'d> Side<'_, 'd> {
     fn endpoint(&self) -> Endpoint<'d> {
-        let endpoint = self.cq.endpoint(self.av).open_multicast(self.eq).unwrap();
+        let endpoint = self.cq.multicast_endpoint(self.av, self.eq).unwrap();
         self.addresses.borrow_mut().push(endpoint.address().unwrap());
         endpoint
     }
@@ -255,7 +255,7 @@ fn multicast_has_to_be_granted() {
         let domain = Domain::open(info).unwrap();
         let (av, eq) = (Av::open(&domain, 1).unwrap(), Eq::open(&domain, EqAttr::default()).unwrap());
         let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).unwrap();
-        cq.endpoint(&av).open_multicast(&eq).map(|_| ()).unwrap_err()
+        cq.multicast_endpoint(&av, &eq).map(|_| ()).unwrap_err()
     };
     let not_granted = OpenError::NotGranted(Caps::MULTICAST);
     assert_eq!(refused(&local(&Hints { provider: Some("sockets"), ..hints(Caps::MSG) })), not_granted);
@@ -276,7 +276,7 @@ fn multicast_has_to_be_granted() {
     let (domain, other) = (Domain::open(&sends).unwrap(), Domain::open(&sends).unwrap());
     let (av, eq) = (Av::open(&domain, 1).unwrap(), Eq::open(&other, EqAttr::default()).unwrap());
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(4)).unwrap();
-    assert_eq!(cq.endpoint(&av).open_multicast(&eq).map(|_| ()).unwrap_err(), OpenError::OtherDomain);
+    assert_eq!(cq.multicast_endpoint(&av, &eq).map(|_| ()).unwrap_err(), OpenError::OtherDomain);
 }
 
 fn cases() -> report::Cases {
@@ -296,7 +296,7 @@ fn cases() -> report::Cases {
 fn multicast_endpoints_are_refused() {
     report::not_granted();
     with_side("127.0.0.1", None, |side| {
-        let refused = side.cq.endpoint(side.av).open_multicast(side.eq).map(drop);
+        let refused = side.cq.multicast_endpoint(side.av, side.eq).map(drop);
         assert_eq!(refused, Err(OpenError::Errno(Errno::EOPNOTSUPP)));
     });
 }

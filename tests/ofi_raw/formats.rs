@@ -8,7 +8,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{
     Caps, CompletionFlags, CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry, Errno, FabricAddr, Tag, TagMatch, WaitObj,
 };
-use loom_fabric::ofi::{Entry, EntryCq, Local};
+use loom_fabric::ofi::{EntryCq, Local, QueueEntry};
 
 use super::loopback::{DATA, Opened, T, TAG, infos, message, retry};
 use super::{LIMIT, pattern, target, word};
@@ -16,7 +16,7 @@ use super::{LIMIT, pattern, target, word};
 const LEN: usize = 100;
 
 /// What an entry says of the tagged receive of a message.
-trait Says: Entry + Default {
+trait Says: QueueEntry + Default {
     fn context(&self) -> *mut c_void;
     fn check(&self);
 }

@@ -538,7 +538,7 @@ fn operations_that_were_not_asked_for_are_refused() {
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(4)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let itself = av.insert(&endpoint.address().unwrap()).unwrap();
     let region = RemoteRegion::new(RemoteAddr(0), 8, MemoryKey(1));
     let refused = |caps| PostError::NotGranted(caps);

@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use loom_core::transport::{CounterAttr, Transport};
 use loom_core::vocabulary::{Counted, CqEntry, CqMsgEntry, Errno, WaitObj};
-use loom_fabric::ofi::{Entry, EntryCq, Local, PollSet, PollSetMember, WaitSet};
+use loom_fabric::ofi::{EntryCq, Local, PollSet, PollSetMember, QueueEntry, WaitSet};
 
 use super::loopback::{Opened, T, are_tested, infos, message};
 use super::{LIMIT, pattern};
 
-fn read<E: Entry + Default>(cq: &EntryCq<E, Local>) -> usize {
+fn read<E: QueueEntry + Default>(cq: &EntryCq<E, Local>) -> usize {
     // SAFETY: the queue is open, and this thread is its only user.
     unsafe { cq.read(&mut [E::default(); 4]) }.unwrap()
 }

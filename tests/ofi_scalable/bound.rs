@@ -12,7 +12,7 @@ use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
-use loom_core::objects::endpoint::{ContextBinding, Contexts, ScalableEndpoint};
+use loom_core::objects::endpoint::{Binding, Contexts, ScalableEndpoint};
 use loom_core::objects::info::Hints;
 use loom_core::objects::mr::Mr;
 use loom_core::vocabulary::{Access, Caps, Counted, EndpointOption, Tag, TagMatch};
@@ -37,13 +37,12 @@ fn contexts_are_counted_each_by_itself() {
         [(); 5].map(|()| Counter::open(&domain, CounterAttr::default()).unwrap());
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(32)).unwrap();
-    let counted = ContextBinding::of(&a).counter(Counted::SEND, &sends).counter(Counted::WRITE, &writes);
+    let counted = Binding::to(&a).counter(Counted::SEND, &sends).counter(Counted::WRITE, &writes);
     let tx = cq.tx_context(counted, 0).unwrap();
-    let other_tx =
-        cq.tx_context(ContextBinding::of(&a).counter(Counted::SEND | Counted::WRITE, &elsewhere), 1).unwrap();
-    let counted = ContextBinding::of(&b).counter(Counted::RECV, &received).counter(Counted::REMOTE_WRITE, &written);
+    let other_tx = cq.tx_context(Binding::to(&a).counter(Counted::SEND | Counted::WRITE, &elsewhere), 1).unwrap();
+    let counted = Binding::to(&b).counter(Counted::RECV, &received).counter(Counted::REMOTE_WRITE, &written);
     let rx = cq.rx_context(counted, 1).unwrap();
-    let other_rx = cq.rx_context(ContextBinding::of(&b).counter(Counted::RECV, &elsewhere), 0).unwrap();
+    let other_rx = cq.rx_context(Binding::to(&b).counter(Counted::RECV, &elsewhere), 0).unwrap();
     let to = av.insert(&b.address().unwrap()).unwrap();
 
     for round in 0..5 {
@@ -74,7 +73,7 @@ fn contexts_count_what_is_of_their_direction() {
     let foreign = Counter::open(&other_domain, CounterAttr::default()).unwrap();
     let endpoint = ScalableEndpoint::open(&av, &info, Contexts { tx: 1, rx: 1 }).unwrap();
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(8)).unwrap();
-    let of = |counted, counter| ContextBinding::of(&endpoint).counter(counted, counter);
+    let of = |counted, counter| Binding::to(&endpoint).counter(counted, counter);
     assert_eq!(cq.tx_context(of(Counted::RECV, &counter), 0).unwrap_err(), OpenError::Counters);
     assert_eq!(cq.rx_context(of(Counted::SEND, &counter), 0).unwrap_err(), OpenError::Counters);
     let twice = of(Counted::SEND, &counter).counter(Counted::SEND, &counter);
@@ -137,7 +136,7 @@ fn a_buffer_of_a_receive_context_takes_many_messages() {
     let [a, b] = [(); 2].map(|()| ScalableEndpoint::open(&av, &info, two_of_each()).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(32)).unwrap();
     let tx = cq.tx_context(&a, 0).unwrap();
-    let rx = cq.rx_context(ContextBinding::of(&b).option(EndpointOption::MIN_MULTI_RECV, 100), 1).unwrap();
+    let rx = cq.rx_context(Binding::to(&b).option(EndpointOption::MIN_MULTI_RECV, 100), 1).unwrap();
     assert_eq!(rx.option(EndpointOption::MIN_MULTI_RECV), Ok(100));
     let to = av.insert(&b.address().unwrap()).unwrap();
     let refused = rx.multi_recv(Source::Any, vec![0; 400]).unwrap_err();

@@ -81,7 +81,7 @@ pub(crate) fn play(role: &str) {
         finish(cq, post(cq, hello, |buf| tx.tagged_send(to, HELLO, buf)));
         goes_on(cq, begins, |buf| rx.recv(Source::Any, buf), |buf| tx.send(to, buf));
     } else {
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let begins = post(cq, vec![0], |buf| endpoint.tagged_recv(Source::Any, BEGIN, buf));
         let hello = endpoint.address().unwrap().to_string().into_bytes();
         finish(cq, post(cq, hello, |buf| endpoint.tagged_send(to, HELLO, buf)));

@@ -262,7 +262,7 @@ fn ordinary_endpoints_are_peers_and_so_are_endpoints_with_one_kind_of_context() 
     let [sends, receives] = [Contexts { tx: 1, rx: 0 }, Contexts { tx: 0, rx: 1 }]
         .map(|contexts| ScalableEndpoint::open(&av, &info, contexts).unwrap());
     let cq: &Queue<'_> = &Cq::open(&domain, CqAttr::new(16)).unwrap();
-    let ordinary = cq.endpoint(&av).open().unwrap();
+    let ordinary = cq.endpoint(&av).unwrap();
     let (tx, rx) = (cq.tx_context(&sends, 0).unwrap(), cq.rx_context(&receives, 0).unwrap());
     let to_ordinary = av.insert(&ordinary.address().unwrap()).unwrap();
     let to_contexts = av.insert(&receives.address().unwrap()).unwrap();

@@ -32,7 +32,7 @@ type Ends<'d, T> = Vec<Endpoint<'d, T, Bytes>>;
 
 /// Opens some endpoints more on the queue of a pair.
 fn more<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>, count: usize) -> Ends<'d, T> {
-    (0..count).map(|_| pair.cq.endpoint(pair.av).open().expect("another endpoint")).collect()
+    (0..count).map(|_| pair.cq.endpoint(pair.av).expect("another endpoint")).collect()
 }
 
 fn addresses<T: Transport + 'static>(endpoints: &[Endpoint<'_, T, Bytes>]) -> Vec<EndpointAddr> {

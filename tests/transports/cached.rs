@@ -66,7 +66,7 @@ fn cached_buffers_serve_every_operation<T: Transport + 'static>(info: &Info<T>) 
     scope(|s| {
         let cq =
             &Cq::<T, Buf<'_, '_, '_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let (a, b) = (cq.endpoint(&av).open().expect("a"), cq.endpoint(&av).open().expect("b"));
+        let (a, b) = (cq.endpoint(&av).expect("a"), cq.endpoint(&av).expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let (mut out, mut into) = (cut(&mut out, LENGTHS), cut(&mut into, LENGTHS));
         for round in 0..3 {
@@ -114,7 +114,7 @@ fn cached_regions_come_and_go_between_messages<T: Transport + 'static>(info: &In
     scope(|s| {
         let cq =
             &Cq::<T, Buf<'_, '_, '_, T>>::open_in(&s.domain(&domain), CqAttr::new(32), allocator()).expect("queue");
-        let (a, b) = (cq.endpoint(&av).open().expect("a"), cq.endpoint(&av).open().expect("b"));
+        let (a, b) = (cq.endpoint(&av).expect("a"), cq.endpoint(&av).expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let (mut out, mut into) = (cut(&mut out, [LEN; 64]), cut(&mut into, [LEN; 64]));
         for round in 0..64 {
@@ -152,7 +152,7 @@ fn cached_buffers_are_dropped_with_their_queue<T: Transport + 'static>(info: &In
     scope(|s| {
         let cq =
             &Cq::<T, Buf<'_, '_, '_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
         for room in cut(&mut memory, [100; 4]) {
             post(cq, register(&cache, room), |room| endpoint.recv(Source::Any, room));
         }
@@ -172,7 +172,7 @@ fn a_cached_region_of_another_domain_is_refused<T: Transport + 'static>(info: &I
     scope(|s| {
         let cq =
             &Cq::<T, Buf<'_, '_, '_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
         let rejected = endpoint.recv(Source::Any, register(&cache, &mut memory)).expect_err("it is another domain's");
         assert_eq!(rejected.error, PostError::ForeignDescriptor);
         assert_eq!(rejected.buf.into_inner(), [1; 8]);

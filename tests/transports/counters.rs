@@ -6,7 +6,7 @@ use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
@@ -71,8 +71,8 @@ fn endpoint<'d, T: Transport + 'static>(
     let bound = counted
         .iter()
         .zip(counters)
-        .fold(cq.endpoint(av), |bound, (counted, counter)| bound.counter(*counted, counter));
-    bound.open().expect("an endpoint with counters")
+        .fold(Binding::to(av), |bound, (counted, counter)| bound.counter(*counted, counter));
+    cq.endpoint(bound).expect("an endpoint with counters")
 }
 
 /// Waits until a counter has a value, and no more.
@@ -211,8 +211,8 @@ fn a_counter_outlives_its_endpoints<T: Transport + 'static>(info: &Info<T>) {
         {
             let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
             let received = Counted::RECV | Counted::READ | Counted::WRITE;
-            let a = cq.endpoint(&av).counter(received, &counter).open().expect("an endpoint with a counter");
-            let b = cq.endpoint(&av).open().expect("an endpoint");
+            let a = cq.endpoint(Binding::to(&av).counter(received, &counter)).expect("an endpoint with a counter");
+            let b = cq.endpoint(&av).expect("an endpoint");
             let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
             let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
             let pair = Pair { cq: &cq, av: &av, domain: &domain, a, b, to_a, to_b };
@@ -253,23 +253,23 @@ fn what_cannot_be_counted_is_refused<T: Transport + 'static>(info: &Info<T>) {
     let counter = || Counter::open(&domain, CounterAttr::default()).expect("counter");
     let (one, two, foreign) = (counter(), counter(), Counter::open(&other, CounterAttr::default()).expect("counter"));
     let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(4), allocator()).expect("queue");
-    let twice = cq.endpoint(&av).counter(Counted::SEND | Counted::RECV, &one).counter(Counted::RECV, &two);
-    assert_eq!(twice.open().unwrap_err(), OpenError::Counters);
-    let nothing = cq.endpoint(&av).counter(Counted::empty(), &one);
-    assert_eq!(nothing.open().unwrap_err(), OpenError::Counters);
-    let elsewhere = cq.endpoint(&av).counter(Counted::SEND, &foreign);
-    assert_eq!(elsewhere.open().unwrap_err(), OpenError::OtherDomain);
+    let twice = Binding::to(&av).counter(Counted::SEND | Counted::RECV, &one).counter(Counted::RECV, &two);
+    assert_eq!(cq.endpoint(twice).unwrap_err(), OpenError::Counters);
+    let nothing = Binding::to(&av).counter(Counted::empty(), &one);
+    assert_eq!(cq.endpoint(nothing).unwrap_err(), OpenError::Counters);
+    let elsewhere = Binding::to(&av).counter(Counted::SEND, &foreign);
+    assert_eq!(cq.endpoint(elsewhere).unwrap_err(), OpenError::OtherDomain);
     if !info.caps().contains(Caps::RMA_EVENT) {
-        let remote = cq.endpoint(&av).counter(Counted::REMOTE_WRITE, &one);
-        assert_eq!(remote.open().unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
+        let remote = Binding::to(&av).counter(Counted::REMOTE_WRITE, &one);
+        assert_eq!(cq.endpoint(remote).unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
     }
-    let unknown = cq.endpoint(&av).counter(Counted::from_bits_retain(1 << 40), &one);
-    assert_eq!(unknown.open().unwrap_err(), OpenError::Counters);
+    let unknown = Binding::to(&av).counter(Counted::from_bits_retain(1 << 40), &one);
+    assert_eq!(cq.endpoint(unknown).unwrap_err(), OpenError::Counters);
     let many =
         [Counted::READ, Counted::WRITE, Counted::SEND, Counted::RECV, Counted::SEND, Counted::RECV, Counted::READ]
             .into_iter()
-            .fold(cq.endpoint(&av), |bound, counted| bound.counter(counted, &two));
-    assert_eq!(many.open().unwrap_err(), OpenError::Counters);
+            .fold(Binding::to(&av), |bound, counted| bound.counter(counted, &two));
+    assert_eq!(cq.endpoint(many).unwrap_err(), OpenError::Counters);
     // What was refused left nothing behind.
-    drop(cq.endpoint(&av).counter(Counted::SEND, &one).counter(Counted::RECV, &two).open().expect("an endpoint"));
+    drop(cq.endpoint(Binding::to(&av).counter(Counted::SEND, &one).counter(Counted::RECV, &two)).expect("an endpoint"));
 }

@@ -58,7 +58,7 @@ fn leases_serve_every_operation<T: Transport + 'static>(info: &Info<T>) {
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     scope(|s| {
         let cq = &Cq::<T, Lease<'_>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let (a, b) = (cq.endpoint(&av).open().expect("a"), cq.endpoint(&av).open().expect("b"));
+        let (a, b) = (cq.endpoint(&av).expect("a"), cq.endpoint(&av).expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         for (seed, len) in [1, 64, 5000, LONG].into_iter().enumerate() {
             let bytes = pattern(len, seed);
@@ -99,7 +99,7 @@ fn parts_of_a_lease_are_messages_of_their_own<T: Transport + 'static>(info: &Inf
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     scope(|s| {
         let cq = &Cq::<T, Lease<'_>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let (a, b) = (cq.endpoint(&av).open().expect("a"), cq.endpoint(&av).open().expect("b"));
+        let (a, b) = (cq.endpoint(&av).expect("a"), cq.endpoint(&av).expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let bytes = pattern(64, 1);
         let (first, second) = filled(slab.lease(), &bytes).split(24).expect("two parts");
@@ -126,7 +126,7 @@ fn leases_are_given_back_with_their_queue<T: Transport + 'static>(info: &Info<T>
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     scope(|s| {
         let cq = &Cq::<T, Lease<'_>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
         for lease in std::iter::from_fn(|| slab.lease()) {
             post(cq, lease, |lease| endpoint.recv(Source::Any, lease));
         }
@@ -141,7 +141,7 @@ fn peers_reach_each_exposed_lease_at_its_place<T: Transport + 'static>(info: &In
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     scope(|s| {
         let cq = &Cq::<T, Lease<'_>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let (a, b) = (cq.endpoint(&av).open().expect("a"), cq.endpoint(&av).open().expect("b"));
+        let (a, b) = (cq.endpoint(&av).expect("a"), cq.endpoint(&av).expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let mut targets: Vec<_> = std::iter::from_fn(|| slab.lease()).collect();
         // One of which another one is sent from.
@@ -182,7 +182,7 @@ fn vectors_of_a_registered_heap_are_posted<T: Transport + 'static>(info: &Info<T
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     scope(|s| {
         let cq = &Cq::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let (a, b) = (cq.endpoint(&av).open().expect("a"), cq.endpoint(&av).open().expect("b"));
+        let (a, b) = (cq.endpoint(&av).expect("a"), cq.endpoint(&av).expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         let mut room = HeapVec::new_in(&heap);
         room.resize(1000, 0);

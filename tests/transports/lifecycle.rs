@@ -12,8 +12,8 @@ use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::{Av, InsertError};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::{Domain, Fabric};
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::scope::scope;
@@ -50,7 +50,6 @@ pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("wrong_kind_of_buffer_is_refused", MSG, wrong_kind_of_buffer_is_refused),
         ("address_vector_of_another_domain_is_refused", MSG, address_vector_of_another_domain_is_refused),
         ("foreign_address_is_refused", MSG, foreign_address_is_refused),
-        ("fabric_can_be_opened_by_itself", MSG, fabric_can_be_opened_by_itself),
         ("endpoints_come_and_go", MSG, endpoints_come_and_go),
         ("buffer_that_panics_when_lent_is_dropped_once", MSG, buffer_that_panics_when_lent_is_dropped_once),
         (
@@ -67,7 +66,7 @@ fn closed_endpoint_gives_its_buffers_back<T: Transport + 'static>(info: &Info<T>
     }
     on_pair(info, |pair| {
         pair.warm_up();
-        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let receives: Vec<_> =
             (0..5).map(|seed| (seed, pair.post(pattern(16, seed), |buf| c.recv(Source::Any, buf)))).collect();
         let other = pair.post(room(16), |buf| pair.b.recv(Source::Any, buf));
@@ -86,7 +85,7 @@ fn closed_endpoint_gives_its_buffers_back<T: Transport + 'static>(info: &Info<T>
 fn completed_operations_survive_the_close<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
-        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address")).expect("in the vector");
         let received = pair.post(room(16), |buf| c.recv(Source::Any, buf));
         let sent = pair.post(pattern(16, 4), |buf| pair.a.send(to_c, buf));
@@ -109,7 +108,7 @@ fn slots_of_a_closed_endpoint_can_be_used_again<T: Transport + 'static>(info: &I
     on_pair(info, |pair| {
         pair.warm_up();
         for round in 0..10 {
-            let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+            let c = pair.cq.endpoint(pair.av).expect("endpoint c");
             let keys: Vec<_> = (0..60).map(|_| pair.post(room(8), |buf| c.recv(Source::Any, buf))).collect();
             drop(c);
             for key in keys {
@@ -129,7 +128,7 @@ fn reads_in_flight_come_back_with_their_endpoint<T: Transport + 'static>(info: &
             pair.warm_up();
             let memory = content.clone();
             let region = Mr::open_in(pair.domain, memory, Access::REMOTE_READ, allocator()).expect("region");
-            let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+            let c = pair.cq.endpoint(pair.av).expect("endpoint c");
             // Connected, where that is a thing.
             let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
             let sent = pair.post(pattern(8, 2), |buf| c.send(pair.to_b, buf));
@@ -171,7 +170,7 @@ fn messages_to_an_endpoint_that_was_closed_before<T: Transport + 'static>(info: 
         let (av, other) = (open(&one), open(&two));
         let closes = if in_its_domain { (&one, &av) } else { (&two, &other) };
         let gone = Cq::<T, Bytes>::open_in(closes.0, CqAttr::new(16), allocator()).expect("queue");
-        let endpoint = gone.endpoint(closes.1).open().expect("endpoint");
+        let endpoint = gone.endpoint(closes.1).expect("endpoint");
         let mut address = endpoint.address().expect("its address");
         if let Some(prefix) = prefix {
             let name = address.bytes().strip_prefix(b"fi_shm://").expect("a name of shm");
@@ -181,7 +180,7 @@ fn messages_to_an_endpoint_that_was_closed_before<T: Transport + 'static>(info: 
         drop(endpoint);
         drop(gone);
         let cq = Cq::<T, Bytes>::open_in(&one, CqAttr::new(64), allocator()).expect("queue");
-        let later = cq.endpoint(&av).open().expect("endpoint");
+        let later = cq.endpoint(&av).expect("endpoint");
         let mut taken = 0;
         for seed in 0..32 {
             taken += usize::from(later.send(peer, pattern(64, seed)).is_ok());
@@ -215,8 +214,8 @@ fn closing_in_the_middle_of_a_long_message<T: Transport + 'static>(info: &Info<T
         for progress in [0, 1, 2, 5, 20] {
             on_pair(info, |pair| {
                 pair.warm_up();
-                let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
-                let d = pair.cq.endpoint(pair.av).open().expect("endpoint d");
+                let c = pair.cq.endpoint(pair.av).expect("endpoint c");
+                let d = pair.cq.endpoint(pair.av).expect("endpoint d");
                 let to_d = pair.av.insert(&d.address().expect("address")).expect("in the vector");
                 // Connected, where that is a thing.
                 let received = pair.post(room(8), |buf| d.recv(Source::Any, buf));
@@ -279,8 +278,8 @@ fn every_buffer_is_dropped_once<T: Transport + 'static>(info: &Info<T>) {
     let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     scope(|s| {
         let cq = &Cq::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let a = cq.endpoint(&av).open().expect("endpoint a");
-        let b = cq.endpoint(&av).open().expect("endpoint b");
+        let a = cq.endpoint(&av).expect("endpoint a");
+        let b = cq.endpoint(&av).expect("endpoint b");
         let to_b = av.insert(&b.address().expect("address")).expect("in the vector");
         // Left in flight, parked, rejected, and taken.
         let parked = post_on(cq, counted(16), |buf| a.recv(Source::Any, buf));
@@ -317,8 +316,8 @@ fn borrowed_buffers_come_back_from_a_scope<T: Transport + 'static>(info: &Info<T
     let (source, target) = (&mut from[..], &mut into[..]);
     scope(|s| {
         let cq = &Cq::open_in(&s.domain(&domain), CqAttr::new(8), allocator()).expect("queue");
-        let a = cq.endpoint(&av).open().expect("endpoint a");
-        let b = cq.endpoint(&av).open().expect("endpoint b");
+        let a = cq.endpoint(&av).expect("endpoint a");
+        let b = cq.endpoint(&av).expect("endpoint b");
         let to_b = av.insert(&b.address().expect("address")).expect("in the vector");
         let (mut source, mut target) = (source, target);
         for _ in 0..50 {
@@ -346,7 +345,7 @@ fn panic_in_a_scope_closes_first<T: Transport + 'static>(info: &Info<T>) {
     let unwound = catch_unwind(AssertUnwindSafe(|| {
         scope(|s| {
             let cq = &Cq::open_in(&s.domain(&domain), CqAttr::new(8), allocator()).expect("queue");
-            let a = cq.endpoint(&av).open().expect("endpoint a");
+            let a = cq.endpoint(&av).expect("endpoint a");
             post_on(cq, buffer, |buf| a.recv(Source::Any, buf));
             std::panic::resume_unwind(Box::new("on purpose"));
         })
@@ -369,7 +368,7 @@ fn forgotten_endpoint_is_closed_with_its_queue<T: Transport + 'static>(info: &In
         let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
         scope(|s| {
             let cq = Cq::open_in(&s.domain(&domain), CqAttr::new(8), allocator()).expect("queue");
-            let endpoint = cq.endpoint(&av).open().expect("a place for an endpoint");
+            let endpoint = cq.endpoint(&av).expect("a place for an endpoint");
             if may_be_in_flight {
                 let counted = Counted { bytes: room(64), drops: &drops };
                 post_on(&cq, counted, |buf| endpoint.recv(Source::Any, buf));
@@ -387,10 +386,10 @@ fn forgotten_queue_leaks_and_nothing_else<T: Transport + 'static>(info: &Info<T>
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     let cq = Cq::open_in(&domain, CqAttr::new(8), allocator()).expect("queue");
-    let endpoint = cq.endpoint(&av).open().expect("endpoint");
+    let endpoint = cq.endpoint(&av).expect("endpoint");
     post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
     drop(endpoint);
-    let endpoint = cq.endpoint(&av).open().expect("endpoint");
+    let endpoint = cq.endpoint(&av).expect("endpoint");
     let key = post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
     std::mem::forget(endpoint);
     assert!(cq.wait(key, loom_core::objects::deadline::Spins(3)).or_cut("the queue works").is_none());
@@ -411,7 +410,7 @@ fn forgotten_region_leaks_and_nothing_else<T: Transport + 'static>(info: &Info<T
 
 fn peer_may_be_inserted_by_node_and_service<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
-        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let address = c.address().expect("address of c");
         let inserted = match std::net::SocketAddr::try_from(&address) {
             Ok(socket) => pair.av.insert_service(&socket.ip().to_string(), Some(&socket.port().to_string())),
@@ -462,7 +461,7 @@ fn wrong_kind_of_buffer_is_refused<T: Transport + 'static>(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     let cq = Cq::open_in(&domain, CqAttr::new(8), allocator()).expect("queue");
-    let a = cq.endpoint(&av).open().expect("endpoint a");
+    let a = cq.endpoint(&av).expect("endpoint a");
     let to_a = av.insert(&a.address().expect("address")).expect("in the vector");
     let rejected = a.recv(Source::Any, AnyBuffer::Read(&CONSTANT)).expect_err("it may not be written");
     assert_eq!(rejected.error, PostError::Access);
@@ -483,12 +482,12 @@ fn address_vector_of_another_domain_is_refused<T: Transport + 'static>(info: &In
     let (one, other) = (Domain::open(info).expect("domain"), Domain::open(info).expect("domain"));
     let av = Av::open_in(&other, 4, allocator()).expect("address vector");
     let cq = Cq::<T, Bytes>::open_in(&one, CqAttr::new(8), allocator()).expect("queue");
-    assert_eq!(cq.endpoint(&av).open().err(), Some(OpenError::OtherDomain));
+    assert_eq!(cq.endpoint(&av).err(), Some(OpenError::OtherDomain));
     let av = Av::open_in(&one, 4, allocator()).expect("address vector");
     let attr = CqAttr::new(8).endpoints(1);
     let cq = Cq::<T, Bytes>::open_in(&one, attr, allocator()).expect("queue");
-    let _first = cq.endpoint(&av).info(info).open().expect("endpoint");
-    assert_eq!(cq.endpoint(&av).open().err(), Some(OpenError::TooManyEndpoints));
+    let _first = cq.endpoint(Binding::to(&av).info(info)).expect("endpoint");
+    assert_eq!(cq.endpoint(&av).err(), Some(OpenError::TooManyEndpoints));
 }
 
 fn foreign_address_is_refused<T: Transport + 'static>(info: &Info<T>) {
@@ -504,13 +503,6 @@ fn foreign_address_is_refused<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-fn fabric_can_be_opened_by_itself<T: Transport + 'static>(info: &Info<T>) {
-    drop(Fabric::open(info).expect("fabric"));
-    let domain = Fabric::open(info).expect("fabric").into_domain(info).expect("domain");
-    assert_eq!(domain.info().provider(), info.provider());
-    let _ = domain.fabric();
-}
-
 fn endpoints_come_and_go<T: Transport + 'static>(info: &Info<T>) {
     // As many as there are: where endpoints of one process cannot be closed alone, they keep their places.
     let domain = Domain::open(info).expect("domain");
@@ -519,7 +511,7 @@ fn endpoints_come_and_go<T: Transport + 'static>(info: &Info<T>) {
     {
         let pair = &Pair::open(&domain, &cq, &av);
         for seed in 0..30 {
-            let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+            let c = pair.cq.endpoint(pair.av).expect("endpoint c");
             let to_c = pair.av.insert(&c.address().expect("address")).expect("in the vector");
             let received = pair.post(room(16), |buf| c.recv(Source::Any, buf));
             let sent = pair.post(pattern(16, seed), |buf| pair.a.send(to_c, buf));
@@ -560,7 +552,7 @@ fn buffer_that_panics_when_lent_is_dropped_once<T: Transport + 'static>(info: &I
     let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     scope(|s| {
         let cq = &Cq::open_in(&s.domain(&domain), CqAttr::new(2), allocator()).expect("queue");
-        let a = cq.endpoint(&av).open().expect("endpoint");
+        let a = cq.endpoint(&av).expect("endpoint");
         let unwound = catch_unwind(AssertUnwindSafe(|| a.recv(Source::Any, Hostile(&drops)).is_ok()));
         assert!(unwound.is_err());
         assert_eq!((drops.get(), cq.in_flight()), (1, 0));
@@ -601,7 +593,7 @@ fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport +
     let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     for round in 1..=3 {
         let cq = Cq::open_in(&domain, CqAttr::new(4), allocator()).expect("queue");
-        let endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
         post_on(&cq, angry(), |buf| endpoint.recv(Source::Any, buf));
         let region = Mr::open_in(&domain, angry(), Access::REMOTE_WRITE, allocator()).expect("region");
         let unwound = unwinds(|| drop(region));
@@ -627,7 +619,7 @@ fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport +
     let unwound = unwinds(|| {
         scope(|s| {
             let cq = Cq::open_in(&s.domain(&domain), CqAttr::new(4), allocator()).expect("queue");
-            let endpoint = cq.endpoint(&av).open().expect("endpoint");
+            let endpoint = cq.endpoint(&av).expect("endpoint");
             post_on(&cq, angry(), |buf| endpoint.recv(Source::Any, buf));
             let region = Mr::open_in(&domain, angry(), Access::REMOTE_WRITE, allocator()).expect("region");
             assert_eq!(unwinds(|| drop(region)), T::MR_CLOSE_FENCES);

@@ -305,7 +305,7 @@ fn directed_receive_takes_one_peer_or_is_refused<T: Transport + 'static>(info: &
             // What others do is shown without tags.
             return plain_directed_receives_stand_in_line_with_the_others(info);
         }
-        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
         let from_c = pair.post(room(8), |buf| pair.b.tagged_recv(to_c, Tag(1), buf));
         let from_a = pair.post(room(8), |buf| pair.b.tagged_recv(Source::Peer(pair.to_a), Tag(1), buf));
@@ -337,7 +337,7 @@ fn directed_among_others<T: Transport + 'static>(info: &Info<T>, tagged: bool) {
             assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(Caps::DIRECTED_RECV), room(8)));
             return;
         }
-        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
         let receive = |from| {
             pair.post(
@@ -367,7 +367,7 @@ fn directed_among_others<T: Transport + 'static>(info: &Info<T>, tagged: bool) {
 
 fn source_is_the_sender_where_granted<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
-        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
         for (endpoint, peer) in [(&pair.a, pair.to_a), (&c, to_c), (&pair.a, pair.to_a)] {
             let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));

@@ -9,7 +9,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS, Piece};
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, EndpointOption, Errno, ImmediateData};
@@ -49,12 +49,12 @@ fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: im
     let cq = Cq::open_in(&domain, CqAttr::new(128), allocator()).expect("queue");
     if !is_tested(info) {
         crate::matrix::not_granted();
-        let endpoint = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).open();
+        let endpoint = cq.endpoint(Binding::to(&av).option(EndpointOption::MIN_MULTI_RECV, min));
         assert_eq!(endpoint.map(drop), Err(OpenError::Errno(Errno::EOPNOTSUPP)));
-        return a_buffer_is_refused(&cq.endpoint(&av).open().expect("an endpoint"));
+        return a_buffer_is_refused(&cq.endpoint(&av).expect("an endpoint"));
     }
-    let a = cq.endpoint(&av).open().expect("endpoint a");
-    let b = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, min).open().expect("endpoint b");
+    let a = cq.endpoint(&av).expect("endpoint a");
+    let b = cq.endpoint(Binding::to(&av).option(EndpointOption::MIN_MULTI_RECV, min)).expect("endpoint b");
     let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
     let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
     let pair = Pair { cq: &cq, av: &av, domain: &domain, a, b, to_a, to_b };
@@ -332,7 +332,7 @@ fn a_cancelled_buffer_comes_back<T: Transport + 'static>(info: &Info<T>) {
 fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
         let Pair { cq, av, .. } = *pair;
-        let c = cq.endpoint(av).option(EndpointOption::MIN_MULTI_RECV, 100).open().expect("endpoint c");
+        let c = cq.endpoint(Binding::to(av).option(EndpointOption::MIN_MULTI_RECV, 100)).expect("endpoint c");
         let to_c = av.insert(&c.address().expect("address of c")).expect("c in the vector");
         let key = pair.post(room(1000), |buf| fill(&c, buf));
         let sent = pair.post(pattern(100, 1), |buf| pair.a.send(to_c, buf));

@@ -64,7 +64,7 @@ impl<T: Transport + 'static> Server<T> {
         let domain = Domain::open_in(info, allocator())?;
         let av = Av::open_in(&domain, 8, allocator())?;
         let cq = Cq::open_in(&domain, CqAttr::new(64), allocator())?;
-        let endpoint = cq.endpoint(&av).open()?;
+        let endpoint = cq.endpoint(&av)?;
         let mut server = Server { endpoint, domain, cq, av, inbox: vec![], served: 0 };
         server.receive(room(16));
         Ok(server)
@@ -115,7 +115,7 @@ impl<T: Transport + 'static> Server<T> {
         scope(|s| {
             let domain = s.domain(&self.domain);
             let cq = Cq::open_in(&domain, 4, allocator()).expect("queue");
-            let endpoint = cq.endpoint(&self.av).open().expect("endpoint");
+            let endpoint = cq.endpoint(&self.av).expect("endpoint");
             let to = self.av.insert(&endpoint.address().expect("address")).expect("in the vector");
             let received = endpoint.recv(Source::Any, &mut *bytes).map_err(|refused| refused.error).expect("posted");
             insist_both(&self.cq, &cq, || self.endpoint.inject(to, &pattern(len, seed)));
@@ -173,7 +173,7 @@ fn open_and_receive<'m, T: Transport + 'static>(
     buf: &'m mut [u8],
 ) -> (Endpoint<'m, T, &'m mut [u8]>, OpKey) {
     let cq = Cq::open_in(domain, 4, allocator()).expect("queue");
-    let endpoint = cq.endpoint(av).open().expect("endpoint");
+    let endpoint = cq.endpoint(av).expect("endpoint");
     let key = endpoint.recv(Source::Any, buf).map_err(|refused| refused.error).expect("posted");
     (endpoint, key)
 }
@@ -208,7 +208,7 @@ fn endpoints_of_a_pool_come_and_go<T: Transport + 'static>(info: &Info<T>) {
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
     let open = |_| {
-        let endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
         let peer = av.insert(&endpoint.address().expect("address")).expect("in the vector");
         (endpoint, peer)
     };
@@ -243,7 +243,7 @@ fn parts<T: Transport + 'static>(info: &Info<T>, alloc: &'static Budget<Memory>,
     let domain = Domain::open_in(info, alloc).expect("domain");
     let av = Av::open_in(&domain, 8, alloc).expect("address vector");
     let cq = Cq::open_in(&domain, CqAttr::new(16), alloc).expect("queue");
-    let endpoints = [0, 1].map(|_| cq.endpoint(&av).open().expect("endpoint"));
+    let endpoints = [0, 1].map(|_| cq.endpoint(&av).expect("endpoint"));
     if in_flight {
         for endpoint in &endpoints {
             post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
@@ -331,7 +331,7 @@ fn what_is_forgotten_in_a_scope_is_closed_with_it<T: Transport + 'static>(info: 
             let domain = s.open_in(info, allocator()).expect("domain");
             let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
             let cq = Cq::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
-            let endpoint = cq.endpoint(&av).open().expect("endpoint");
+            let endpoint = cq.endpoint(&av).expect("endpoint");
             let region = match Mr::open_in(&domain, &mut window[..], Access::REMOTE_WRITE, allocator()) {
                 Ok(region) => Some(region),
                 // Of providers that nobody has tried.
@@ -393,7 +393,7 @@ where
             let memory = allocator();
             threads.spawn(move || {
                 let cq = Cq::open_in(&domain, CqAttr::new(64), memory).expect("queue");
-                let endpoint = cq.endpoint(&av).open().expect("endpoint");
+                let endpoint = cq.endpoint(&av).expect("endpoint");
                 let mut server = Server { endpoint, domain, cq, av, inbox: vec![], served: 0 };
                 server.receive(room(16));
                 server.serve(2);

@@ -80,8 +80,8 @@ pub(crate) struct Pair<'q, 'd, T: Transport> {
 
 impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
     pub(crate) fn open(domain: &'q Domain<'d, T>, cq: &'q Cq<'d, T, Bytes>, av: &'q Av<'d, T>) -> Self {
-        let a = cq.endpoint(av).open().expect("endpoint a");
-        let b = cq.endpoint(av).open().expect("endpoint b");
+        let a = cq.endpoint(av).expect("endpoint a");
+        let b = cq.endpoint(av).expect("endpoint b");
         let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         Pair { cq, av, domain, a, b, to_a, to_b }

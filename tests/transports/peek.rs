@@ -308,7 +308,7 @@ fn claims_end_with_their_endpoint<T: Transport + 'static>(info: &Info<T>) {
         if !claims(pair) {
             return;
         }
-        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let to_c = pair.av.insert(&c.address().expect("address of c")).expect("c in the vector");
         let longest = if info.provider() == "net" { 8 } else { 100_000 };
         let sends = [8, longest].map(|len| pair.post(pattern(len, 1), |buf| pair.a.tagged_send(to_c, Tag(5), buf)));

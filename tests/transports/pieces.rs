@@ -61,7 +61,7 @@ fn with_two<T: Transport + 'static, B: Buffer + 'static>(
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let cq = Cq::<T, B>::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
-    let (a, b) = (cq.endpoint(&av).open().expect("a"), cq.endpoint(&av).open().expect("b"));
+    let (a, b) = (cq.endpoint(&av).expect("a"), cq.endpoint(&av).expect("b"));
     let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
     test(&Two { cq: &cq, a, b, to_b }, &domain);
 }

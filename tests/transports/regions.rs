@@ -141,7 +141,7 @@ fn what_a_region_cannot_be_is_refused<T: Transport + 'static>(info: &Info<T>) {
     assert_eq!(exported.open(room(8)).unwrap_err(), OpenError::DeviceMemory);
     let av = Av::open_in(&other, 8, allocator()).expect("address vector");
     let cq = Cq::<T, Bytes>::open_in(&other, CqAttr::new(4), allocator()).expect("queue");
-    let endpoint = cq.endpoint(&av).open().expect("endpoint");
+    let endpoint = cq.endpoint(&av).expect("endpoint");
     let elsewhere = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, room(8));
     assert_eq!(elsewhere.unwrap_err(), OpenError::OtherDomain);
     drop(

@@ -48,7 +48,7 @@ fn registered_buffers_serve_every_operation<T: Transport + 'static>(info: &Info<
     let region = Mr::open_in(&domain, room(1 << 20), access, allocator()).expect("region");
     scope(|s| {
         let cq = &Cq::<T, Buf<'_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let (a, b) = (cq.endpoint(&av).open().expect("a"), cq.endpoint(&av).open().expect("b"));
+        let (a, b) = (cq.endpoint(&av).expect("a"), cq.endpoint(&av).expect("b"));
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         for (seed, len) in [1, 64, 5000, 1 << 20].into_iter().enumerate() {
             let (mut out, mut into) = (register(&domain, pattern(len, seed)), register(&domain, room(len)));
@@ -96,7 +96,7 @@ fn a_registration_of_another_domain_is_refused<T: Transport + 'static>(info: &In
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     scope(|s| {
         let cq = &Cq::<T, Buf<'_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
         let rejected = endpoint.recv(Source::Any, register(&other, room(8))).expect_err("it is another domain's");
         assert_eq!(rejected.error, PostError::ForeignDescriptor);
         assert_eq!(rejected.buf.into_inner(), room(8));
@@ -111,7 +111,7 @@ fn registered_buffers_are_dropped_with_their_queue<T: Transport + 'static>(info:
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     scope(|s| {
         let cq = &Cq::<T, Buf<'_, T>>::open_in(&s.domain(&domain), CqAttr::new(16), allocator()).expect("queue");
-        let endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
         for _ in 0..4 {
             let buf = register(&domain, room(100));
             post(cq, buf, |buf| endpoint.recv(Source::Any, buf));

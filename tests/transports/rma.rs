@@ -210,7 +210,7 @@ fn borrow_on_its_own<T: Transport + 'static>(info: &Info<T>, access: Access) -> 
         let _before = Mr::open_in(&domain, &mut before[..], access, allocator())?;
         let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
         let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
-        let _endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let _endpoint = cq.endpoint(&av).expect("endpoint");
         Mr::open_in(&domain, &mut beside[..], access, allocator()).map(drop)
     })
 }
@@ -351,7 +351,7 @@ fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let open = || Cq::<T, Bytes>::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
     let (one, two) = (open(), open());
-    let (a, b) = (one.endpoint(&av).open().expect("endpoint a"), two.endpoint(&av).open().expect("endpoint b"));
+    let (a, b) = (one.endpoint(&av).expect("endpoint a"), two.endpoint(&av).expect("endpoint b"));
     let memory = Watched { bytes: room(64), dropped: dropped.clone() };
     drop(Mr::open_in(&domain, memory, PEER_ACCESS, allocator()).expect("region"));
     let later = usize::from(T::MR_CLOSE_FENCES);
@@ -399,7 +399,7 @@ fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
         let real = mr.remote();
         let forged = RemoteRegion::new(real.base(), real.len(), MemoryKey(real.key().0 ^ 0x5555));
-        let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+        let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let key = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &forged, 0, buf));
         if info.provider() == "soft" {
             assert_eq!(pair.fail(key, Errno::ENOKEY).0, pattern(16, 1));
@@ -429,7 +429,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
         let mr = Mr::open_in(pair.domain, pattern(64, 1), Access::REMOTE_READ, allocator()).expect("region");
         if info.provider().starts_with("tcp") {
             crate::matrix::partly("the connection breaks, and nobody is told of the write that is not allowed");
-            let c = pair.cq.endpoint(pair.av).open().expect("endpoint c");
+            let c = pair.cq.endpoint(pair.av).expect("endpoint c");
             let open = Mr::open_in(pair.domain, room(16), PEER_ACCESS, allocator()).expect("region");
             let written = pair.post(pattern(16, 2), |buf| c.write(pair.to_b, &open.remote(), 0, buf));
             pair.finish(written);

@@ -187,7 +187,7 @@ fn on_two_sleepers<T: Transport + 'static>(
     let side = |first: bool, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
         let cq = Cq::open_in(domain, CqAttr::new(16).with_fd(), memory).expect("queue");
-        let endpoint = cq.endpoint(&av).open().expect("endpoint");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
         tell.send(endpoint.address().expect("address")).expect("the other side is there");
         let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
         let end = |key| {

@@ -56,7 +56,7 @@ fn tags_over_plain_messages_of_one_peer_each<T: Transport + 'static>(info: &Info
     let av = Av::open_in(&domain, 4, allocator()).expect("address vector");
     let queues =
         [(); 3].map(|()| Cq::<T, Packet<Bytes>>::open_in(&domain, CqAttr::new(128), allocator()).expect("queue"));
-    let ends = [0, 1, 2].map(|at: usize| queues[at].endpoint(&av).open().expect("endpoint"));
+    let ends = [0, 1, 2].map(|at: usize| queues[at].endpoint(&av).expect("endpoint"));
     let peers = [0, 1, 2].map(|at: usize| av.insert(&ends[at].address().expect("address")).expect("a peer"));
     let mut layers =
         [0, 1, 2].map(|at: usize| Layer::<T>::open_in(queues[at].clone(), ATTR, allocator()).expect("an endpoint"));

@@ -46,7 +46,7 @@ where
     let side = |seed: usize, to_other: Sender<_>, from_other: Receiver<_>| {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
         let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
-        let endpoint = cq.endpoint(&av).open().or_cut("endpoint");
+        let endpoint = cq.endpoint(&av).or_cut("endpoint");
         tell(&to_other, endpoint.address().expect("address"));
         let peer = av.insert(&hear(&from_other).expect("its address")).expect("in the vector");
         let finish = |key| {
@@ -104,7 +104,7 @@ where
             // (`tcp-peer-that-goes-while-one-connects-crashes`).
             let av = Av::open_in(domain, 4, memory).expect("address vector");
             let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
-            let endpoint = cq.endpoint(&av).open().or_cut("endpoint");
+            let endpoint = cq.endpoint(&av).or_cut("endpoint");
             let peer = av.insert(&address).expect("in the vector");
             let (mut seed, mut sent) = (0, 0);
             // Until the next life of the peer begins; whatever fails, fails with an error.
@@ -134,7 +134,7 @@ where
             let open = || Mr::open_in(domain, room(longest), Access::REMOTE_WRITE, memory).expect("region");
             let region = has_regions.then(open);
             let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
-            let endpoint = cq.endpoint(&av).open().or_cut("endpoint");
+            let endpoint = cq.endpoint(&av).or_cut("endpoint");
             let mut expected = 1 + life % 5;
             for _ in 0..8 {
                 post_on(&cq, room(longest), |buf| endpoint.recv(Source::Any, buf));
@@ -185,7 +185,7 @@ where
     let waits = move || {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
         let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
-        let endpoint = cq.endpoint(&av).open().or_cut("endpoint");
+        let endpoint = cq.endpoint(&av).or_cut("endpoint");
         let senders = [to_first, to_second];
         let wanted: Vec<_> = senders
             .iter()
@@ -204,13 +204,13 @@ where
         let av = Av::open_in(domain, 4, memory).expect("address vector");
         let peer = av.insert(&hear(&from_receiver).expect("its address")).expect("in the vector");
         let cq = Cq::open_in(domain, CqAttr::new(16), memory).expect("queue");
-        let mut endpoint = cq.endpoint(&av).open().or_cut("endpoint");
+        let mut endpoint = cq.endpoint(&av).or_cut("endpoint");
         let mut closed = 0;
         for round in 0..more_than_there_are() {
             let sent = post_on(&cq, pattern(LONG, round), |buf| endpoint.tagged_send(peer, Tag(1), buf));
             if round % 7 == 6 {
                 drop(endpoint);
-                endpoint = cq.endpoint(&av).open().or_cut("endpoint");
+                endpoint = cq.endpoint(&av).or_cut("endpoint");
                 closed += 1;
             } else {
                 endpoint.cancel(sent).expect("in flight");

@@ -9,7 +9,7 @@ use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{CompletionLevel, ReadOptions, SendOptions};
@@ -48,7 +48,7 @@ fn on_selective_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&
         let counter = Counter::open(&domain, CounterAttr::default()).expect("counter");
         let cq = &Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
         let counted = Counted::SEND | Counted::READ | Counted::WRITE;
-        let a = match cq.endpoint(&av).counter(counted, &counter).selective().open() {
+        let a = match cq.endpoint(Binding::to(&av).counter(counted, &counter).selective()) {
             Ok(a) => a,
             Err(error) => {
                 assert_eq!(error, OpenError::Errno(Errno::EOPNOTSUPP));
@@ -59,7 +59,7 @@ fn on_selective_pair<T: Transport + 'static>(info: &Info<T>, test: impl FnOnce(&
                 return not_run("everything is reported (`net-selective-completion-reports-everything`)");
             }
         };
-        let b = cq.endpoint(&av).open().expect("endpoint b");
+        let b = cq.endpoint(&av).expect("endpoint b");
         let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
         let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
         if info.attributes().mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) {

@@ -257,7 +257,7 @@ fn check_directions<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
 
 fn many_endpoints_share_a_queue<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
-        let others: Vec<_> = (0..4).map(|_| pair.cq.endpoint(pair.av).open().expect("endpoint")).collect();
+        let others: Vec<_> = (0..4).map(|_| pair.cq.endpoint(pair.av).expect("endpoint")).collect();
         for (seed, other) in others.iter().enumerate() {
             let to_other = pair.av.insert(&other.address().expect("address")).expect("in the vector");
             let received = pair.post(room(32), |buf| other.recv(Source::Any, buf));

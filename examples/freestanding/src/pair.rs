@@ -52,7 +52,7 @@ pub struct Pair<'m, 'b, T: Transport> {
 impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
     /// Opens both endpoints.
     pub fn open(cq: Cq<'m, T, Buffer<'b>>, av: &Av<'m, T>, region: Mr<'m, T, Buffer<'b>>) -> Result<Self, Failure> {
-        let (a, b) = (cq.endpoint(av).open()?, cq.endpoint(av).open()?);
+        let (a, b) = (cq.endpoint(av)?, cq.endpoint(av)?);
         let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
         Ok(Pair { cq, a, b, to_a, to_b, region })
     }

@@ -23,7 +23,7 @@ fn network() -> (Vector, u32) {
     let av = Av::open(&domain, usize::from(PLACES)).expect("the sizes are small");
     let text = {
         let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(1)).expect("the sizes are small");
-        let endpoint = cq.endpoint(&av).open().expect("there is a place");
+        let endpoint = cq.endpoint(&av).expect("there is a place");
         endpoint.address().expect("it is open").to_string()
     };
     let number = text.trim_start_matches("soft://").split('/').next().expect("there is one").parse();

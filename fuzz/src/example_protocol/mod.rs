@@ -65,7 +65,7 @@ pub fn example_protocol(data: &[u8]) -> usize {
     let av = Av::open(&domain, 3).expect("the size is small");
     let played = {
         let cq = Cq::open(&domain, CqAttr::new(24)).expect("the sizes are small");
-        let endpoints = [(); 3].map(|()| cq.endpoint(&av).open().expect("there is a place for each"));
+        let endpoints = [(); 3].map(|()| cq.endpoint(&av).expect("there is a place for each"));
         let peers = endpoints
             .each_ref()
             .map(|endpoint| av.insert(&endpoint.address().expect("it is open")).expect("an address of this network"));

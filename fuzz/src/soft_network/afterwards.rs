@@ -14,8 +14,7 @@ use crate::memory::Memory;
 /// Every place takes as many receives and messages as in the beginning, and they arrive.
 pub fn assert_as_new(domain: &Domain<'static, Soft<'static>>, av: &Av<'static, Soft<'static>>) {
     let cq = Cq::open(domain, CqAttr::new(2 * ENDPOINTS * RX_DEPTH)).expect("the sizes are small");
-    let endpoints: [_; ENDPOINTS] =
-        core::array::from_fn(|_| cq.endpoint(av).open().expect("there is a place for each"));
+    let endpoints: [_; ENDPOINTS] = core::array::from_fn(|_| cq.endpoint(av).expect("there is a place for each"));
     let post = |at: usize| endpoints[at].recv(Source::Any, Memory::new(&[0xee])).map_err(PostError::from);
     for (at, endpoint) in endpoints.iter().enumerate() {
         for _ in 0..RX_DEPTH {

@@ -10,7 +10,7 @@ use loom_core::objects::counter::Counter;
 use loom_core::objects::cq::CqError;
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::options::{RecvOptions, SendOptions};
 use loom_core::soft::Soft;
@@ -109,12 +109,12 @@ impl<'w> World<'w> {
             return;
         }
         let queue = place % QUEUES;
-        let with = self.queues[queue].endpoint(self.around.av).info(&self.around.infos[place]);
-        let with = COUNTED
+        let bind = Binding::to(self.around.av).info(&self.around.infos[place]);
+        let bind = COUNTED
             .iter()
             .zip(&self.around.counters[place])
-            .fold(with, |with, (of, counter)| with.counter(*of, counter));
-        let endpoint = match with.open() {
+            .fold(bind, |bind, (of, counter)| bind.counter(*of, counter));
+        let endpoint = match self.queues[queue].endpoint(bind) {
             Err(OpenError::Errno(Errno::EOVERRUN)) if self.record.faults.overruns() => return,
             opened => opened.expect("there is a place for each"),
         };

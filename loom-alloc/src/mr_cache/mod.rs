@@ -69,7 +69,7 @@
 //! // The queue lives as long as the cache, whose registrations are lent to it, or shorter.
 //! scope(|s| {
 //!     let cq = Cq::open(&s.domain(&domain), CqAttr::new(16))?;
-//!     let endpoint = cq.endpoint(&av).open()?;
+//!     let endpoint = cq.endpoint(&av)?;
 //!     let me = av.insert(&endpoint.address()?)?;
 //!     let buf = cache.register(&mut room[..]).map_err(|refused| refused.error)?;
 //!     let received = endpoint.recv(Source::Any, buf).map_err(PostError::from)?;

@@ -55,7 +55,7 @@ where
 /// let slab = ExposedSlab::open_in(&domain, SlabAttr::new(4, 64), Access::REMOTE_WRITE, Global)?;
 /// let av = Av::open(&domain, 2)?;
 /// let cq = Cq::<_, &[u8]>::open(&domain, CqAttr::new(16))?;
-/// let [alice, bob] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
+/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// let to_bob = av.insert(&bob.address()?)?;
 /// let mailbox = slab.lease().ok_or("none left")?;
 /// // What bob tells alice about his mailbox.

@@ -70,7 +70,7 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// // The queue lives as long as the heap, whose memory is lent to it, or shorter.
 /// scope(|s| {
 ///     let cq = Cq::open(&s.domain(&domain), CqAttr::new(16))?;
-///     let endpoint = cq.endpoint(&av).open()?;
+///     let endpoint = cq.endpoint(&av)?;
 ///     let me = av.insert(&endpoint.address()?)?;
 ///     let mut room = Vec::new_in(&heap);
 ///     room.resize(5, 0);

@@ -60,7 +60,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 ///     scope(|s| {
 ///         let domain = s.domain(&domain);
 ///         let (av, cq) = (Av::open_in(&domain, 1, &arena)?, Cq::open_in(&domain, CqAttr::new(8), &arena)?);
-///         let endpoint = cq.endpoint(&av).open()?;
+///         let endpoint = cq.endpoint(&av)?;
 ///         let me = av.insert(&endpoint.address()?)?;
 ///         let (inbox, mut outbox) = (slab.lease().ok_or("none left")?, slab.lease().ok_or("none left")?);
 ///         let received = endpoint.recv(Source::Any, inbox).map_err(PostError::from)?;

@@ -54,7 +54,7 @@ fn leases_of_a_devices_memory_are_posted_as_such() {
     let av = Av::open(&domain, 2).unwrap();
     scope(|s| {
         let cq = Cq::<_, DeviceLease<'_>>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let rejected = endpoint.recv(Source::Any, whole).unwrap_err();
         assert_eq!((rejected.error, rejected.buf.len()), (PostError::DeviceMemory, 60));
     });

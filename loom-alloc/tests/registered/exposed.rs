@@ -29,7 +29,7 @@ fn peers_reach_each_buffer_and_part_at_its_own_place() {
         let av = Av::open(&domain, 2).unwrap();
         {
             let cq = Cq::<_, &[u8]>::open(&domain, CqAttr::new(16)).unwrap();
-            let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+            let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
             let to_b = av.insert(&b.address().unwrap()).unwrap();
             let tell = |region: RemoteRegion| RemoteRegion::from_bytes(&region.to_bytes());
             let mut parts = vec![];
@@ -72,7 +72,7 @@ fn a_mailbox_is_sent_on_while_its_writer_keeps_away() {
         let av = Av::open(&domain, 2).unwrap();
         scope(|s| {
             let cq = Cq::<_, SharedLease<'_>>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-            let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+            let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
             let (to_a, to_b) = (av.insert(&a.address().unwrap()).unwrap(), av.insert(&b.address().unwrap()).unwrap());
             let mailbox = slab.lease().unwrap();
             let remote = mailbox.remote();
@@ -129,7 +129,7 @@ fn regions_opened_in_another_way_are_cut_up_too() {
     assert_eq!(refused, OpenError::NeedsEndpoint);
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::<_, &[u8]>::open(&domain, CqAttr::new(16)).unwrap();
-    let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+    let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let short = MrBuilder::new(&domain, BOTH).open_for(&b, vec![0; 99]).unwrap();
     let refused = ExposedSlab::over(short, attr, Global).unwrap_err();

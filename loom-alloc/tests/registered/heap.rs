@@ -30,7 +30,7 @@ fn boxes_and_vectors_are_posted_without_registration() {
         let deadline = std::time::Instant::now() + Duration::from_secs(60);
         scope(|s| {
             let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let mut room = Vec::new_in(&heap);
             room.resize(3000, 0);
@@ -45,7 +45,7 @@ fn boxes_and_vectors_are_posted_without_registration() {
         });
         scope(|s| {
             let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let filled = |byte| {
                 let mut vec = Vec::new_in(&heap);
@@ -74,7 +74,7 @@ fn what_lies_elsewhere_has_no_descriptor() {
     let av = Av::open(&domain, 2).unwrap();
     scope(|s| {
         let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let rejected = endpoint.send(me, elsewhere).unwrap_err();
         assert_eq!((rejected.error, &rejected.buf[..]), (PostError::NotRegistered, &b"hello"[..]));

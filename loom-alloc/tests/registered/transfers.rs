@@ -42,7 +42,7 @@ fn leases_serve_every_operation() {
             let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
             let region = Mr::open(&domain, &mut memory[..], access).unwrap();
             let cq = Cq::open(&domain, CqAttr::new(16)).unwrap();
-            let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+            let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
             let to_b = av.insert(&b.address().unwrap()).unwrap();
             for (seed, len) in [1, 64, 5000, 100_000].into_iter().enumerate() {
                 for tagged in [false, true] {
@@ -82,7 +82,7 @@ fn a_lease_without_data_is_not_sent() {
         let av = Av::open(&domain, 2).unwrap();
         scope(|s| {
             let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let rejected = endpoint.send(me, slab.lease().unwrap()).unwrap_err();
             assert_eq!((rejected.error, rejected.buf.room()), (PostError::Access, 64));
@@ -98,7 +98,7 @@ fn parts_of_a_lease_are_several_messages_or_one() {
         let av = Av::open(&domain, 2).unwrap();
         scope(|s| {
             let cq = Cq::<_, [Lease<'_>; 2]>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let [mut out, other, third] = [(); 3].map(|()| slab.lease().unwrap());
             out.append(b"head, and the body").unwrap();
@@ -134,7 +134,7 @@ fn a_queue_gives_its_leases_back_when_it_ends() {
         let av = Av::open(&domain, 2).unwrap();
         scope(|s| {
             let cq = Cq::<_, SharedLease<'_>>::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             for lease in std::iter::from_fn(|| slab.lease()) {
                 endpoint.recv(Source::Any, lease).map_err(PostError::from).unwrap();
             }
@@ -154,7 +154,7 @@ fn leases_have_room_for_providers_in_front() {
     let av = Av::open(&domain, 2).unwrap();
     scope(|s| {
         let cq = Cq::open(&s.domain(&domain), CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let (inbox, mut outbox) = (slab.lease().unwrap(), slab.lease().unwrap());
         outbox.commit(room).unwrap();

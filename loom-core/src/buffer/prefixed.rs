@@ -26,7 +26,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// let domain = Domain::open(&network.info_requiring(RequiredModes::none().prefixes()))?;
 /// let room = domain.attributes().endpoint.msg_prefix_size;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// let endpoint = cq.endpoint(&av).open()?;
+/// let endpoint = cq.endpoint(&av)?;
 /// let me = av.insert(&endpoint.address()?)?;
 /// let [inbox, mut outbox] = [(); 2].map(|()| Prefixed::new(vec![0_u8; room + 5], room));
 /// outbox.bytes_mut().copy_from_slice(b"hello");

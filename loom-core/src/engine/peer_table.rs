@@ -84,9 +84,9 @@ impl From<Peer> for RxPeer {
 /// A place for one peer: its generation, which is odd while the place is taken, and above the index the rest of its
 /// fabric address. One word, so that the two are always read together.
 #[derive(Debug, Default)]
-pub struct Entry(AtomicU64);
+pub struct PeerSlot(AtomicU64);
 
-impl Entry {
+impl PeerSlot {
     /// Generation and rest.
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
     #[inline]
@@ -112,7 +112,7 @@ pub struct Beyond;
 /// Who is in a [`PeerTable`], for whoever reads it while it changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Peers<'s> {
-    entries: &'s [Entry],
+    entries: &'s [PeerSlot],
 }
 
 impl Peers<'_> {
@@ -189,7 +189,7 @@ impl<'s> Deref for PeerTable<'s> {
 impl<'s> PeerTable<'s> {
     /// A table over these places.
     #[must_use]
-    pub const fn new(entries: &'s mut [Entry]) -> Self {
+    pub const fn new(entries: &'s mut [PeerSlot]) -> Self {
         PeerTable { peers: Peers { entries } }
     }
 
@@ -219,7 +219,7 @@ impl<'s> PeerTable<'s> {
 
     /// The generation of the next peer of a place.
     pub(crate) fn next_generation(&self, place: u32) -> u32 {
-        let (before, _) = self.entries.get(place as usize).map_or((0, 0), Entry::load);
+        let (before, _) = self.entries.get(place as usize).map_or((0, 0), PeerSlot::load);
         if before % 2 == 1 { before.wrapping_add(2) } else { before.wrapping_add(1) }
     }
 
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn place_that_has_had_all_generations_has_no_peer_any_more() {
         for first in [LAST - 2, LAST - 3, LAST - 4] {
-            let mut entries = [Entry(AtomicU64::new(u64::from(first) << 32))];
+            let mut entries = [PeerSlot(AtomicU64::new(u64::from(first) << 32))];
             let mut table = PeerTable::new(&mut entries);
             let mut seen = 0;
             let mut peers = [None; 4];
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn place_counts_as_used_after_its_first_peer() {
-        let mut entries = [const { Entry(AtomicU64::new(0)) }; 2];
+        let mut entries = [const { PeerSlot(AtomicU64::new(0)) }; 2];
         let mut table = PeerTable::new(&mut entries);
         let addrs = [FabricAddr(0), FabricAddr(1), FabricAddr(2)];
         let used = |table: &PeerTable<'_>| addrs.map(|addr| table.was_used(addr));

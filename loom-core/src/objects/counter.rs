@@ -34,7 +34,7 @@ const MOST: usize = 6;
 /// Two numbers: of operations that succeeded, and of operations that failed.
 ///
 /// A counter counts for the endpoints that are opened with it
-/// ([`EndpointBuilder::counter`](super::endpoint::EndpointBuilder::counter)). Operations also complete into their queue, as
+/// ([`Binding::counter`](super::endpoint::Binding::counter)). Operations also complete into their queue, as
 /// without a counter. It stays on the thread that opened it, with its endpoints. A counted handle: the counter is closed when the
 /// last of its clones and everything that it counts for is gone. Over the software transport it moves when
 /// the endpoints' queue is polled; libfabric's providers drive progress in [`read`](Self::read), too.

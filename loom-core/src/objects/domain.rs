@@ -1,4 +1,4 @@
-//! [`Fabric`] and [`Domain`]: what everything else is opened on.
+//! [`Domain`]: what everything else is opened on.
 
 #![allow(unsafe_code, reason = "opens and closes raw handles")]
 
@@ -19,123 +19,22 @@ use crate::objects::left_open::ScopeRef;
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, MemoryKey, Mode, MrMode, OpFlags};
 
-/// A physical or virtual network: the resources that domains of one provider share.
-///
-/// # References
-/// - `man fi_fabric`
-#[doc(alias = "fi_fabric")]
-#[doc(alias = "fid_fabric")]
-pub struct Fabric<T: Transport> {
-    raw: T::Fabric,
-    /// A duplicate of the info that it was opened with.
-    info: Info<T>,
-}
-
-impl<T: Transport> Fabric<T> {
-    /// Opens the fabric that an info names.
-    ///
-    /// # Errors
-    /// [`OpenError::Errno`] if the provider refuses, [`OpenError::OutOfMemory`] if there is no room for a copy of the info.
-    pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
-        let info = info.try_clone()?;
-        // SAFETY: nothing is asked of the caller beyond the info, which is whole.
-        let raw = unsafe { T::fabric_open(info.raw()) }?;
-        Ok(Fabric { raw, info })
-    }
-
-    /// The raw handle, for calls that loom does not wrap.
-    #[must_use]
-    pub fn raw(&self) -> &T::Fabric {
-        &self.raw
-    }
-
-    /// Opens a domain on this fabric in memory of `alloc`, and gives the fabric to it.
-    ///
-    /// # Errors
-    /// As [`Domain::open_in`], and [`OpenError::OtherDomain`] if the info is of another fabric; the fabric is closed.
-    pub fn into_domain_in<A: Allocator + Send + 'static>(
-        self,
-        info: &Info<T>,
-        alloc: A,
-    ) -> Result<Domain<'static, T>, OpenError>
-    where
-        T: 'static,
-    {
-        self.open_domain(info, alloc, None)
-    }
-
-    /// [`into_domain_in`](Self::into_domain_in) with the global allocator.
-    ///
-    /// # Errors
-    /// As [`into_domain_in`](Self::into_domain_in).
-    #[cfg(feature = "std")]
-    pub fn into_domain(self, info: &Info<T>) -> Result<Domain<'static, T>, OpenError>
-    where
-        T: 'static,
-    {
-        self.into_domain_in(info, allocator_api2::alloc::Global)
-    }
-
-    fn open_domain<'m, A: Allocator + Send + 'm>(
-        self,
-        info: &Info<T>,
-        alloc: A,
-        scope: Option<ScopeRef>,
-    ) -> Result<Domain<'m, T>, OpenError>
-    where
-        T: 'm,
-    {
-        static IDENTITIES: AtomicU64 = AtomicU64::new(1);
-
-        DomainInner::check(info)?;
-        if !self.info.same_fabric(info) {
-            return Err(OpenError::OtherDomain);
-        }
-        let info = info.try_clone()?;
-        let block = Unfilled::new(Domain::<T>::plan::<A>()?, alloc)?;
-        // SAFETY: the fabric is open, and the domain keeps it until it is closed itself.
-        let raw = unsafe { T::domain_open(&self.raw, info.raw()) }?;
-        let body = block.fill(DomainInner {
-            raw,
-            info,
-            fabric: ManuallyDrop::new(self),
-            deferred_close: DeferredClose::new(),
-            keys: AtomicU64::new(1),
-            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
-            home: scope,
-        });
-        Ok(Domain { body, scope, lives: PhantomData })
-    }
-}
-
-impl<T: Transport> Drop for Fabric<T> {
-    fn drop(&mut self) {
-        // SAFETY: a fabric is inside of its domain while that is open. A failed close is not retried: the handle is
-        // gone either way, and nothing of ours depends on it.
-        let _ = unsafe { T::fabric_close(&self.raw) };
-    }
-}
-
-impl<T: Transport> fmt::Debug for Fabric<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fabric").finish_non_exhaustive()
-    }
-}
-
 /// Access to a fabric through one device: the parent of queues, address vectors, regions and endpoints.
 ///
 /// A counted handle: clones are the same domain, which is closed when the last of them and everything that was opened on it is
-/// gone. It owns its fabric and a duplicate of the info that it was opened with. What is forgotten (`mem::forget`) stays open, and
-/// with it the domain.
+/// gone. It owns its fabric, and a duplicate of the info that it was opened with. What is forgotten (`mem::forget`) stays open,
+/// and with it the domain.
 ///
 /// `'m` says how long the memory lives that the domain and what is opened on it may use: its allocators', its buffers', its regions', that
 /// of a software network. It is
 /// `'static` for a domain that is kept. A [`scope`](crate::objects::scope::scope) opens domains with a lifetime of its own.
 ///
 /// # References
-/// - `man fi_domain`
+/// - `man fi_domain`, `man fi_fabric`
 #[doc(alias = "fi_domain")]
 #[doc(alias = "fid_domain")]
+#[doc(alias = "fi_fabric")]
+#[doc(alias = "fid_fabric")]
 pub struct Domain<'m, T: Transport> {
     pub(crate) body: Handle<'m, DomainInner<T>>,
     /// What is opened by way of this handle is closed with that.
@@ -151,7 +50,7 @@ pub(crate) type Brand<'m> = PhantomData<fn(&'m ()) -> &'m ()>;
 pub(crate) struct DomainInner<T: Transport> {
     raw: T::Domain,
     info: Info<T>,
-    fabric: ManuallyDrop<Fabric<T>>,
+    fabric: T::Fabric,
     deferred_close: DeferredClose,
     keys: AtomicU64,
     identity: u64,
@@ -225,8 +124,32 @@ impl<'m, T: Transport> Domain<'m, T> {
     where
         T: 'm,
     {
+        static IDENTITIES: AtomicU64 = AtomicU64::new(1);
+
         DomainInner::check(info)?;
-        Fabric::open(info)?.open_domain(info, alloc, scope)
+        let info = info.try_clone()?;
+        let block = Unfilled::new(Domain::<T>::plan::<A>()?, alloc)?;
+        // SAFETY: nothing is asked of the caller beyond the info, which is whole.
+        let fabric = unsafe { T::fabric_open(info.raw()) }?;
+        // SAFETY: the fabric is open, and the domain keeps it until it is closed itself.
+        let raw = match unsafe { T::domain_open(&fabric, info.raw()) } {
+            Ok(raw) => raw,
+            Err(errno) => {
+                // SAFETY: opened above, and nothing is open on it. A failed close is not retried.
+                let _ = unsafe { T::fabric_close(&fabric) };
+                return Err(errno.into());
+            }
+        };
+        let body = block.fill(DomainInner {
+            raw,
+            info,
+            fabric,
+            deferred_close: DeferredClose::new(),
+            keys: AtomicU64::new(1),
+            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
+            home: scope,
+        });
+        Ok(Domain { body, scope, lives: PhantomData })
     }
 
     /// The same domain, for what is closed with this scope.
@@ -261,16 +184,16 @@ impl<'m, T: Transport> Domain<'m, T> {
         self.body.attributes()
     }
 
-    /// The fabric underneath.
-    #[must_use]
-    pub fn fabric(&self) -> &Fabric<T> {
-        &self.body.fabric
-    }
-
     /// The raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Domain {
         self.body.raw()
+    }
+
+    /// The raw handle of the fabric underneath, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw_fabric(&self) -> &T::Fabric {
+        &self.body.fabric
     }
 }
 
@@ -358,13 +281,14 @@ unsafe impl<T: Transport> Object for DomainInner<T> {
         head.cast()
     }
 
-    unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
+    unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller's promise.
-        let this = unsafe { this.as_mut() };
+        let this = unsafe { this.as_ref() };
         // SAFETY: nothing is open that was opened on it, and nobody else has the handle.
         if !left && unsafe { T::domain_close(&this.raw) }.is_ok() {
-            // SAFETY: dropped once, here; the domain above it is closed. Otherwise the fabric stays open.
-            unsafe { ManuallyDrop::drop(&mut this.fabric) };
+            // SAFETY: the domain above it is closed; otherwise the fabric stays open. A failed close is not retried: the handle
+            // is gone either way, and nothing of loom's depends on it.
+            let _ = unsafe { T::fabric_close(&this.fabric) };
         }
         Ended::Free
     }

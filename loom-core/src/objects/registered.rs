@@ -33,7 +33,7 @@ use crate::transport::Transport;
 /// // As over hardware: other buffers are refused.
 /// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// let endpoint = cq.endpoint(&av).open()?;
+/// let endpoint = cq.endpoint(&av)?;
 /// let me = av.insert(&endpoint.address()?)?;
 /// let [room, message] = [vec![0; 5], b"hello".to_vec()].map(|buf| Registered::new(&domain, buf));
 /// endpoint.recv(Source::Any, room?)?;

@@ -32,7 +32,7 @@ use crate::transport::Transport;
 /// scope(|s| {
 ///     let domain = s.open(&network.info())?;
 ///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-///     let (alice, bob) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
+///     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 ///     let received = bob.recv(Source::Any, &mut inbox[..])?;
 ///     alice.inject(av.insert(&bob.address()?)?, b"hello")?;
 ///     cq.finish(received, Forever)?.result()?;

@@ -45,7 +45,7 @@
 //! let network = Network::new(NetworkAttr::default())?;
 //! let domain = Domain::open(&network.info())?;
 //! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-//! let (alice, bob) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
+//! let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 //! let to_bob = av.insert(&bob.address()?)?;
 //! let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
 //! alice.tagged_send(to_bob, Tag(7), b"hello".to_vec())?;

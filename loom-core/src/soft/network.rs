@@ -351,7 +351,7 @@ impl<'n> Network<'n> {
     }
 
     /// The info of a network at whose endpoints something goes wrong: for trying out what a program makes of it. An endpoint's
-    /// plan is that of its own info ([`EndpointBuilder::info`](crate::objects::endpoint::EndpointBuilder::info)), or else of its
+    /// plan is that of its own info ([`Binding::info`](crate::objects::endpoint::Binding::info)), or else of its
     /// domain's.
     #[must_use]
     pub fn info_with_faults(&self, plan: faults::Plan) -> Info<Soft<'n>> {

@@ -93,7 +93,7 @@ fn pair(test: impl FnOnce(Side, &Queue, &Av<'static, Soft<'static>>)) {
     let av = Av::open(&domain, 2).unwrap();
     let writes = Queue::open(&domain, CqAttr::new(4)).unwrap();
     let peers = Queue::open(&domain, CqAttr::new(4)).unwrap();
-    test(writes.endpoint(&av).open().unwrap(), &peers, &av);
+    test(writes.endpoint(&av).unwrap(), &peers, &av);
 }
 
 /// Writes with immediate data to a peer that closes when the bytes are there and the peer has not been told of them.
@@ -112,14 +112,14 @@ fn write_with_data_fails_if_its_peer_closes_between_the_copy_and_the_news() {
         let queue = writer.raw().port().own().tx();
         // More often than there are cells, and places in the queue.
         for round in 0..20 {
-            let peer = peers.endpoint(av).open().unwrap();
+            let peer = peers.endpoint(av).unwrap();
             write_data_to_a_peer_that_closes(&writer, peer, Some(round)).unwrap();
             let event = *queue.pop().expect("the write has ended");
             assert_eq!((event.context, event.errno), (round, Errno::EHOSTUNREACH));
             assert_eq!(event.flags, CompletionFlags::RMA | CompletionFlags::WRITE);
             assert!(queue.pop().is_none(), "one event for one write");
 
-            let peer = peers.endpoint(av).open().unwrap();
+            let peer = peers.endpoint(av).unwrap();
             let refused = write_data_to_a_peer_that_closes(&writer, peer, None).unwrap_err();
             assert!(
                 matches!(refused, Refusal::Errno(Errno::EHOSTUNREACH)),
@@ -135,9 +135,9 @@ fn write_with_data_fails_if_its_peer_closes_between_the_copy_and_the_news() {
 fn cell_comes_home_when_the_peer_closes_between_the_copy_and_the_news() {
     pair(|writer, peers, av| {
         for context in [Some(1), None] {
-            let peer = peers.endpoint(av).open().unwrap();
+            let peer = peers.endpoint(av).unwrap();
             let _ = write_data_to_a_peer_that_closes(&writer, peer, context);
-            let next = peers.endpoint(av).open().unwrap();
+            let next = peers.endpoint(av).unwrap();
             let to_next = av.insert(&next.address().unwrap()).unwrap();
             let received = next.recv(crate::objects::endpoint::Source::Any, Box::new([0; 8])).unwrap();
             writer.inject(to_next, &[5; 8]).unwrap();

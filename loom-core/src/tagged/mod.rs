@@ -22,7 +22,7 @@
 //! // Each side has a queue, which carries its packets and nothing else.
 //! let [alice, bob] = [(), ()].map(|()| Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128));
 //! let (alice, bob) = (alice?, bob?);
-//! let (at_alice, at_bob) = (alice.endpoint(&av).open()?, bob.endpoint(&av).open()?);
+//! let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
 //! let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
 //!
 //! let attr = TaggedAttr::DEFAULT;

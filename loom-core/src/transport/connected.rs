@@ -61,7 +61,7 @@ pub enum Notice<T: Connected> {
         context: u64,
     },
     /// The end of an operation on an object, or something that the application wrote.
-    Entry(Entry),
+    Entry(EqEntry),
     /// An operation on an object failed, where the provider reports that like a success.
     Failed(Fault),
     /// An event of another kind, or in another form than its kind has; its bytes are data.
@@ -71,7 +71,7 @@ pub enum Notice<T: Connected> {
 /// `fi_eq_entry`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_eq_entry")]
-pub struct Entry {
+pub struct EqEntry {
     /// What has ended.
     pub kind: EventKind,
     /// The object it was about.

@@ -12,6 +12,6 @@ fn main() {
     let cq = Cq::<_, Box<[u8]>>::open(&domain, 4).unwrap();
     scope(|s| {
         let av = Av::open(&s.domain(&domain), 2).unwrap();
-        cq.endpoint(&av).open().unwrap();
+        cq.endpoint(&av).unwrap();
     });
 }

@@ -12,6 +12,6 @@ fn main() {
     let av = Av::open(&domain, 2).unwrap();
     let mut memory = [0; 8];
     let cq = Cq::open(&domain, 4).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     endpoint.recv(Source::Any, &mut memory[..]).unwrap();
 }

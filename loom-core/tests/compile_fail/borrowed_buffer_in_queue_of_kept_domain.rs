@@ -13,7 +13,7 @@ fn main() {
     let mut memory = [0; 8];
     scope(|_| {
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         endpoint.recv(Source::Any, &mut memory[..]).unwrap();
     });
 }

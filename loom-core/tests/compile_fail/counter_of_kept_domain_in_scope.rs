@@ -1,5 +1,6 @@
 //! A counter that is kept for an endpoint of a scope: the scope may close the endpoint on another thread than the counter's.
 
+use loom_core::objects::endpoint::Binding;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::Cq;
@@ -15,6 +16,6 @@ fn main() {
     scope(|s| {
         let domain = s.domain(&domain);
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
-        cq.endpoint(&av).counter(Counted::SEND, &counter).open().unwrap();
+        cq.endpoint(Binding::to(&av).counter(Counted::SEND, &counter)).unwrap();
     });
 }

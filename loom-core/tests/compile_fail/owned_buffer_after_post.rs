@@ -11,7 +11,7 @@ fn main() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::open(&domain, 4).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let buffer: Box<[u8]> = Box::new([0; 8]);
     endpoint.recv(Source::Any, buffer).unwrap();
     assert_eq!(buffer[0], 0);

@@ -12,7 +12,7 @@ fn main() {
     scope(|s| {
         let domain = s.open(&network.info()).unwrap();
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         endpoint.recv(Source::Any, &memory[..]).unwrap();
     });
 }

@@ -12,7 +12,7 @@ fn main() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 1).unwrap();
     let cq = Cq::<_, Vec<u8>>::open(&domain, 4).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let region = MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| drop(region));

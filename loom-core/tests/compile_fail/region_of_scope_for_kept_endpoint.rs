@@ -12,7 +12,7 @@ fn main() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     scope(|s| {
         let domain = s.domain(&domain);
         MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();

@@ -13,7 +13,7 @@ fn main() {
     scope(|s| {
         let domain = s.open(&network.info()).unwrap();
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, 4).unwrap());
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let peer = av.insert(&endpoint.address().unwrap()).unwrap();
         endpoint.send(peer, &mut memory[..]).unwrap();
     });

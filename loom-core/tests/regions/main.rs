@@ -54,7 +54,7 @@ fn for_ever(world: &'static World) -> (&'static Domain<'static, Watched>, &'stat
 /// Opens an endpoint that is never closed.
 fn open_for_ever(domain: &Domain<'static, Watched>, av: &Av<'static, Watched>) {
     let cq: &Queue<'static> = Box::leak(Box::new(queue(domain)));
-    core::mem::forget(cq.endpoint(av).open().unwrap());
+    core::mem::forget(cq.endpoint(av).unwrap());
 }
 
 /// Waits until something is so, and no longer than `limit`.
@@ -75,7 +75,7 @@ fn memory_whose_drop_opens_an_endpoint_finds_every_region_closed() {
     let world = World::strict();
     let (domain, av) = for_ever(world);
     let cq = queue(domain);
-    let endpoint = cq.endpoint(av).open().unwrap();
+    let endpoint = cq.endpoint(av).unwrap();
     for _ in 0..3 {
         drop(region(domain, Memory::that_drops(world, move || open_for_ever(domain, av))));
     }
@@ -91,7 +91,7 @@ fn memory_of_closed_regions_is_dropped_though_a_drop_opens_an_endpoint() {
     let world = World::lenient();
     let (domain, av) = for_ever(world);
     let cq = queue(domain);
-    let endpoint = cq.endpoint(av).open().unwrap();
+    let endpoint = cq.endpoint(av).unwrap();
     for _ in 0..3 {
         drop(region(domain, Memory::that_drops(world, move || open_for_ever(domain, av))));
     }
@@ -106,11 +106,11 @@ fn memory_whose_drop_opens_and_closes_an_endpoint_finds_the_list_whole() {
     let world = World::strict();
     let (domain, av) = for_ever(world);
     let cq = queue(domain);
-    let endpoint = cq.endpoint(av).open().unwrap();
+    let endpoint = cq.endpoint(av).unwrap();
     for _ in 0..3 {
         let again = move || {
             let cq = queue(domain);
-            let endpoint = cq.endpoint(av).open().unwrap();
+            let endpoint = cq.endpoint(av).unwrap();
             drop(region(domain, Memory::of(world)));
             drop(endpoint);
         };
@@ -128,7 +128,7 @@ fn memory_whose_drop_unwinds_keeps_no_other_from_being_dropped_once() {
         let domain = Domain::open(&world.info()).unwrap();
         let av = vector(&domain);
         let cq = queue(&domain);
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         for number in 0..3 {
             drop(region(&domain, Memory::that_drops(world, move || assert!(number != 1, "a drop that unwinds"))));
         }
@@ -163,7 +163,7 @@ fn no_endpoint_is_opened_while_this_closes<'m>(
             ready.send(()).unwrap();
             begun.recv_timeout(LIMIT).unwrap();
             wants.send(()).unwrap();
-            let endpoint = cq.endpoint(av).open().unwrap();
+            let endpoint = cq.endpoint(av).unwrap();
             end.recv_timeout(LIMIT).unwrap();
             drop(endpoint);
         });
@@ -181,7 +181,7 @@ fn no_endpoint_is_opened_while_the_last_one_closes_regions() {
     let domain = Domain::open(&world.info()).unwrap();
     let av = vector(&domain);
     let cq = queue(&domain);
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     for _ in 0..3 {
         drop(region(&domain, Memory::of(world)));
     }
@@ -219,7 +219,7 @@ fn regions_that_are_dropped_among_endpoints_that_come_and_go_are_closed_under_no
         threads.spawn(move || {
             let cq = queue(domain);
             while over.try_recv() == Err(TryRecvError::Empty) {
-                drop(cq.endpoint(av).open().unwrap());
+                drop(cq.endpoint(av).unwrap());
                 opened.fetch_add(1, Ordering::Relaxed);
             }
         });
@@ -239,7 +239,7 @@ fn a_kept_region_that_fails_to_close_keeps_the_domain_open() {
         let domain = Domain::open(&world.info()).unwrap();
         let av = vector(&domain);
         let cq = queue(&domain);
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         drop(region(&domain, Memory::of(world)));
         world.fail_to_close();
         drop(endpoint);
@@ -269,7 +269,7 @@ fn a_kept_region_is_closed_before_the_domain() {
         let domain = Domain::open(&world.info()).unwrap();
         let av = vector(&domain);
         let cq = queue(&domain);
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         drop(region(&domain, Memory::of(world)));
         let kept = region(&domain, Memory::of(world));
         let Err(CloseError::EndpointsOpen(kept)) = kept.close() else { panic!("an endpoint is open") };
@@ -291,7 +291,7 @@ fn a_counter_closes_if_nothing_is_counted_for_it_any_more() {
                 |counter| MrBuilder::new(&domain, PEER_ACCESS).counter(counter).open(Memory::of(world)).unwrap();
             drop(counted(&first));
             let (av, cq) = (vector(&domain), queue(&domain));
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             drop(counted(&second));
             drop(endpoint);
             assert_eq!((world.open_regions(), world.memories_dropped()), (0, 2));

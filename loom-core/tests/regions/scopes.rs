@@ -35,7 +35,7 @@ fn a_scope_under_an_open_endpoint_ends_the_process_with_its_region_open() {
             let domain = s.open(&world.info()).unwrap();
             let _region = Mr::open(&domain, &mut memory[..], PEER_ACCESS).unwrap();
             let (av, cq) = (vector(&domain), queue(&domain));
-            let _endpoint = cq.endpoint(&av).open().unwrap();
+            let _endpoint = cq.endpoint(&av).unwrap();
             world.leave_endpoints();
         });
         return;
@@ -53,7 +53,7 @@ fn a_scope_closes_forgotten_endpoints_with_their_queues_before_regions() {
     scope(|s| {
         let domain = s.open(&world.info()).unwrap();
         let (av, cq) = (vector(&domain), queue(&domain));
-        core::mem::forget(cq.endpoint(&av).open().unwrap());
+        core::mem::forget(cq.endpoint(&av).unwrap());
         // Kept, because an endpoint is open; and forgotten.
         drop(Mr::open(&domain, &mut memory[..4], PEER_ACCESS).unwrap());
         core::mem::forget(Mr::open(&domain, vec![0; 8], PEER_ACCESS).unwrap());

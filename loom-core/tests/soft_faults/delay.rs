@@ -78,7 +78,7 @@ fn a_plan_without_delays_sends_nobody_round_another_way() {
 fn what_was_sent_arrives_when_its_sender_has_closed() {
     under(Plan::new(3).delay(50), |world| {
         world.b.recv(Source::Any, bytes(0, 8)).unwrap();
-        let d = world.a.cq().endpoint(world.a.av()).open().unwrap();
+        let d = world.a.cq().endpoint(world.a.av()).unwrap();
         d.inject(world.to_b, &[7]).unwrap();
         drop(d);
         let done = next(world.b.cq(), 100).expect("it is on its way");
@@ -106,7 +106,7 @@ fn an_offer_that_is_taken_back_on_its_way_never_arrives() {
 #[test]
 fn a_receiver_that_closes_refuses_what_is_on_its_way() {
     under(Plan::new(3).delay(50), |world| {
-        let d = world.b.cq().endpoint(world.b.av()).open().unwrap();
+        let d = world.b.cq().endpoint(world.b.av()).unwrap();
         let to_d = world.a.av().insert(&d.address().unwrap()).unwrap();
         let offered = world.a.send(to_d, bytes(1, LONG)).unwrap();
         world.a.inject(to_d, &[1]).unwrap();
@@ -119,7 +119,7 @@ fn a_receiver_that_closes_refuses_what_is_on_its_way() {
             assert_eq!((buf, result.unwrap_err().errno), (bytes(seed, LONG), Errno::ECONNRESET));
         }
         // The place has another endpoint, which sees nothing of it.
-        let d = world.b.cq().endpoint(world.b.av()).open().unwrap();
+        let d = world.b.cq().endpoint(world.b.av()).unwrap();
         d.recv(Source::Any, bytes(0, LONG)).unwrap();
         world.quiet(100);
         for _ in 0..crate::ATTR.tx_depth {

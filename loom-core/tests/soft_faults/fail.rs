@@ -2,7 +2,7 @@
 
 use loom_core::completion::Completion;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::mr::Mr;
 use loom_core::soft::{Every, Plan};
 use loom_core::vocabulary::{Access, Counted, Errno};
@@ -79,7 +79,7 @@ fn failures_are_counted_as_failures() {
         let counter = Counter::open(&world.domain, CounterAttr::default()).unwrap();
         let av = loom_core::objects::av::Av::open(&world.domain, 2).unwrap();
         let cq = crate::Queue::open(&world.domain, 16).unwrap();
-        let d = cq.endpoint(&av).counter(Counted::SEND, &counter).open().unwrap();
+        let d = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &counter)).unwrap();
         let to_b = av.insert(&world.b.address().unwrap()).unwrap();
         for _ in 0..10 {
             let _ = end(&cq, d.send(to_b, bytes(1, 8)).unwrap());

@@ -2,7 +2,7 @@
 
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::mr::Mr;
 use loom_core::soft::{Every, Plan};
 use loom_core::vocabulary::{Access, Errno, Tag};
@@ -74,11 +74,11 @@ fn it_does_nothing_any_more_and_can_be_closed() {
     let av = loom_core::objects::av::Av::open(&domain, 4).unwrap();
     let cq = crate::Queue::open(&domain, 16).unwrap();
     let sound = network.info();
-    let other = cq.endpoint(&av).info(&sound).open().unwrap();
+    let other = cq.endpoint(Binding::to(&av).info(&sound)).unwrap();
     let to_other = av.insert(&other.address().unwrap()).unwrap();
     // More often than there are places for endpoints, and in the raw queue.
     for round in 0..90 {
-        let a = cq.endpoint(&av).open().unwrap();
+        let a = cq.endpoint(&av).unwrap();
         let to_a = av.insert(&a.address().unwrap()).unwrap();
         let received = a.recv(Source::Any, bytes(1, 8)).unwrap();
         let offered = a.send(to_other, bytes(2, LONG)).unwrap();

@@ -19,7 +19,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::endpoint::{Binding, Endpoint};
 use loom_core::soft::{Injected, Network, NetworkAttr, Plan, Soft};
 
 type Bytes = Box<[u8]>;
@@ -70,9 +70,9 @@ fn under(plan: Plan, test: impl FnOnce(&World)) {
     let av = Av::open(&domain, 4).unwrap();
     let open = || Cq::open(&domain, CqAttr::new(64)).unwrap();
     let (on_a, on_b, on_c) = (open(), open(), open());
-    let (a, c) = (on_a.endpoint(&av).open().unwrap(), on_c.endpoint(&av).open().unwrap());
+    let (a, c) = (on_a.endpoint(&av).unwrap(), on_c.endpoint(&av).unwrap());
     let sound = network.info();
-    let b = on_b.endpoint(&av).info(&sound).open().unwrap();
+    let b = on_b.endpoint(Binding::to(&av).info(&sound)).unwrap();
     let [to_a, to_b] = [&a, &b].map(|side| av.insert(&side.address().unwrap()).unwrap());
     test(&World { a, b, c, to_a, to_b, domain, network });
 }

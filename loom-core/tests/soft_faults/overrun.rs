@@ -38,7 +38,7 @@ fn what_was_there_is_polled_and_then_the_queue_says_so() {
         }
         assert!(keys[3].is_none(), "posts are told to try again");
         assert_eq!(world.a.recv(Source::Any, bytes(0, 8)).unwrap_err().error, PostError::Again);
-        let another = world.a.cq().endpoint(world.a.av()).open();
+        let another = world.a.cq().endpoint(world.a.av());
         assert_eq!(another.unwrap_err(), OpenError::Errno(Errno::EOVERRUN));
         // The messages have arrived.
         for seed in 0..3 {
@@ -82,7 +82,7 @@ fn every_buffer_comes_back_from_closed_endpoints() {
             let av = Av::open(&domain, 2).unwrap();
             let attr = if separate { CqAttr::new(16).separate() } else { CqAttr::new(16) };
             let cq = Cq::open(&domain, attr).unwrap();
-            let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+            let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
             let to_b = av.insert(&b.address().unwrap()).unwrap();
             let mut failed = false;
             for round in 0..20 {

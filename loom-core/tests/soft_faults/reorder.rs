@@ -3,6 +3,7 @@
 use loom_core::buffer::Lent;
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
+use loom_core::objects::endpoint::Binding;
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::options::SendOptions;
 use loom_core::soft::{Plan, Soft};
@@ -150,7 +151,7 @@ fn an_endpoint_that_closes_first_does_not_write() {
         let region = Mr::open(&world.domain, bytes(0, LONG), BOTH).unwrap();
         // More often than the raw queue has places.
         for round in 0..200 {
-            let d = world.a.cq().endpoint(world.a.av()).open().unwrap();
+            let d = world.a.cq().endpoint(world.a.av()).unwrap();
             let before = world.injected().reordered;
             let write = |buf| d.write(world.to_b, &region.remote(), 0, buf);
             let key = post(world.a.cq(), bytes(9, LONG), write);
@@ -163,7 +164,7 @@ fn an_endpoint_that_closes_first_does_not_write() {
         world.quiet(2000);
         assert_eq!(region.close().unwrap(), bytes(0, LONG));
         // Its cells are free again, for the next endpoint in its place.
-        let d = world.a.cq().endpoint(world.a.av()).open().unwrap();
+        let d = world.a.cq().endpoint(world.a.av()).unwrap();
         for _ in 0..crate::ATTR.tx_depth {
             d.inject(world.to_b, &[1]).unwrap();
         }
@@ -191,7 +192,7 @@ fn an_unsignaled_write_that_fails_late_is_told() {
         loom_core::objects::domain::Domain::open(&network.info_with_faults(Plan::new(1).reorder(1000))).unwrap();
     let av = loom_core::objects::av::Av::open(&domain, 2).unwrap();
     let cq = crate::Queue::open(&domain, 4).unwrap();
-    let a = cq.endpoint(&av).selective().open().unwrap();
+    let a = cq.endpoint(Binding::to(&av).selective()).unwrap();
     let to_a = av.insert(&a.address().unwrap()).unwrap();
     let region = Mr::open(&domain, bytes(0, 64), BOTH).unwrap();
     let source = [1; 8];

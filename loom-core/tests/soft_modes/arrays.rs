@@ -28,7 +28,7 @@ fn an_operation_has_one_buffer() {
     let region = mr.remote();
     {
         let cq = Cq::<_, [Bytes; 2]>::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let part = region.part(0, 8).unwrap();
         for rejected in [
@@ -44,7 +44,7 @@ fn an_operation_has_one_buffer() {
         }
     }
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let parts = [region.part(0, 4).unwrap(), region.part(4, 4).unwrap()];
     let rejected = endpoint.write_with(me, &parts, SendOptions::new(), [1; 8].into()).unwrap_err();

@@ -27,7 +27,7 @@ fn what_the_transport_keeps_in_contexts_is_left_alone() {
         let domain = Domain::open(&info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-        let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+        let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
         let to_b = av.insert(&b.address().unwrap()).unwrap();
         // Slots are used again and again, by every kind of operation; some operations are cancelled.
         for round in 0..100_u8 {
@@ -58,7 +58,7 @@ fn a_context_that_is_written_to_meanwhile_is_noticed() {
             let mut space = Box::new([0_u64; 8]);
             let space = &raw mut *space;
             let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-            let endpoint = cq.endpoint(&av).open().unwrap();
+            let endpoint = cq.endpoint(&av).unwrap();
             let me = av.insert(&endpoint.address().unwrap()).unwrap();
             let nothing = Lent::target(core::ptr::NonNull::dangling(), 0);
             // SAFETY: the endpoint is open, nothing is lent, and the space stays.

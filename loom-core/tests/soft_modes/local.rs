@@ -7,7 +7,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::mr::{Mr, MrBuilder};
 use loom_core::objects::registered::Registered;
 use loom_core::objects::scope::scope;
@@ -51,7 +51,7 @@ fn what_is_posted_has_to_be_registered() {
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
-    let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+    let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let plain = |len| Either::Plain(bytes(len));
     for rejected in [
@@ -85,7 +85,7 @@ fn a_descriptor_has_to_be_that_of_an_open_region_around_the_buffer() {
     let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let other = Registered::new(&domain, bytes(8)).unwrap();
     let descriptor = other.descriptor();
     let refused = endpoint.recv(Source::Any, Either::Lying(bytes(8), descriptor)).unwrap_err();
@@ -104,7 +104,7 @@ fn what_is_only_read_is_registered_for_reading() {
         let domain = s.domain(&domain);
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         let mut buf = Registered::new(&domain, &shared[..]).unwrap();
         assert!(buf.bytes_mut().is_none());
@@ -133,7 +133,7 @@ fn an_endpoint_of_another_info_takes_registered_buffers_only_too() {
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
     let cq = Cq::<_, Either>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).info(&info).open().unwrap();
+    let endpoint = cq.endpoint(Binding::to(&av).info(&info)).unwrap();
     let rejected = endpoint.recv(Source::Any, Either::Plain(bytes(8))).unwrap_err();
     assert_eq!(rejected.error, PostError::NotRegistered);
 }
@@ -169,7 +169,7 @@ fn a_region_of_an_endpoint_is_reached_through_no_other() {
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let [a, b, c] = [(); 3].map(|()| cq.endpoint(&av).open().unwrap());
+    let [a, b, c] = [(); 3].map(|()| cq.endpoint(&av).unwrap());
     let [to_b, to_c] = [&b, &c].map(|endpoint| av.insert(&endpoint.address().unwrap()).unwrap());
     let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&b, bytes(100)).unwrap();
     let remote = region.remote();
@@ -213,7 +213,7 @@ fn a_region_of_an_endpoint_is_one_for_this_side_too() {
     let domain = Domain::open(&network.info_requiring(asks)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Registered<'_, _, Bytes>>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
     let buf = Registered::new(&domain, bytes(5)).unwrap();
@@ -228,10 +228,10 @@ fn a_forgotten_region_of_an_endpoint_leaks_what_it_is_bound_to_and_nothing_else(
     let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let outer = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let writer = outer.endpoint(&av).open().unwrap();
+    let writer = outer.endpoint(&av).unwrap();
     let (to, remote) = {
         let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let to = av.insert(&endpoint.address().unwrap()).unwrap();
         let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
         let remote = region.remote();
@@ -261,7 +261,7 @@ fn a_region_of_an_endpoint_is_a_handle_of_it() {
     let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions())).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let [writer, endpoint] = [(); 2].map(|()| cq.endpoint(&av).open().unwrap());
+    let [writer, endpoint] = [(); 2].map(|()| cq.endpoint(&av).unwrap());
     let to = av.insert(&endpoint.address().unwrap()).unwrap();
     let regions = [(); 2].map(|()| MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap());
     let remotes = regions.each_ref().map(|region| region.remote());
@@ -286,7 +286,7 @@ fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
     let av = Av::open(&domain, 4).unwrap();
     let info = network.info();
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).info(&info).open().unwrap();
+    let endpoint = cq.endpoint(Binding::to(&av).info(&info)).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
     assert_eq!(endpoint.inject_write(me, &region.remote(), 0, &[1]), Ok(()));
@@ -311,7 +311,7 @@ fn role_forgets_a_region_in_a_scope() {
         let domain = s.open(&info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         std::mem::forget(MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap());
     });
     eprintln!("the scope has ended");

@@ -10,7 +10,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{CompletionLevel, RecvOptions, SendOptions};
@@ -50,7 +50,7 @@ fn on_pair<'env, B: Buffer + 'env>(
         let domain = s.open(info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::open(&domain, attr).unwrap();
-        let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+        let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
         av.insert(&a.address().unwrap()).unwrap();
         test(&cq, &a, &b);
     });
@@ -264,7 +264,7 @@ fn remote_memory_is_read_and_written_without_the_room() {
     let av = Av::open(&domain, 4).unwrap();
     let mr = Mr::open(&domain, vec![0_u8; 100], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
     let cq = Cq::<_, Room>::open(&domain, CqAttr::new(16)).unwrap();
-    let (a, b) = (cq.endpoint(&av).open().unwrap(), cq.endpoint(&av).open().unwrap());
+    let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let region = mr.remote();
     let written = posted(a.write_data(to_b, &region, 10, ImmediateData(3), message(50)));
@@ -291,7 +291,7 @@ fn room_is_registered_with_the_message() {
     // Either way round.
     {
         let cq = Cq::<_, Registered<'_, _, Room>>::open(&domain, CqAttr::new(16)).unwrap();
-        let endpoint = cq.endpoint(&av).open().unwrap();
+        let endpoint = cq.endpoint(&av).unwrap();
         let me = av.insert(&endpoint.address().unwrap()).unwrap();
         for len in LENGTHS {
             let [inbox, outbox] = [room(len), message(len)].map(|buf| Registered::new(&domain, buf).unwrap());
@@ -302,7 +302,7 @@ fn room_is_registered_with_the_message() {
         }
     }
     let cq = Cq::<_, Prefixed<Registered<'_, _, Bytes>>>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).open().unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
     let [inbox, outbox] = [vec![0; ROOM + 9], message(9).into_inner().into()]
         .map(|buf| Prefixed::new(Registered::new(&domain, Bytes::from(buf)).unwrap(), ROOM));
@@ -335,6 +335,6 @@ fn endpoints_of_a_queue_have_one_prefix() {
         let domain = Domain::open(info).unwrap();
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<_, Room>::open(&domain, CqAttr::new(16)).unwrap();
-        assert_eq!(cq.endpoint(&av).info(other).open().unwrap_err(), OpenError::OtherDomain);
+        assert_eq!(cq.endpoint(Binding::to(&av).info(other)).unwrap_err(), OpenError::OtherDomain);
     }
 }

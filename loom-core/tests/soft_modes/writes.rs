@@ -7,7 +7,7 @@ use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, CqError};
 use loom_core::objects::deadline::Spins;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::options::RecvOptions;
 use loom_core::objects::scope::scope;
@@ -82,7 +82,7 @@ fn on_scene<B: Buffer + 'static>(
         let av = Av::open(&domain, 8).unwrap();
         let mr = Mr::open(&domain, &mut memory[..], Access::REMOTE_WRITE).unwrap();
         let ours = Cq::open(&domain, CqAttr::new(16)).unwrap();
-        let a = ours.endpoint(&av).remote_writes(0).open().unwrap();
+        let a = ours.endpoint(Binding::to(&av).remote_writes(0)).unwrap();
         let cq = Cq::open(&domain, cq_attr).unwrap();
         test(&Scene { ours, a, cq, av, region: mr.remote() });
     });
@@ -94,7 +94,7 @@ fn a_receive_that_a_write_uses_up_still_receives_a_message() {
     for asks in [RequiredModes::none(), ASKS, ASKS.contexts(), ASKS.large_contexts()] {
         for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
             on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, Bytes>| {
-                let b = scene.cq.endpoint(&scene.av).open().unwrap();
+                let b = scene.cq.endpoint(&scene.av).unwrap();
                 let key = posted(b.recv(Source::Any, bytes(8, 0xee)));
                 for number in 0..20 {
                     scene.write(&b, number);
@@ -119,7 +119,7 @@ fn a_receive_that_a_write_uses_up_still_receives_a_message() {
 fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
     for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
         on_scene(NetworkAttr::default(), ASKS, attr, |scene: &Scene<'_, Bytes>| {
-            let b = scene.cq.endpoint(&scene.av).open().unwrap();
+            let b = scene.cq.endpoint(&scene.av).unwrap();
             let [one, two] = [1, 2].map(|byte| posted(b.recv(Source::Any, bytes(8, byte))));
             (0..10).for_each(|number| scene.write(&b, number));
             assert!(scene.cq.wait(two, Spins(100)).unwrap().is_none());
@@ -141,7 +141,7 @@ fn waiting_for_a_receive_keeps_what_is_told_of_writes() {
 #[test]
 fn writes_use_up_the_receives_in_the_order_in_which_they_were_posted() {
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
-        let b = scene.cq.endpoint(&scene.av).open().unwrap();
+        let b = scene.cq.endpoint(&scene.av).unwrap();
         let [first, second] = [(); 2].map(|()| posted(b.recv(Source::Any, bytes(8, 0))));
         // Each receive that is used up is posted again, behind the other one.
         for number in 0..2 {
@@ -159,7 +159,7 @@ fn writes_use_up_the_receives_in_the_order_in_which_they_were_posted() {
 #[test]
 fn a_write_waits_for_a_receive_and_messages_behind_it() {
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
-        let b = scene.cq.endpoint(&scene.av).open().unwrap();
+        let b = scene.cq.endpoint(&scene.av).unwrap();
         scene.write(&b, 1);
         scene.send(&b, bytes(8, 2));
         scene.nothing();
@@ -177,7 +177,7 @@ fn a_write_waits_for_a_receive_and_messages_behind_it() {
 fn what_a_receive_was_posted_with_stays() {
     // Whose message it takes.
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
-        let [b, c] = [(); 2].map(|()| scene.cq.endpoint(&scene.av).open().unwrap());
+        let [b, c] = [(); 2].map(|()| scene.cq.endpoint(&scene.av).unwrap());
         let [to_b, to_c] = [&b, &c].map(|endpoint| scene.av.insert(&endpoint.address().unwrap()).unwrap());
         let key = posted(b.recv(Source::Peer(to_c), bytes(8, 0)));
         scene.write(&b, 1);
@@ -189,7 +189,7 @@ fn what_a_receive_was_posted_with_stays() {
     });
     // Its buffers.
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, [Bytes; 2]>| {
-        let b = scene.cq.endpoint(&scene.av).open().unwrap();
+        let b = scene.cq.endpoint(&scene.av).unwrap();
         let key = posted(b.recv_with(Source::Any, RecvOptions::new(), [bytes(3, 0), bytes(5, 0)]));
         scene.write(&b, 1);
         scene.told(1);
@@ -198,7 +198,7 @@ fn what_a_receive_was_posted_with_stays() {
     });
     // Its prefix.
     on_scene(NetworkAttr::default(), ASKS.prefixes(), CqAttr::new(8), |scene: &Scene<'_, Prefixed<Bytes>>| {
-        let b = scene.cq.endpoint(&scene.av).open().unwrap();
+        let b = scene.cq.endpoint(&scene.av).unwrap();
         let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
         let key = posted(b.recv(Source::Any, Prefixed::new(bytes(48, 0), 40)));
         scene.write(&b, 1);
@@ -214,7 +214,7 @@ fn what_a_receive_was_posted_with_stays() {
 fn a_receive_that_cannot_be_posted_again_for_the_moment_is_posted_later() {
     let attr = NetworkAttr { rx_depth: 1, ..NetworkAttr::default() };
     on_scene(attr, ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
-        let b = scene.cq.endpoint(&scene.av).open().unwrap();
+        let b = scene.cq.endpoint(&scene.av).unwrap();
         let first = posted(b.recv(Source::Any, bytes(8, 0)));
         scene.write(&b, 1);
         scene.told(1);
@@ -232,7 +232,7 @@ fn a_receive_that_cannot_be_posted_again_for_the_moment_is_posted_later() {
 fn a_receive_that_was_used_up_can_be_cancelled_and_ends_with_its_endpoint() {
     for forgotten in [false, true] {
         on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
-            let b = scene.cq.endpoint(&scene.av).open().unwrap();
+            let b = scene.cq.endpoint(&scene.av).unwrap();
             let ended = |key: OpKey| {
                 let done = scene.cq.wait(key, Spins(10)).unwrap().unwrap();
                 assert_eq!((done.result().unwrap_err().errno, done.into_buf()), (Errno::ECANCELED, bytes(8, 0)));
@@ -272,7 +272,7 @@ fn an_endpoint_without_messages_is_told_of_every_write() {
     for asks in [RequiredModes::none(), ASKS, ASKS.large_contexts()] {
         for attr in [CqAttr::new(8), CqAttr::new(8).separate()] {
             on_scene(NetworkAttr::default(), asks, attr, |scene: &Scene<'_, Bytes>| {
-                let b = scene.cq.endpoint(&scene.av).remote_writes(3).open().unwrap();
+                let b = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(3)).unwrap();
                 let own = scene.cq.in_flight();
                 assert_eq!(own, if asks == RequiredModes::none() { 0 } else { 3 });
                 for round in 0..10 {
@@ -296,7 +296,7 @@ fn an_endpoint_without_messages_is_told_of_every_write() {
 #[test]
 fn a_message_for_an_endpoint_without_messages_is_lost_and_told() {
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
-        let b = scene.cq.endpoint(&scene.av).remote_writes(1).open().unwrap();
+        let b = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(1)).unwrap();
         for (len, errno) in [(5, Errno::ETRUNC), (0, Errno::ENOBUFS)] {
             scene.send(&b, bytes(len, 1));
             let Some(Completion::Unclaimed(error)) = scene.cq.poll().unwrap() else { panic!("told") };
@@ -314,19 +314,19 @@ fn a_message_for_an_endpoint_without_messages_is_lost_and_told() {
 #[test]
 fn the_queue_has_to_have_places_for_what_writes_use_up() {
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
-        let refused = scene.cq.endpoint(&scene.av).remote_writes(9).open().unwrap_err();
+        let refused = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(9)).unwrap_err();
         assert_eq!(refused, OpenError::Size);
         assert_eq!(scene.cq.in_flight(), 0);
         // Until the queue was read empty, events of those that were posted may lie in it.
         scene.nothing();
-        let b = scene.cq.endpoint(&scene.av).remote_writes(8).open().unwrap();
+        let b = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(8)).unwrap();
         let to_b = scene.av.insert(&b.address().unwrap()).unwrap();
         assert_eq!(b.send(to_b, bytes(8, 0)).unwrap_err().error, PostError::Full);
     });
     // What the transport has no place for comes later.
     let attr = NetworkAttr { rx_depth: 2, ..NetworkAttr::default() };
     on_scene(attr, ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
-        let b = scene.cq.endpoint(&scene.av).remote_writes(4).open().unwrap();
+        let b = scene.cq.endpoint(Binding::to(&scene.av).remote_writes(4)).unwrap();
         (0..6).for_each(|number| scene.write(&b, number));
         (0..6).for_each(|number| scene.told(number));
     });
@@ -335,7 +335,7 @@ fn the_queue_has_to_have_places_for_what_writes_use_up() {
 #[test]
 fn endpoints_that_take_messages_have_no_multi_receives() {
     on_scene(NetworkAttr::default(), ASKS, CqAttr::new(8), |scene: &Scene<'_, Bytes>| {
-        let b = scene.cq.endpoint(&scene.av).open().unwrap();
+        let b = scene.cq.endpoint(&scene.av).unwrap();
         let refused = b.multi_recv(Source::Any, bytes(100, 0)).unwrap_err();
         assert_eq!(refused.error, PostError::NotGranted(Caps::MULTI_RECV));
     });

@@ -25,7 +25,7 @@ macro_rules! over {
         let $domain = &Domain::open(&network.info_requiring($asks)).unwrap();
         let av = Av::open($domain, 2).unwrap();
         let [alice, bob] = [(); 2].map(|()| Cq::<_, Packet<$P>>::open($domain, CqAttr::new(64)).unwrap());
-        let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).open().unwrap());
+        let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).unwrap());
         let peers = [0, 1].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
         let packets = |len: usize| {
             (0..SMALL.packets_per_link()).map(move |_| {
@@ -80,7 +80,7 @@ fn a_queue_without_room_for_all_packets_is_told_at_once() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 1).unwrap();
     let cq = Cq::<_, Packet<Vec<u8>>>::open(&domain, CqAttr::new(7)).unwrap();
-    let end = cq.endpoint(&av).open().unwrap();
+    let end = cq.endpoint(&av).unwrap();
     let peer = av.insert(&end.address().unwrap()).unwrap();
     let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(cq, SMALL).unwrap();
     let packets = (0..SMALL.packets_per_link()).map(|_| vec![0; SMALL.packet_size as usize]);
@@ -96,7 +96,7 @@ fn packets_of_an_iterator_that_panics_are_not_used_for_another_link() {
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let [alice, bob] = [(); 2].map(|()| Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(64)).unwrap());
-    let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).open().unwrap());
+    let ends = [&alice, &bob].map(|cq| cq.endpoint(&av).unwrap());
     let peers = [0, 1].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
     let [mut a, mut b] = [alice, bob].map(|cq| TaggedEndpoint::<_, Vec<u8>, _>::open(cq, SMALL).unwrap());
     for given in [1, SMALL.sends as usize, SMALL.packets_per_link() - 1] {

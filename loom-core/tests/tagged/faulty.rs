@@ -61,7 +61,7 @@ fn with_two<R>(
     let domain = Domain::open(&network.info_with_faults(plan)).unwrap();
     let av = Av::open(&domain, 2).unwrap();
     let queues = [(); 2].map(|()| Queue::open(&domain, CqAttr::new(128)).unwrap());
-    let ends = [0, 1].map(|at: usize| queues[at].endpoint(&av).open().unwrap());
+    let ends = [0, 1].map(|at: usize| queues[at].endpoint(&av).unwrap());
     let peers = [1, 0].map(|at: usize| av.insert(&ends[at].address().unwrap()).unwrap());
     let mut link = None;
     let layers = [0, 1].map(|at: usize| {

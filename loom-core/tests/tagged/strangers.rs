@@ -52,7 +52,7 @@ fn meet(story: impl FnOnce(u64, u64) -> Vec<Vec<u8>>) -> Option<LinkError> {
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(64)).unwrap();
     let strange_cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(64)).unwrap();
-    let (endpoint, stranger) = (cq.endpoint(&av).open().unwrap(), strange_cq.endpoint(&av).open().unwrap());
+    let (endpoint, stranger) = (cq.endpoint(&av).unwrap(), strange_cq.endpoint(&av).unwrap());
     let [to_it, to_stranger] =
         [endpoint.address(), stranger.address()].map(|address| av.insert(&address.unwrap()).unwrap());
     let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(cq, SMALL).unwrap();
@@ -140,7 +140,7 @@ fn time_of_withdrawals(attr: TaggedAttr) -> Duration {
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(2048)).unwrap();
     let strange_cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(64)).unwrap();
-    let (endpoint, stranger) = (cq.endpoint(&av).open().unwrap(), strange_cq.endpoint(&av).open().unwrap());
+    let (endpoint, stranger) = (cq.endpoint(&av).unwrap(), strange_cq.endpoint(&av).unwrap());
     let [to_it, to_stranger] =
         [endpoint.address(), stranger.address()].map(|address| av.insert(&address.unwrap()).unwrap());
     let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(cq, attr).unwrap();
@@ -177,7 +177,7 @@ fn a_peer_that_writes_all_the_time_does_not_keep_whoever_polls() {
     let av = Av::open(&domain, 2).unwrap();
     let cq = Cq::<_, Packet<Buf>>::open(&domain, CqAttr::new(64)).unwrap();
     let strange_cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(64)).unwrap();
-    let (endpoint, stranger) = (cq.endpoint(&av).open().unwrap(), strange_cq.endpoint(&av).open().unwrap());
+    let (endpoint, stranger) = (cq.endpoint(&av).unwrap(), strange_cq.endpoint(&av).unwrap());
     let [to_it, to_stranger] =
         [endpoint.address(), stranger.address()].map(|address| av.insert(&address.unwrap()).unwrap());
     let exposed = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();

@@ -14,7 +14,7 @@ use super::index::{CELLS_LIMIT, Record};
 use super::store::{Cell, cells_for};
 use super::symmetric::Segment;
 use super::table::Parts;
-use crate::engine::peer_table::Entry;
+use crate::engine::peer_table::PeerSlot;
 use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
 use crate::vocabulary::{AddressFormat, AvType, EndpointAddr};
@@ -90,7 +90,7 @@ impl AddressTableAttr {
             return Err(OpenError::Size);
         }
         let (words, buckets) = (words_for(self.places), buckets_for(singles));
-        let (layout, words_at) = extend(array::<Entry>(self.places)?, array::<u64>(words)?)?;
+        let (layout, words_at) = extend(array::<PeerSlot>(self.places)?, array::<u64>(words)?)?;
         let (layout, segments_at) = extend(layout, array::<Segment>(self.ranges)?)?;
         let (layout, cells_at) = extend(layout, array::<Cell>(cells)?)?;
         let (layout, buckets_at) = extend(layout, array::<u32>(buckets)?)?;
@@ -132,7 +132,7 @@ impl Plan {
             unsafe { memory.add(offset) }
         };
         // SAFETY: room for so many entries is at the beginning of the layout. The memory is the table's, and nothing else is there.
-        let entries = unsafe { fill(at(0), self.attr.places, Entry::default) };
+        let entries = unsafe { fill(at(0), self.attr.places, PeerSlot::default) };
         // SAFETY: as above, at their own offset.
         let words = unsafe { fill(at(self.words_at), self.words, || 0) };
         // SAFETY: as above.

@@ -75,7 +75,7 @@ use core::fmt;
 pub use self::key::AddressRef;
 pub use self::memory::{AddressTableAttr, AddressTableMemory};
 pub use self::set::{AddressSet, SetFull};
-pub use self::symmetric::{Member, SymmetricRange};
+pub use self::symmetric::{RangePeer, SymmetricRange};
 pub use self::table::AddressTable;
 use super::peer_table::Peer;
 

@@ -306,13 +306,13 @@ mod tests {
     use core::cell::Cell;
 
     use super::*;
-    use crate::engine::peer_table::{Entry, PeerTable};
+    use crate::engine::peer_table::{PeerSlot, PeerTable};
     use crate::vocabulary::FabricAddr;
 
     /// As if another thread had inserted the last two between two looks at the table.
     #[test]
     fn peers_that_come_while_a_range_is_added_do_not_make_it_fail_halfway() {
-        let mut entries = [(); 4].map(|()| Entry::default());
+        let mut entries = [(); 4].map(|()| PeerSlot::default());
         let mut table = PeerTable::new(&mut entries);
         let peers = [0, 1, 2, 3].map(|place| table.insert(FabricAddr(place)).unwrap());
         let mut set = AddressSet::new(4, 3).unwrap();

@@ -16,13 +16,13 @@ pub struct SymmetricRange {
 
 /// One of the addresses of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct RangePeer {
     range: SymmetricRange,
     number: u64,
     socket: SocketAddr,
 }
 
-impl Member {
+impl RangePeer {
     /// Its address.
     #[must_use]
     pub const fn socket(&self) -> SocketAddr {
@@ -61,15 +61,15 @@ impl SymmetricRange {
     }
 
     /// All services of a node, then the next node.
-    pub fn members(self) -> impl Iterator<Item = Member> {
+    pub fn members(self) -> impl Iterator<Item = RangePeer> {
         (0..self.len()).filter_map(move |number| self.member(number))
     }
 
-    fn member(self, number: u64) -> Option<Member> {
+    fn member(self, number: u64) -> Option<RangePeer> {
         let services = u64::from(self.services);
         let service = u16::try_from(number.checked_rem(services)?).ok()?;
         let socket = self.at(u32::try_from(number / services).ok()?, service)?;
-        Some(Member { range: self, number, socket })
+        Some(RangePeer { range: self, number, socket })
     }
 
     /// `None` past the last port, or past the last address.
@@ -132,7 +132,7 @@ impl Segment {
     }
 
     /// Whether a member in a place would be the next one.
-    fn is_before(&self, member: &Member, place: u32) -> bool {
+    fn is_before(&self, member: &RangePeer, place: u32) -> bool {
         self.range == member.range
             && self.from + u64::from(self.count) == member.number
             && self.place + self.count == place
@@ -207,7 +207,7 @@ impl<'s> Segments<'s> {
 
     /// Whether there are records for a member in a place, and for what is left of the segment that the place is one of.
     /// `is_there` says of a place whether a member is there.
-    pub(super) fn takes(&self, member: &Member, place: u32, is_there: impl Fn(u32) -> bool) -> bool {
+    pub(super) fn takes(&self, member: &RangePeer, place: u32, is_there: impl Fn(u32) -> bool) -> bool {
         let cut = self.used().iter().find(|segment| segment.covers(place));
         let parts = cut.map(|segment| segment.without(place, is_there));
         let parts = parts.iter().flatten().filter(|part| part.live > 0).count();
@@ -217,7 +217,7 @@ impl<'s> Segments<'s> {
 
     /// Adds a member in a place where nobody is, if there are records for it as [`takes`](Self::takes) says. A place is never in
     /// two segments, nor twice in one: what was removed from it would be there again.
-    pub(super) fn add(&mut self, member: &Member, place: u32, is_there: impl Fn(u32) -> bool) {
+    pub(super) fn add(&mut self, member: &RangePeer, place: u32, is_there: impl Fn(u32) -> bool) {
         self.cut(place, is_there);
         let at = self.used().iter().position(|segment| segment.is_before(member, place)).unwrap_or(self.count);
         let Some(segment) = self.all.get_mut(at) else { return };

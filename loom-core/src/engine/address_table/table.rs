@@ -4,14 +4,14 @@ use super::free::Free;
 use super::index::{Held, Index, Record, Way};
 use super::key::{AddressRef, Key};
 use super::store::{Cell, Store};
-use super::symmetric::{Member, Segment, Segments, SymmetricRange};
+use super::symmetric::{RangePeer, Segment, Segments, SymmetricRange};
 use super::{AddressTableAttr, Full, Inserted};
-use crate::engine::peer_table::{Entry, Peer, PeerTable, Peers};
+use crate::engine::peer_table::{Peer, PeerSlot, PeerTable, Peers};
 use crate::vocabulary::{AddressFormat, AvType, EndpointAddr, FabricAddr};
 
 /// Where a table is, piece by piece.
 pub(super) struct Parts<'s> {
-    pub(super) entries: &'s mut [Entry],
+    pub(super) entries: &'s mut [PeerSlot],
     pub(super) words: &'s mut [u64],
     pub(super) segments: &'s mut [Segment],
     pub(super) cells: &'s mut [Cell],
@@ -244,7 +244,7 @@ impl<'s> AddressTable<'s> {
     ///
     /// # Errors
     /// As [`insert_at`](Self::insert_at).
-    pub fn insert_member_at(&mut self, addr: FabricAddr, member: &Member) -> Result<Inserted, Full> {
+    pub fn insert_member_at(&mut self, addr: FabricAddr, member: &RangePeer) -> Result<Inserted, Full> {
         let way = self.way(member.socket().into());
         match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
             Some(peer) => Ok(Inserted::Known(peer)),
@@ -277,7 +277,7 @@ impl<'s> AddressTable<'s> {
     }
 
     /// Puts an address in that is not there: as a member of a range, where it is one and there is a record.
-    fn insert_new(&mut self, way: &Way<'_>, member: Option<&Member>, addr: FabricAddr) -> Result<Inserted, Full> {
+    fn insert_new(&mut self, way: &Way<'_>, member: Option<&RangePeer>, addr: FabricAddr) -> Result<Inserted, Full> {
         let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
         let left_by = self.segments.socket(place);
         if left_by.is_some() && left_by == way.key().socket() {
@@ -293,7 +293,7 @@ impl<'s> AddressTable<'s> {
     }
 
     /// Whether there are records for a member in a place. A range is not cut for one that can have an address of its own.
-    fn has_record(&self, member: &Member, place: u32) -> bool {
+    fn has_record(&self, member: &RangePeer, place: u32) -> bool {
         let is_single = (place as usize) < self.index.len() && self.segments.covers(place);
         !is_single && self.segments.takes(member, place, |place| has_member(&self.index, &self.peers, place))
     }

@@ -80,7 +80,7 @@ impl<T: Transport> Av<'_, T> {
     /// # let domain = Domain::open(&network.info())?;
     /// # let av = Av::open(&domain, 8)?;
     /// # let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8))?;
-    /// # let (a, b) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
+    /// # let (a, b) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
     /// let addresses = [a.address()?, b.address()?];
     /// let mut peers = Vec::with_capacity(addresses.len());
     /// let inserted = av.insert_all(&addresses, |peer| peers.push(peer));

@@ -99,7 +99,7 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// How many operations are in flight, and receives that are kept for peers' writes
-    /// ([`EndpointBuilder::remote_writes`](crate::objects::endpoint::EndpointBuilder::remote_writes), where the provider asks for them).
+    /// ([`Binding::remote_writes`](crate::objects::endpoint::Binding::remote_writes), where the provider asks for them).
     ///
     /// A peek counts until it is answered, and the fetch or discard of a claimed message until it has ended. A
     /// [`Claim`](crate::completion::Claim) that is held in between does not count, but keeps its place in the queue: with claims held,

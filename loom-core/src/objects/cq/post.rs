@@ -22,7 +22,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 4)?);
-    /// # let [alice, bob] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// let received = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;

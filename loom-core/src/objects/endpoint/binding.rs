@@ -1,59 +1,112 @@
-//! [`Binding`], [`ContextBinding`]: what an endpoint or context is bound to besides its completion queue.
+//! [`Binding`]: what an endpoint is bound to, and set to, when it opens.
 
-use super::opened::Options;
+use heapless::Vec;
+
 use super::scalable::ScalableEndpoint;
 use crate::error::OpenError;
-use crate::handle::Handle;
+use crate::objects::av::Av;
 use crate::objects::counter::{Counter, Counters};
 use crate::objects::cq::{Bonds, ReceiveMode};
-use crate::objects::domain::DomainInner;
 use crate::objects::eq::Eq;
-use crate::transport::{Connected, Scalable};
-use crate::vocabulary::{Counted, EndpointOption, OptionType};
+use crate::objects::info::Info;
+use crate::transport::{Connected, Scalable, Transport};
+use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue};
 
-/// What an endpoint is bound to besides its completion queue: an event queue, and counters if it has any. Where there are
-/// none, a reference to the event queue is enough.
+/// What an endpoint is bound to, and set to, before it is enabled.
+///
+/// The main thing is of type `W`: the address vector of a connectionless endpoint ([`Cq::endpoint`](crate::objects::cq::Cq::endpoint)),
+/// the event queue of a connection-oriented one ([`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint)), the
+/// [`ScalableEndpoint`] of a context ([`Cq::tx_context`](crate::objects::cq::Cq::tx_context)). Where there is nothing else to say, a
+/// reference to it is enough.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::counter::{Counter, CounterAttr};
+/// use loom_core::objects::endpoint::Binding;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::vocabulary::Counted;
+/// use loom_core::{Av, Cq, Domain};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 4)?);
+/// let sent = Counter::open(&domain, CounterAttr::default())?;
+/// let plain = cq.endpoint(&av)?;
+/// let counted = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &sent))?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[doc(alias = "fi_ep_bind")]
 #[derive(Debug)]
-pub struct Binding<'b, 'm, T: Connected> {
-    pub(super) eq: &'b Eq<'m, T>,
+pub struct Binding<'b, 'm, T: Transport, W> {
+    pub(super) to: &'b W,
+    pub(super) info: Option<&'b Info<T>>,
     pub(super) counters: Counters<'b, 'm, T>,
-    pub(super) options: Options,
-    pub(super) receives: ReceiveMode,
     pub(super) selective: bool,
+    pub(super) receives: ReceiveMode,
+    options: Vec<(u32, OptionValue), MAX_OPTIONS>,
+    /// An option cannot be set to that, or there were too many.
+    wrong_options: bool,
 }
 
-impl<'b, 'm, T: Connected> Binding<'b, 'm, T> {
-    /// To an event queue, and no counter.
+/// How many options can be set before an endpoint is enabled.
+const MAX_OPTIONS: usize = 8;
+
+/// What endpoints are bound to that have completions of both directions.
+pub trait BothWays: super::kind::Sealed {}
+
+impl<T: Transport> super::kind::Sealed for Av<'_, T> {}
+impl<T: Transport> BothWays for Av<'_, T> {}
+impl<T: Connected> super::kind::Sealed for Eq<'_, T> {}
+impl<T: Connected> BothWays for Eq<'_, T> {}
+
+impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
+    /// To this, and nothing else.
     #[must_use]
-    pub const fn to(eq: &'b Eq<'m, T>) -> Self {
+    pub const fn to(to: &'b W) -> Self {
         Binding {
-            eq,
+            to,
+            info: None,
             counters: Counters::none(),
-            options: Options::none(),
-            receives: ReceiveMode::Itself,
             selective: false,
+            receives: ReceiveMode::Itself,
+            options: Vec::new(),
+            wrong_options: false,
         }
     }
 
-    /// Counts these operations of the endpoint. Several counters can be given, for different operations.
-    #[doc(alias = "fi_ep_bind")]
+    /// Counts these operations of the endpoint. Several counters can be given, for different operations; those of a context count
+    /// operations of its direction.
     #[must_use]
     pub fn counter(mut self, counted: Counted, counter: &'b Counter<'m, T>) -> Self {
         self.counters.add(counted, counter);
         self
     }
 
-    /// Sets an option before the endpoint is enabled.
+    /// Sets an option before the endpoint is enabled; at most eight.
     #[doc(alias = "fi_setopt")]
     #[must_use]
     pub fn option<V: OptionType>(mut self, option: EndpointOption<V>, value: V) -> Self {
-        self.options.set(option, value);
+        let set = is_sane(option, value) && self.options.push((option.as_raw(), value.into())).is_ok();
+        self.wrong_options |= !set;
         self
     }
 
+    /// The options, for the transport.
+    pub(super) fn options(&self) -> Result<&[(u32, OptionValue)], OpenError> {
+        if self.wrong_options { Err(Errno::EINVAL.into()) } else { Ok(&self.options) }
+    }
+
+    /// Everything but the address vector that the endpoint will keep open, and `more`.
+    pub(super) fn bonds(&self, more: Option<crate::handle::Bond>) -> Bonds {
+        Bonds { av: None, others: more.into_iter().chain(self.counters.bonds()).collect() }
+    }
+}
+
+impl<W: BothWays, T: Transport> Binding<'_, '_, T, W> {
     /// For operations that do not report their success, too, such as
-    /// [`send_unsignaled`](super::Endpoint::send_unsignaled). All others go on reporting theirs. Opening the endpoint is
-    /// refused with `EOPNOTSUPP` over `net` and libfabric 1's `tcp`, which report them all the same.
+    /// [`send_unsignaled`](super::Endpoint::send_unsignaled). All others go on reporting theirs. Opening the endpoint is refused with
+    /// `EOPNOTSUPP` over `net` and libfabric 1's `tcp`, which report them all the same.
     #[doc(alias = "FI_SELECTIVE_COMPLETION")]
     #[must_use]
     pub const fn selective(mut self) -> Self {
@@ -61,9 +114,21 @@ impl<'b, 'm, T: Connected> Binding<'b, 'm, T> {
         self
     }
 
-    /// For an endpoint whose peer writes to this side's memory, and sends no messages: see
-    /// [`EndpointBuilder::remote_writes`](super::EndpointBuilder::remote_writes). Not for one that receives
-    /// through a [`SharedRx`](super::SharedRx), which is refused with `EINVAL`.
+    /// For an endpoint whose peers write to this side's memory, and send it no messages: its receives are refused
+    /// ([`PostError::NotGranted`](crate::error::PostError::NotGranted)).
+    ///
+    /// Where the provider has peers' writes with immediate data use up receives (`FI_RX_CQ_DATA`, as `verbs`), `count` are kept
+    /// posted for it, of no bytes, in as many places of the queue; each is posted again by the poll that follows. It is the
+    /// number of writes that the endpoint can be told of between two polls; the next one waits, or fails at its writer, as the
+    /// provider has it. Other providers need none. A message that comes all the same is lost, and reported as
+    /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed).
+    ///
+    /// Where the provider asks for prefixes, too, opening is refused with [`OpenError::Mode`]: no known one does. So is an endpoint
+    /// that receives through a [`SharedRx`](super::SharedRx), with `EINVAL`.
+    ///
+    /// An endpoint that takes messages needs nothing like that: its writers use up receives of yours, which are posted again by
+    /// the next poll under the same key, behind those that were posted meanwhile, and are not reported. There have to be
+    /// some.
     #[doc(alias = "FI_RX_CQ_DATA")]
     #[must_use]
     pub const fn remote_writes(mut self, count: u16) -> Self {
@@ -72,64 +137,37 @@ impl<'b, 'm, T: Connected> Binding<'b, 'm, T> {
     }
 }
 
-impl<'b, 'm, T: Connected> From<&'b Eq<'m, T>> for Binding<'b, 'm, T> {
+impl<'b, 'm, T: Transport> Binding<'b, 'm, T, Av<'m, T>> {
+    /// Opens the endpoint from this info instead of the domain's: with another source address, for example.
+    #[must_use]
+    pub const fn info(mut self, info: &'b Info<T>) -> Self {
+        self.info = Some(info);
+        self
+    }
+}
+
+impl<'b, 'm, T: Transport> From<&'b Av<'m, T>> for Binding<'b, 'm, T, Av<'m, T>> {
+    fn from(av: &'b Av<'m, T>) -> Self {
+        Binding::to(av)
+    }
+}
+
+impl<'b, 'm, T: Connected> From<&'b Eq<'m, T>> for Binding<'b, 'm, T, Eq<'m, T>> {
     fn from(eq: &'b Eq<'m, T>) -> Self {
         Binding::to(eq)
     }
 }
 
-/// Of which scalable endpoint a context is, and its counters and options if it has any. Where it has none, a reference to the
-/// endpoint is enough.
-#[derive(Debug)]
-pub struct ContextBinding<'b, 'm, T: Scalable> {
-    pub(super) endpoint: &'b ScalableEndpoint<'m, T>,
-    pub(super) counters: Counters<'b, 'm, T>,
-    pub(super) options: Options,
-}
-
-impl<'b, 'm, T: Scalable> ContextBinding<'b, 'm, T> {
-    /// Of this endpoint, without counters and options.
-    #[must_use]
-    pub const fn of(endpoint: &'b ScalableEndpoint<'m, T>) -> Self {
-        ContextBinding { endpoint, counters: Counters::none(), options: Options::none() }
-    }
-
-    /// Counts these operations of the context, which are of its direction. Several counters can be given, for different
-    /// operations.
-    #[doc(alias = "fi_ep_bind")]
-    #[must_use]
-    pub fn counter(mut self, counted: Counted, counter: &'b Counter<'m, T>) -> Self {
-        self.counters.add(counted, counter);
-        self
-    }
-
-    /// Sets an option before the context is enabled.
-    #[doc(alias = "fi_setopt")]
-    #[must_use]
-    pub fn option<V: OptionType>(mut self, option: EndpointOption<V>, value: V) -> Self {
-        self.options.set(option, value);
-        self
-    }
-
-    /// Whether a context of `domain` can be bound so, if these are the operations that it can count.
-    pub(super) fn check(&self, domain: &Handle<'_, DomainInner<T>>, countable: Counted) -> Result<(), OpenError> {
-        if !self.endpoint.body.domain().is(domain) {
-            return Err(OpenError::OtherDomain);
-        }
-        self.counters.check(domain, self.endpoint.body.info.caps())?;
-        let all = self.counters.raw().iter().fold(Counted::empty(), |all, (counted, _)| all | *counted);
-        if countable.contains(all) { Ok(()) } else { Err(OpenError::Counters) }
-    }
-
-    /// For a context that is about to be opened.
-    pub(super) fn bind(&self) -> Bonds {
-        let others = core::iter::once(self.endpoint.body.bond()).chain(self.counters.bonds()).collect();
-        Bonds { av: None, others }
-    }
-}
-
-impl<'b, 'm, T: Scalable> From<&'b ScalableEndpoint<'m, T>> for ContextBinding<'b, 'm, T> {
+impl<'b, 'm, T: Scalable> From<&'b ScalableEndpoint<'m, T>> for Binding<'b, 'm, T, ScalableEndpoint<'m, T>> {
     fn from(endpoint: &'b ScalableEndpoint<'m, T>) -> Self {
-        ContextBinding::of(endpoint)
+        Binding::to(endpoint)
     }
+}
+
+/// Whether an option can be set to this. Providers go on with multi-receives of which nothing is left, if that is not too
+/// little.
+pub(super) fn is_sane<V: OptionType>(option: EndpointOption<V>, value: V) -> bool {
+    let nothing_left =
+        option.as_raw() == EndpointOption::MIN_MULTI_RECV.as_raw() && value.into() == OptionValue::Size(0);
+    option.is_settable() && !nothing_left
 }

@@ -82,38 +82,3 @@ impl Source {
 /// The other side of a connection: what stands for a peer in operations of an endpoint that has one only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThePeer;
-
-/// A connectionless endpoint, which finds its peers in an address vector.
-#[derive(Debug)]
-pub struct Connectionless<'m, T: Transport> {
-    pub(super) av: Av<'m, T>,
-}
-
-impl<T: Transport> Clone for Connectionless<'_, T> {
-    fn clone(&self) -> Self {
-        Connectionless { av: self.av.clone() }
-    }
-}
-
-impl<T: Transport> Sealed for Connectionless<'_, T> {}
-impl<T: Transport> HasOptions for Connectionless<'_, T> {}
-impl<T: Transport> HasAddress for Connectionless<'_, T> {}
-impl<T: Transport> Peeks<T> for Connectionless<'_, T> {}
-
-impl<T: Transport> Transmits<T> for Connectionless<'_, T> {
-    type To = Peer;
-
-    #[inline]
-    fn destination(&self, _: &Limits, to: Peer) -> Result<FabricAddr, PostError> {
-        self.av.fabric_addr(to).ok_or(PostError::UnknownPeer)
-    }
-}
-
-impl<T: Transport> Receives<T> for Connectionless<'_, T> {
-    type From = Source;
-
-    #[inline]
-    fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
-        from.address(limits, &self.av)
-    }
-}

@@ -6,13 +6,13 @@
 //! | kind | opened by | transmits to | receives from |
 //! |---|---|---|---|
 //! | [`Connectionless`] | [`Cq::endpoint`](crate::objects::cq::Cq::endpoint) | a [`Peer`](crate::engine::peer_table::Peer) of its address vector | a [`Source`] |
-//! | [`MulticastEndpoint`] | [`EndpointBuilder::open_multicast`] | a peer, or a [`MulticastGroup`] | a [`Source`] |
+//! | [`MulticastEndpoint`] | [`Cq::multicast_endpoint`](crate::objects::cq::Cq::multicast_endpoint) | a peer, or a [`MulticastGroup`] | a [`Source`] |
 //! | [`MsgEndpoint`] | [`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint), or a request | [`ThePeer`], when it is connected | [`ThePeer`] |
 //! | [`SharedRx`] | [`Cq::shared_rx`](crate::objects::cq::Cq::shared_rx) | nobody | [`AnyConnection`] |
 //! | [`TxContext`] | [`Cq::tx_context`](crate::objects::cq::Cq::tx_context) | a peer, or one of its receive contexts ([`RxPeer`](crate::engine::peer_table::RxPeer)) | nobody |
 //! | [`RxContext`] | [`Cq::rx_context`](crate::objects::cq::Cq::rx_context) | nobody | a [`Source`] |
 //!
-//! Two other forms were tried. With a path (`endpoint.to(peer).send(buf)`), a connection, which has one peer only, required_caps operations
+//! Two other forms were tried. With a path (`endpoint.to(peer).send(buf)`), a connection, which has one peer only, needs operations
 //! or a detour of its own. With operations as values (`endpoint.post(send(peer), buf)`), neither `Endpoint` nor its documentation
 //! says what it can do. This form takes as many instructions as operations that are written for each kind.
 //!
@@ -41,7 +41,7 @@
 //! ```
 
 mod binding;
-mod builder;
+mod connectionless;
 mod kept;
 mod kind;
 mod limits;
@@ -60,10 +60,10 @@ mod unsignaled;
 
 use core::fmt;
 
-pub use self::binding::{Binding, ContextBinding};
-pub use self::builder::EndpointBuilder;
+pub use self::binding::{Binding, BothWays};
+pub use self::connectionless::Connectionless;
 pub use self::kept::Kept;
-pub use self::kind::{Connectionless, HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
+pub use self::kind::{HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
 use self::limits::Limits;
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};
 pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, MulticastGroup};
@@ -165,7 +165,7 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
         self.opened.address()
     }
 
-    /// Sets an option of the endpoint. Most have to be set [before it is enabled](EndpointBuilder::option).
+    /// Sets an option of the endpoint. Most have to be set [before it is enabled](Binding::option).
     ///
     /// # Errors
     /// `EINVAL` for an option that can only be read or not be set to that, or what the provider says.

@@ -13,9 +13,9 @@ use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
-use crate::objects::cq::{Bonds, ReceiveMode};
+use crate::objects::cq::ReceiveMode;
 use crate::objects::domain::DomainInner;
-use crate::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, Moment, Refused};
+use crate::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, Eq, Moment, Refused};
 use crate::objects::info::Info;
 use crate::transport::Connected;
 use crate::transport::connected::{Fid, MsgBindings};
@@ -117,7 +117,7 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
     #[doc(alias = "fi_endpoint")]
     pub fn msg_endpoint<'b>(
         &self,
-        bind: impl Into<Binding<'b, 'm, T>>,
+        bind: impl Into<Binding<'b, 'm, T, Eq<'m, T>>>,
         info: &Info<T>,
     ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError>
     where
@@ -134,11 +134,11 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
     fn open(
         cq: &Cq<'m, T, B>,
         through: Option<&SharedRx<'m, T, B>>,
-        Binding { eq, counters, options, receives, selective }: Binding<'_, 'm, T>,
+        bind: Binding<'_, 'm, T, Eq<'m, T>>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
-        let domain = cq.domain();
+        let (domain, eq, selective) = (cq.domain(), bind.to, bind.selective);
         if !eq.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }
@@ -146,18 +146,18 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         if info.attributes().endpoint.kind != EndpointType::MSG {
             return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
         }
-        counters.check(domain, info.caps())?;
-        let options = options.raw()?;
+        bind.counters.check(domain, info.caps())?;
+        let options = bind.options()?;
         let accepts = request.is_some();
         let receives = match through {
-            None => receives,
-            Some(_) if receives != ReceiveMode::Itself => return Err(Errno::EINVAL.into()),
+            None => bind.receives,
+            Some(_) if bind.receives != ReceiveMode::Itself => return Err(Errno::EINVAL.into()),
             Some(shared) => ReceiveMode::Through(shared.opened.index()),
         };
-        let bonds = Bonds { av: None, others: core::iter::once(eq.bond()).chain(counters.bonds()).collect() };
+        let bonds = bind.bonds(Some(eq.bond()));
         let held = Opened::open(cq, info, receives, bonds, |tx, rx| {
             let shared_rx = through.map(Endpoint::raw);
-            let counters = &counters.raw();
+            let counters = &bind.counters.raw();
             let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters, selective, options };
             // SAFETY: queues and counters are open and of this domain, and outlive the endpoint: the completion queue closes
             // it before itself, and what it receives through after it; the others stay open while they are bound. The request is one of an event queue that is open (`ConnectionRequest` is a handle of it).
@@ -196,7 +196,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
     pub(super) fn to_connect(
         cq: &Cq<'m, T, B>,
         through: Option<&SharedRx<'m, T, B>>,
-        bind: Binding<'_, 'm, T>,
+        bind: Binding<'_, 'm, T, Eq<'m, T>>,
         info: &Info<T>,
     ) -> Result<Self, OpenError> {
         if !info.same_domain(cq.domain().info()) {
@@ -230,7 +230,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
     fn for_request(
         cq: &Cq<'m, T, B>,
         through: Option<&SharedRx<'m, T, B>>,
-        bind: Binding<'_, 'm, T>,
+        bind: Binding<'_, 'm, T, Eq<'m, T>>,
         info: &Info<T>,
         request: &mut Option<T::Request>,
     ) -> Result<Self, OpenError> {
@@ -316,7 +316,7 @@ impl<T: Connected> ConnectionRequest<'_, T> {
     pub fn endpoint<'b, 'c, B: Buffer>(
         self,
         cq: &Cq<'c, T, B>,
-        bind: impl Into<Binding<'b, 'c, T>>,
+        bind: impl Into<Binding<'b, 'c, T, Eq<'c, T>>>,
     ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
     where
         'c: 'b,
@@ -334,7 +334,7 @@ impl<T: Connected> ConnectionRequest<'_, T> {
     pub fn endpoint_through<'b, 'c, B: Buffer>(
         self,
         shared_rx: &SharedRx<'c, T, B>,
-        bind: impl Into<Binding<'b, 'c, T>>,
+        bind: impl Into<Binding<'b, 'c, T, Eq<'c, T>>>,
     ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
     where
         'c: 'b,
@@ -347,7 +347,7 @@ impl<T: Connected> ConnectionRequest<'_, T> {
         mut self,
         cq: &Cq<'c, T, B>,
         through: Option<&SharedRx<'c, T, B>>,
-        bind: Binding<'_, 'c, T>,
+        bind: Binding<'_, 'c, T, Eq<'c, T>>,
     ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
         let (eq, info, request) = self.parts();
         if !eq.domain().is(cq.domain()) {

@@ -8,14 +8,16 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::Endpoint;
+use super::binding::Binding;
 use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
 use super::limits::Limits;
 use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::engine::peer_table::Peer;
-use crate::error::{PostError, Rejected};
+use crate::error::{OpenError, PostError, Rejected};
 use crate::objects::av::Av;
+use crate::objects::cq::Cq;
 use crate::objects::eq::{Eq, JoinedEvent};
 use crate::objects::options::SendOptions;
 use crate::transport::Multicast;
@@ -23,7 +25,7 @@ use crate::transport::connected::Fid;
 use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 
 /// A connectionless endpoint that can be in multicast groups: an [`Endpoint`], bound to an event queue besides
-/// ([`EndpointBuilder::open_multicast`](super::EndpointBuilder::open_multicast)).
+/// ([`Cq::multicast_endpoint`]).
 ///
 /// Groups are addresses of their own, which it [joins](Self::join). The event queue says when it is in one; from then on what is
 /// sent to the group reaches every member. Receives are those of any endpoint, posted on the endpoint itself.
@@ -66,6 +68,43 @@ impl<T: Multicast> Receives<T> for InGroups<'_, T> {
     #[inline]
     fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
         from.address(limits, &self.av)
+    }
+}
+
+impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
+    /// As [`endpoint`](Self::endpoint), for an endpoint that joins multicast groups: it is bound to an event queue, too, which tells
+    /// how that went.
+    ///
+    /// # Errors
+    /// As [`endpoint`](Self::endpoint), and
+    /// - [`OpenError::OtherDomain`] if the event queue belongs to another domain
+    /// - [`OpenError::NotGranted`] without [`Caps::MULTICAST`], which has to be asked for
+    /// - [`OpenError::Errno`] with `EOPNOTSUPP` over a provider of libfabric's that is not known to leave groups; `udp` is,
+    ///   unless the endpoint only sends
+    #[doc(alias = "FI_MULTICAST")]
+    pub fn multicast_endpoint<'b>(
+        &self,
+        bind: impl Into<Binding<'b, 'm, T, Av<'m, T>>>,
+        eq: &Eq<'m, T>,
+    ) -> Result<MulticastEndpoint<'m, T, B>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
+        let bind = bind.into();
+        let domain = self.domain();
+        if !eq.domain().is(domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        let missing = Caps::MULTICAST.difference(bind.info.unwrap_or_else(|| domain.info()).caps());
+        if !missing.is_empty() {
+            return Err(OpenError::NotGranted(missing));
+        }
+        let opened = bind.open_connectionless(self, Some(eq.bond()), |domain, info, bind| {
+            // SAFETY: see `open_connectionless`; the event queue is open, of this domain, and stays open while it is bound.
+            unsafe { T::multicast_endpoint_open(domain, info, bind, eq.raw()) }
+        })?;
+        Ok(Endpoint { opened, kind: InGroups { av: bind.to.clone(), eq: eq.clone() } })
     }
 }
 

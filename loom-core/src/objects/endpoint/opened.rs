@@ -5,8 +5,7 @@
 use core::fmt;
 use core::ptr::NonNull;
 
-use heapless::Vec;
-
+use super::binding::is_sane;
 use super::limits::Limits;
 use super::post;
 use crate::buffer::Buffer;
@@ -16,7 +15,7 @@ use crate::objects::cq::Cq;
 use crate::objects::cq::{Bonds, EndpointSlot, ReceiveMode};
 use crate::objects::info::Info;
 use crate::transport::{EndpointError, Transport};
-use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType, OptionValue};
+use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType};
 
 /// A handle of an open endpoint of any kind. The last one closes the endpoint.
 pub(super) struct Opened<'m, T: Transport, B: Buffer> {
@@ -166,37 +165,6 @@ impl<T: Transport, B: Buffer> fmt::Debug for Opened<'_, T, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opened").field("index", &self.index).field("limits", &self.limits).finish_non_exhaustive()
     }
-}
-
-/// Options to set between opening and enabling.
-#[derive(Debug, Default)]
-pub(super) struct Options {
-    list: Vec<(u32, OptionValue), 8>,
-    /// One cannot be set, or there were too many.
-    wrong: bool,
-}
-
-impl Options {
-    pub(super) const fn none() -> Self {
-        Options { list: Vec::new(), wrong: false }
-    }
-
-    pub(super) fn set<V: OptionType>(&mut self, option: EndpointOption<V>, value: V) {
-        self.wrong |= !is_sane(option, value) || self.list.push((option.as_raw(), value.into())).is_err();
-    }
-
-    /// For the transport.
-    pub(super) fn raw(&self) -> Result<&[(u32, OptionValue)], OpenError> {
-        if self.wrong { Err(OpenError::Errno(Errno::EINVAL)) } else { Ok(&self.list) }
-    }
-}
-
-/// Whether an option can be set to this. Providers go on with multi-receives of which nothing is left, if that is not too
-/// little.
-fn is_sane<V: OptionType>(option: EndpointOption<V>, value: V) -> bool {
-    let nothing_left =
-        option.as_raw() == EndpointOption::MIN_MULTI_RECV.as_raw() && value.into() == OptionValue::Size(0);
-    option.is_settable() && !nothing_left
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {

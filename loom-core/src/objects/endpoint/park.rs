@@ -21,7 +21,7 @@ use crate::transport::Transport;
 /// let network = Network::new(NetworkAttr::default())?;
 /// let domain = Domain::open(&network.info())?;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?);
-/// let [alice, bob] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
+/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// let received = bob.recv(Source::Any, vec![0; 5]).map_err(|refused| refused.error)?;
 /// alice.inject(av.insert(&bob.address()?)?, b"hello")?;
 ///

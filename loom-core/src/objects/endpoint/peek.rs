@@ -31,7 +31,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// let domain = Domain::open(&network.info())?;
     /// let av = Av::open(&domain, 2)?;
     /// let cq = Cq::<Soft<'_>, Vec<u8>>::open(&domain, CqAttr::new(16))?;
-    /// let (alice, bob) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
+    /// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
     /// alice.tagged_inject(av.insert(&bob.address()?)?, Tag(7), b"hello")?;
     ///
     /// let key = bob.tagged_peek(Source::Any, TagMatch::any())?;

@@ -142,15 +142,15 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// ```
     /// # #[cfg(feature = "std")] {
     /// use loom_core::completion::Completion;
-    /// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source};
+    /// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::{Binding, Source}};
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::vocabulary::EndpointOption;
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// let domain = Domain::open(&network.info())?;
     /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// let alice = cq.endpoint(&av).open()?;
-    /// let bob = cq.endpoint(&av).option(EndpointOption::MIN_MULTI_RECV, 400).open()?;
+    /// let alice = cq.endpoint(&av)?;
+    /// let bob = cq.endpoint(Binding::to(&av).option(EndpointOption::MIN_MULTI_RECV, 400))?;
     /// let to_bob = av.insert(&bob.address()?)?;
     /// let key = bob.multi_recv(Source::Any, vec![0; 1000])?;
     /// for message in [&[1; 300][..], &[2; 20], &[3; 300]] {
@@ -195,7 +195,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// # Safety
     /// The provider keeps to the buffer. Those of libfabric 1.17 and 2.5 do (but for what is said below) as long as
     /// - [`MIN_MULTI_RECV`](crate::vocabulary::EndpointOption::MIN_MULTI_RECV) was set
-    ///   [when the endpoint was opened](super::EndpointBuilder::option), and no peer sends a longer message: `shm`, `sockets`,
+    ///   [when the endpoint was opened](super::Binding::option), and no peer sends a longer message: `shm`, `sockets`,
     ///   `tcp;ofi_rxm` and `udp;ofi_rxd` write it, or those that come after it, behind the buffer;
     /// - it is not cancelled, nor its endpoint closed, while a message is coming in: `net`, `tcp;ofi_rxm` (1.17), `udp;ofi_rxd`
     ///   and `shm` (1.17) go on writing to the buffer.

@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
-use super::binding::ContextBinding;
+use super::binding::Binding;
 use super::kind::{HasOptions, Peeks, Receives, Sealed, Source, Transmits};
 use super::limits::Limits;
 use super::opened::Opened;
@@ -46,7 +46,7 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 #[doc(alias = "fi_scalable_ep")]
 #[doc(alias = "FI_CLASS_SEP")]
 pub struct ScalableEndpoint<'m, T: Scalable> {
-    pub(super) body: Handle<'m, ScalableInner<T>>,
+    body: Handle<'m, ScalableInner<T>>,
     av: Av<'m, T>,
 }
 
@@ -54,7 +54,7 @@ pub struct ScalableEndpoint<'m, T: Scalable> {
 pub(super) struct ScalableInner<T: Scalable> {
     raw: T::ScalableEndpoint,
     /// What it was opened from, and its contexts are.
-    pub(super) info: Info<T>,
+    info: Info<T>,
     /// Dropped when the endpoint is closed, or left.
     av: ManuallyDrop<Bond>,
     domain: Handle<'static, DomainInner<T>>,
@@ -76,12 +76,6 @@ where
     Handle<'static, DomainInner<T>>: Sync,
     Av<'static, T>: Sync,
 {
-}
-
-impl<T: Scalable> ScalableInner<T> {
-    pub(super) const fn domain(&self) -> &Handle<'static, DomainInner<T>> {
-        &self.domain
-    }
 }
 
 impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
@@ -232,6 +226,19 @@ impl<T: Scalable> fmt::Debug for ScalableEndpoint<'_, T> {
     }
 }
 
+impl<'m, T: Scalable> Binding<'_, 'm, T, ScalableEndpoint<'m, T>> {
+    /// Whether a context of `domain` can be bound so, if these are the operations that it can count.
+    fn check_context(&self, domain: &Handle<'_, DomainInner<T>>, countable: Counted) -> Result<(), OpenError> {
+        let endpoint = &self.to.body;
+        if !endpoint.domain.is(domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        self.counters.check(domain, endpoint.info.caps())?;
+        let all = self.counters.raw().iter().fold(Counted::empty(), |all, (counted, _)| all | *counted);
+        if countable.contains(all) { Ok(()) } else { Err(OpenError::Counters) }
+    }
+}
+
 /// What a transmit context can count.
 const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::WRITE);
 
@@ -285,7 +292,7 @@ impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
 }
 
 impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
-    /// Opens the transmit context of this number (of `&endpoint`, or of a [`ContextBinding`] with counters), which completes into
+    /// Opens the transmit context of this number (of `&endpoint`, or of a [`Binding`] with counters), which completes into
     /// this queue. It takes one of the queue's places for endpoints.
     ///
     /// # Errors
@@ -297,7 +304,7 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
     #[doc(alias = "fi_tx_context")]
     pub fn tx_context<'b>(
         &self,
-        bind: impl Into<ContextBinding<'b, 'm, T>>,
+        bind: impl Into<Binding<'b, 'm, T, ScalableEndpoint<'m, T>>>,
         index: u16,
     ) -> Result<TxContext<'m, T, B>, OpenError>
     where
@@ -305,19 +312,19 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         T: 'b,
     {
         let bind = bind.into();
-        bind.check(self.domain(), TX_COUNTABLE)?;
-        let ContextBinding { endpoint, counters, options } = &bind;
-        let (endpoint, options) = (&*endpoint.body, options.raw()?);
+        bind.check_context(self.domain(), TX_COUNTABLE)?;
+        let (endpoint, options) = (&*bind.to.body, bind.options()?);
         if index >= endpoint.contexts.tx {
             return Err(Errno::EINVAL.into());
         }
-        let opened = Opened::open(self, &endpoint.info, ReceiveMode::Nowhere, bind.bind(), |tx, _| {
-            let bind = ContextBindings { cq: tx, counters: &counters.raw(), options };
+        let bonds = bind.bonds(Some(bind.to.body.bond()));
+        let opened = Opened::open(self, &endpoint.info, ReceiveMode::Nowhere, bonds, |tx, _| {
+            let bind = ContextBindings { cq: tx, counters: &bind.counters.raw(), options };
             // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
             // others stay where they are, and open while they are bound.
             unsafe { T::tx_context_open(&endpoint.raw, index, bind) }
         })?;
-        let kind = TxCtx { av: bind.endpoint.av.clone(), injects_writes: T::injects_writes(&endpoint.raw) };
+        let kind = TxCtx { av: bind.to.av.clone(), injects_writes: T::injects_writes(&endpoint.raw) };
         Ok(Endpoint { opened, kind })
     }
 }
@@ -363,7 +370,7 @@ impl<T: Scalable> Receives<T> for RxCtx<'_, T> {
 }
 
 impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
-    /// Opens the receive context of this number (of `&endpoint`, or of a [`ContextBinding`] with counters), which completes into
+    /// Opens the receive context of this number (of `&endpoint`, or of a [`Binding`] with counters), which completes into
     /// this queue. It takes one of the queue's places for endpoints.
     ///
     /// # Errors
@@ -375,7 +382,7 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
     #[doc(alias = "fi_rx_context")]
     pub fn rx_context<'b>(
         &self,
-        bind: impl Into<ContextBinding<'b, 'm, T>>,
+        bind: impl Into<Binding<'b, 'm, T, ScalableEndpoint<'m, T>>>,
         index: u16,
     ) -> Result<RxContext<'m, T, B>, OpenError>
     where
@@ -383,19 +390,19 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         T: 'b,
     {
         let bind = bind.into();
-        bind.check(self.domain(), RX_COUNTABLE)?;
-        let ContextBinding { endpoint, counters, options } = &bind;
-        let (endpoint, options) = (&*endpoint.body, options.raw()?);
+        bind.check_context(self.domain(), RX_COUNTABLE)?;
+        let (endpoint, options) = (&*bind.to.body, bind.options()?);
         if index >= endpoint.contexts.rx {
             return Err(Errno::EINVAL.into());
         }
-        let opened = Opened::open(self, &endpoint.info, ReceiveMode::Itself, bind.bind(), |_, rx| {
-            let bind = ContextBindings { cq: rx, counters: &counters.raw(), options };
+        let bonds = bind.bonds(Some(bind.to.body.bond()));
+        let opened = Opened::open(self, &endpoint.info, ReceiveMode::Itself, bonds, |_, rx| {
+            let bind = ContextBindings { cq: rx, counters: &bind.counters.raw(), options };
             // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
             // others stay where they are, and open while they are bound.
             unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
         })?;
         // Not in the middle of a message, if that can be.
-        Ok(Endpoint { opened: opened.settling(), kind: RxCtx { av: bind.endpoint.av.clone() } })
+        Ok(Endpoint { opened: opened.settling(), kind: RxCtx { av: bind.to.av.clone() } })
     }
 }

@@ -29,7 +29,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a message with immediate data, which the receiver finds in its completion.
     ///
     /// # Errors
-    /// As [`send`](Self::send), and [`PostError::DataWidth`] if the provider carries fewer bytes than `data` required_caps.
+    /// As [`send`](Self::send), and [`PostError::DataWidth`] if the provider carries fewer bytes than `data` needs.
     #[doc(alias = "fi_senddata")]
     #[inline]
     pub fn send_data(&self, to: impl Into<K::To>, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>

@@ -13,12 +13,13 @@ use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::cq::{Bonds, ReceiveMode};
 use crate::objects::domain::DomainInner;
+use crate::objects::eq::Eq;
 use crate::objects::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 
 /// A shared receive context: receives that take the messages of many connections, whichever has one first, so that a server
-/// required_caps buffers for the messages under way and not for its peers.
+/// needs buffers for the messages under way and not for its peers.
 ///
 /// Endpoints receive through it that are opened by [`msg_endpoint`](Self::msg_endpoint) or, for a request, by
 /// [`ConnectionRequest::endpoint_through`](crate::objects::eq::ConnectionRequest::endpoint_through); they have no receives of
@@ -99,7 +100,7 @@ impl<'m, T: Connected, B: Buffer> SharedRx<'m, T, B> {
     #[doc(alias = "fi_ep_bind")]
     pub fn msg_endpoint<'b>(
         &self,
-        bind: impl Into<Binding<'b, 'm, T>>,
+        bind: impl Into<Binding<'b, 'm, T, Eq<'m, T>>>,
         info: &Info<T>,
     ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError>
     where

@@ -29,7 +29,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// use loom_core::buffer::Lent;
     /// use loom_core::objects::counter::{Counter, CounterAttr};
-    /// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source, options::SendOptions};
+    /// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::{Binding, Source}, options::SendOptions};
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::vocabulary::Counted;
     ///
@@ -38,8 +38,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// let sends = Counter::open(&domain, CounterAttr::default())?;
     /// let message = *b"hello";
-    /// let alice = cq.endpoint(&av).counter(Counted::SEND, &sends).selective().open()?;
-    /// let bob = cq.endpoint(&av).open()?;
+    /// let alice = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &sends).selective())?;
+    /// let bob = cq.endpoint(&av)?;
     /// let to_bob = av.insert(&bob.address()?)?;
     /// bob.recv(Source::Any, vec![0; 5])?;
     /// let lent = Lent::source(NonNull::from_ref(&message).cast(), message.len());
@@ -57,7 +57,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// # Errors
     /// - [`PostError::NotSelective`] if the endpoint was not opened as
-    ///   [selective](super::EndpointBuilder::selective);
+    ///   [selective](super::Binding::selective);
     /// - any other [`PostError`] of a send but `Full`; [`PostError::Errno`] with `EOPNOTSUPP` where the provider wants
     ///   memory for each operation's context (`FI_CONTEXT`).
     ///

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{ConnectionRequest, Entry, Fid, Moment};
+use super::{ConnectionRequest, EqEntry, Fid, Moment};
 use crate::transport::Connected;
 use crate::transport::connected::Fault;
 use crate::vocabulary::{CmData, Errno, EventKind};
@@ -32,7 +32,7 @@ pub enum EqEvent<'m, T: Connected> {
     Failed(Failure),
     /// The end of an operation which reports through event queues, or something that the application wrote.
     #[doc(alias = "fi_eq_entry")]
-    Entry(Entry),
+    Entry(EqEntry),
     /// An event of a kind that loom does not know, or of a form that its kind does not have.
     Other {
         /// The kind.

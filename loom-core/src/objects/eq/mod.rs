@@ -34,7 +34,7 @@ use crate::objects::cq::ErrorText;
 use crate::objects::domain::{Brand, Domain, DomainInner};
 use crate::transport::Connected;
 pub use crate::transport::connected::EqAttr;
-use crate::transport::connected::{Entry, Fault, Fid, Notice};
+use crate::transport::connected::{EqEntry, Fault, Fid, Notice};
 use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
 
 /// How many passive endpoints an event queue has room for.

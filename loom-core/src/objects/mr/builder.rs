@@ -37,7 +37,7 @@ use crate::vocabulary::{Access, MemoryKey};
 /// let av = Av::open(&domain, 2)?;
 /// assert_eq!(Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(), OpenError::NeedsEndpoint);
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?;
-/// let [alice, bob] = [cq.endpoint(&av).open()?, cq.endpoint(&av).open()?];
+/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// let to_bob = av.insert(&bob.address()?)?;
 /// // The same over every domain.
 /// let region = MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&bob, vec![0; 8])?;

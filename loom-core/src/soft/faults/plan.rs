@@ -23,7 +23,7 @@ pub enum Every {
 ///
 /// What goes out is up to the plan of the endpoint that sends, what comes in and how it is reported to that of the one that
 /// receives. An endpoint can have another plan than its domain, where both ask for the same
-/// ([`EndpointBuilder::info`](crate::objects::endpoint::EndpointBuilder::info)): one peer that is killed among others that are
+/// ([`Binding::info`](crate::objects::endpoint::Binding::info)): one peer that is killed among others that are
 /// not.
 ///
 /// # Example
@@ -37,7 +37,7 @@ pub enum Every {
 /// fn ask(info: &Info<Soft<'static>>) -> Result<Option<u8>, loom_core::Error> {
 ///     let domain = Domain::open(info)?;
 ///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 8)?);
-///     let (client, server) = (cq.endpoint(&av).open()?, cq.endpoint(&av).open()?);
+///     let (client, server) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 ///     let (to_client, to_server) = (av.insert(&client.address()?)?, av.insert(&server.address()?)?);
 ///     // What is refused for the moment is posted again.
 ///     let asked = cq.post(vec![0], Forever, |question| server.recv(Source::Any, question))?;

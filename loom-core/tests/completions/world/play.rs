@@ -63,7 +63,7 @@ impl World<'_, '_, '_> {
     pub(super) fn open(&mut self, endpoint: bool) {
         let place = &mut self.endpoints[usize::from(endpoint)];
         if place.is_none() {
-            let opened = self.cq.endpoint(self.av).open().expect("there are places");
+            let opened = self.cq.endpoint(self.av).expect("there are places");
             *place = Some((self.lives, opened));
             self.lives += 1;
         }

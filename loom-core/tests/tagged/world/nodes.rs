@@ -121,7 +121,7 @@ pub(crate) fn with_nodes(count: usize, attr: TaggedAttr, shuffled: Option<usize>
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, count).unwrap();
     let queues: Vec<_> = (0..count).map(|_| Queue::open(&domain, CqAttr::new(128)).unwrap()).collect();
-    let endpoints: Vec<_> = queues.iter().map(|cq| cq.endpoint(&av).open().unwrap()).collect();
+    let endpoints: Vec<_> = queues.iter().map(|cq| cq.endpoint(&av).unwrap()).collect();
     let peers: Vec<_> = endpoints.iter().map(|endpoint| av.insert(&endpoint.address().unwrap()).unwrap()).collect();
     let wires: Vec<Vec<Wire>> = (0..count)
         .map(|at| {

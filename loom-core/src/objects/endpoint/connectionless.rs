@@ -1,0 +1,113 @@
+//! [`Connectionless`]: the kind of endpoint that finds its peers in an address vector.
+
+#![allow(unsafe_code, reason = "opens a raw endpoint")]
+
+use super::Endpoint;
+use super::binding::Binding;
+use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::limits::Limits;
+use super::opened::Opened;
+use crate::buffer::Buffer;
+use crate::engine::peer_table::Peer;
+use crate::error::{OpenError, PostError};
+use crate::handle::Bond;
+use crate::objects::av::Av;
+use crate::objects::cq::{Bonds, Cq};
+use crate::objects::domain::DomainInner;
+use crate::transport::{Bindings, EndpointError, Transport};
+use crate::vocabulary::{EndpointType, FabricAddr};
+
+/// A connectionless endpoint, which finds its peers in an address vector.
+#[derive(Debug)]
+pub struct Connectionless<'m, T: Transport> {
+    pub(super) av: Av<'m, T>,
+}
+
+impl<T: Transport> Clone for Connectionless<'_, T> {
+    fn clone(&self) -> Self {
+        Connectionless { av: self.av.clone() }
+    }
+}
+
+impl<T: Transport> Sealed for Connectionless<'_, T> {}
+impl<T: Transport> HasOptions for Connectionless<'_, T> {}
+impl<T: Transport> HasAddress for Connectionless<'_, T> {}
+impl<T: Transport> Peeks<T> for Connectionless<'_, T> {}
+
+impl<T: Transport> Transmits<T> for Connectionless<'_, T> {
+    type To = Peer;
+
+    #[inline]
+    fn destination(&self, _: &Limits, to: Peer) -> Result<FabricAddr, PostError> {
+        self.av.fabric_addr(to).ok_or(PostError::UnknownPeer)
+    }
+}
+
+impl<T: Transport> Receives<T> for Connectionless<'_, T> {
+    type From = Source;
+
+    #[inline]
+    fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
+        from.address(limits, &self.av)
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+    /// Opens an endpoint that completes into this queue and finds its peers in an address vector (`&av`, or a [`Binding`] that says
+    /// more).
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the info, the address vector or a counter belongs to another domain
+    /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
+    /// - [`OpenError::Counters`] if two counters count the same
+    /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
+    /// - [`OpenError::Size`] if it has too few for operations for [`remote_writes`](Binding::remote_writes)
+    /// - [`OpenError::Errno`] if the provider refuses, and with `EINVAL` if an option can only be read or not be set to that, or
+    ///   there are more than eight
+    #[doc(alias = "fi_endpoint")]
+    #[doc(alias = "fi_ep_bind")]
+    #[doc(alias = "fi_enable")]
+    pub fn endpoint<'b>(&self, bind: impl Into<Binding<'b, 'm, T, Av<'m, T>>>) -> Result<Endpoint<'m, T, B>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
+        let bind = bind.into();
+        let opened = bind.open_connectionless(self, None, |domain, info, bind| {
+            // SAFETY: see `open_connectionless`.
+            unsafe { T::endpoint_open(domain, info, bind) }
+        })?;
+        Ok(Endpoint { opened, kind: Connectionless { av: bind.to.clone() } })
+    }
+}
+
+impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
+    /// Opens an endpoint without connections, bound to one thing `more`. `open` may rely on this: everything that it is given is open,
+    /// of the domain, and outlives the endpoint.
+    pub(super) fn open_connectionless<B: Buffer>(
+        &self,
+        cq: &Cq<'m, T, B>,
+        more: Option<Bond>,
+        open: impl FnOnce(&T::Domain, &T::Info, Bindings<'_, T>) -> Result<T::Endpoint, EndpointError>,
+    ) -> Result<Opened<'m, T, B>, OpenError> {
+        let domain = cq.domain();
+        let info = self.info.unwrap_or_else(|| domain.info());
+        if !self.to.domain().is(domain) || !info.same_domain(domain.info()) {
+            return Err(OpenError::OtherDomain);
+        }
+        DomainInner::check(info)?;
+        if !matches!(info.attributes().endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
+            return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
+        }
+        self.counters.check(domain, info.caps())?;
+        let (options, selective) = (self.options()?, self.selective);
+        let bonds = Bonds { av: Some(self.to.bond()), ..self.bonds(more) };
+        let opened = Opened::open(cq, info, self.receives, bonds, |tx, rx| {
+            // Queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it before
+            // itself, and the others stay open while they are bound.
+            let bind = Bindings { tx, rx, av: self.to.raw(), counters: &self.counters.raw(), selective, options };
+            open(domain.raw(), info.raw(), bind)
+        })?;
+        Ok(opened.with_selective(selective))
+    }
+}
