@@ -51,7 +51,7 @@ pub use loom_core;
 pub use loom_core::soft::{Network, NetworkAttr, Soft};
 pub use loom_core::{
     Access, Av, AvAttr, Binding, Buffer, Caps, Completion, Counter, CounterAttr, Cq, CqAttr, Deadline, Domain, Done,
-    Endpoint, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr, MrBuilder,
+    Endpoint, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr, MrAttr,
     MsgEndpoint, OpKey, Peer, Piece, RemoteRegion, Scope, Source, SourceBuffer, Spins, Tag, TagMatch, TargetBuffer,
     ThePeer, Transfer, Transport, scope,
 };

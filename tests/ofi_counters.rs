@@ -18,7 +18,7 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::mr::{Mr, MrBuilder};
+use loom_core::objects::mr::{Mr, MrAttr};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};
@@ -148,7 +148,7 @@ fn rxd_counts_what_peers_do() {
 fn sockets_count_what_peers_write_to_a_region() {
     let domain = Domain::open(&info("sockets", Caps::RMA_EVENT)).unwrap();
     let writes = Counter::open(&domain, CounterAttr::default()).unwrap();
-    let counted = MrBuilder::new(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap();
+    let counted = Mr::open(&domain, vec![0_u8; 64], MrAttr::new(PEER_ACCESS).counter(&writes)).unwrap();
     let other = Mr::open(&domain, vec![0_u8; 64], PEER_ACCESS).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
@@ -182,7 +182,7 @@ fn sockets_count_what_peers_write_to_a_region() {
 fn a_region_that_is_closed_before_the_endpoints_leaves_its_counter_open() {
     let domain = Domain::open(&info("sockets", Caps::RMA_EVENT)).unwrap();
     let writes = Counter::open(&domain, CounterAttr::default()).unwrap();
-    let region = MrBuilder::new(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap();
+    let region = Mr::open(&domain, vec![0_u8; 64], MrAttr::new(PEER_ACCESS).counter(&writes)).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
@@ -198,14 +198,14 @@ fn others_have_no_counters_of_regions() {
         let domain = Domain::open(&info(provider, Caps::RMA_EVENT)).unwrap();
         let budget: &Budget<Global> = Box::leak(Box::new(Budget::new(Global, usize::MAX)));
         let writes = Counter::open_in(&domain, CounterAttr::default(), budget).unwrap();
-        let refused = MrBuilder::new(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap_err();
+        let refused = Mr::open(&domain, vec![0_u8; 64], MrAttr::new(PEER_ACCESS).counter(&writes)).unwrap_err();
         assert_eq!(refused, OpenError::Errno(Errno::ENOSYS), "{provider}");
         // Nothing is left of it: the counter is one as before, and is closed when it is dropped.
         assert_eq!(writes.add(1), Ok(()), "{provider}");
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
         let _endpoint = cq.endpoint(&av).unwrap();
-        MrBuilder::new(&domain, PEER_ACCESS).counter(&writes).open(vec![0_u8; 64]).unwrap_err();
+        Mr::open(&domain, vec![0_u8; 64], MrAttr::new(PEER_ACCESS).counter(&writes)).unwrap_err();
         assert_eq!(writes.add(1), Ok(()), "{provider}: it never counted");
         drop(writes);
         assert_eq!(budget.blocks(), 0, "{provider}");

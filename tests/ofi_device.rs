@@ -17,7 +17,7 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::mr::{Mr, MrBuilder};
+use loom_core::objects::mr::{Mr, MrAttr};
 use loom_core::objects::registered::Registered;
 use loom_core::vocabulary::{Access, Caps, DomainAttributes, Errno, HmemIface, MemoryKey, MrMode, Version};
 use loom_fabric::loom_core;
@@ -123,7 +123,7 @@ fn the_hosts_memory_is_registered_and_moved_as_ever() {
 #[test]
 fn a_key_of_ones_own_goes_with_the_attributes() {
     let domain = Domain::open(&info()).unwrap();
-    let open = || MrBuilder::new(&domain, PEER_ACCESS).key(MemoryKey(4711)).open(vec![0_u8; 8]);
+    let open = || Mr::open(&domain, vec![0_u8; 8], MrAttr::new(PEER_ACCESS).key(MemoryKey(4711)));
     let region = open().unwrap();
     assert_eq!(region.key(), MemoryKey(4711));
     assert_eq!(open().unwrap_err(), OpenError::KeyTaken);
@@ -156,8 +156,8 @@ fn a_devices_memory_is_registered_as_such() {
     assert_eq!(refused, OpenError::Errno(Errno::EOPNOTSUPP), "the provider is not asked");
     if headers_version() < Version::new(1, 20) {
         // SAFETY: nothing is exported, and these headers have no such thing.
-        let exported = unsafe { MrBuilder::new(&domain, PEER_ACCESS).dmabuf(0, 0) };
-        assert!(matches!(exported.open(vec![0; 8]), Err(OpenError::Errno(_))));
+        let exported = unsafe { MrAttr::new(PEER_ACCESS).dmabuf(0, 0) };
+        assert!(matches!(Mr::open(&domain, vec![0_u8; 8], exported), Err(OpenError::Errno(_))));
     } else {
         println!("skipped: a buffer that no device has exported, which `shm` of libfabric 2.6 registers unseen");
     }

@@ -11,7 +11,6 @@ use crate::objects::cq::CqError;
 use crate::objects::endpoint::{CmError, Refused};
 use crate::objects::eq::EqError;
 use crate::objects::mr::CloseError;
-use crate::objects::registered::NotRegistered;
 use crate::tagged::{AddLinkError, LinkError};
 use crate::vocabulary::Errno;
 
@@ -115,16 +114,9 @@ from! {
 }
 
 /// The buffer is dropped.
-impl<B> From<Rejected<B>> for Error {
-    fn from(rejected: Rejected<B>) -> Self {
-        Error::Post(rejected.error)
-    }
-}
-
-/// The buffer is dropped.
-impl<B> From<NotRegistered<B>> for Error {
-    fn from(refused: NotRegistered<B>) -> Self {
-        Error::Open(refused.error)
+impl<B, E: Into<Error>> From<Rejected<B, E>> for Error {
+    fn from(rejected: Rejected<B, E>) -> Self {
+        rejected.error.into()
     }
 }
 

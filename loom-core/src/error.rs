@@ -121,26 +121,26 @@ impl fmt::Display for PostError {
 impl core::error::Error for PostError {}
 
 /// A post that was not taken: the reason, and the buffer back.
-pub struct Rejected<B> {
+pub struct Rejected<B, E = PostError> {
     /// The buffer, as it was given.
     pub buf: B,
     /// The reason.
-    pub error: PostError,
+    pub error: E,
 }
 
-impl<B> fmt::Debug for Rejected<B> {
+impl<B, E: fmt::Debug> fmt::Debug for Rejected<B, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rejected").field("error", &self.error).finish_non_exhaustive()
     }
 }
 
-impl<B> fmt::Display for Rejected<B> {
+impl<B, E: fmt::Display> fmt::Display for Rejected<B, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl<B> core::error::Error for Rejected<B> {}
+impl<B, E: fmt::Debug + fmt::Display> core::error::Error for Rejected<B, E> {}
 
 /// The reason alone, for `?` in functions whose error cannot borrow; the buffer is dropped.
 impl<B> From<Rejected<B>> for PostError {
@@ -191,7 +191,7 @@ pub enum OpenError {
     /// opened the domain, whose other endpoints stay open.
     NoFence,
     /// Peers are to reach the memory, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`):
-    /// [`MrBuilder::open_for_in`](crate::objects::mr::MrBuilder::open_for_in).
+    /// [`Mr::open_for_in`](crate::objects::mr::Mr::open_for_in).
     NeedsEndpoint,
     /// The memory is a device's, and the info does not grant [`HMEM`](Caps::HMEM).
     DeviceMemory,

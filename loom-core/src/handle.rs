@@ -123,11 +123,20 @@ pub(crate) struct Handle<'m, V: Object + ?Sized> {
     memory: PhantomData<&'m ()>,
 }
 
-// SAFETY: the counts are atomic, or else the object is not `Sync` (rule 5). The last handle drops the object and uses the
-// allocator, which is `Send` (`Unfilled::new`).
-unsafe impl<V: Object + Send + Sync + ?Sized> Send for Handle<'_, V> {}
+/// An object whose handles threads may share. Those of others stay on the thread that opened it, and the compiler says so in one error,
+/// not in one for each field.
+#[diagnostic::on_unimplemented(
+    message = "this object stays on the thread that opened it",
+    label = "a queue, its endpoints, counters and event queues are used by one thread",
+    note = "open them on the thread that uses them, or hand over a whole queue: `Cq::park`"
+)]
+pub(crate) trait CrossesThreads: Send + Sync {}
+
+// SAFETY: the counts are atomic (rule 5). The last handle drops the object and uses the allocator, which is `Send`
+// (`Unfilled::new`).
+unsafe impl<V: Object + CrossesThreads + ?Sized> Send for Handle<'_, V> {}
 // SAFETY: as above: a shared handle can be cloned.
-unsafe impl<V: Object + Send + Sync + ?Sized> Sync for Handle<'_, V> {}
+unsafe impl<V: Object + CrossesThreads + ?Sized> Sync for Handle<'_, V> {}
 
 impl<V: Object + ?Sized> Handle<'_, V> {
     #[inline]

@@ -111,7 +111,7 @@ pub use objects::domain::Domain;
 pub use objects::endpoint::{Binding, Endpoint, MsgEndpoint, Source, ThePeer};
 pub use objects::eq::{Eq, EqAttr, EqEvent};
 pub use objects::info::{Hints, Info};
-pub use objects::mr::{Mr, MrBuilder, RemoteRegion};
+pub use objects::mr::{Mr, MrAttr, RemoteRegion};
 pub use objects::scope::{Scope, scope};
 pub use transport::Transport;
 pub use vocabulary::{Access, Caps, EndpointAddr, Errno, ImmediateData, Tag, TagMatch};

@@ -24,7 +24,7 @@ use loom_core::objects::endpoint::{Established, MsgEndpoint};
 use loom_core::objects::endpoint::{Joined, MulticastGroup};
 use loom_core::objects::eq::ConnectionRequest;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{EndpointMr, Mr, MrBuilder, RemoteRegion};
+use loom_core::objects::mr::{EndpointMr, Mr, RemoteRegion};
 use loom_core::objects::scope::{Scope, scope};
 use loom_core::soft::{Network, NetworkAttr, Soft, SoftCounter, SoftCq, SoftEndpoint, SoftMr};
 use loom_core::transport::{Connected, Multicast, Signals};
@@ -350,6 +350,19 @@ twins! {
         });
     }
 
+    fn queue_on_another_thread() {
+        let network = Network::new(NetworkAttr::default()).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
+        let endpoint = cq.endpoint(&av).unwrap();
+        let parked = cq.park([endpoint]).unwrap();
+        let used = std::thread::spawn(move || {
+            let (cq, [endpoint]) = parked.unpark();
+            (cq.in_flight(), endpoint.inject_size())
+        });
+        assert_eq!(used.join().unwrap(), (0, NetworkAttr::DEFAULT.eager_size as usize));
+    }
+
     fn parked_queue_with_buffers_of_one_thread() {
         struct Anywhere(Vec<u8>);
 
@@ -441,7 +454,7 @@ twins! {
     fn region_of_an_endpoint_on_another_thread() {
         let network = Network::new(NetworkAttr::default()).unwrap();
         let domain = Domain::open(&network.info()).unwrap();
-        let region = MrBuilder::new(&domain, Access::REMOTE_WRITE).open(vec![0; 8]).unwrap();
+        let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| drop(region));
         });
@@ -454,7 +467,7 @@ twins! {
             let domain = s.domain(&domain);
             let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
             let endpoint = cq.endpoint(&av).unwrap();
-            MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
+            Mr::open_for(&domain, &endpoint, vec![0; 8], Access::REMOTE_WRITE).unwrap();
         });
     }
 

@@ -8,7 +8,7 @@ use loom_core::vocabulary::Errno;
 use super::facts::Facts;
 use super::info::RawInfo;
 use super::neighbours::Group;
-use super::scalable::ContextOf;
+use super::scalable::ScalableContext;
 use super::sys;
 
 /// When an endpoint can be closed.
@@ -38,7 +38,7 @@ enum Among {
     /// The endpoints that it has talked to.
     Neighbours(Group),
     /// The contexts of its scalable endpoint.
-    Contexts(ContextOf),
+    Contexts(ScalableContext),
 }
 
 impl Hindrances {
@@ -79,7 +79,7 @@ impl Closable {
     }
 
     /// A context of a scalable endpoint.
-    pub(super) const fn context(member: ContextOf) -> Self {
+    pub(super) const fn context(member: ScalableContext) -> Self {
         Closable { hindered_by: Hindrances::NONE, among: Among::Contexts(member) }
     }
 

@@ -67,7 +67,7 @@ pub(super) enum Direction {
 
 /// A context of an endpoint.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ContextOf {
+pub(super) struct ScalableContext {
     /// In the endpoint, which stays where it is as long as the context is open (contract of callers).
     family: NonNull<Family>,
     direction: Direction,
@@ -117,7 +117,7 @@ impl Family {
     }
 }
 
-impl ContextOf {
+impl ScalableContext {
     /// Closes the context, or retires it, if it cannot be closed now.
     pub(super) fn close(
         self,
@@ -149,7 +149,7 @@ impl<L> ScalableEndpoint<L> {
     }
 
     fn member(&self, direction: Direction, index: u16) -> Closable {
-        Closable::context(ContextOf { family: NonNull::from(&self.family), direction, index })
+        Closable::context(ScalableContext { family: NonNull::from(&self.family), direction, index })
     }
 }
 
@@ -259,7 +259,7 @@ unsafe fn open_context<L: Level>(
 
 // SAFETY: the promises are libfabric's, which this implementation passes on (man fi_endpoint, fi_domain). What changes an
 // endpoint or asks it for something holds the lock of its family, and contexts are closed when the provider can close them
-// (`ContextOf::close`).
+// (`ScalableContext::close`).
 unsafe impl<L: Level> Scalable for Ofi<L> {
     type ScalableEndpoint = ScalableEndpoint<L>;
 
@@ -341,12 +341,12 @@ mod tests {
         Family::new(Contexts { tx: 2, rx: 64 })
     }
 
-    fn open(family: &Family, direction: Direction, index: u16) -> Result<ContextOf, Errno> {
-        let member = ContextOf { family: NonNull::from(family), direction, index };
+    fn open(family: &Family, direction: Direction, index: u16) -> Result<ScalableContext, Errno> {
+        let member = ScalableContext { family: NonNull::from(family), direction, index };
         family.open(direction, index, || Ok(member)).map_err(|error| error.errno)
     }
 
-    fn close(member: ContextOf, in_flight: InFlight) -> Closing {
+    fn close(member: ScalableContext, in_flight: InFlight) -> Closing {
         member.close(in_flight, || Ok(())).unwrap()
     }
 

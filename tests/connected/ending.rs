@@ -10,7 +10,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::ThePeer;
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::MrBuilder;
+use loom_core::objects::mr::Mr;
 use loom_core::objects::scope::scope;
 use loom_core::vocabulary::{Access, Errno};
 
@@ -153,7 +153,7 @@ fn reads_in_flight_come_back_with_the_endpoint(info: &Info<T>) {
     for progress in [0, 1, 3, 10] {
         with_sides(info, |sides| {
             let (server, client) = sides.pair();
-            let region = MrBuilder::new(sides.domain, Access::REMOTE_READ).open_for(&server, content.clone());
+            let region = Mr::open_for(sides.domain, &server, content.clone(), Access::REMOTE_READ);
             let remote = region.as_ref().expect("a region").remote();
             let reads = lens.map(|len| sides.post(room(len), |buf| client.read(ThePeer, &remote, 0, buf)));
             for _ in 0..progress {
@@ -187,8 +187,7 @@ fn a_region_may_be_closed_in_the_middle_of_writes(info: &Info<T>) {
     for progress in [0, 1, 2, 5, 20, 100] {
         with_sides(info, |sides| {
             let (server, client) = sides.pair();
-            let region =
-                MrBuilder::new(sides.domain, Access::REMOTE_WRITE).open_for(&server, room(LEN)).expect("a region");
+            let region = Mr::open_for(sides.domain, &server, room(LEN), Access::REMOTE_WRITE).expect("a region");
             let remote = region.remote();
             let written = sides.post(pattern(LEN, 1), |buf| client.write(ThePeer, &remote, 0, buf));
             for _ in 0..progress {

@@ -10,7 +10,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{AnyConnection, Binding, ThePeer};
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::MrBuilder;
+use loom_core::objects::mr::Mr;
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
 
 use super::Case;
@@ -105,7 +105,7 @@ fn reads_and_writes_reach_the_region(info: &Info<T>) {
         let (server, client) = sides.pair();
         let len = 1 << 16;
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-        let region = MrBuilder::new(sides.domain, access).open_for(&server, pattern(len, 7)).expect("a region");
+        let region = Mr::open_for(sides.domain, &server, pattern(len, 7), access).expect("a region");
         let remote = region.remote();
 
         let read = sides.post(room(1000), |buf| client.read(ThePeer, &remote, 24, buf));

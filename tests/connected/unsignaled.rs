@@ -14,7 +14,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, ThePeer};
 use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::MrBuilder;
+use loom_core::objects::mr::Mr;
 use loom_core::objects::options::{ReadOptions, SendOptions};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
 use loom_fabric::ofi::library_version;
@@ -79,7 +79,7 @@ fn unsignaled_operations_arrive_and_are_counted(info: &Info<T>) {
     // What is opened for a request is selective as well.
     let (server, client) = meet(&eq, client, |request| request.endpoint(&cq, Binding::to(&eq).selective()));
     let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
-    let region = MrBuilder::new(&domain, access).open_for(&server, room(1 << 20)).expect("a region");
+    let region = Mr::open_for(&domain, &server, room(1 << 20), access).expect("a region");
     let remote = region.remote();
     let mut over = 0;
     let mut reaches = |more: u64| {

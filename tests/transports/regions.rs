@@ -8,7 +8,7 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::{CloseError, Mr, MrBuilder, RemoteRegion};
+use loom_core::objects::mr::{CloseError, Mr, MrAttr, RemoteRegion};
 use loom_core::objects::registered::Registered;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrMode};
@@ -48,7 +48,7 @@ fn write_and_see<T: Transport + 'static, M: Buffer + Send, H>(
 fn region_for_an_endpoint_is_reached_through_it<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
-        let open = || MrBuilder::new(pair.domain, PEER_ACCESS).open_for(&pair.b, room(100)).expect("region");
+        let open = || Mr::open_for(pair.domain, &pair.b, room(100), PEER_ACCESS).expect("region");
         for seed in 0..3 {
             let region = open();
             write_and_see(pair, &region, &region.remote(), seed);
@@ -70,7 +70,7 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Inf
     on_pair(info, |pair| {
         pair.warm_up();
         let key = MemoryKey(0x4242);
-        let open = || MrBuilder::new(pair.domain, PEER_ACCESS).key(key).open(room(100));
+        let open = || Mr::open(pair.domain, room(100), MrAttr::new(PEER_ACCESS).key(key));
         if attributes.mr_mode.intersects(MrMode::PROV_KEY | MrMode::BASIC) {
             assert_eq!(open().unwrap_err(), OpenError::KeyNotAvailable);
             return;
@@ -82,7 +82,7 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Inf
         write_and_see(pair, &region, &RemoteRegion::new(told.base(), 100, key), 1);
         assert_eq!(open().unwrap_err(), OpenError::KeyTaken);
         // Neither is there another way to it.
-        let again = MrBuilder::new(pair.domain, PEER_ACCESS).key(key).open_for(&pair.b, room(100));
+        let again = Mr::open_for(pair.domain, &pair.b, room(100), MrAttr::new(PEER_ACCESS).key(key));
         assert_eq!(again.unwrap_err(), OpenError::KeyTaken);
         write_and_see(pair, &region, &told, 2);
         // SAFETY: the writes have ended.
@@ -93,7 +93,7 @@ fn key_is_chosen_where_the_provider_leaves_it<T: Transport + 'static>(info: &Inf
         // Keys that nobody asks for go round those that are taken.
         let next = Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region").key();
         let taken = MemoryKey(next.0 + 1);
-        let _taken = MrBuilder::new(pair.domain, PEER_ACCESS).key(taken).open(room(8)).expect("region");
+        let _taken = Mr::open(pair.domain, room(8), MrAttr::new(PEER_ACCESS).key(taken)).expect("region");
         let others = [(); 3].map(|()| Mr::open_in(pair.domain, room(8), PEER_ACCESS, allocator()).expect("region"));
         assert!(others.iter().all(|other| other.key() != taken));
     });
@@ -122,12 +122,12 @@ fn what_a_region_cannot_be_is_refused<T: Transport + 'static>(info: &Info<T>) {
     assert_eq!(region.refresh(1, 8), Err(Errno::EINVAL));
     assert_eq!(region.refresh(usize::MAX, 2), Err(Errno::EINVAL));
 
-    let elsewhere = MrBuilder::new(&domain, PEER_ACCESS).counter(foreign).open(room(8));
+    let elsewhere = Mr::open(&domain, room(8), MrAttr::new(PEER_ACCESS).counter(foreign));
     assert_eq!(elsewhere.unwrap_err(), OpenError::OtherDomain);
-    let nothing = MrBuilder::new(&domain, Access::REMOTE_READ).counter(counter).open(room(8));
+    let nothing = Mr::open(&domain, room(8), MrAttr::new(Access::REMOTE_READ).counter(counter));
     assert_eq!(nothing.unwrap_err(), OpenError::Counters);
     if !info.caps().contains(Caps::RMA_EVENT) {
-        let uncounted = MrBuilder::new(&domain, PEER_ACCESS).counter(counter).open(room(8));
+        let uncounted = Mr::open(&domain, room(8), MrAttr::new(PEER_ACCESS).counter(counter));
         assert_eq!(uncounted.unwrap_err(), OpenError::Errno(Errno::EOPNOTSUPP));
     }
     assert!(!info.caps().contains(Caps::HMEM), "nobody asked for it");
@@ -137,16 +137,12 @@ fn what_a_region_cannot_be_is_refused<T: Transport + 'static>(info: &Info<T>) {
     assert_eq!(device.unwrap_err().error, OpenError::DeviceMemory);
     // SAFETY: nothing is exported, and nothing is registered.
     #[allow(unsafe_code, reason = "the caller says what the descriptor names")]
-    let exported = unsafe { MrBuilder::new(&domain, PEER_ACCESS).dmabuf(0, 0) };
-    assert_eq!(exported.open(room(8)).unwrap_err(), OpenError::DeviceMemory);
+    let exported = unsafe { MrAttr::new(PEER_ACCESS).dmabuf(0, 0) };
+    assert_eq!(Mr::open(&domain, room(8), exported).unwrap_err(), OpenError::DeviceMemory);
     let av = Av::open_in(&other, 8, allocator()).expect("address vector");
     let cq = Cq::<T, Bytes>::open_in(&other, CqAttr::new(4), allocator()).expect("queue");
     let endpoint = cq.endpoint(&av).expect("endpoint");
-    let elsewhere = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, room(8));
+    let elsewhere = Mr::open_for(&domain, &endpoint, room(8), PEER_ACCESS);
     assert_eq!(elsewhere.unwrap_err(), OpenError::OtherDomain);
-    drop(
-        MrBuilder::new(&other, PEER_ACCESS)
-            .open_for(&endpoint, room(8))
-            .expect("a region for an endpoint of its domain"),
-    );
+    drop(Mr::open_for(&other, &endpoint, room(8), PEER_ACCESS).expect("a region for an endpoint of its domain"));
 }

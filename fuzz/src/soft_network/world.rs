@@ -51,7 +51,7 @@ pub struct World<'w> {
     pub regions: Regions<'w>,
     /// Of peers' writes, that is to be told.
     pub news: Vec<News>,
-    /// IoVecs that are held, with what they showed.
+    /// Pieces that are held, with what they showed.
     pieces: Vec<(Piece<'static, Memory>, Vec<u8>)>,
 }
 

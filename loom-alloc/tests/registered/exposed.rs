@@ -11,7 +11,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::{CloseError, Mr, MrBuilder, RemoteRegion};
+use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
 use loom_core::objects::scope::scope;
 use loom_core::soft::RequiredModes;
 use loom_core::vocabulary::Access;
@@ -131,10 +131,10 @@ fn regions_opened_in_another_way_are_cut_up_too() {
     let cq = Cq::<_, &[u8]>::open(&domain, CqAttr::new(16)).unwrap();
     let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
-    let short = MrBuilder::new(&domain, BOTH).open_for(&b, vec![0; 99]).unwrap();
+    let short = Mr::open_for(&domain, &b, vec![0; 99], BOTH).unwrap();
     let refused = ExposedSlab::over(short, attr, Global).unwrap_err();
     assert_eq!((refused.error, refused.memory.remote().len()), (OpenError::Size, 99));
-    let region = MrBuilder::new(&domain, BOTH).open_for(&b, vec![0; 100]).unwrap();
+    let region = Mr::open_for(&domain, &b, vec![0; 100], BOTH).unwrap();
     let slab = ExposedSlab::over(region, attr, Global).unwrap();
     let (one, two) = (slab.lease().unwrap(), slab.lease().unwrap());
     for (lease, byte) in [(&one, 1), (&two, 2)] {

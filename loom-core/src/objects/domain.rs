@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use allocator_api2::alloc::Allocator;
 
 use crate::error::OpenError;
-use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::deferred_close::DeferredClose;
 use crate::objects::info::Info;
 use crate::objects::left_open::ScopeRef;
@@ -272,6 +272,8 @@ impl<T: Transport> DomainInner<T> {
         self.deferred_close.release();
     }
 }
+
+impl<T: Transport> CrossesThreads for DomainInner<T> where Self: Send + Sync {}
 
 // SAFETY: a place begins with its head.
 unsafe impl<T: Transport> Object for DomainInner<T> {

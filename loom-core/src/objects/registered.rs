@@ -6,7 +6,7 @@ use core::fmt;
 use core::ops::Deref;
 
 use crate::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer, bytes_mut};
-use crate::error::OpenError;
+use crate::error::{OpenError, Rejected};
 use crate::objects::domain::Domain;
 use crate::objects::mr::LocalMr;
 use crate::transport::Transport;
@@ -51,14 +51,6 @@ pub struct Registered<'m, T: Transport, B: Buffer> {
     buf: B,
 }
 
-/// A buffer that was not registered, and why.
-pub struct NotRegistered<B> {
-    /// The buffer.
-    pub buf: B,
-    /// The reason.
-    pub error: OpenError,
-}
-
 impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Registers the memory of a buffer for everything that can be done with that: to be sent and written from if it is
     /// initialised, to be received and read into if it may be written. Of the devices of a kind, it is the first one's.
@@ -68,7 +60,7 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// - [`OpenError::Access`] if it lends nothing by itself: of an array of buffers each is registered
     /// - [`OpenError::DeviceMemory`] if it is a device's memory, and the info of the domain does not grant `FI_HMEM`
     /// - [`OpenError::Errno`] if the provider refuses
-    pub fn new(domain: &Domain<'m, T>, buf: B) -> Result<Self, NotRegistered<B>> {
+    pub fn new(domain: &Domain<'m, T>, buf: B) -> Result<Self, Rejected<B, OpenError>> {
         Self::register(domain, 0, buf)
     }
 
@@ -81,16 +73,16 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// # Safety
     /// The memory is that device's: a provider may look the number up without a check.
     #[doc(alias = "fi_mr_regattr")]
-    pub unsafe fn on_device(domain: &Domain<'m, T>, device: i32, buf: B) -> Result<Self, NotRegistered<B>> {
+    pub unsafe fn on_device(domain: &Domain<'m, T>, device: i32, buf: B) -> Result<Self, Rejected<B, OpenError>> {
         Self::register(domain, device, buf)
     }
 
-    fn register(domain: &Domain<'m, T>, device: i32, mut buf: B) -> Result<Self, NotRegistered<B>> {
+    fn register(domain: &Domain<'m, T>, device: i32, mut buf: B) -> Result<Self, Rejected<B, OpenError>> {
         // SAFETY: by the contract of buffers the memory stays where it is until the buffer is dropped, which ends the
         // registration before. If that is forgotten, no post names it.
         match unsafe { LocalMr::open(domain, &buf.lend(), device) } {
             Ok(region) => Ok(Registered { region, buf }),
-            Err(error) => Err(NotRegistered { buf, error }),
+            Err(error) => Err(Rejected { buf, error }),
         }
     }
 
@@ -139,17 +131,3 @@ impl<T: Transport, B: Buffer> fmt::Debug for Registered<'_, T, B> {
         f.debug_struct("Registered").field("descriptor", &self.region.descriptor()).finish_non_exhaustive()
     }
 }
-
-impl<B> fmt::Debug for NotRegistered<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NotRegistered").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<B> fmt::Display for NotRegistered<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the buffer was not registered: {}", self.error)
-    }
-}
-
-impl<B> core::error::Error for NotRegistered<B> {}

@@ -21,7 +21,7 @@ use super::region::Region;
 use super::required_modes::RequiredModes;
 use super::transport::Soft;
 use crate::error::OpenError;
-use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::info::{Hints, Info};
 use crate::storage::{array, extend};
 use crate::sync::Ordering;
@@ -248,6 +248,8 @@ impl Net {
         self.regions().get(Region::index(key))
     }
 }
+
+impl CrossesThreads for Net {}
 
 // SAFETY: a place begins with its head.
 unsafe impl Object for Net {

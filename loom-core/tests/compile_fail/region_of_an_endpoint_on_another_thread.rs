@@ -3,7 +3,7 @@
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::MrBuilder;
+use loom_core::objects::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 
@@ -13,7 +13,7 @@ fn main() {
     let av = Av::open(&domain, 1).unwrap();
     let cq = Cq::<_, Vec<u8>>::open(&domain, 4).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
-    let region = MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
+    let region = Mr::open_for(&domain, &endpoint, vec![0; 8], Access::REMOTE_WRITE).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| drop(region));
     });

@@ -3,7 +3,7 @@
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::MrBuilder;
+use loom_core::objects::mr::Mr;
 use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
@@ -15,6 +15,6 @@ fn main() {
     let endpoint = cq.endpoint(&av).unwrap();
     scope(|s| {
         let domain = s.domain(&domain);
-        MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&endpoint, vec![0; 8]).unwrap();
+        Mr::open_for(&domain, &endpoint, vec![0; 8], Access::REMOTE_WRITE).unwrap();
     });
 }

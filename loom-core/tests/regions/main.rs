@@ -18,7 +18,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::{CloseError, Mr, MrBuilder};
+use loom_core::objects::mr::{CloseError, Mr, MrAttr};
 use loom_core::vocabulary::Access;
 
 use world::{Memory, Watched, World};
@@ -288,7 +288,7 @@ fn a_counter_closes_if_nothing_is_counted_for_it_any_more() {
             let domain = Domain::open(&world.info()).unwrap();
             let [first, second] = [(); 2].map(|()| Counter::open(&domain, CounterAttr::default()).unwrap());
             let counted =
-                |counter| MrBuilder::new(&domain, PEER_ACCESS).counter(counter).open(Memory::of(world)).unwrap();
+                |counter| Mr::open(&domain, Memory::of(world), MrAttr::new(PEER_ACCESS).counter(counter)).unwrap();
             drop(counted(&first));
             let (av, cq) = (vector(&domain), queue(&domain));
             let endpoint = cq.endpoint(&av).unwrap();

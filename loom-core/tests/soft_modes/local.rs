@@ -8,7 +8,7 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, Source};
-use loom_core::objects::mr::{Mr, MrBuilder};
+use loom_core::objects::mr::Mr;
 use loom_core::objects::registered::Registered;
 use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
@@ -171,7 +171,7 @@ fn a_region_of_an_endpoint_is_reached_through_no_other() {
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
     let [a, b, c] = [(); 3].map(|()| cq.endpoint(&av).unwrap());
     let [to_b, to_c] = [&b, &c].map(|endpoint| av.insert(&endpoint.address().unwrap()).unwrap());
-    let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&b, bytes(100)).unwrap();
+    let region = Mr::open_for(&domain, &b, bytes(100), PEER_ACCESS).unwrap();
     let remote = region.remote();
     let end = |key| cq.wait(key, Spins(100)).unwrap().unwrap().into_parts();
     let (written, result) = end(a.write(to_b, &remote, 10, vec![7; 5].into()).unwrap());
@@ -187,7 +187,7 @@ fn a_region_of_an_endpoint_is_reached_through_no_other() {
     assert_eq!(region.close().unwrap()[..10], bytes(10)[..]);
     let (_, result) = end(a.write(to_b, &remote, 10, bytes(5)).unwrap());
     assert_eq!(result.unwrap_err().errno, Errno::ENOKEY, "it is closed");
-    let _again = MrBuilder::new(&domain, PEER_ACCESS).open_for(&b, bytes(100)).unwrap();
+    let _again = Mr::open_for(&domain, &b, bytes(100), PEER_ACCESS).unwrap();
     // Everything is closed in order: the domain can be closed.
 }
 
@@ -215,7 +215,7 @@ fn a_region_of_an_endpoint_is_one_for_this_side_too() {
     let cq = Cq::<_, Registered<'_, _, Bytes>>::open(&domain, CqAttr::new(16)).unwrap();
     let endpoint = cq.endpoint(&av).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
-    let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
+    let region = Mr::open_for(&domain, &endpoint, bytes(100), PEER_ACCESS).unwrap();
     let buf = Registered::new(&domain, bytes(5)).unwrap();
     let key = endpoint.write(me, &region.remote(), 0, buf).map_err(PostError::from).unwrap();
     assert!(cq.wait(key, Spins(100)).unwrap().unwrap().result().is_ok());
@@ -233,7 +233,7 @@ fn a_forgotten_region_of_an_endpoint_leaks_what_it_is_bound_to_and_nothing_else(
         let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).unwrap();
         let to = av.insert(&endpoint.address().unwrap()).unwrap();
-        let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
+        let region = Mr::open_for(&domain, &endpoint, bytes(100), PEER_ACCESS).unwrap();
         let remote = region.remote();
         std::mem::forget(region);
         // What is in flight stays so when the other handle is dropped, and comes back if it is cancelled.
@@ -263,7 +263,7 @@ fn a_region_of_an_endpoint_is_a_handle_of_it() {
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
     let [writer, endpoint] = [(); 2].map(|()| cq.endpoint(&av).unwrap());
     let to = av.insert(&endpoint.address().unwrap()).unwrap();
-    let regions = [(); 2].map(|()| MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap());
+    let regions = [(); 2].map(|()| Mr::open_for(&domain, &endpoint, bytes(100), PEER_ACCESS).unwrap());
     let remotes = regions.each_ref().map(|region| region.remote());
     let received = endpoint.recv(Source::Any, bytes(8)).unwrap();
     drop(endpoint);
@@ -288,7 +288,7 @@ fn an_endpoint_of_another_info_has_regions_of_its_own_too() {
     let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
     let endpoint = cq.endpoint(Binding::to(&av).info(&info)).unwrap();
     let me = av.insert(&endpoint.address().unwrap()).unwrap();
-    let region = MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap();
+    let region = Mr::open_for(&domain, &endpoint, bytes(100), PEER_ACCESS).unwrap();
     assert_eq!(endpoint.inject_write(me, &region.remote(), 0, &[1]), Ok(()));
 }
 
@@ -312,7 +312,7 @@ fn role_forgets_a_region_in_a_scope() {
         let av = Av::open(&domain, 4).unwrap();
         let cq = Cq::<_, Bytes>::open(&domain, CqAttr::new(16)).unwrap();
         let endpoint = cq.endpoint(&av).unwrap();
-        std::mem::forget(MrBuilder::new(&domain, PEER_ACCESS).open_for(&endpoint, bytes(100)).unwrap());
+        std::mem::forget(Mr::open_for(&domain, &endpoint, bytes(100), PEER_ACCESS).unwrap());
     });
     eprintln!("the scope has ended");
 }

@@ -16,7 +16,7 @@ use crate::engine::address_table::{AddressSet, AddressTable};
 use crate::engine::peer_table::RxPeer;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::{OpenError, PostError};
-use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::domain::{Domain, DomainInner};
 use crate::transport::{Scalable, Transport};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
@@ -207,6 +207,8 @@ impl<T: Transport> Av<'_, T> {
         self.body.bond()
     }
 }
+
+impl<T: Transport> CrossesThreads for AvInner<T> where Self: Send + Sync {}
 
 // SAFETY: a place begins with its head.
 unsafe impl<T: Transport> Object for AvInner<T> {

@@ -11,10 +11,7 @@ mod completion;
 mod endpoint_slot;
 mod error;
 mod open;
-mod piece;
 mod poll;
-mod post;
-mod signal;
 mod sleep;
 mod wait;
 
@@ -25,12 +22,12 @@ use core::ptr::NonNull;
 use heapless::Deque;
 
 pub use self::attr::CqAttr;
+pub use self::completion::Piece;
 pub use self::completion::{Completion, RemoteEvent};
 pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, ReceiveMode};
 pub use self::error::{CqError, ErrorText};
-pub use self::piece::Piece;
-use self::signal::Signalled;
-pub use self::signal::Signaller;
+use self::sleep::Signalled;
+pub use self::sleep::Signaller;
 use self::wait::UnmatchedEvent;
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;

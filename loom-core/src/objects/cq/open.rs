@@ -12,7 +12,7 @@ use allocator_api2::alloc::Allocator;
 use heapless::Deque;
 
 use super::EndpointSlot;
-use super::signal::Signalled;
+use super::sleep::Signalled;
 use super::{Cq, CqAttr, CqInner};
 use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;

@@ -5,8 +5,8 @@
 use super::Endpoint;
 use super::binding::Binding;
 use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
-use super::limits::Limits;
 use super::opened::Opened;
+use super::post::Limits;
 use crate::buffer::Buffer;
 use crate::engine::peer_table::Peer;
 use crate::error::{OpenError, PostError};

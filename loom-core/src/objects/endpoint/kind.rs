@@ -3,7 +3,7 @@
 //! Operations are written once, for every kind ([`Endpoint`](super::Endpoint)). A kind says which it has ([`Transmits`],
 //! [`Receives`]), and what stands for the other side in their arguments.
 
-use super::limits::Limits;
+use super::post::Limits;
 use crate::engine::peer_table::Peer;
 use crate::error::PostError;
 use crate::objects::av::Av;

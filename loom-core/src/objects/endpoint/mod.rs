@@ -42,14 +42,11 @@
 
 mod binding;
 mod connectionless;
-mod kept;
 mod kind;
-mod limits;
 mod msg_endpoint;
 mod multicast;
 mod opened;
 mod park;
-mod peek;
 mod post;
 mod recv;
 mod rma;
@@ -62,20 +59,20 @@ use core::fmt;
 
 pub use self::binding::{Binding, BothWays};
 pub use self::connectionless::Connectionless;
-pub use self::kept::Kept;
 pub use self::kind::{HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
-use self::limits::Limits;
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};
 pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, MulticastGroup};
+pub use self::opened::Kept;
 use self::opened::Opened;
 pub use self::park::{ParkError, Parked};
+use self::post::Limits;
 pub use self::scalable::{Contexts, RxContext, RxCtx, ScalableEndpoint, TxContext, TxCtx};
 pub use self::shared_rx::{AnyConnection, SharedRx, Srx};
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::PostError;
 use crate::objects::av::Av;
-use crate::objects::cq::{Cq, EndpointSlot};
+use crate::objects::cq::Cq;
 pub use crate::objects::eq::{CmError, Refused};
 use crate::transport::Transport;
 use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
@@ -126,11 +123,6 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     #[must_use]
     pub fn raw(&self) -> &T::Endpoint {
         self.opened.raw()
-    }
-
-    /// Its place in the queue.
-    pub(crate) const fn endpoint_slot(&self) -> &EndpointSlot<T> {
-        self.opened.endpoint_slot()
     }
 
     /// Keeps the endpoint open, also if it is dropped.

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::Endpoint;
 use super::binding::Binding;
 use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
-use super::limits::Limits;
+use super::post::Limits;
 use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;

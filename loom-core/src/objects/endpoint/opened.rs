@@ -1,18 +1,18 @@
-//! [`Opened`]: what endpoints of every kind have in common: a place in a queue, a raw handle, options.
+//! [`Opened`]: what endpoints of every kind have in common: a slot in a queue, a raw handle, options; and [`Kept`], a handle without kind.
 
-#![allow(unsafe_code, reason = "opens, uses and closes the raw handle in the endpoint's endpoint slot")]
+#![allow(unsafe_code, reason = "opens, uses and closes the raw handle in the endpoint slot")]
 
 use core::fmt;
 use core::ptr::NonNull;
 
 use super::binding::is_sane;
-use super::limits::Limits;
 use super::post;
+use super::post::Limits;
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
-use crate::objects::cq::Cq;
-use crate::objects::cq::{Bonds, EndpointSlot, ReceiveMode};
+use crate::handle::Erased;
+use crate::objects::cq::{Bonds, Cq, CqInner, EndpointSlot, ReceiveMode};
 use crate::objects::info::Info;
 use crate::transport::{EndpointError, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType};
@@ -182,5 +182,58 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         }
         // SAFETY: the endpoint is open.
         unsafe { T::endpoint_set_option(self.raw(), option.as_raw(), value.into()) }
+    }
+}
+
+/// A handle of an endpoint that a memory region is bound to, which is closed before the endpoint is.
+pub struct Kept(Option<Keeper>);
+
+struct Keeper {
+    queue: Erased,
+    index: u16,
+    /// Gives a handle of the endpoint at a place of the queue up, and a region that is bound to it.
+    release: unsafe fn(&Erased, u16),
+}
+
+impl Kept {
+    /// Of no endpoint.
+    pub(crate) const fn nothing() -> Self {
+        Kept(None)
+    }
+
+    pub(super) fn endpoint<T: Transport, B: Buffer>(endpoint: &Opened<'_, T, B>) -> Self {
+        /// # Safety
+        /// The queue is a `CqInner<T, B>`, with an endpoint there, of which a handle is given up.
+        unsafe fn release<T: Transport, B: Buffer>(queue: &Erased, index: u16) {
+            // SAFETY: the caller's promise.
+            let queue = unsafe { queue.object::<CqInner<T, B>>() };
+            let Some(endpoint_slot) = queue.endpoint_slots().get(usize::from(index)) else { return };
+            endpoint_slot.regions().set(endpoint_slot.regions().get().one_less());
+            endpoint_slot.handles().set(endpoint_slot.handles().get().one_less());
+            if endpoint_slot.handles().get().is_none() {
+                // SAFETY: it was the last one.
+                unsafe { queue.close_one(index) };
+            }
+        }
+        let endpoint_slot = endpoint.endpoint_slot();
+        endpoint_slot.regions().set(endpoint_slot.regions().get().one_more());
+        endpoint_slot.handles().set(endpoint_slot.handles().get().one_more());
+        let (queue, index) = (endpoint.cq().body.erased(), endpoint.index());
+        Kept(Some(Keeper { queue, index, release: release::<T, B> }))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(Keeper { queue, index, release }) = &self.0 {
+            // SAFETY: the queue is that of the endpoint. This is a handle of both.
+            unsafe { release(queue, *index) };
+        }
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Kept").field(&self.0.as_ref().map(|keeper| keeper.index)).finish()
     }
 }

@@ -12,12 +12,12 @@ use allocator_api2::alloc::Allocator;
 use super::Endpoint;
 use super::binding::Binding;
 use super::kind::{HasOptions, Peeks, Receives, Sealed, Source, Transmits};
-use super::limits::Limits;
 use super::opened::Opened;
+use super::post::Limits;
 use crate::buffer::Buffer;
 use crate::engine::peer_table::RxPeer;
 use crate::error::{OpenError, PostError};
-use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::av::Av;
 use crate::objects::cq::Cq;
 use crate::objects::cq::ReceiveMode;
@@ -190,6 +190,8 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
         &self.body.raw
     }
 }
+
+impl<T: Scalable> CrossesThreads for ScalableInner<T> where Self: Send + Sync {}
 
 // SAFETY: a place begins with its head.
 unsafe impl<T: Scalable> Object for ScalableInner<T> {

@@ -10,7 +10,6 @@
 mod cm_error;
 mod event;
 mod passive;
-mod request;
 
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
@@ -26,8 +25,8 @@ use heapless::Vec;
 
 pub use self::cm_error::{CmError, Refused};
 pub use self::event::{ConnectedEvent, EqEvent, Failure, JoinedEvent};
+pub use self::passive::ConnectionRequest;
 pub use self::passive::PassiveEndpoint;
-pub use self::request::ConnectionRequest;
 use crate::error::OpenError;
 use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::cq::ErrorText;

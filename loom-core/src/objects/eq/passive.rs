@@ -1,15 +1,15 @@
-//! [`PassiveEndpoint`]: where peers connect to.
+//! [`PassiveEndpoint`], where peers connect to, and [`ConnectionRequest`], what they ask for.
 
 #![allow(unsafe_code, reason = "opens and uses a raw handle")]
 
 use core::fmt;
 
-use super::{Eq, Fid};
+use super::{CmError, Eq, Fid, Refused};
 use crate::error::OpenError;
 use crate::objects::domain::DomainInner;
 use crate::objects::info::Info;
 use crate::transport::Connected;
-use crate::vocabulary::{EndpointAddr, EndpointType, Errno};
+use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 
 /// A passive endpoint, which listens until its event queue is closed, of which it is a handle.
 ///
@@ -89,5 +89,98 @@ impl<T: Connected> PassiveEndpoint<'_, T> {
 impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PassiveEndpoint").field("fid", &self.fid).finish_non_exhaustive()
+    }
+}
+
+/// A peer's request for a connection, to be accepted with an endpoint or rejected. Dropping it rejects it.
+///
+/// # References
+/// - `man fi_cm`
+#[doc(alias = "FI_CONNREQ")]
+pub struct ConnectionRequest<'m, T: Connected> {
+    eq: Eq<'m, T>,
+    /// Which of the queue's passive endpoints it was made to.
+    listener: (usize, Fid),
+    info: Info<T>,
+    /// Until an endpoint has taken it.
+    request: Option<T::Request>,
+    data: CmData,
+}
+
+impl<'m, T: Connected> ConnectionRequest<'m, T> {
+    pub(super) fn new(eq: Eq<'m, T>, listener: (usize, Fid), info: T::Info, request: T::Request, data: CmData) -> Self {
+        ConnectionRequest { eq, listener, info: Info::from_raw(info), request: Some(request), data }
+    }
+
+    /// What the peer gave to connect.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// What the endpoint is opened from.
+    #[must_use]
+    pub fn info(&self) -> &Info<T> {
+        &self.info
+    }
+
+    /// The peer's address, where the provider tells.
+    #[must_use]
+    pub fn peer_address(&self) -> Option<EndpointAddr> {
+        self.info.destination_address()
+    }
+
+    /// The passive endpoint that it was made to.
+    #[must_use]
+    pub const fn listener(&self) -> Fid {
+        self.listener.1
+    }
+
+    /// What an endpoint is opened from, which takes the request.
+    pub(crate) fn parts(&mut self) -> (&Eq<'m, T>, &Info<T>, &mut Option<T::Request>) {
+        (&self.eq, &self.info, &mut self.request)
+    }
+
+    /// Rejects the request. The peer finds `data` in its [`Failure`](super::Failure), if its provider carries it there.
+    ///
+    /// # Errors
+    /// [`CmError`]; the request comes back. If it was the provider that failed, the request has ended all the same, and can
+    /// only be dropped (`ENOENT`).
+    #[doc(alias = "fi_reject")]
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the request with")]
+    pub fn reject(mut self, data: &[u8]) -> Result<(), Refused<Self>> {
+        match self.try_reject(data) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Refused { what: self, error }),
+        }
+    }
+
+    fn try_reject(&mut self, data: &[u8]) -> Result<(), CmError> {
+        if !data.is_empty() {
+            let limit = self.eq.body.with_listener(self.listener.0, |passive| {
+                // SAFETY: the passive endpoint is open as long as the queue.
+                unsafe { T::passive_cm_data_size(passive) }
+            });
+            CmError::check(data, limit)?;
+        }
+        let request = self.request.take().ok_or(Errno::ENOENT)?;
+        Ok(self.eq.body.reject(self.listener.0, request, data)?)
+    }
+}
+
+impl<T: Connected> Drop for ConnectionRequest<'_, T> {
+    fn drop(&mut self) {
+        // If that fails, nothing is left that could be done: the peer's attempt ends when it gives up.
+        let _ = self.try_reject(&[]);
+    }
+}
+
+impl<T: Connected> fmt::Debug for ConnectionRequest<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionRequest")
+            .field("listener", &self.listener.1)
+            .field("peer_address", &self.peer_address())
+            .field("data", &self.data)
+            .finish_non_exhaustive()
     }
 }

@@ -5,13 +5,14 @@
 use core::fmt;
 use core::mem::ManuallyDrop;
 
-use super::register::{Registration, register};
+use super::attr::MrAttr;
+use super::register::register;
 use crate::buffer::{Descriptor, Lent};
 use crate::error::OpenError;
 use crate::handle::Handle;
 use crate::objects::domain::{Domain, DomainInner};
 use crate::transport::Transport;
-use crate::vocabulary::{Access, Errno, MrMode};
+use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 
 /// A region for local use alone: its descriptor goes with posts
 /// ([`Lent::with_descriptor`]), and peers do not reach the memory.
@@ -63,9 +64,9 @@ impl<'m, T: Transport> LocalMr<'m, T> {
         if domain.attributes().domain.mr_mode.contains(MrMode::COLLECTIVE) {
             access |= Access::COLLECTIVE;
         }
-        let registration = Registration { device, ..Registration::new(access) };
+        let attr = MrAttr { device, ..MrAttr::new(access) };
         // SAFETY: the caller's promise: peers have no access, and posts name the region as long as the memory is there.
-        let raw = unsafe { register(&domain, &memory.whole(), registration) }?;
+        let raw = unsafe { register(&domain, &memory.whole(), &attr, MrFlags::empty()) }?;
         let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };
         Ok(LocalMr { raw, domain, descriptor })
     }

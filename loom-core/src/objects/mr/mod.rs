@@ -2,29 +2,30 @@
 
 #![allow(unsafe_code, reason = "registers memory and keeps it until it is deregistered")]
 
-mod builder;
+mod attr;
 mod local;
 mod region;
 mod register;
-mod through;
 
 use core::alloc::Layout;
 use core::fmt;
-use core::mem::ManuallyDrop;
+use core::mem::{ManuallyDrop, offset_of};
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-pub use self::builder::MrBuilder;
+pub use self::attr::MrAttr;
 pub use self::local::LocalMr;
 pub use self::region::CloseError;
 use self::region::{Fate, Region, close_dropped};
-pub use self::through::{EndpointMr, Through};
+use self::register::is_bound_to_endpoint;
 use crate::buffer::{Buffer, Descriptor};
 use crate::error::OpenError;
 use crate::exposed::Window;
-use crate::handle::{Handle, Plan};
+use crate::handle::{Handle, Plan, Unfilled};
 use crate::objects::domain::{Domain, DomainInner};
+use crate::objects::endpoint::{Endpoint, HasAddress, Kept};
+use crate::objects::left_open::Node;
 pub use crate::objects::remote_region::RemoteRegion;
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
@@ -66,28 +67,33 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// [`scope`](crate::objects::scope::scope). `Send`, because the memory is dropped by whichever thread closes the domain's last
     /// endpoint, if that comes after the region.
     ///
-    /// A key of one's own, a counter and more are asked for with [`MrBuilder`].
-    ///
     /// # Errors
     /// - [`OpenError::Access`] if the memory is not initialised, or peers may write and it may not be written
     /// - [`OpenError::NeedsEndpoint`] if peers may reach the memory and the domain binds regions to endpoints
-    ///   (`FI_MR_ENDPOINT`): [`MrBuilder::open_for_in`] works over every domain, for endpoints that are not scalable
+    ///   (`FI_MR_ENDPOINT`): [`Mr::open_for_in`] works over every domain, for endpoints that are not scalable
     /// - [`OpenError::DeviceMemory`] if it is a device's, and the info of the domain does not grant `FI_HMEM`
     /// - [`OpenError::NoFence`] in a scope, where the end of that does not end what peers do with the memory: over a provider that
     ///   the tests have not run over, or over libfabric by way of a domain that the scope did not open
+    /// - [`OpenError::KeyTaken`] if another region of the domain has the key
+    /// - [`OpenError::KeyNotAvailable`] if the provider chooses keys itself, or has none that long
+    /// - [`OpenError::OtherDomain`] if the counter belongs to another domain, [`OpenError::Counters`] if there is nothing to
+    ///   count because peers may not write, or [`OpenError::Errno`] with `EOPNOTSUPP` if what peers do is not counted
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_mr_reg")]
-    pub fn open_in<A: Allocator + Send + 'm>(
+    #[doc(alias = "fi_mr_regattr")]
+    pub fn open_in<'b, A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
         memory: M,
-        access: Access,
+        attr: impl Into<MrAttr<'b, 'm, T>>,
         alloc: A,
     ) -> Result<Self, OpenError>
     where
         M: 'm,
+        T: 'b,
+        'm: 'b,
     {
-        MrBuilder::new(domain, access).open_in(memory, alloc)
+        Self::open_held(domain, memory, &attr.into(), alloc, None, ())
     }
 
     /// [`Mr::open_in`] with the global allocator.
@@ -95,11 +101,13 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// # Errors
     /// As [`Mr::open_in`].
     #[cfg(feature = "std")]
-    pub fn open(domain: &Domain<'m, T>, memory: M, access: Access) -> Result<Self, OpenError>
+    pub fn open<'b>(domain: &Domain<'m, T>, memory: M, attr: impl Into<MrAttr<'b, 'm, T>>) -> Result<Self, OpenError>
     where
         M: 'm,
+        T: 'b,
+        'm: 'b,
     {
-        Self::open_in(domain, memory, access, allocator_api2::alloc::Global)
+        Self::open_in(domain, memory, attr, allocator_api2::alloc::Global)
     }
 
     /// The memory that a region takes from an allocator of type `A`, in one block: the value that owns the registered memory, and
@@ -109,6 +117,120 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// [`OpenError::Size`] if it is more than an address space holds.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<Region<T, M>, A>()?.layout())
+    }
+}
+
+/// A region that peers reach through one endpoint ([`Mr::open_for_in`]). It stays on the endpoint's thread.
+///
+/// Where the domain binds regions to endpoints, the endpoint is not closed before the region: if it is dropped, or its queue is, it
+/// stays open until the region is closed.
+pub type EndpointMr<'m, T, M> = Mr<'m, T, M, Kept>;
+
+impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
+    /// Registers memory that peers reach through one endpoint. Where the domain binds regions to endpoints
+    /// (`FI_MR_ENDPOINT`), through no other, and the region is bound and enabled; elsewhere through any.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::OpenError;
+    /// use loom_core::soft::{Network, NetworkAttr, RequiredModes};
+    /// use loom_core::{Access, Av, Cq, Domain, Mr};
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// // As over some hardware: what peers reach belongs to an endpoint.
+    /// let domain = Domain::open(&network.info_requiring(RequiredModes::none().endpoint_regions()))?;
+    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// assert_eq!(Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap_err(), OpenError::NeedsEndpoint);
+    /// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// let to_bob = av.insert(&bob.address()?)?;
+    /// // The same over every domain.
+    /// let region = Mr::open_for(&domain, &bob, vec![0; 8], Access::REMOTE_WRITE)?;
+    /// alice.inject_write(to_bob, &region.remote(), 3, b"hello")?;
+    /// assert_eq!(region.close().map_err(|error| error.to_string())?, b"\0\0\0hello");
+    /// # }
+    /// # Ok::<_, Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Mr::open_in`] but for [`OpenError::NeedsEndpoint`], and [`OpenError::OtherDomain`] if the endpoint belongs to
+    /// another domain.
+    #[doc(alias = "fi_mr_bind")]
+    #[doc(alias = "fi_mr_enable")]
+    pub fn open_for_in<'b, B: Buffer, K: HasAddress, A: Allocator + Send + 'm>(
+        domain: &Domain<'m, T>,
+        endpoint: &Endpoint<'m, T, B, K>,
+        memory: M,
+        attr: impl Into<MrAttr<'b, 'm, T>>,
+        alloc: A,
+    ) -> Result<Self, OpenError>
+    where
+        M: 'm,
+        T: 'b,
+        'm: 'b,
+    {
+        let attr = attr.into();
+        if !endpoint.cq().domain().is(&domain.body) {
+            return Err(OpenError::OtherDomain);
+        }
+        if !is_bound_to_endpoint(&domain.body, attr.access) {
+            return Self::open_held(domain, memory, &attr, alloc, None, Kept::nothing());
+        }
+        Self::open_held(domain, memory, &attr, alloc, Some(endpoint.raw()), endpoint.keep())
+    }
+
+    /// [`Mr::open_for_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Mr::open_for_in`].
+    #[cfg(feature = "std")]
+    pub fn open_for<'b, B: Buffer, K: HasAddress>(
+        domain: &Domain<'m, T>,
+        endpoint: &Endpoint<'m, T, B, K>,
+        memory: M,
+        attr: impl Into<MrAttr<'b, 'm, T>>,
+    ) -> Result<Self, OpenError>
+    where
+        M: 'm,
+        T: 'b,
+        'm: 'b,
+    {
+        Self::open_for_in(domain, endpoint, memory, attr, allocator_api2::alloc::Global)
+    }
+}
+
+impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
+    /// Opens the region. `hold` is what the region keeps open: the endpoint, if it is bound to one.
+    fn open_held<A: Allocator + Send + 'm>(
+        domain: &Domain<'m, T>,
+        memory: M,
+        attr: &MrAttr<'_, 'm, T>,
+        alloc: A,
+        endpoint: Option<&T::Endpoint>,
+        hold: H,
+    ) -> Result<Self, OpenError>
+    where
+        M: 'm,
+    {
+        let Domain { body: domain, scope, .. } = domain;
+        let fenced = is_fenced::<T>(attr.access);
+        // What a scope ends by itself are the endpoints of its own domains.
+        if scope.is_some() && !fenced && !(domain.is_of(*scope) && T::quirks(domain.info().raw()).ends_with_queue) {
+            return Err(OpenError::NoFence);
+        }
+        let block = Unfilled::new(Plan::of::<Region<T, M>, A>()?, alloc)?;
+        // SAFETY: the region's handle lives for 'm.
+        let mut region = block.fill(Region::new(unsafe { domain.for_child() }, memory, fenced));
+        // SAFETY: made just now: there is no other handle.
+        unsafe { region.as_mut().register(attr, endpoint.is_some()) }?;
+        let mr = Mr { region: ManuallyDrop::new(region), hold: ManuallyDrop::new(hold) };
+        // SAFETY: a region has a node, there.
+        let node = unsafe { mr.region.value_ptr().byte_add(offset_of!(Region<T, M>, node)) }.cast::<Node>();
+        // SAFETY: the region stays where it is. The pointer is that of its place.
+        unsafe { Node::register(node, *scope) };
+        // SAFETY: registered just now; what is returned keeps the endpoint open until the region is closed. After an error it is
+        // closed here.
+        unsafe { mr.region.enable(attr, endpoint) }?;
+        Ok(mr)
     }
 }
 

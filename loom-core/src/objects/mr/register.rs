@@ -4,43 +4,15 @@
 
 use core::ptr::NonNull;
 
+use super::attr::MrAttr;
 use super::is_remote;
 use super::region::Region;
 use crate::buffer::{Buffer, Lent};
 use crate::error::OpenError;
 use crate::exposed::Window;
-use crate::objects::counter::Counter;
 use crate::objects::domain::DomainInner;
-use crate::transport::{DmaBuf, MrAttr, Transport};
+use crate::transport::{self, Transport};
 use crate::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrFlags, MrMode};
-
-/// How memory is to be registered.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Registration {
-    pub(super) access: Access,
-    /// The key, if it is not to be one that nobody else has.
-    pub(super) key: Option<MemoryKey>,
-    /// Which of the devices of a kind the memory belongs to.
-    pub(super) device: i32,
-    pub(super) flags: MrFlags,
-    /// What of a device's exported buffer it is.
-    pub(super) dmabuf: Option<DmaBuf>,
-}
-
-impl Registration {
-    pub(super) const fn new(access: Access) -> Self {
-        Registration { access, key: None, device: 0, flags: MrFlags::empty(), dmabuf: None }
-    }
-}
-
-/// How a region is to be opened, and what it is bound to.
-pub(super) struct Terms<'b, 'm, T: Transport> {
-    pub(super) registration: Registration,
-    /// Of peers' writes.
-    pub(super) counter: Option<&'b Counter<'m, T>>,
-    /// Where the domain binds regions to endpoints.
-    pub(super) endpoint: Option<&'b T::Endpoint>,
-}
 
 /// Registers memory.
 ///
@@ -50,17 +22,18 @@ pub(super) struct Terms<'b, 'm, T: Transport> {
 pub(super) unsafe fn register<T: Transport>(
     domain: &DomainInner<T>,
     lent: &Lent,
-    registration: Registration,
+    attr: &MrAttr<'_, '_, T>,
+    flags: MrFlags,
 ) -> Result<T::Mr, OpenError> {
     /// How many keys to try where the application chooses and others choose too.
     const TRIES: usize = 16;
-    let Registration { access, key, device, flags, dmabuf } = registration;
+    let MrAttr { access, key, device, dmabuf, counter: _ } = *attr;
     let of_device = lent.kind() != HmemIface::SYSTEM || dmabuf.is_some();
     if of_device && !domain.info().caps().contains(Caps::HMEM) {
         return Err(OpenError::DeviceMemory);
     }
     let open = |key| {
-        let attr = MrAttr { access, key, device, flags, dmabuf };
+        let attr = transport::MrAttr { access, key, device, flags, dmabuf };
         // SAFETY: the caller's promise; the domain is open.
         unsafe { T::mr_open(domain.raw(), lent, attr) }
     };
@@ -83,9 +56,9 @@ pub(super) unsafe fn register<T: Transport>(
 
 impl<T: Transport, M: Buffer + Send> Region<T, M> {
     /// Registers the memory; [`enable`](Self::enable) follows.
-    pub(super) fn register(&mut self, terms: &Terms<'_, '_, T>) -> Result<(), OpenError> {
-        let mut registration = terms.registration;
-        let access = registration.access;
+    pub(super) fn register(&mut self, attr: &MrAttr<'_, '_, T>, will_be_bound: bool) -> Result<(), OpenError> {
+        let access = attr.access;
+        let mut flags = MrFlags::empty();
         let lent = self.memory().lend();
         let domain = &self.domain;
         // Windows read, so that memory which is not initialised cannot be exposed.
@@ -93,23 +66,23 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         if !lent.is_readable() || (written && !lent.is_writable()) {
             return Err(OpenError::Access);
         }
-        if terms.endpoint.is_none() && is_bound_to_endpoint(domain, access) {
+        if !will_be_bound && is_bound_to_endpoint(domain, access) {
             return Err(OpenError::NeedsEndpoint);
         }
-        if let Some(key) = registration.key {
+        if let Some(key) = attr.key {
             is_choosable(domain, key)?;
         }
-        if let Some(counter) = terms.counter {
+        if let Some(counter) = attr.counter {
             counter.counts_writes_to(domain, access)?;
             if asks_for_rma_events(domain) {
-                registration.flags |= MrFlags::RMA_EVENT;
+                flags |= MrFlags::RMA_EVENT;
             }
         }
         // SAFETY: the memory stays in its place, and nobody but peers and windows uses it, until the region is closed and no endpoint
         // can reach it: `Region::take_memory`.
-        let raw = unsafe { register(domain, &lent, registration) }?;
+        let raw = unsafe { register(domain, &lent, attr, flags) }?;
         let range = (lent.ptr().addr().get() as u64, lent.len() as u64);
-        let (ptr, len) = if lent.kind() == HmemIface::SYSTEM && registration.dmabuf.is_none() {
+        let (ptr, len) = if lent.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
             (lent.ptr(), lent.len())
         } else {
             (NonNull::dangling(), 0)
@@ -124,12 +97,15 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     /// there to be closed.
     ///
     /// # Safety
-    /// Called once, after [`register`](Self::register) with these terms. The endpoint is open until the region is closed, and
+    /// Called once, after [`register`](Self::register) with these attributes. The endpoint is open until the region is closed, and
     /// of its domain.
-    pub(super) unsafe fn enable(&self, terms: &Terms<'_, '_, T>) -> Result<(), OpenError> {
-        let Terms { registration, counter, endpoint } = terms;
-        let counted = counter.is_some() && asks_for_rma_events(&self.domain);
-        if let Some(counter) = counter {
+    pub(super) unsafe fn enable(
+        &self,
+        attr: &MrAttr<'_, '_, T>,
+        endpoint: Option<&T::Endpoint>,
+    ) -> Result<(), OpenError> {
+        let counted = attr.counter.is_some() && asks_for_rma_events(&self.domain);
+        if let Some(counter) = attr.counter {
             let bond = counter.bond();
             // SAFETY: registered just now.
             let raw = unsafe { self.raw_mut() };
@@ -147,7 +123,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             // SAFETY: the region is open, and bound to what it needs.
             unsafe { T::mr_enable(raw) }?;
         }
-        match registration.key {
+        match attr.key {
             // The provider has chosen all the same.
             Some(key) if T::mr_key(raw) != key => Err(OpenError::KeyNotAvailable),
             _ => Ok(()),
