@@ -35,7 +35,7 @@ use crate::owns::Owns;
 /// assert_eq!((memory.first().taken(), beyond.blocks()), (0, 1), "too long for a block: it has moved");
 /// assert!(message.into_iter().eq((0..200).chain(0..200)));
 /// assert_eq!(beyond.blocks(), 0);
-/// # Ok::<_, loom_alloc::PoolError>(())
+/// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
 ///
 /// Pairs of three: `Fallback<Pool<_>, &Fallback<Pool<_>, _>>`.

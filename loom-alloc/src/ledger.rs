@@ -5,9 +5,11 @@
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::fmt;
+
 use core::hint;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
+use loom_core::Error;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
@@ -106,6 +108,12 @@ impl fmt::Display for LedgerFull {
 }
 
 impl core::error::Error for LedgerFull {}
+
+impl From<LedgerFull> for Error {
+    fn from(_: LedgerFull) -> Self {
+        Error::Full("the accounts of the ledger")
+    }
+}
 
 /// What is booked under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

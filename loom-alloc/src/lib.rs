@@ -120,7 +120,7 @@ pub use ledger::{Account, Ledger, LedgerEntry, LedgerFull};
 pub use locked::Locked;
 pub use owns::Owns;
 #[cfg(not(loom_model))]
-pub use pool::{BlockPool, Pool, PoolAttr, PoolError, SharedPool, SizeClasses, Spill, StaticPool};
+pub use pool::{BlockPool, Pool, PoolAttr, SharedPool, SizeClasses, Spill, StaticPool};
 #[cfg(not(loom_model))]
 pub use sharing::{Owner, Shared, Sharing};
 pub use static_arena::StaticArena;

@@ -16,6 +16,7 @@ use std::thread;
 use loom_alloc::Arena;
 use loom_alloc::allocator_api2::alloc::{Allocator, Layout};
 use loom_alloc::os::{Mapping, MappingAttr, PageSize};
+use loom_core::vocabulary::Errno;
 
 /// Held by whoever maps what is shared: one of them counts the files.
 static FILES: Mutex<()> = Mutex::new(());
@@ -308,4 +309,12 @@ fn who_writes_beyond_a_guarded_mapping_ends() {
     };
     assert!(run("0") && run("4095"), "within");
     assert!(!run("-1") && !run("4096"), "beyond");
+}
+
+#[test]
+fn failed_system_calls_keep_their_name_and_number() {
+    let refused = Mapping::new(usize::MAX / 2, DEFAULT).map(drop).unwrap_err();
+    let error = loom_core::Error::from(refused);
+    assert!(matches!(error, loom_core::Error::System { call: "mmap", errno: Errno::ENOMEM }), "{error}");
+    assert!(error.to_string().starts_with("mmap failed: "), "{error}");
 }

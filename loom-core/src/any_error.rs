@@ -2,16 +2,20 @@
 
 use core::fmt;
 
+use crate::buffer::Buffer;
 use crate::engine::op_table::OpError;
+use crate::engine::{address_table, tag_matcher};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::exposed::OutOfWindow;
 use crate::objects::av::InsertError;
 use crate::objects::counter::CounterError;
 use crate::objects::cq::CqError;
-use crate::objects::endpoint::{CmError, Refused};
-use crate::objects::eq::EqError;
+use crate::objects::endpoint::{CmError, ParkError, Refused};
+use crate::objects::eq::{EqError, Failure};
 use crate::objects::mr::CloseError;
+use crate::tagged::wire::WireError;
 use crate::tagged::{AddLinkError, LinkError};
+use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
 /// Any error of loom's: every other one turns into it by `?`.
@@ -47,6 +51,19 @@ pub enum Error {
     AddLink(AddLinkError),
     /// The provider said no to something else.
     Provider(Errno),
+    /// Bytes of a peer that are no packet of tagged messages.
+    Wire(WireError),
+    /// Something is full: the text says what.
+    Full(&'static str),
+    /// Something was asked for that cannot be: the text says why.
+    Invalid(&'static str),
+    /// A call of the operating system failed.
+    System {
+        /// Its name.
+        call: &'static str,
+        /// Why.
+        errno: Errno,
+    },
 }
 
 impl Error {
@@ -89,6 +106,10 @@ impl fmt::Display for Error {
             Error::Link(error) => write!(f, "the link has ended: {error}"),
             Error::AddLink(error) => write!(f, "the link was not added: {error}"),
             Error::Provider(errno) => write!(f, "the provider refused: {errno}"),
+            Error::Wire(error) => error.fmt(f),
+            Error::Full(what) => write!(f, "full: {what}"),
+            Error::Invalid(why) => f.write_str(why),
+            Error::System { call, errno } => write!(f, "{call} failed: {errno}"),
         }?;
         self.advice().map_or(Ok(()), |advice| write!(f, " ({advice})"))
     }
@@ -110,7 +131,7 @@ macro_rules! from {
 from! {
     OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, CmError => Connection,
     EqError => Events, CounterError => Counter, OutOfWindow => Window, LinkError => Link, AddLinkError => AddLink,
-    Errno => Provider
+    Errno => Provider, WireError => Wire
 }
 
 /// The buffer is dropped.
@@ -134,6 +155,41 @@ impl<R> From<CloseError<R>> for Error {
             CloseError::EndpointsOpen(_) => Error::StillReached,
             CloseError::Errno(errno) => Error::Provider(errno),
         }
+    }
+}
+
+/// A connection, or the join of a multicast group.
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Error::Connection(failure.errno().into())
+    }
+}
+
+/// The queue and its endpoints are dropped.
+impl<T: Transport, B: Buffer, const N: usize> From<ParkError<'_, T, B, N>> for Error {
+    fn from(_: ParkError<'_, T, B, N>) -> Self {
+        Error::Invalid("the queue has other handles, or endpoints that stay on this thread")
+    }
+}
+
+impl From<tag_matcher::Full> for Error {
+    fn from(_: tag_matcher::Full) -> Self {
+        Error::Full("the places of the tag matcher")
+    }
+}
+
+impl From<address_table::Full> for Error {
+    fn from(full: address_table::Full) -> Self {
+        Error::Full(match full {
+            address_table::Full::Places => "the places of the address table",
+            address_table::Full::Bytes => "the address table's room for bytes of addresses",
+        })
+    }
+}
+
+impl From<address_table::SetFull> for Error {
+    fn from(_: address_table::SetFull) -> Self {
+        Error::Full("the members of the address set")
     }
 }
 

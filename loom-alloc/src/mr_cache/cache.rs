@@ -10,14 +10,14 @@ use core::ops::Range;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, Lent};
-use loom_core::error::OpenError;
+use loom_core::error::{OpenError, Rejected};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::mr::LocalMr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, HmemIface};
 
 use super::attr::{MrCacheAttr, MrCacheStats};
-use super::cached::{CacheError, Cached, NotCached, User};
+use super::cached::{CacheError, Cached, User};
 use super::entries::{Entries, Places, READ, Rights, WRITE, count};
 use super::monitor::{MemoryMonitor, Read};
 use crate::block::Block;
@@ -80,11 +80,11 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
     ///   [`Registered::on_device`](loom_core::objects::registered::Registered::on_device)
     /// - [`CacheError::Open`] if the buffer lends nothing by itself, or the provider refuses
     #[inline]
-    pub fn register<B: Buffer>(&self, mut buf: B) -> Result<Cached<'_, 'd, T, B>, NotCached<B>> {
+    pub fn register<B: Buffer>(&self, mut buf: B) -> Result<Cached<'_, 'd, T, B>, Rejected<B, CacheError>> {
         let lent = buf.lend();
         match self.entry_of(&lent) {
             Ok(entry) => Ok(Cached::new(User::new(&self.entries, entry), buf)),
-            Err(error) => Err(NotCached { buf, error }),
+            Err(error) => Err(Rejected { buf, error }),
         }
     }
 

@@ -5,6 +5,7 @@
 use core::fmt;
 use core::ops::Deref;
 
+use loom_core::Error;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer, bytes_mut};
 use loom_core::error::OpenError;
 use loom_core::transport::Transport;
@@ -100,14 +101,6 @@ impl<T: Transport, B: Buffer> fmt::Debug for Cached<'_, '_, T, B> {
     }
 }
 
-/// A buffer that was not registered, and why.
-pub struct NotCached<B> {
-    /// The buffer.
-    pub buf: B,
-    /// The reason.
-    pub error: CacheError,
-}
-
 /// Why a cache did not register a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -139,16 +132,13 @@ impl fmt::Display for CacheError {
 
 impl core::error::Error for CacheError {}
 
-impl<B> fmt::Debug for NotCached<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NotCached").field("error", &self.error).finish_non_exhaustive()
+impl From<CacheError> for Error {
+    fn from(error: CacheError) -> Self {
+        match error {
+            CacheError::InUse => Error::Full("the registrations of the cache: buffers have to be dropped first"),
+            CacheError::TooLong { .. } => Error::Invalid("the buffer has more pages than the cache may register"),
+            CacheError::DeviceMemory => Error::Open(OpenError::DeviceMemory),
+            CacheError::Open(error) => Error::Open(error),
+        }
     }
 }
-
-impl<B> fmt::Display for NotCached<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the buffer was not registered: {}", self.error)
-    }
-}
-
-impl<B> core::error::Error for NotCached<B> {}

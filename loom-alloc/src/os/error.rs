@@ -3,6 +3,9 @@
 use core::ffi::{CStr, c_int};
 use core::fmt;
 
+use loom_core::Error;
+use loom_core::vocabulary::Errno;
+
 /// A system call that failed while memory was mapped. Nothing is left mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapError {
@@ -35,3 +38,9 @@ impl fmt::Display for MapError {
 }
 
 impl core::error::Error for MapError {}
+
+impl From<MapError> for Error {
+    fn from(error: MapError) -> Self {
+        Error::System { call: error.call.to_str().unwrap_or(""), errno: Errno::from_raw(error.errno) }
+    }
+}

@@ -14,6 +14,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
+use loom_core::error::OpenError;
 
 use crate::block::Block;
 use crate::owns::Owns;
@@ -61,27 +62,6 @@ impl PoolAttr {
     }
 }
 
-/// Why a pool could not be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PoolError {
-    /// There is no such pool: [`PoolAttr::layout`] says why.
-    Size,
-    /// The allocator has no room for it.
-    OutOfMemory,
-}
-
-impl fmt::Display for PoolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PoolError::Size => "the blocks have no bytes, or are too large or too many",
-            PoolError::OutOfMemory => "the allocator has no room for the pool",
-        })
-    }
-}
-
-impl core::error::Error for PoolError {}
-
 /// A [`BlockPool`] of one thread: taking a block and giving it back takes a handful of instructions, whatever happened before.
 ///
 /// ```
@@ -126,7 +106,7 @@ pub type Pool<A> = BlockPool<A, Owner>;
 ///     assert_eq!(blocks.each_ref().map(|block| block[4095]), [0, 1, 2, 3]);
 ///     assert!(Box::try_new_in(4, &pool).is_err());
 /// });
-/// # Ok::<_, loom_alloc::PoolError>(())
+/// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
 pub type SharedPool<A> = BlockPool<A, Shared>;
 
@@ -163,10 +143,10 @@ impl<A: Allocator, S: Sharing> BlockPool<A, S> {
     /// A pool in one block of `alloc`.
     ///
     /// # Errors
-    /// [`PoolError::Size`] if there is no such pool, [`PoolError::OutOfMemory`] if `alloc` has no room for it.
-    pub fn new_in(attr: PoolAttr, alloc: A) -> Result<Self, PoolError> {
-        let (layout, numbers_at) = attr.parts().ok_or(PoolError::Size)?;
-        let block = Block::new(layout, alloc).map_err(|_| PoolError::OutOfMemory)?;
+    /// [`OpenError::Size`] if there is no such pool, [`OpenError::OutOfMemory`] if `alloc` has no room for it.
+    pub fn new_in(attr: PoolAttr, alloc: A) -> Result<Self, OpenError> {
+        let (layout, numbers_at) = attr.parts().ok_or(OpenError::Size)?;
+        let block = Block::new(layout, alloc).map_err(|_| OpenError::OutOfMemory)?;
         // SAFETY: the numbers begin within the block.
         let numbers = unsafe { block.ptr().add(numbers_at) }.cast::<u32>();
         // SAFETY: so many numbers lie there; the layout has aligned them.

@@ -42,7 +42,7 @@ pub enum Spill {
 ///     text.push(byte);
 /// }
 /// assert_eq!(classes.pools().each_ref().map(Pool::taken), [0, 0, 1], "it has moved up");
-/// # Ok::<_, loom_alloc::PoolError>(())
+/// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
 pub struct SizeClasses<A: Allocator, S: Sharing, const K: usize> {
     /// By size.

@@ -69,13 +69,13 @@ fn each_block_is_handed_out_once() {
 fn pools_that_cannot_be_are_errors() {
     let empty = Layout::from_size_align(0, 8).unwrap();
     for (wrong, error) in [
-        (PoolAttr { block: empty, count: 4 }, PoolError::Size),
-        (attr(8, 8, u32::MAX as usize), PoolError::Size),
-        (attr(isize::MAX as usize / 2, 1, 3), PoolError::Size),
-        (attr(1 << 62, 1, 1 << 3), PoolError::Size),
-        (attr(128, 8, 8), PoolError::OutOfMemory),
+        (PoolAttr { block: empty, count: 4 }, OpenError::Size),
+        (attr(8, 8, u32::MAX as usize), OpenError::Size),
+        (attr(isize::MAX as usize / 2, 1, 3), OpenError::Size),
+        (attr(1 << 62, 1, 1 << 3), OpenError::Size),
+        (attr(128, 8, 8), OpenError::OutOfMemory),
     ] {
-        assert_eq!(wrong.layout().is_none(), error == PoolError::Size, "{wrong:?}");
+        assert_eq!(wrong.layout().is_none(), error == OpenError::Size, "{wrong:?}");
         assert_eq!(Pool::new_in(wrong, &Budget::new(System, 1024)).err(), Some(error), "{wrong:?}");
         assert_eq!(SharedPool::new_in(wrong, &Budget::new(System, 1024)).err(), Some(error), "{wrong:?}");
     }

@@ -4,6 +4,7 @@
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
+use loom_core::error::{OpenError, Rejected};
 use loom_core::objects::registered::Registered;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::HmemIface;
@@ -11,7 +12,7 @@ use loom_core::vocabulary::HmemIface;
 use super::attr::SlabAttr;
 use super::lease::{Lease, OutOfLease};
 use super::parts::NotJoined;
-use super::slab::{NotOpened, RegisteredSlab};
+use super::slab::RegisteredSlab;
 use crate::sharing::{Owner, Sharing};
 
 /// Buffers of one size in one registered region of a device's memory (`FI_HMEM`).
@@ -37,7 +38,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> DeviceSlab<'d, T, M,
         memory: Registered<'d, T, M>,
         attr: SlabAttr,
         alloc: A,
-    ) -> Result<Self, NotOpened<Registered<'d, T, M>>> {
+    ) -> Result<Self, Rejected<Registered<'d, T, M>, OpenError>> {
         let wanted = |kind| kind != HmemIface::SYSTEM;
         RegisteredSlab::over_memory_of(wanted, memory, attr, alloc).map(DeviceSlab)
     }

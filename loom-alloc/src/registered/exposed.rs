@@ -7,7 +7,7 @@ use core::mem::transmute;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, Descriptor, Lent};
-use loom_core::error::OpenError;
+use loom_core::error::{OpenError, Rejected};
 use loom_core::exposed::Window;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::mr::{Mr, RemoteRegion};
@@ -18,7 +18,6 @@ use super::attr::SlabAttr;
 use super::buffers::{Buffers, Exposed};
 use super::lease::Lease;
 use super::parts::NotJoined;
-use super::slab::NotOpened;
 use super::zeroed::Zeroed;
 use crate::sharing::{Owner, Shared, Sharing};
 
@@ -109,11 +108,15 @@ where
     /// - [`OpenError::Access`] if its memory may not be written, or is a device's
     /// - [`OpenError::Size`] if the attributes are out of range, or it is too short for them
     /// - [`OpenError::OutOfMemory`] if the allocator has no room for the slab's [table](SlabAttr::table)
-    pub fn over(region: Mr<'d, T, M, H>, attr: SlabAttr, alloc: A) -> Result<Self, NotOpened<Mr<'d, T, M, H>>> {
+    pub fn over(
+        region: Mr<'d, T, M, H>,
+        attr: SlabAttr,
+        alloc: A,
+    ) -> Result<Self, Rejected<Mr<'d, T, M, H>, OpenError>> {
         let opened = Self::cut(&region, &attr, alloc);
         match opened {
             Ok((buffers, table)) => Ok(RegionSlab { buffers, region, _table: table }),
-            Err(error) => Err(NotOpened { memory: region, error }),
+            Err(error) => Err(Rejected { buf: region, error }),
         }
     }
 

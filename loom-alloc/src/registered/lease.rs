@@ -6,6 +6,7 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::slice;
 
+use loom_core::Error;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use loom_core::objects::mr::RemoteRegion;
 
@@ -103,6 +104,12 @@ impl fmt::Display for OutOfLease {
 }
 
 impl core::error::Error for OutOfLease {}
+
+impl From<OutOfLease> for Error {
+    fn from(_: OutOfLease) -> Self {
+        Error::Invalid("the lease has not as many bytes")
+    }
+}
 
 impl<'s, L: Sharing> Lease<'s, L> {
     /// A whole buffer.

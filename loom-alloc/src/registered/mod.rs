@@ -31,7 +31,7 @@ pub use heap::{HeapMemory, RegisteredHeap};
 pub use lease::{Lease, OutOfLease, SharedLease};
 pub use parts::NotJoined;
 pub(crate) use parts::Parts;
-pub use slab::{NotOpened, RegisteredSlab, SharedSlab, Slab};
+pub use slab::{RegisteredSlab, SharedSlab, Slab};
 #[cfg(feature = "bytemuck")]
 pub use views::ViewError;
 pub use zeroed::Zeroed;

@@ -4,9 +4,11 @@
 
 use core::cell::Cell;
 use core::fmt;
+
 use core::mem::ManuallyDrop;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
+use loom_core::Error;
 
 use super::lease::Lease;
 use crate::sharing::Sharing;
@@ -140,3 +142,10 @@ impl<B> fmt::Display for NotJoined<B> {
 }
 
 impl<B> core::error::Error for NotJoined<B> {}
+
+/// The leases are dropped.
+impl<B> From<NotJoined<B>> for Error {
+    fn from(_: NotJoined<B>) -> Self {
+        Error::Invalid("the two leases are not neighbours in one buffer")
+    }
+}

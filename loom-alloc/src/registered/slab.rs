@@ -7,7 +7,7 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, Descriptor, Lent};
-use loom_core::error::OpenError;
+use loom_core::error::{OpenError, Rejected};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::registered::Registered;
 use loom_core::transport::Transport;
@@ -75,14 +75,6 @@ pub type Slab<'d, T, M, A> = RegisteredSlab<'d, T, M, A, Owner>;
 /// ```
 pub type SharedSlab<'d, T, M, A> = RegisteredSlab<'d, T, M, A, Shared>;
 
-/// A slab that was not opened, and why.
-pub struct NotOpened<M> {
-    /// What it was to be made of.
-    pub memory: M,
-    /// The reason.
-    pub error: OpenError,
-}
-
 // SAFETY: it owns its memory, and while leases are out it is borrowed and not moved.
 unsafe impl<'d, T: Transport, M: Buffer, A: Allocator + Send, L: Sharing + Send> Send for RegisteredSlab<'d, T, M, A, L> where
     Registered<'d, T, M>: Send
@@ -119,7 +111,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         memory: Registered<'d, T, M>,
         attr: SlabAttr,
         alloc: A,
-    ) -> Result<Self, NotOpened<Registered<'d, T, M>>> {
+    ) -> Result<Self, Rejected<Registered<'d, T, M>, OpenError>> {
         Self::over_memory_of(|kind| kind == HmemIface::SYSTEM, memory, attr, alloc)
     }
 
@@ -129,10 +121,10 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         memory: Registered<'d, T, M>,
         attr: SlabAttr,
         alloc: A,
-    ) -> Result<Self, NotOpened<Registered<'d, T, M>>> {
+    ) -> Result<Self, Rejected<Registered<'d, T, M>, OpenError>> {
         let table = match attr.table().and_then(|layout| Zeroed::new_in(layout, alloc)) {
             Ok(table) => table,
-            Err(error) => return Err(NotOpened { memory, error }),
+            Err(error) => return Err(Rejected { buf: memory, error }),
         };
         let descriptor = memory.descriptor();
         let mut memory = MaybeUninit::new(memory);
@@ -148,7 +140,7 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         match buffers {
             Ok(buffers) => Ok(RegisteredSlab { buffers, memory, table: ManuallyDrop::new(table) }),
             // SAFETY: as above.
-            Err(error) => Err(NotOpened { memory: unsafe { memory.assume_init() }, error }),
+            Err(error) => Err(Rejected { buf: unsafe { memory.assume_init() }, error }),
         }
     }
 
@@ -207,17 +199,3 @@ impl<T: Transport, M: Buffer, A: Allocator, L: Sharing> fmt::Debug for Registere
             .finish_non_exhaustive()
     }
 }
-
-impl<M> fmt::Debug for NotOpened<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NotOpened").field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<M> fmt::Display for NotOpened<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the slab was not opened: {}", self.error)
-    }
-}
-
-impl<M> core::error::Error for NotOpened<M> {}

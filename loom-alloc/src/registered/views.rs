@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use loom_core::Error;
+
 use bytemuck::{AnyBitPattern, Pod, PodCastError};
 
 use super::lease::{Lease, OutOfLease};
@@ -32,6 +34,15 @@ impl fmt::Display for ViewError {
 }
 
 impl core::error::Error for ViewError {}
+
+impl From<ViewError> for Error {
+    fn from(error: ViewError) -> Self {
+        match error {
+            ViewError::OutOfLease => OutOfLease.into(),
+            ViewError::Cast(_) => Error::Invalid("the bytes are not aligned for the type, or no multiple of its size"),
+        }
+    }
+}
 
 /// Views for plain old data, without a copy. The numbers are in this machine's byte order.
 ///

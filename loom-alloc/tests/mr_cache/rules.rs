@@ -50,7 +50,7 @@ fn counts(stats: MrCacheStats) -> (u64, u64) {
 }
 
 fn refused<B: Buffer>(
-    result: Result<Cached<'_, '_, Soft<'_>, B>, loom_alloc::mr_cache::NotCached<B>>,
+    result: Result<Cached<'_, '_, Soft<'_>, B>, loom_core::error::Rejected<B, loom_alloc::mr_cache::CacheError>>,
 ) -> (CacheError, B) {
     let refused = result.unwrap_err();
     (refused.error, refused.buf)

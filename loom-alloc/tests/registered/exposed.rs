@@ -133,7 +133,7 @@ fn regions_opened_in_another_way_are_cut_up_too() {
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let short = Mr::open_for(&domain, &b, vec![0; 99], BOTH).unwrap();
     let refused = ExposedSlab::over(short, attr, Global).unwrap_err();
-    assert_eq!((refused.error, refused.memory.remote().len()), (OpenError::Size, 99));
+    assert_eq!((refused.error, refused.buf.remote().len()), (OpenError::Size, 99));
     let region = Mr::open_for(&domain, &b, vec![0; 100], BOTH).unwrap();
     let slab = ExposedSlab::over(region, attr, Global).unwrap();
     let (one, two) = (slab.lease().unwrap(), slab.lease().unwrap());
