@@ -9,15 +9,16 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
+use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Access, Caps};
+use loom_core::vocabulary::{Access, Caps, Counted};
 
 use crate::memory::{Memory, allocator};
 use crate::needs::{Behaviour, MSG, RMA};
@@ -31,6 +32,7 @@ pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("generic_function_returns_an_endpoint", MSG, generic_function_returns_an_endpoint),
         ("endpoints_of_a_pool_come_and_go", MSG, endpoints_of_a_pool_come_and_go),
         ("handles_in_any_order_give_every_byte_back", MSG, handles_in_any_order_give_every_byte_back),
+        ("what_is_forgotten_leaks_what_it_keeps_and_no_more", MSG, what_is_forgotten_leaks_what_it_keeps_and_no_more),
         ("clones_keep_everything_open", MSG, clones_keep_everything_open),
         ("what_is_forgotten_in_a_scope_is_closed_with_it", RMA, what_is_forgotten_in_a_scope_is_closed_with_it),
     ]
@@ -230,48 +232,79 @@ fn counting() -> &'static Budget<Memory> {
     Box::leak(Box::new(Budget::new(allocator(), usize::MAX)))
 }
 
-type Parts<T> = (
-    Option<Domain<'static, T>>,
-    Option<Av<'static, T>>,
-    Option<Cq<'static, T, Bytes>>,
-    [Option<Endpoint<'static, T, Bytes>>; 2],
-    Option<Mr<'static, T, Bytes>>,
-);
+/// Everything of a program, each thing by one handle.
+struct Parts<T: Transport> {
+    domain: Option<Domain<'static, T>>,
+    av: Option<Av<'static, T>>,
+    cq: Option<Cq<'static, T, Bytes>>,
+    endpoints: [Option<Endpoint<'static, T, Bytes>>; 2],
+    /// Where the provider has counters: bound to the first endpoint.
+    counter: Option<Counter<'static, T>>,
+    /// Where memory that peers reach comes back for certain.
+    region: Option<Mr<'static, T, Bytes>>,
+}
 
-/// Everything of a program, each thing by one handle; with receives in flight, or without.
-fn parts<T: Transport + 'static>(info: &Info<T>, alloc: &'static Budget<Memory>, in_flight: bool) -> Parts<T> {
-    let domain = Domain::open_in(info, alloc).expect("domain");
-    let av = Av::open_in(&domain, 8, alloc).expect("address vector");
-    let cq = Cq::open_in(&domain, CqAttr::new(16), alloc).expect("queue");
-    let endpoints = [0, 1].map(|_| cq.endpoint(&av).expect("endpoint"));
-    if in_flight {
-        for endpoint in &endpoints {
-            post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
+/// How many handles [`Parts`] has.
+const PARTS: usize = 7;
+
+impl<T: Transport + 'static> Parts<T> {
+    /// With receives in flight, and with a counter, or without.
+    fn open(info: &Info<T>, alloc: &'static Budget<Memory>, in_flight: bool, counts: bool) -> Self {
+        let domain = Domain::open_in(info, alloc).expect("domain");
+        let av = Av::open_in(&domain, 8, alloc).expect("address vector");
+        let cq = Cq::open_in(&domain, CqAttr::new(16), alloc).expect("queue");
+        let counter = counts.then(|| Counter::open_in(&domain, CounterAttr::default(), alloc).ok()).flatten();
+        let first = counter.iter().fold(Binding::to(&av), |bind, counter| bind.counter(Counted::RECV, counter));
+        let endpoints = [cq.endpoint(first).expect("endpoint"), cq.endpoint(&av).expect("endpoint")];
+        if in_flight {
+            for endpoint in &endpoints {
+                post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
+            }
+        }
+        let exposes =
+            info.caps().contains(Caps::RMA) && (T::MR_CLOSE_FENCES || T::quirks(domain.info().raw()).ends_with_queue);
+        let region = exposes.then(|| Mr::open_in(&domain, room(64), Access::REMOTE_WRITE, alloc).expect("region"));
+        Parts { domain: Some(domain), av: Some(av), cq: Some(cq), endpoints: endpoints.map(Some), counter, region }
+    }
+
+    /// Hands one handle to `end`, if it is there.
+    fn end(&mut self, which: usize, forgets: bool) {
+        fn end<V>(part: &mut Option<V>, forgets: bool) {
+            if forgets { forget(part.take()) } else { drop(part.take()) }
+        }
+        match which {
+            0 => end(&mut self.domain, forgets),
+            1 => end(&mut self.av, forgets),
+            2 => end(&mut self.cq, forgets),
+            3 => end(&mut self.endpoints[0], forgets),
+            4 => end(&mut self.endpoints[1], forgets),
+            5 => end(&mut self.counter, forgets),
+            _ => end(&mut self.region, forgets),
         }
     }
-    // Where memory that peers reach comes back for certain.
-    let exposes =
-        info.caps().contains(Caps::RMA) && (T::MR_CLOSE_FENCES || T::quirks(domain.info().raw()).ends_with_queue);
-    let region = exposes.then(|| Mr::open_in(&domain, room(64), Access::REMOTE_WRITE, alloc).expect("region"));
-    (Some(domain), Some(av), Some(cq), endpoints.map(Some), region)
-}
 
-fn drop_one<T: Transport + 'static>((domain, av, cq, [a, b], region): &mut Parts<T>, which: usize) {
-    match which {
-        0 => drop(domain.take()),
-        1 => drop(av.take()),
-        2 => drop(cq.take()),
-        3 => drop(a.take()),
-        4 => drop(b.take()),
-        _ => drop(region.take()),
+    /// How many blocks a handle keeps: its object, and what that was opened from.
+    fn keeps(&self, which: usize) -> usize {
+        match which {
+            0 => 1,
+            1 | 2 => 2,
+            3 => 3 + usize::from(self.counter.is_some()),
+            4 => 3,
+            5 => 2 * usize::from(self.counter.is_some()),
+            _ => 2 * usize::from(self.region.is_some()),
+        }
+    }
+
+    fn blocks(&self) -> usize {
+        3 + usize::from(self.counter.is_some()) + usize::from(self.region.is_some())
     }
 }
 
-/// All orders of six things.
-fn orders() -> impl Iterator<Item = [usize; 6]> {
-    (0..720).map(|number| {
-        let (mut rest, mut number) = (vec![0, 1, 2, 3, 4, 5], number);
-        [6, 5, 4, 3, 2, 1].map(|left| {
+/// Every `step`th of the orders of all parts.
+fn orders(step: usize) -> impl Iterator<Item = [usize; PARTS]> {
+    (0..5040).step_by(step).map(|number| {
+        let (mut rest, mut number) = (vec![0, 1, 2, 3, 4, 5, 6], number);
+        [7, 6, 5, 4, 3, 2, 1].map(|left| {
             let next = rest.remove(number % left);
             number /= left;
             next
@@ -280,33 +313,56 @@ fn orders() -> impl Iterator<Item = [usize; 6]> {
 }
 
 fn handles_in_any_order_give_every_byte_back<T: Transport + 'static>(info: &Info<T>) {
-    // Opening is slow over the network.
-    let step = if info.provider() == "soft" { 1 } else { 61 };
+    // Opening is slow over the network. Both numbers are prime to 5040: each part comes first, and last.
+    let step = if info.provider() == "soft" { 11 } else { 421 };
     for in_flight in [false, true] {
         if in_flight && !closes_with_receives(info) {
             continue;
         }
-        for order in orders().step_by(step) {
+        for order in orders(step) {
             let alloc = counting();
-            let mut parts = parts(info, alloc, in_flight);
-            assert_eq!(alloc.blocks(), 3 + usize::from(parts.4.is_some()));
-            for which in order {
-                let left =
-                    parts.0.is_some() || parts.1.is_some() || parts.2.is_some() || parts.3.iter().any(Option::is_some);
-                assert!(alloc.blocks() > 0 || !left, "{order:?}: something is there before {which} is dropped");
-                drop_one(&mut parts, which);
+            let mut parts = Parts::open(info, alloc, in_flight, true);
+            assert_eq!(alloc.blocks(), parts.blocks());
+            for (place, which) in order.into_iter().enumerate() {
+                let kept = order[place..].iter().map(|which| parts.keeps(*which)).max();
+                assert!(kept <= Some(alloc.blocks()), "{order:?}: what {which} keeps is there before it is dropped");
+                parts.end(which, false);
             }
             assert_eq!((alloc.used(), alloc.blocks()), (0, 0), "{order:?}, in flight: {in_flight}");
         }
     }
 }
 
+fn what_is_forgotten_leaks_what_it_keeps_and_no_more<T: Transport + 'static>(info: &Info<T>) {
+    for in_flight in [false, true] {
+        if in_flight && !closes_with_receives(info) {
+            continue;
+        }
+        for forgotten in 0..PARTS {
+            let alloc = counting();
+            let mut parts = Parts::open(info, alloc, in_flight, true);
+            let keeps = parts.keeps(forgotten);
+            parts.end(forgotten, true);
+            for which in 0..PARTS {
+                parts.end(which, false);
+            }
+            let blocks = alloc.blocks();
+            if info.provider() == "soft" {
+                assert_eq!(blocks, keeps, "{forgotten} is forgotten, in flight: {in_flight}");
+            }
+            // Memory that peers reach stays while an endpoint is open, and so do endpoints of `shm` beside others.
+            let all = Parts::open(info, alloc, false, true).blocks();
+            assert!((keeps..=all).contains(&blocks), "{forgotten} is forgotten, in flight: {in_flight}: {blocks}");
+        }
+    }
+}
+
 fn clones_keep_everything_open<T: Transport + 'static>(info: &Info<T>) {
     let alloc = counting();
-    let (domain, av, cq, [a, b], region) = parts(info, alloc, false);
-    drop(region);
-    let (Some(av), Some(cq), Some(a), Some(b)) = (av, cq, a, b) else { unreachable!("all are open") };
-    drop(domain);
+    let Parts { av: Some(av), cq: Some(cq), endpoints: [Some(a), Some(b)], .. } = Parts::open(info, alloc, false, true)
+    else {
+        unreachable!("all are open")
+    };
     let to_b = av.insert(&b.address().expect("address")).expect("in the vector");
     let (a_again, b_again, cq_again) = (a.clone(), b.clone(), cq.clone());
     assert!(cq == cq_again && a_again.cq() == &cq);
@@ -431,8 +487,11 @@ where
 {
     let alloc = counting();
     for round in 0..3 {
-        let (domain, av, cq, [a, b], region) = parts(info, alloc, closes_with_receives(info));
-        let (Some(domain), Some(av), Some(cq), Some(a), Some(b)) = (domain, av, cq, a, b) else {
+        // An endpoint with a counter stays on its thread.
+        let parts = Parts::open(info, alloc, closes_with_receives(info), false);
+        let Parts { domain: Some(domain), av: Some(av), cq: Some(cq), endpoints: [Some(a), Some(b)], region, .. } =
+            parts
+        else {
             unreachable!("all are open")
         };
         let parked = cq.park([a, b]).expect("there is no other handle");
