@@ -75,7 +75,7 @@ impl<T: Signals, B: Buffer> Cq<'_, T, B> {
     /// [`CqError::NotOpenedFor`] if there is nothing to sleep on.
     #[doc(alias = "fi_cq_signal")]
     pub fn signaller(&self) -> Result<Signaller<'_, T>, CqError> {
-        if self.body.wait == WaitObj::NONE || self.body.rx.is_some() {
+        if self.body.wait == WaitObj::NONE {
             return Err(CqError::NotOpenedFor);
         }
         self.body.has_signallers.set(true);

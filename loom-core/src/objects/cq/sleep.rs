@@ -26,7 +26,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// As [`Cq::poll`](Self::poll), and [`CqError::NotOpenedFor`].
     #[doc(alias = "fi_cq_sread")]
     pub fn poll_for(&self, time: Duration) -> Result<Option<Completion<'m, B>>, CqError> {
-        if self.body.wait == WaitObj::NONE || self.body.rx.is_some() {
+        if self.body.wait == WaitObj::NONE {
             return Err(CqError::NotOpenedFor);
         }
         if let Some(completion) = self.poll()? {
@@ -56,7 +56,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// [`CqError::NotOpenedFor`] if the queue was not opened with one, [`CqError::Queue`] if the provider has none.
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CqError> {
-        if self.body.wait != WaitObj::FD || self.body.rx.is_some() {
+        if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
         // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
@@ -70,7 +70,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// [`CqError::NotOpenedFor`] if there is none, [`CqError::Queue`] if the provider's queue failed.
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, CqError> {
-        if self.body.wait != WaitObj::FD || self.body.rx.is_some() {
+        if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
         if self.body.signalled.take() || self.body.keeps_something() {
