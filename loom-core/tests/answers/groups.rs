@@ -1,0 +1,56 @@
+//! Multicast groups.
+
+use loom_core::error::OpenError;
+use loom_core::objects::endpoint::MulticastEndpoint;
+use loom_core::objects::eq::{Eq, EqAttr, EqEvent, JoinedEvent};
+use loom_core::transport::connected::{Fid, Notice};
+use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr};
+
+use super::line::{Asked, asked, name_endpoints, say};
+use super::{Scene, T, attributes};
+
+fn scene(caps: Caps) -> (Scene, Eq<'static, T>) {
+    let mut attributes = attributes();
+    attributes.caps |= caps;
+    let scene = Scene::new(attributes);
+    let eq = Eq::open(&scene.domain, EqAttr::default()).unwrap();
+    (scene, eq)
+}
+
+fn open(scene: &Scene, eq: &Eq<'static, T>) -> Result<MulticastEndpoint<'static, T, Vec<u8>>, OpenError> {
+    scene.queue(4).endpoint(&scene.vector()).open_multicast(eq)
+}
+
+#[test]
+fn an_endpoint_joins_groups_if_that_is_granted_and_its_event_queue_is_of_its_domain() {
+    let (other, with) = scene(Caps::MULTICAST);
+    let (without, eq) = scene(Caps::empty());
+    assert_eq!(open(&without, &eq).map(drop), Err(OpenError::NotGranted(Caps::MULTICAST)));
+    assert_eq!(open(&other, &eq).map(drop), Err(OpenError::OtherDomain));
+    open(&other, &with).unwrap();
+}
+
+#[test]
+fn a_group_is_left_once() {
+    let (scene, eq) = scene(Caps::MULTICAST);
+    let endpoint = open(&scene, &eq).unwrap();
+    let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"group").unwrap();
+    name_endpoints(1);
+    drop(endpoint.join(&address).unwrap());
+    assert_eq!(asked(), [Asked::Leave(1)]);
+    name_endpoints(2);
+    let joining = endpoint.join(&address).unwrap();
+    // Of another join: their contexts are numbers that go up.
+    let event = |context| -> JoinedEvent {
+        say(Notice::Joined { group: Fid::from_addr(2), context });
+        let Some(EqEvent::Joined(event)) = eq.poll().unwrap() else { panic!("it was said") };
+        event
+    };
+    let joining = joining.joined(&event(0)).unwrap_err();
+    let joined = (1..100).try_fold(joining, |joining, context| match joining.joined(&event(context)) {
+        Ok(joined) => Err(joined),
+        Err(joining) => Ok(joining),
+    });
+    joined.unwrap_err().leave().unwrap();
+    assert_eq!(asked(), [Asked::Leave(2)]);
+}
