@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use loom_core::objects::endpoint::MsgEndpoint;
+use loom_core::objects::endpoint::{AnyConnection, Connecting, MsgEndpoint};
 use loom_core::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, Eq, EqAttr, EqError, EqEvent};
 use loom_core::objects::info::Info;
 use loom_core::transport::connected::{Fault, Fid, Notice};
-use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, EndpointType, Errno, WaitObj};
+use loom_core::vocabulary::{
+    AddressFormat, Attributes, EndpointAddr, EndpointType, Errno, FabricAddr, OpFlags, WaitObj,
+};
 
 use super::line::{Asked, LISTENER, asked, line, name_endpoints, say, say_failed};
 use super::scripted::{FD, OPTION};
@@ -24,11 +26,7 @@ fn address() -> EndpointAddr {
     EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").unwrap()
 }
 
-fn connecting(
-    queue: &Queue,
-    eq: &Eq<'static, T>,
-    info: &Info<T>,
-) -> MsgEndpoint<'static, T, Vec<u8>, loom_core::objects::endpoint::Connecting> {
+fn connecting(queue: &Queue, eq: &Eq<'static, T>, info: &Info<T>) -> MsgEndpoint<'static, T, Vec<u8>, Connecting> {
     queue.msg_endpoint(eq, info).unwrap().connect(&address(), b"").unwrap()
 }
 
@@ -162,7 +160,8 @@ fn a_shared_receive_context_is_closed_after_the_endpoints_that_receive_through_i
     let (queue, info) = (scene.queue(4), scene.script.info());
     let shared = queue.shared_rx(&info).unwrap();
     let [first, last] = [(); 2].map(|()| shared.msg_endpoint(&eq, &info).unwrap());
-    shared.recv(loom_core::objects::endpoint::AnyConnection, vec![0; 8]).unwrap();
+    shared.recv(AnyConnection, vec![0; 8]).unwrap();
+    assert_eq!(scene.script.asked.take(), [(FabricAddr::UNSPEC, OpFlags::empty())], "of no peer in particular");
     let receives = || scene.script.closed.borrow().iter().map(|in_flight| in_flight.receives).collect::<Vec<_>>();
     drop(shared);
     drop(first);

@@ -100,3 +100,22 @@ fn what_was_over_before_its_endpoint_was_closed_is_told_as_it_was() {
         assert!(matches!(told, Some(Ok(5))), "{told:?}");
     }
 }
+
+#[test]
+fn a_queue_equals_its_own_handles_alone() {
+    let scene = Scene::new(attributes());
+    let [one, other] = [(); 2].map(|()| scene.queue(4));
+    assert!(one == one.clone() && one != other);
+}
+
+#[test]
+fn progress_says_whether_something_has_happened() {
+    let scene = Scene::new(attributes());
+    let queue = scene.queue(CqAttr::new(4).separate());
+    for provider_queue in &scene.script.queues {
+        assert_eq!(queue.progress(), Ok(false));
+        provider_queue.borrow_mut().push_back(write(1));
+        assert_eq!(queue.progress(), Ok(true));
+    }
+    assert_eq!(queue.progress(), Ok(false));
+}

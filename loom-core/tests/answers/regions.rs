@@ -1,6 +1,8 @@
 //! Memory regions: keys, and what peers are told.
 
-use loom_core::error::OpenError;
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::cq::Cq;
+use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::{Mr, MrBuilder};
 use loom_core::objects::registered::Registered;
 use loom_core::vocabulary::{Access, MemoryKey, MrMode};
@@ -72,4 +74,26 @@ fn a_registered_buffer_shows_its_bytes() {
     assert_eq!(buffer.into_inner(), [1, 7, 3]);
     let mut shown = Registered::new(&scene.domain, &b"constant"[..]).unwrap();
     assert!(shown.bytes_mut().is_none());
+}
+
+#[test]
+fn a_buffer_is_posted_in_the_domain_that_it_is_registered_with() {
+    let [scene, other] = [(); 2].map(|()| scene(MrMode::LOCAL));
+    let queue = Cq::<_, Registered<'_, _, Vec<u8>>>::open(&scene.domain, 4).unwrap();
+    let endpoint = queue.endpoint(&scene.vector()).open().unwrap();
+    let recv = |scene: &Scene| {
+        let buffer = Registered::new(&scene.domain, vec![0; 8]).unwrap();
+        endpoint.recv(Source::Any, buffer).map(drop).map_err(|refused| refused.error)
+    };
+    assert_eq!([recv(&scene), recv(&other)], [Ok(()), Err(PostError::ForeignDescriptor)]);
+}
+
+#[test]
+fn memory_that_may_not_be_written_is_exposed_to_readers_alone() {
+    let scene = scene(MrMode::empty());
+    let open = |access| Mr::open(&scene.domain, &b"constant"[..], access).map(drop);
+    assert_eq!(open(Access::REMOTE_READ), Ok(()));
+    for written in [Access::REMOTE_WRITE, Access::REMOTE_READ | Access::REMOTE_WRITE, Access::RECV, Access::READ] {
+        assert_eq!(open(written), Err(OpenError::Access), "{written}");
+    }
 }

@@ -4,11 +4,13 @@ use loom_core::error::OpenError;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::CqAttr;
 use loom_core::objects::domain::Domain;
+use loom_core::objects::scope::scope;
 use loom_core::transport::EndpointError;
 use loom_core::vocabulary::{Counted, Errno};
 
+use super::scopes::{does_it, in_another_process};
 use super::world::{Memory, World};
-use super::{Queue, region, vector};
+use super::{Queue, queue, region, vector};
 
 #[test]
 fn an_endpoint_that_opened_halfway_keeps_open_what_it_is_bound_to() {
@@ -34,4 +36,21 @@ fn an_endpoint_that_opened_halfway_keeps_open_what_it_is_bound_to() {
         assert_eq!((world.closings(), world.memories_dropped()), (closed, closed), "peers reach the memory through it");
         assert_eq!(world.wrongs(), [""; 0]);
     }
+}
+
+/// Borrowed buffers may be in use as long as the endpoint is open, and so for ever.
+#[test]
+fn a_scope_with_an_endpoint_that_opened_halfway_ends_the_process() {
+    if does_it() {
+        let world = World::strict();
+        scope(|s| {
+            let domain = s.open(&world.info()).unwrap();
+            let (av, cq) = (vector(&domain), queue(&domain));
+            world.fail_to_open(EndpointError { errno: Errno::EIO, left_open: true });
+            assert!(cq.endpoint(&av).open().is_err());
+        });
+        return;
+    }
+    let (success, said) = in_another_process("halfway::a_scope_with_an_endpoint_that_opened_halfway_ends_the_process");
+    assert!(!success && said.contains("a provider failed to close an endpoint or queue"), "{said}");
 }

@@ -16,7 +16,7 @@ use loom_core::transport::{
     ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
-    Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
+    Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 /// What a queue does next.
@@ -52,6 +52,8 @@ pub struct Script {
     /// What the provider says of errors.
     pub text: RefCell<Vec<u8>>,
     pub notes: RefCell<Vec<Noted>>,
+    /// The address and the flags of each post.
+    pub asked: RefCell<Vec<(FabricAddr, OpFlags)>>,
     /// The addresses in its address vectors.
     pub inserted: RefCell<Vec<EndpointAddr>>,
     /// The places that were taken out of them.
@@ -160,14 +162,16 @@ macro_rules! answers {
 
 /// Posts that write down what they are lent.
 macro_rules! posts {
-    ($(fn $name:ident($($arg:ident: $of:ty),*) = ($context:expr, $lent:expr);)+) => {$(
+    ($(fn $name:ident($($arg:ident: $of:ty),*) = ($context:expr, $lent:expr, $address:expr, $flags:expr);)+) => {$(
         unsafe fn $name(endpoint: &Self::Endpoint, $($arg: $of),*) -> Result<(), Refusal> {
+            endpoint.asked.borrow_mut().push(($address, $flags));
             endpoint.post($context, $lent)
         }
     )+};
 }
 
 const NOT_HERE: Errno = Errno::ENOSYS;
+const NONE: OpFlags = OpFlags::empty();
 
 /// The descriptor of everything to sleep on.
 pub const FD: c_int = 7;
@@ -333,18 +337,18 @@ unsafe impl<'s> Transport for Scripted<'s> {
     }
 
     posts! {
-        fn send(_to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent]);
-        fn recv(_from: FabricAddr, lent: &Lent, context: Context) = (context, &[*lent]);
-        fn tagged_send(_to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, _tag: Tag, context: Context) =
-            (context, &[*lent]);
-        fn tagged_recv(_from: FabricAddr, lent: &Lent, _tag: TagMatch, context: Context) = (context, &[*lent]);
-        fn read(_from: RmaTarget, lent: &Lent, context: Context) = (context, &[*lent]);
-        fn write(_to: RmaTarget, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent]);
-        fn sendmsg(msg: &Msg<'_>) = (msg.context, msg.pieces);
-        fn recvmsg(msg: &Msg<'_>) = (msg.context, msg.pieces);
-        fn tagged_sendmsg(msg: &Msg<'_>, _tag: Tag) = (msg.context, msg.pieces);
-        fn tagged_recvmsg(msg: &Msg<'_>, _tag: TagMatch) = (msg.context, msg.pieces);
-        fn readmsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces);
-        fn writemsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces);
+        fn send(to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent], to, NONE);
+        fn recv(from: FabricAddr, lent: &Lent, context: Context) = (context, &[*lent], from, NONE);
+        fn tagged_send(to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, _tag: Tag, context: Context) =
+            (context, &[*lent], to, NONE);
+        fn tagged_recv(from: FabricAddr, lent: &Lent, _tag: TagMatch, context: Context) = (context, &[*lent], from, NONE);
+        fn read(from: RmaTarget, lent: &Lent, context: Context) = (context, &[*lent], from.to, NONE);
+        fn write(to: RmaTarget, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent], to.to, NONE);
+        fn sendmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn recvmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn tagged_sendmsg(msg: &Msg<'_>, _tag: Tag) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn tagged_recvmsg(msg: &Msg<'_>, _tag: TagMatch) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn readmsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn writemsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces, msg.address, msg.flags);
     }
 }
