@@ -1,5 +1,6 @@
 //! What endpoints ask of the provider, and what not.
 
+use loom_core::completion::Completion;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
@@ -254,5 +255,25 @@ fn a_provider_that_keeps_claims_in_contexts_is_asked_for_them_where_the_queue_ha
         let claimed = endpoint.tagged_peek_claim(Source::Any, Tag(1)).map(drop);
         assert_eq!(claimed, if granted { Ok(()) } else { Err(UNSUPPORTED) }, "{mode}, {claims:?}, {attr:?}");
         assert!(endpoint.tagged_peek(Source::Any, Tag(1)).is_ok(), "a peek alone needs none");
+    }
+}
+
+#[test]
+fn a_receive_that_a_write_used_up_is_not_posted_again_on_a_retired_endpoint() {
+    for retired in [false, true] {
+        let scene = Scene::new(asking_for(Mode::RX_CQ_DATA));
+        let queue = scene.queue(4);
+        let endpoint = scene.endpoint(&queue);
+        endpoint.recv(Source::Any, vec![0; 8]).unwrap();
+        let context = scene.last_context();
+        if retired {
+            scene.script.closings.borrow_mut().extend([Closing::Retired; 2]);
+        }
+        let _endpoint = (!retired).then_some(endpoint);
+        let flags = CompletionFlags::REMOTE_WRITE | CompletionFlags::RMA | CompletionFlags::REMOTE_CQ_DATA;
+        scene.script.queues[0].borrow_mut().push_back(Said::Event(Event::success(context, flags, 4)));
+        assert!(matches!(queue.poll().unwrap(), Some(Completion::Remote(event)) if event.len() == 4));
+        let told = queue.poll().unwrap();
+        assert_eq!((scene.posts(), told.is_some()), if retired { (1, true) } else { (2, false) });
     }
 }

@@ -119,3 +119,21 @@ fn progress_says_whether_something_has_happened() {
     }
     assert_eq!(queue.progress(), Ok(false));
 }
+
+#[test]
+fn a_failed_operation_comes_with_the_words_and_the_data_of_the_provider() {
+    let scene = Scene::new(attributes());
+    let queue = scene.queue(4);
+    let endpoint = scene.endpoint(&queue);
+    endpoint.recv(Source::Any, vec![0; 8]).unwrap();
+    let event = Event::success(scene.last_context(), CompletionFlags::RECV | CompletionFlags::MSG, 0);
+    scene.script.queues[0].borrow_mut().push_back(Said::Error(Event { errno: Errno::EIO, provider_errno: 7, ..event }));
+    let Some(Completion::Op(done)) = queue.poll().unwrap() else { panic!("it failed") };
+    let error = done.result().unwrap_err();
+    assert_eq!((error.errno, error.provider_errno), (Errno::EIO, 7));
+    *scene.script.text.borrow_mut() = b"a broken wire".into();
+    assert_eq!(queue.error_text(&error).as_str(), "a broken wire");
+    let mut data = [0; 16];
+    assert_eq!(queue.error_data(&error, &mut data), 13);
+    assert_eq!(data[..13], *b"a broken wire");
+}
