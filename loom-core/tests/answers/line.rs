@@ -20,6 +20,8 @@ pub(crate) struct Line {
     pub(crate) data: &'static [u8],
     /// What events name the endpoint by that is opened next.
     next: u64,
+    /// What was given to the last join.
+    pub(crate) join: u64,
     pub(crate) asked: Vec<Asked>,
     /// How rejecting a request fails.
     pub(crate) failure: Option<Errno>,
@@ -180,8 +182,11 @@ unsafe impl Multicast for T {
     ) -> Result<Self::Endpoint, EndpointError> {
         Ok(domain)
     }
-    unsafe fn join(_: &Self::Endpoint, _: &EndpointAddr, _: u64) -> Result<Self::Group, Errno> {
-        Ok(line(|line| line.next))
+    unsafe fn join(_: &Self::Endpoint, _: &EndpointAddr, context: u64) -> Result<Self::Group, Errno> {
+        line(|line| {
+            line.join = context;
+            Ok(line.next)
+        })
     }
     fn group_fid(group: &Self::Group) -> Fid {
         Fid::from_addr(*group)
