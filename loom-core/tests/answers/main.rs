@@ -1,5 +1,5 @@
-//! What objects make of a provider's answers, over a script: of what no provider of the tests without libfabric has, as connections,
-//! groups and scalable endpoints, and of what each could say at any time.
+//! What the objects make of a provider's answers, over a script: connections, groups and scalable endpoints, which the software transport
+//! has not, and answers that any provider may give.
 
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 #![allow(unreachable_pub, reason = "a script that others use, too")]
@@ -69,7 +69,7 @@ impl Scene {
         Scene { script, domain }
     }
 
-    /// A script that closes regions has room for so many.
+    /// The script has room for this number of regions.
     fn with_regions(self, places: usize) -> Self {
         self.script.regions.lock().unwrap().places = places;
         self
