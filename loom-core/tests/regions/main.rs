@@ -5,6 +5,8 @@
 
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
+mod halfway;
+mod lock;
 mod scopes;
 mod world;
 

@@ -15,13 +15,13 @@ use super::{PEER_ACCESS, no_endpoint_is_opened_while_this_closes, queue, vector}
 const DOES_IT: &str = "LOOM_TEST_SCOPE";
 
 /// How the test of this name ends when it does what it is about, and what it says.
-fn in_another_process(name: &str) -> (bool, String) {
+pub(crate) fn in_another_process(name: &str) -> (bool, String) {
     let mut this = Command::new(std::env::current_exe().unwrap());
     let output = this.args(["--exact", name, "--nocapture"]).env(DOES_IT, "1").output().unwrap();
     (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-fn does_it() -> bool {
+pub(crate) fn does_it() -> bool {
     std::env::var_os(DOES_IT).is_some()
 }
 

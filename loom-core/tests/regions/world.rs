@@ -30,12 +30,16 @@ pub(crate) struct World {
     endpoints: AtomicUsize,
     /// Counters that were closed.
     counters_closed: AtomicUsize,
+    vectors_closed: AtomicUsize,
+    queues_closed: AtomicUsize,
     domains_closed: AtomicUsize,
     /// Where the memory of open regions begins.
     regions: Mutex<BTreeSet<usize>>,
     closings: AtomicUsize,
     /// Closing a region fails from now on.
     fails: AtomicBool,
+    /// How opening an endpoint fails from now on.
+    opening: Mutex<Option<EndpointError>>,
     /// Endpoints are not closed from now on.
     leaves: AtomicBool,
     /// What was done that must not be done.
@@ -76,6 +80,11 @@ impl World {
         self.fails.store(true, Ordering::SeqCst);
     }
 
+    /// Endpoints cannot be opened any more.
+    pub(crate) fn fail_to_open(&self, error: EndpointError) {
+        *self.opening.lock() = Some(error);
+    }
+
     /// Endpoints cannot be closed any more, and are driven with others of their domain.
     pub(crate) fn leave_endpoints(&self) {
         self.leaves.store(true, Ordering::SeqCst);
@@ -98,6 +107,14 @@ impl World {
         self.counters_closed.load(Ordering::SeqCst)
     }
 
+    pub(crate) fn vectors_closed(&self) -> usize {
+        self.vectors_closed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn queues_closed(&self) -> usize {
+        self.queues_closed.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn domains_closed(&self) -> usize {
         self.domains_closed.load(Ordering::SeqCst)
     }
@@ -110,7 +127,7 @@ impl World {
         self.wrongs.lock().clone()
     }
 
-    fn wrong(&self, what: &'static str) {
+    pub(crate) fn wrong(&self, what: &'static str) {
         // For tests whose process ends.
         eprintln!("wrong: {what}");
         self.wrongs.lock().push(what);
@@ -198,8 +215,8 @@ unsafe impl Transport for Watched {
     type Info = &'static World;
     type Fabric = ();
     type Domain = &'static World;
-    type Av = ();
-    type Cq = ();
+    type Av = &'static World;
+    type Cq = &'static World;
     type Mr = Region;
     type Counter = &'static World;
     type Endpoint = &'static World;
@@ -264,6 +281,9 @@ unsafe impl Transport for Watched {
         _: &Self::Info,
         _: Bindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError> {
+        if let Some(error) = *domain.opening.lock() {
+            return Err(error);
+        }
         domain.endpoints.fetch_add(1, Ordering::SeqCst);
         Ok(domain)
     }
@@ -277,6 +297,20 @@ unsafe impl Transport for Watched {
     unsafe fn endpoint_leave(endpoint: &Self::Endpoint, _: bool) -> bool {
         endpoint.leaves.load(Ordering::SeqCst)
     }
+    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
+        Ok(domain)
+    }
+    unsafe fn av_close(av: &Self::Av) -> Result<(), Errno> {
+        av.vectors_closed.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+    unsafe fn cq_open(domain: &Self::Domain, _: usize, _: bool, _: WaitObj, _: NonNull<u8>) -> Result<Self::Cq, Errno> {
+        Ok(domain)
+    }
+    unsafe fn cq_close(cq: &Self::Cq) -> Result<(), Errno> {
+        cq.queues_closed.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
     unsafe fn counter_open(domain: &Self::Domain, _: CounterAttr) -> Result<Self::Counter, Errno> {
         Ok(domain)
     }
@@ -289,14 +323,10 @@ unsafe impl Transport for Watched {
         fn fabric_open(&Self::Info) -> Result<Self::Fabric, Errno> = Ok(());
         fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
         fn av_places(&Self::Domain, usize) -> usize = 1;
-        fn av_open(&Self::Domain, usize) -> Result<Self::Av, Errno> = Ok(());
-        fn av_close(&Self::Av) -> Result<(), Errno> = Ok(());
         fn av_insert(&Self::Av, &EndpointAddr) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());
         fn av_lookup(&Self::Av, FabricAddr) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
-        fn cq_open(&Self::Domain, usize, bool, WaitObj, NonNull<u8>) -> Result<Self::Cq, Errno> = Ok(());
-        fn cq_close(&Self::Cq) -> Result<(), Errno> = Ok(());
         fn cq_poll(&Self::Cq) -> Result<Option<Event>, Errno> = Ok(None);
         fn cq_sleep(&Self::Cq, i32) -> Result<(), Errno> = Err(NOT_HERE);
         fn cq_wait_fd(&Self::Cq) -> Result<c_int, Errno> = Err(NOT_HERE);

@@ -78,7 +78,7 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     endpoint_slots: NonNull<[EndpointSlot<T>]>,
     /// Unmatched events met while waiting for one key.
     unmatched: RefCell<Deque<UnmatchedEvent, PEER_EVENTS>>,
-    /// What there is to sleep on.
+    /// What there is to sleep on: nothing, if there are two provider queues.
     wait: WaitObj,
     signalled: Signalled,
     /// Whether there ever was a [`Signaller`].

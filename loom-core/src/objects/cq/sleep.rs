@@ -27,7 +27,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// As [`Cq::poll`](Self::poll), and [`CqError::NotOpenedFor`].
     #[doc(alias = "fi_cq_sread")]
     pub fn poll_for(&self, time: Duration) -> Result<Option<Completion<'m, B>>, CqError> {
-        if self.body.wait == WaitObj::NONE || self.body.rx.is_some() {
+        if self.body.wait == WaitObj::NONE {
             return Err(CqError::NotOpenedFor);
         }
         if let Some(completion) = self.poll()? {
@@ -57,7 +57,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// [`CqError::NotOpenedFor`] if the queue was not opened with one, [`CqError::Queue`] if the provider has none.
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CqError> {
-        if self.body.wait != WaitObj::FD || self.body.rx.is_some() {
+        if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
         // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
@@ -71,7 +71,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// [`CqError::NotOpenedFor`] if there is none, [`CqError::Queue`] if the provider's queue failed.
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, CqError> {
-        if self.body.wait != WaitObj::FD || self.body.rx.is_some() {
+        if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
         if self.body.signalled.take() || self.body.keeps_something() {
@@ -148,7 +148,7 @@ impl<T: Signals, B: Buffer> Cq<'_, T, B> {
     /// [`CqError::NotOpenedFor`] if there is nothing to sleep on.
     #[doc(alias = "fi_cq_signal")]
     pub fn signaller(&self) -> Result<Signaller<'_, T>, CqError> {
-        if self.body.wait == WaitObj::NONE || self.body.rx.is_some() {
+        if self.body.wait == WaitObj::NONE {
             return Err(CqError::NotOpenedFor);
         }
         self.body.has_signallers.set(true);

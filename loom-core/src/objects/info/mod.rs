@@ -105,7 +105,7 @@ impl<T: Transport> Info<T> {
     }
 
     /// Whether both infos are of one provider and fabric.
-    pub(crate) fn same_fabric(&self, other: &Self) -> bool {
+    fn same_fabric(&self, other: &Self) -> bool {
         self.provider() == other.provider() && self.fabric() == other.fabric()
     }
 

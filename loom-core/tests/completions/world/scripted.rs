@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use loom_core::buffer::Lent;
-use loom_core::objects::info::{Info, Nic};
+use loom_core::objects::info::{Info, Nic, NicLink};
 use loom_core::transport::{
     Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
     ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
 };
 use loom_core::vocabulary::{
-    Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
+    Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
 };
 
 /// What a queue does next.
@@ -52,11 +52,23 @@ pub struct Script {
     /// What the provider says of errors.
     pub text: RefCell<Vec<u8>>,
     pub notes: RefCell<Vec<Noted>>,
+    /// The address and the flags of each post.
+    pub asked: RefCell<Vec<(FabricAddr, OpFlags)>>,
     /// The addresses in its address vectors.
     pub inserted: RefCell<Vec<EndpointAddr>>,
+    /// The places that were taken out of them.
+    pub removed: RefCell<Vec<FabricAddr>>,
     /// Regions go from thread to thread.
     pub regions: Mutex<Regions>,
     pub closed_domains: Cell<usize>,
+    /// The name that is another one in infos that are made from now on.
+    pub other: Cell<Option<Name>>,
+    /// How the provider behaves, if not well.
+    pub quirks: Cell<Option<ProviderQuirks>>,
+    /// What closing an endpoint comes to: it is closed, if nothing is said.
+    pub closings: RefCell<VecDeque<Closing>>,
+    /// What was in flight whenever an endpoint was to be closed.
+    pub closed: RefCell<Vec<InFlight>>,
 }
 
 /// What a script says of regions, and what came of that.
@@ -68,6 +80,8 @@ pub struct Regions {
     pub failure: Option<Errno>,
     /// How many were opened.
     opened: usize,
+    /// The keys that were asked for.
+    pub keys: Vec<MemoryKey>,
     /// The descriptors of those that were to be closed, also in vain.
     pub closings: Vec<usize>,
 }
@@ -148,14 +162,22 @@ macro_rules! answers {
 
 /// Posts that write down what they are lent.
 macro_rules! posts {
-    ($(fn $name:ident($($arg:ident: $of:ty),*) = ($context:expr, $lent:expr);)+) => {$(
+    ($(fn $name:ident($($arg:ident: $of:ty),*) = ($context:expr, $lent:expr, $address:expr, $flags:expr);)+) => {$(
         unsafe fn $name(endpoint: &Self::Endpoint, $($arg: $of),*) -> Result<(), Refusal> {
+            endpoint.asked.borrow_mut().push(($address, $flags));
             endpoint.post($context, $lent)
         }
     )+};
 }
 
 const NOT_HERE: Errno = Errno::ENOSYS;
+const NONE: OpFlags = OpFlags::empty();
+
+/// The descriptor of everything to sleep on.
+pub const FD: c_int = 7;
+
+/// What every option of an endpoint is.
+pub const OPTION: usize = 16;
 
 // SAFETY: nothing of what is lent is ever touched. Contexts are reported as the script says, which keeps to what the contract
 // says of them (`World::event`); lengths that exceed what was lent are what is to be found out about.
@@ -181,8 +203,8 @@ unsafe impl<'s> Transport for Scripted<'s> {
     fn attributes(info: &Self::Info) -> Attributes {
         info.attributes
     }
-    fn name(_: &Self::Info, _: Name) -> Option<&str> {
-        Some("script")
+    fn name(info: &Self::Info, name: Name) -> Option<&str> {
+        Some(if info.other.get() == Some(name) { "other" } else { "script" })
     }
     fn source_address(_: &Self::Info) -> Option<EndpointAddr> {
         None
@@ -191,13 +213,13 @@ unsafe impl<'s> Transport for Scripted<'s> {
         None
     }
     fn nic(_: &Self::Info) -> Option<Nic<'_>> {
-        None
+        Some(Nic { link: NicLink { mtu: 9000, ..NicLink::default() }, ..Nic::default() })
     }
     fn serves_threading(_: &Attributes) -> bool {
         true
     }
-    fn quirks(_: &Self::Info) -> ProviderQuirks {
-        ProviderQuirks::GOOD
+    fn quirks(info: &Self::Info) -> ProviderQuirks {
+        info.quirks.get().unwrap_or(ProviderQuirks::GOOD)
     }
     fn cq_layout(_: usize) -> Layout {
         Layout::new::<()>()
@@ -216,8 +238,9 @@ unsafe impl<'s> Transport for Scripted<'s> {
         domain.closed_domains.set(domain.closed_domains.get() + 1);
         Ok(())
     }
-    unsafe fn mr_open(domain: &Self::Domain, _: &Lent, _: MrAttr) -> Result<Self::Mr, Errno> {
+    unsafe fn mr_open(domain: &Self::Domain, _: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
         let mut regions = domain.regions.lock().expect("nobody panics with it");
+        regions.keys.push(attr.key);
         regions.places = regions.places.checked_sub(1).ok_or(Errno::ENOMR)?;
         regions.opened += 1;
         Ok(Region { regions: &domain.regions, number: regions.opened })
@@ -239,8 +262,15 @@ unsafe impl<'s> Transport for Scripted<'s> {
     }
     unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
         let mut inserted = av.inserted.borrow_mut();
-        inserted.push(address.clone());
-        Ok(FabricAddr(inserted.len() as u64 - 1))
+        let at = inserted.iter().position(|other| other == address).unwrap_or(inserted.len());
+        if at == inserted.len() {
+            inserted.push(address.clone());
+        }
+        Ok(FabricAddr(at as u64))
+    }
+    unsafe fn av_remove(av: &Self::Av, addr: FabricAddr) -> Result<(), Errno> {
+        av.removed.borrow_mut().push(addr);
+        Ok(())
     }
     unsafe fn endpoint_open(
         domain: &Self::Domain,
@@ -248,6 +278,10 @@ unsafe impl<'s> Transport for Scripted<'s> {
         _: Bindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError> {
         Ok(domain)
+    }
+    unsafe fn endpoint_close(endpoint: &Self::Endpoint, in_flight: InFlight) -> Result<Closing, Errno> {
+        endpoint.closed.borrow_mut().push(in_flight);
+        Ok(endpoint.closings.borrow_mut().pop_front().unwrap_or(Closing::Closed))
     }
     unsafe fn cq_open(domain: &Self::Domain, _: usize, _: bool, _: WaitObj, _: NonNull<u8>) -> Result<Self::Cq, Errno> {
         let which = domain.opened.get();
@@ -272,32 +306,30 @@ unsafe impl<'s> Transport for Scripted<'s> {
         fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
         fn av_close(&Self::Av) -> Result<(), Errno> = Ok(());
         fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
-        fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());
         fn av_lookup(&Self::Av, FabricAddr) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
         fn cq_close(&Self::Cq) -> Result<(), Errno> = Ok(());
-        fn cq_sleep(&Self::Cq, i32) -> Result<(), Errno> = Err(NOT_HERE);
-        fn cq_wait_fd(&Self::Cq) -> Result<c_int, Errno> = Err(NOT_HERE);
-        fn cq_may_sleep(&Self::Domain, &Self::Cq) -> Result<bool, Errno> = Err(NOT_HERE);
+        fn cq_sleep(&Self::Cq, i32) -> Result<(), Errno> = Ok(());
+        fn cq_wait_fd(&Self::Cq) -> Result<c_int, Errno> = Ok(FD);
+        fn cq_may_sleep(&Self::Domain, &Self::Cq) -> Result<bool, Errno> = Ok(true);
         fn mr_bind_endpoint(&mut Self::Mr, &Self::Endpoint) -> Result<(), Errno> = Err(NOT_HERE);
         fn mr_bind_counter(&mut Self::Mr, &Self::Counter) -> Result<(), Errno> = Err(NOT_HERE);
         fn mr_enable(&mut Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
         fn mr_refresh(&Self::Mr, NonNull<u8>, usize) -> Result<(), Errno> = Err(NOT_HERE);
-        fn counter_open(&Self::Domain, CounterAttr) -> Result<Self::Counter, Errno> = Err(NOT_HERE);
-        fn counter_close(&Self::Counter) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_open(&Self::Domain, CounterAttr) -> Result<Self::Counter, Errno> = Ok(());
+        fn counter_close(&Self::Counter) -> Result<(), Errno> = Ok(());
         fn counter_read(&Self::Counter) -> u64 = 0;
         fn counter_read_error(&Self::Counter) -> u64 = 0;
         fn counter_add(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
         fn counter_add_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
         fn counter_set(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
         fn counter_set_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
-        fn counter_wait(&Self::Counter, u64, i32) -> Result<CounterWait, Errno> = Err(NOT_HERE);
-        fn counter_wait_fd(&Self::Counter) -> Result<c_int, Errno> = Err(NOT_HERE);
-        fn counter_may_sleep(&Self::Domain, &Self::Counter) -> Result<bool, Errno> = Err(NOT_HERE);
-        fn endpoint_close(&Self::Endpoint, InFlight) -> Result<Closing, Errno> = Ok(Closing::Closed);
+        fn counter_wait(&Self::Counter, u64, i32) -> Result<CounterWait, Errno> = Ok(CounterWait::Reached);
+        fn counter_wait_fd(&Self::Counter) -> Result<c_int, Errno> = Ok(FD);
+        fn counter_may_sleep(&Self::Domain, &Self::Counter) -> Result<bool, Errno> = Ok(true);
         fn endpoint_leave(&Self::Endpoint, bool) -> bool = false;
         fn endpoint_address(&Self::Endpoint) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
-        fn endpoint_option(&Self::Endpoint, u32, OptionValue) -> Result<OptionValue, Errno> = Err(NOT_HERE);
-        fn endpoint_set_option(&Self::Endpoint, u32, OptionValue) -> Result<(), Errno> = Err(NOT_HERE);
+        fn endpoint_option(&Self::Endpoint, u32, OptionValue) -> Result<OptionValue, Errno> = Ok(OptionValue::Size(OPTION));
+        fn endpoint_set_option(&Self::Endpoint, u32, OptionValue) -> Result<(), Errno> = Ok(());
         fn cancel(&Self::Endpoint, Context) -> Result<(), Errno> = Ok(());
         fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Ok(());
         fn tagged_inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>, Tag) -> Result<(), Refusal> = Ok(());
@@ -305,18 +337,18 @@ unsafe impl<'s> Transport for Scripted<'s> {
     }
 
     posts! {
-        fn send(_to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent]);
-        fn recv(_from: FabricAddr, lent: &Lent, context: Context) = (context, &[*lent]);
-        fn tagged_send(_to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, _tag: Tag, context: Context) =
-            (context, &[*lent]);
-        fn tagged_recv(_from: FabricAddr, lent: &Lent, _tag: TagMatch, context: Context) = (context, &[*lent]);
-        fn read(_from: RmaTarget, lent: &Lent, context: Context) = (context, &[*lent]);
-        fn write(_to: RmaTarget, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent]);
-        fn sendmsg(msg: &Msg<'_>) = (msg.context, msg.pieces);
-        fn recvmsg(msg: &Msg<'_>) = (msg.context, msg.pieces);
-        fn tagged_sendmsg(msg: &Msg<'_>, _tag: Tag) = (msg.context, msg.pieces);
-        fn tagged_recvmsg(msg: &Msg<'_>, _tag: TagMatch) = (msg.context, msg.pieces);
-        fn readmsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces);
-        fn writemsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces);
+        fn send(to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent], to, NONE);
+        fn recv(from: FabricAddr, lent: &Lent, context: Context) = (context, &[*lent], from, NONE);
+        fn tagged_send(to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, _tag: Tag, context: Context) =
+            (context, &[*lent], to, NONE);
+        fn tagged_recv(from: FabricAddr, lent: &Lent, _tag: TagMatch, context: Context) = (context, &[*lent], from, NONE);
+        fn read(from: RmaTarget, lent: &Lent, context: Context) = (context, &[*lent], from.to, NONE);
+        fn write(to: RmaTarget, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent], to.to, NONE);
+        fn sendmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn recvmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn tagged_sendmsg(msg: &Msg<'_>, _tag: Tag) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn tagged_recvmsg(msg: &Msg<'_>, _tag: TagMatch) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn readmsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn writemsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces, msg.address, msg.flags);
     }
 }

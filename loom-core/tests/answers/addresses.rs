@@ -1,0 +1,80 @@
+//! Address vectors.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use loom_core::objects::av::{Av, AvAttr, InsertError};
+use loom_core::vocabulary::{AddressFormat, EndpointAddr, FabricAddr};
+
+use super::{Scene, T, attributes};
+
+fn scene(format: AddressFormat) -> Scene {
+    let mut attributes = attributes();
+    attributes.addr_format = format;
+    Scene::new(attributes)
+}
+
+fn named(name: &str) -> EndpointAddr {
+    EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).unwrap()
+}
+
+fn insert_all(av: &Av<'static, T>, names: &[&str]) -> Vec<Result<loom_core::engine::peer_table::Peer, InsertError>> {
+    let addresses: Vec<_> = names.iter().map(|name| named(name)).collect();
+    let mut peers = Vec::new();
+    let inserted = av.insert_all(&addresses, |peer| peers.push(peer));
+    assert_eq!(inserted, peers.iter().filter(|peer| peer.is_ok()).count());
+    peers
+}
+
+#[test]
+fn many_addresses_are_inserted_in_their_order_among_those_that_are_there() {
+    let scene = scene(AddressFormat::ADDR_STR);
+    let av = Av::open(&scene.domain, 8).unwrap();
+    let there = insert_all(&av, &["a", "b"]);
+    let names = ["c", "d", "a", "e", "b", "f", "g"];
+    let peers = insert_all(&av, &names);
+    assert_eq!([peers[2], peers[4]], there[..]);
+    for (name, peer) in names.iter().zip(peers) {
+        assert_eq!(av.address(peer.unwrap()).unwrap().unwrap(), named(name));
+    }
+    assert_eq!(scene.script.inserted.borrow().len(), 7, "the provider is asked for new ones alone");
+}
+
+/// The provider has room for more, and gives one address one place.
+#[test]
+fn an_address_that_has_no_place_is_taken_back_from_the_provider_once() {
+    let scene = scene(AddressFormat::ADDR_STR);
+    let av = Av::open(&scene.domain, 2).unwrap();
+    let peers = insert_all(&av, &["a", "b", "c", "d", "c"]);
+    let full = Err(InsertError::Full);
+    assert_eq!(peers[2..], [full, full, full]);
+    assert_eq!(*scene.script.removed.borrow(), [FabricAddr(2), FabricAddr(3)]);
+}
+
+#[test]
+fn a_range_is_inserted_if_there_are_places_for_all_of_it() {
+    let scene = scene(AddressFormat::SOCKADDR_IN);
+    let first = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 1), 1000));
+    let insert = |nodes, services| {
+        let av = Av::open(&scene.domain, 20).unwrap();
+        scene.script.inserted.borrow_mut().clear();
+        let mut told = 0;
+        let inserted = av.insert_symmetric(first, nodes, services, |peer| told += usize::from(peer.is_ok()));
+        assert_eq!(inserted.unwrap_or(0), told);
+        inserted
+    };
+    assert_eq!([insert(1, 1), insert(4, 5), insert(2, 8)], [Ok(1), Ok(20), Ok(16)]);
+    assert_eq!([insert(3, 7), insert(21, 1)], [Err(InsertError::Full); 2]);
+}
+
+#[test]
+fn a_vector_has_room_for_addresses_that_are_likely_by_their_format() {
+    const PEERS: usize = 64;
+    let scene = scene(AddressFormat::ADDR_STR);
+    let fits = |attr: AvAttr| {
+        let av = Av::open(&scene.domain, attr).unwrap();
+        scene.script.inserted.borrow_mut().clear();
+        (0..PEERS).take_while(|number| av.insert(&named(&format!("{number:072}"))).is_ok()).count()
+    };
+    assert_eq!(fits(AvAttr::new(PEERS)), PEERS);
+    assert_eq!(fits(AvAttr { bytes: Some(0), ..AvAttr::new(PEERS) }), 0);
+}
