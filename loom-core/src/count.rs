@@ -92,7 +92,7 @@ impl SharedCount {
         }
     }
 
-    /// Whether there are so many. Acquire: see [`remove`](Self::remove).
+    /// Whether it is `count`. Acquire: see [`remove`](Self::remove).
     pub(crate) fn is(&self, count: u32) -> bool {
         self.0.load(Ordering::Acquire) == count
     }

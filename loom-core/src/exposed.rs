@@ -2,9 +2,9 @@
 //!
 //! **The rule.** In the terms of Rust's memory model, every access to exposed memory, by loom and by peers, is a
 //! sequence of relaxed atomic accesses of one byte each. (What devices, the kernel and libfabric's C code do to it is
-//! taken for the same: it is outside of the model, and tears at worst.) Nobody ever has a `&[u8]` or `&mut [u8]` to it. So a race
+//! taken for the same: it is outside of the model, and tears at worst.) There is never a `&[u8]` or `&mut [u8]` to it. So a race
 //! between a peer and this side is not undefined behaviour: it yields some mixture of old and new bytes, and no byte
-//! that was never written. Order between accesses comes from elsewhere: whoever has polled the completion or the
+//! that was never written. Order between accesses comes from elsewhere: a thread that has polled the completion or the
 //! remote event of a transfer sees all of its bytes.
 //!
 //! The bulk copies below keep the rule and are still fast: on x86-64 they are inline assembly, which does what a loop of
@@ -202,7 +202,7 @@ impl<'m> Window<'m> {
         self.writable
     }
 
-    /// The first byte. Whoever uses it keeps to the rule of the module.
+    /// The first byte. Its use keeps to the rule of the module.
     #[must_use]
     pub const fn as_ptr(self) -> *mut u8 {
         self.ptr.as_ptr()

@@ -8,12 +8,12 @@
 //! 1. An object is open as long as there is a handle of it. Objects keep handles of what they were opened from, so that these stay
 //!    open as long.
 //! 2. The last handle to go ends its object ([`Object::end`]), which closes what is open underneath, drops the object, and then
-//!    gives the block back. Nobody else refers to the block then.
+//!    gives the block back. There is no other reference to the block then.
 //! 3. What could not be closed underneath stays open there, and so must everything that it uses: it is [left](Handle::leave).
 //!    An object that is left gives its block back when its last handle goes, and closes nothing. It leaves its parent in turn.
 //! 4. An object whose block is still used by what could not be closed [keeps](Ended::Kept) it, and its own handles with it.
 //! 5. Handles of objects that stay on one thread ([`Object::ONE_THREAD`]) count without atomics: they are neither `Send` nor `Sync`.
-//!    Whoever moves them to another thread moves all of them at once.
+//!    Code that moves them to another thread moves all of them at once.
 
 #![allow(unsafe_code, reason = "objects in blocks that are shared and counted")]
 
@@ -145,7 +145,7 @@ impl<V: Object + ?Sized> Handle<'_, V> {
         unsafe { &(*self.place.as_ptr()).head }
     }
 
-    /// Whether there are so many handles. The caller keeps others from being made for as long as it acts upon the answer.
+    /// Whether there are `count` handles. The caller keeps others from being made for as long as it acts upon the answer.
     pub(crate) fn count_is(&self, count: u32) -> bool {
         self.head().handles.is(count)
     }

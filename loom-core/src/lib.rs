@@ -11,7 +11,7 @@
 //!   Plain data; unknown numbers are kept. With it [`buffer`]: what operations take.
 //! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place. [`error`] has what posting and opening
 //!   may be refused with.
-//! - [`engine`]: the [op table](engine::op_table), where buffers are while somebody else uses them, the
+//! - [`engine`]: the [op table](engine::op_table), where buffers are while a provider uses them, the
 //!   [tag matcher](engine::tag_matcher), and the [address table](engine::address_table) over the
 //!   [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
 //!   fuzzed alone.
@@ -27,7 +27,7 @@
 //!
 //! - **No buffer is lost, and none is used twice.** A post takes its buffer by value and its completion gives it back; a
 //!   refused post gives it back at once. Whatever is forgotten, dropped in any order, cancelled or closed in
-//!   the middle of a transfer: each buffer comes back or is dropped once, and nobody writes to it afterwards. Where a
+//!   the middle of a transfer: each buffer comes back or is dropped once, and the provider does not write to it afterwards. Where a
 //!   provider cannot be made to stop, the buffer waits for it, or is leaked; a borrow that would end meanwhile ends the
 //!   process instead.
 //! - **After opening, no allocation.** Objects take their memory from the caller's allocator when they open. Sending,

@@ -1,6 +1,6 @@
 //! Memory that can be lent to a transport: [`Buffer`], what it lends ([`Lent`]), and the common implementations.
 //!
-//! A posted operation lends memory to somebody who is not in the type system until its completion is read or its
+//! A posted operation lends memory to a provider, which the type system does not know, until its completion is read or its
 //! endpoint is closed. Buffers therefore move *into* a post and come back *out* of its completion; while the
 //! operation is in flight nothing in the program can name them.
 
@@ -83,7 +83,7 @@ impl Lent {
         self
     }
 
-    /// The same range without so many bytes at its begin, which become room for what a provider puts in front of messages
+    /// The same range without its first `bytes` bytes, which become room for what a provider puts in front of messages
     /// ([`headroom`](Self::headroom)): if the range may be written, and as far as it reaches.
     #[must_use]
     pub fn with_headroom(mut self, bytes: usize) -> Self {
@@ -94,7 +94,7 @@ impl Lent {
         self
     }
 
-    /// So many bytes of it, or all if it has fewer; from its begin on.
+    /// Its first `len` bytes, or all if it has fewer.
     pub(crate) const fn first(mut self, len: usize) -> Self {
         if len < self.len {
             self.len = len;
@@ -102,7 +102,7 @@ impl Lent {
         self
     }
 
-    /// The same range with so many bytes of its headroom; `None` if it has not so many.
+    /// The same range with `bytes` bytes of its headroom; `None` if it has fewer.
     pub(crate) fn with_prefix(mut self, bytes: usize) -> Option<Self> {
         self.headroom = self.headroom.checked_sub(bytes)?;
         self.len = self.len.checked_add(bytes)?;

@@ -6,7 +6,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 ///
 /// Endpoints of such an info send out of, and receive into, no other buffers
 /// ([`PostError::NoPrefix`](crate::error::PostError::NoPrefix)); the room has to be as large as
-/// [`msg_prefix_size`](crate::vocabulary::EndpointAttributes::msg_prefix_size) says, which is zero where nobody asks. Everywhere
+/// [`msg_prefix_size`](crate::vocabulary::EndpointAttributes::msg_prefix_size) says, which is zero where the provider does not ask for room. Everywhere
 /// else, and in RMA, the room is left alone. Either way the message is what lies behind it, and lengths are those of the
 /// message: one program runs over both. Of several buffers in one operation, the first has the room.
 ///

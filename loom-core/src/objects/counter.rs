@@ -334,7 +334,7 @@ impl<'b, 'm, T: Transport> Counters<'b, 'm, T> {
         self.too_many |= self.list.push((counted, counter)).is_err();
     }
 
-    /// Whether an endpoint of this domain, which grants so much, can have them.
+    /// Whether an endpoint of `domain` whose info grants these capabilities can have them.
     pub(crate) fn check(&self, domain: &Handle<'_, DomainInner<T>>, granted: Caps) -> Result<(), OpenError> {
         let mut before = Counted::empty();
         for (counted, counter) in &self.list {

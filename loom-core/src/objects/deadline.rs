@@ -9,7 +9,7 @@ pub trait Deadline {
     fn passed(&mut self) -> bool;
 }
 
-/// A deadline of so many looks at an empty queue: bounds a wait where there is no clock.
+/// A deadline of this number of looks at an empty queue: bounds a wait where there is no clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Spins(pub u64);
 

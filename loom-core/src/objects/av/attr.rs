@@ -48,7 +48,7 @@ impl AvAttr {
     }
 
     /// The memory that a vector of this domain takes from an allocator of type `A`, in one block. It depends on the domain: on the format of
-    /// its addresses, and on how many places its transport needs for so many peers.
+    /// its addresses, and on the number of places that its transport needs for them.
     ///
     /// # Errors
     /// [`OpenError::Size`] if the capacity is zero or more than an address has room for, or all of it more than an address space

@@ -146,7 +146,7 @@ impl<T: Transport> Av<'_, T> {
     /// addresses from that of `first` on. Tells `each` what has become of them, all services of a node before the next node,
     /// and returns how many are in, as [`insert_all`](Self::insert_all) does.
     ///
-    /// Those that get consecutive places, as they do in a vector that nobody was removed from, take one endpoint slot together, and no
+    /// Those that get consecutive places, as they do in a vector from which no peer was removed, take one record together, and no
     /// more memory for their addresses ([`AvAttr::ranges`](super::AvAttr::ranges)).
     ///
     /// For providers with socket addresses. They are counted up here and not by `fi_av_insertsym`, which `udp;ofi_rxd` does not
@@ -220,7 +220,7 @@ impl<T: Transport> Av<'_, T> {
         self.kept(addr, inserted, true)
     }
 
-    /// What has become of an address to which the provider gave a fabric address, while nobody else changes the vector. If
+    /// What has become of an address to which the provider gave a fabric address, while no other thread changes the vector. If
     /// no peer has that, the provider need not keep it: it is taken back the `first` time that it is told.
     fn kept(&self, addr: FabricAddr, inserted: Result<Inserted, Full>, first: bool) -> Result<Peer, InsertError> {
         let peer = inserted.map(Inserted::peer).map_err(|_| InsertError::Full);
@@ -231,7 +231,7 @@ impl<T: Transport> Av<'_, T> {
         peer
     }
 
-    /// Removes an address that no peer has, while nobody else changes the vector. Where one has had it, operations in flight may
+    /// Removes an address that no peer has, while no other thread changes the vector. Where one has had it, operations in flight may
     /// still refer to it: then it stays until the vector closes.
     fn take_back(&self, addr: FabricAddr) {
         if !self.body.is_bound() || !self.body.table.was_used(addr) {

@@ -68,7 +68,7 @@ impl<'m, T: Transport> Av<'m, T> {
         })
     }
 
-    /// `open` opens the raw vector, with so many bits for receive contexts.
+    /// `open` opens the raw vector, with `rx_ctx_bits` bits of each address for the number of a receive context.
     fn open_as<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
         attr: AvAttr,
@@ -138,7 +138,7 @@ impl<T: Transport> Av<'_, T> {
 
     /// The peer that has an address, if it is in the vector: the reverse of [`address`](Self::address).
     ///
-    /// Takes as long however many peers there are, and waits for whoever is inserting.
+    /// Takes constant time, and waits for a thread that is inserting.
     #[must_use]
     pub fn find(&self, address: &EndpointAddr) -> Option<Peer> {
         self.body.addresses.lock().find(address)
@@ -201,7 +201,7 @@ impl<T: Transport> Av<'_, T> {
         &self.body.domain
     }
 
-    /// For an endpoint that is about to be opened. Nobody removes an address meanwhile.
+    /// For an endpoint that is about to be opened. No address is removed meanwhile.
     pub(crate) fn bond(&self) -> Bond {
         let _addresses = self.body.addresses.lock();
         self.body.bond()

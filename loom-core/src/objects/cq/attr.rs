@@ -33,7 +33,7 @@ pub struct CqAttr {
 }
 
 impl CqAttr {
-    /// For so many operations in flight, up to 16 endpoints, and with one provider queue.
+    /// For at most `depth` operations in flight, 16 endpoints, and with one provider queue.
     #[must_use]
     pub const fn new(depth: usize) -> Self {
         CqAttr { depth, endpoints: 16, separate: false, wait: WaitObj::NONE, claims: false }
@@ -61,7 +61,7 @@ impl CqAttr {
         self
     }
 
-    /// For so many endpoints.
+    /// For at most `endpoints` endpoints.
     #[must_use]
     pub const fn endpoints(mut self, endpoints: u16) -> Self {
         self.endpoints = endpoints;
@@ -95,7 +95,7 @@ impl CqAttr {
     }
 }
 
-/// For so many operations: [`CqAttr::new`].
+/// For at most this number of operations in flight: [`CqAttr::new`].
 impl From<usize> for CqAttr {
     fn from(depth: usize) -> Self {
         CqAttr::new(depth)

@@ -257,7 +257,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         {}
     }
 
-    /// Polls until something is so, throwing peers' events away: nobody will ask for them any more.
+    /// Polls until `so` holds, throwing peers' events away: there is no handle left to poll for them.
     #[cold]
     fn progress_until(&self, patience: u32, so: impl Fn() -> bool) -> bool {
         let mut polls = 0;
@@ -270,7 +270,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         true
     }
 
-    /// Polls until an event was kept or so many polls were made; `false` if the queue cannot go on.
+    /// Polls until an event was kept or `patience` polls were made; `false` if the queue cannot go on.
     fn keep_until_busy(&self, polls: &mut u32, patience: u32) -> bool {
         while *polls < patience {
             *polls += 1;

@@ -66,7 +66,7 @@ pub(crate) enum ReceiveMode {
     Itself,
     /// On itself, for others, too: it is a shared receive context.
     ForOthers,
-    /// On itself, so many and of no bytes, for peers' writes to use up: it takes no messages.
+    /// Posts this number of zero-length receives, which remote writes consume (`FI_RX_CQ_DATA`): it takes no messages.
     OfWrites(u16),
     /// On the shared receive context at this place of the queue, which is not closed before the endpoint is.
     Through(u16),
@@ -185,7 +185,7 @@ impl<T: Transport> EndpointSlot<T> {
         unsafe { raw.assume_init_ref() }
     }
 
-    /// A message of so many bytes was longer than its buffer.
+    /// A message of `len` bytes was longer than its buffer.
     pub(crate) fn note_truncated(&self, len: usize) {
         self.truncated.set(self.truncated.get().max(len));
     }

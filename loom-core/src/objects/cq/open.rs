@@ -84,7 +84,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     {
         let attr = attr.into();
         if attr.separate && attr.wait != WaitObj::NONE {
-            // Nobody can sleep on two provider queues.
+            // A thread cannot sleep on two provider queues.
             return Err(Errno::EINVAL.into());
         }
         let parts = attr.parts::<T, B, A>()?;

@@ -114,7 +114,7 @@ pub struct Signaller<'q, T: Signals> {
 }
 
 impl<T: Signals> Signaller<'_, T> {
-    /// Ends [`Cq::poll_for`](super::Cq::poll_for), which returns `Ok(None)`; if nobody sleeps, it is the next one that
+    /// Ends [`Cq::poll_for`](super::Cq::poll_for), which returns `Ok(None)`; if no thread sleeps, it is the next one that
     /// does not sleep. Signals that come meanwhile are one. What this thread did before, the sleeper sees afterwards.
     ///
     /// The queue's file descriptor becomes readable, too, and [`Cq::may_sleep`](super::Cq::may_sleep) says once that the

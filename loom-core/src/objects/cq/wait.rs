@@ -12,7 +12,7 @@ use crate::error::{PostError, Rejected};
 use crate::objects::deadline::Deadline;
 use crate::transport::Transport;
 
-/// An event that ends nobody's operation.
+/// An event that does not end an operation of this queue.
 pub(super) enum UnmatchedEvent {
     Message(Message),
     Peek(Peek),
@@ -144,7 +144,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(busy)
     }
 
-    /// Keeps the next event of a raw queue until somebody asks for it; `false` if there is none.
+    /// Keeps the next event of a raw queue for a later poll or wait; `false` if there is none.
     ///
     /// # Errors
     /// [`CqError::PeerEvents`] if there is no room for an event of a peer, which the next one may be.
@@ -252,7 +252,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Whether to post again.
     #[cold]
     fn goes_on(&self, error: PostError, until: &mut impl Deadline) -> bool {
-        // Progress first: the deadline may be one of so many looks.
+        // Progress first: the deadline may count looks.
         error.is_transient() && self.progress().is_ok() && !until.passed()
     }
 

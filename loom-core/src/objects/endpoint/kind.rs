@@ -11,7 +11,7 @@ use crate::transport::Transport;
 use crate::vocabulary::{Caps, FabricAddr};
 
 /// Kinds are loom's own.
-#[expect(unnameable_types, reason = "nobody else is to implement it")]
+#[expect(unnameable_types, reason = "only loom implements it")]
 pub trait Sealed {}
 
 /// A kind of endpoint whose options can be read.
@@ -46,7 +46,7 @@ pub trait Receives<T: Transport>: Sealed {
     fn source(&self, limits: &Limits, from: Self::From) -> Result<FabricAddr, PostError>;
 }
 
-/// A kind of endpoint that can look at tagged messages which nobody has received yet.
+/// A kind of endpoint that can look at tagged messages that were not received yet.
 pub trait Peeks<T: Transport>: Receives<T> {}
 
 /// Whose messages a receive takes.

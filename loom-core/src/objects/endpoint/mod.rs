@@ -8,9 +8,9 @@
 //! | [`Connectionless`] | [`Cq::endpoint`](crate::objects::cq::Cq::endpoint) | a [`Peer`](crate::engine::peer_table::Peer) of its address vector | a [`Source`] |
 //! | [`MulticastEndpoint`] | [`Cq::multicast_endpoint`](crate::objects::cq::Cq::multicast_endpoint) | a peer, or a [`MulticastGroup`] | a [`Source`] |
 //! | [`MsgEndpoint`] | [`Cq::msg_endpoint`](crate::objects::cq::Cq::msg_endpoint), or a request | [`ThePeer`], when it is connected | [`ThePeer`] |
-//! | [`SharedRx`] | [`Cq::shared_rx`](crate::objects::cq::Cq::shared_rx) | nobody | [`AnyConnection`] |
-//! | [`TxContext`] | [`Cq::tx_context`](crate::objects::cq::Cq::tx_context) | a peer, or one of its receive contexts ([`RxPeer`](crate::engine::peer_table::RxPeer)) | nobody |
-//! | [`RxContext`] | [`Cq::rx_context`](crate::objects::cq::Cq::rx_context) | nobody | a [`Source`] |
+//! | [`SharedRx`] | [`Cq::shared_rx`](crate::objects::cq::Cq::shared_rx) | no peer | [`AnyConnection`] |
+//! | [`TxContext`] | [`Cq::tx_context`](crate::objects::cq::Cq::tx_context) | a peer, or one of its receive contexts ([`RxPeer`](crate::engine::peer_table::RxPeer)) | no peer |
+//! | [`RxContext`] | [`Cq::rx_context`](crate::objects::cq::Cq::rx_context) | no peer | a [`Source`] |
 //!
 //! Two other forms were tried. With a path (`endpoint.to(peer).send(buf)`), a connection, which has one peer only, needs operations
 //! or a detour of its own. With operations as values (`endpoint.post(send(peer), buf)`), neither `Endpoint` nor its documentation

@@ -10,7 +10,7 @@ use crate::objects::cq::{Cq, EndpointSlot};
 use crate::objects::domain::Domain;
 use crate::transport::Transport;
 
-/// A queue with all of its endpoints, which nobody uses: it can be handed to another thread where the transport's threading level
+/// A queue with all of its endpoints, not in use: it can be handed to another thread where the transport's threading level
 /// admits that (over libfabric, with `Ofi<Shared>`).
 ///
 /// ```

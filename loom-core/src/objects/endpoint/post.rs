@@ -291,7 +291,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         })
     }
 
-    /// The parts of a peer's memory, of which there may be so many, and which are as long together as the buffer.
+    /// The parts of a peer's memory: at most `rma_iov_limit`, and together as long as the buffer.
     pub(super) fn parts(&self, remote: &[RemotePart], total: usize) -> Result<Parts, PostError> {
         let limit = self.limits.rma_iov_limit.min(IoVecs::MOST);
         let parts = Parts::from_slice(remote).ok().filter(|parts| parts.len() <= limit && !parts.is_empty());
@@ -308,7 +308,7 @@ pub struct Limits {
     caps: Caps,
     pub(super) quirks: ProviderQuirks,
     pub(super) inject_size: usize,
-    /// Inject calls of messages that have so many bytes, or more, are not posted as they are.
+    /// Injects of at least this length need a prefix, or are too long.
     pub(super) inject_end: usize,
     pub(super) max_msg_size: usize,
     cq_data_size: usize,
@@ -323,7 +323,7 @@ pub struct Limits {
     pub(super) local: bool,
     /// Peers' writes use up receives.
     pub(super) consumes: bool,
-    /// More is to be seen to than what every provider asks for.
+    /// The provider requires additional checks.
     pub(super) extra_checks: bool,
     /// Sends, reads and writes need not report their success.
     pub(super) selective: bool,
@@ -338,13 +338,13 @@ impl Limits {
         let attributes = info.attributes();
         let elsewhere = match receive_mode {
             ReceiveMode::Through(_) | ReceiveMode::OfWrites(_) | ReceiveMode::Nowhere => Caps::RECV,
-            // Providers that have tags with shared contexts crash when one arrives that nobody waits for.
+            // Providers that have tags with shared contexts crash when one arrives that no receive matches.
             ReceiveMode::ForOthers => Caps::TAGGED.union(Caps::MULTI_RECV),
             ReceiveMode::Itself => Caps::empty(),
         };
         let consumes = info.consumes_receives();
         let prefixes = info.prefixes();
-        // Nobody says where the prefixes of the messages are that one buffer receives, or what a write uses up of it.
+        // libfabric does not define where prefixes lie in a multi-receive buffer, or what a write uses up of it.
         let without = if prefixes.rx > 0 || consumes { Caps::MULTI_RECV } else { Caps::empty() };
         let (inject_size, inject_end) = match prefixes.tx {
             0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
@@ -355,7 +355,7 @@ impl Limits {
         // The domain asks for it, whatever the info says.
         let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
-            // Of the domain's: `sockets` does not say in the info of a request whose it is.
+            // Taken from the domain's info: `sockets` leaves the provider name out of the info of a connection request.
             quirks: T::quirks(domain.info().raw()),
             caps: attributes.caps.intersection(granted).with_modifiers().difference(elsewhere).difference(without),
             inject_size,

@@ -201,7 +201,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     ///   and `shm` (1.17) go on writing to the buffer.
     ///
     /// Three release a buffer before all of it is there: `tcp;ofi_rxm` (1.17) if a message is longer than 16 KiB, `net` and
-    /// `udp;ofi_rxd` if more than one peer sends. Nobody sends so, then.
+    /// `udp;ofi_rxd` if more than one peer sends. No peer sends so, then.
     #[doc(alias = "FI_MULTI_RECV")]
     pub unsafe fn multi_recv_unchecked(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -341,7 +341,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         let (limits, quirks) = (self.limits(), self.limits().quirks);
         let by_number = self.cq().ops().context_kind() == ContextKind::Word;
         let cannot = !quirks.peek
-            // Nobody says whether the length that is told is with the prefix or without.
+            // libfabric does not define whether the length that is reported counts the prefix.
             || limits.prefixes.rx > 0
             || flags.contains(OpFlags::DISCARD) && !quirks.discard
             || flags.contains(OpFlags::CLAIM) && quirks.claims == Claims::Not

@@ -79,7 +79,7 @@ where
 }
 
 impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
-    /// Opens an endpoint with so many contexts from an info of the vector's domain, in memory of `alloc`.
+    /// Opens an endpoint with the given numbers of contexts, from an info of the vector's domain, in memory of `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info belongs to another domain
@@ -87,7 +87,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     /// - [`OpenError::Threading`] if the provider wants all contexts of an endpoint on one thread, and the transport's type
     ///   admits many
     /// - [`OpenError::Size`] if there is to be no context at all
-    /// - [`OpenError::TooManyContexts`] if the provider's endpoints have not so many
+    /// - [`OpenError::TooManyContexts`] if the provider's endpoints have fewer
     /// - [`OpenError::OutOfMemory`] if the allocator has no room, or there is none for a copy of the info
     /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has no scalable endpoints; `EOPNOTSUPP` over `sockets` with
     ///   manual progress, where a context that was closed would go on being used
@@ -248,8 +248,8 @@ const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::
 /// not with those of other contexts.
 ///
 /// Peers are a [`Peer`](crate::engine::peer_table::Peer), or one of its receive contexts by number
-/// ([`Peer::rx_context`](crate::engine::peer_table::Peer::rx_context)). RMA operations name a receive context, too: its queue tells of their immediate
-/// data, and `sockets` serves none to a context that is not open.
+/// ([`Peer::rx_context`](crate::engine::peer_table::Peer::rx_context)). RMA operations name a receive context, too: their immediate data
+/// completes on its queue, and `sockets` serves none to a context that is not open.
 ///
 /// Dropping it closes it. (Over `sockets` it can only be closed when its operations have ended, or when it is the last context of
 /// its endpoint: else, after a short wait, they go on, and it is closed with its queue. If some never end, because the peer has

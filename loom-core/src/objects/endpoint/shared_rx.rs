@@ -31,7 +31,7 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 /// closed after the last of these; its receives are cancelled, where the provider can.
 ///
 /// Messages have no tags here ([`PostError::NotGranted`]): the providers that have them with shared contexts crash when one arrives
-/// that nobody waits for.
+/// that no receive matches.
 ///
 /// # References
 /// - `man fi_endpoint`, *shared contexts*

@@ -63,7 +63,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// # Safety
     /// What `lent` describes is memory that may be read. Until the operation is over
-    /// - the memory stays where it is, and nobody writes to it;
+    /// - the memory stays where it is, and is not written to;
     /// - the endpoint stays open: it is not dropped, and neither is its queue.
     #[doc(alias = "fi_sendmsg")]
     pub unsafe fn send_unsignaled(
@@ -152,7 +152,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// As [`send_unsignaled`](Self::send_unsignaled), and [`PostError::OutOfBounds`].
     ///
     /// # Safety
-    /// As [`send_unsignaled`](Self::send_unsignaled), but it is memory that may be written, and nobody reads from it or refers
+    /// As [`send_unsignaled`](Self::send_unsignaled), but it is memory that may be written, and the caller does not read from it or refer
     /// to it until then.
     #[doc(alias = "fi_readmsg")]
     pub unsafe fn read_unsignaled(

@@ -18,7 +18,7 @@ pub enum CmError {
 }
 
 impl CmError {
-    /// Whether data can be carried, of which there may be so much.
+    /// Whether `data` is no longer than `limit`.
     pub(crate) fn check(data: &[u8], limit: Result<usize, Errno>) -> Result<(), CmError> {
         match limit {
             _ if data.is_empty() => Ok(()),

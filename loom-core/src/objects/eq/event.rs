@@ -110,7 +110,7 @@ impl Failure {
         self.fault.object
     }
 
-    /// The reason: `ECONNREFUSED` if the peer has rejected, or nobody listens.
+    /// The reason: `ECONNREFUSED` if the peer has rejected, or no endpoint listens there.
     #[must_use]
     pub const fn errno(&self) -> Errno {
         self.fault.errno

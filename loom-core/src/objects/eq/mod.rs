@@ -193,7 +193,7 @@ impl<'m, T: Connected> Eq<'m, T> {
                     Some(place) => {
                         EqEvent::Request(ConnectionRequest::new(self.clone(), (place, listener), info, request, data))
                     }
-                    // A passive endpoint which somebody opened past this queue.
+                    // A passive endpoint that was opened through the raw queue.
                     None => EqEvent::Other { kind: EventKind::CONNREQ, data },
                 },
                 Notice::Connected(endpoint) => {
@@ -335,7 +335,7 @@ unsafe impl<T: Connected> Object for EqInner<T> {
     unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller's promise.
         let this = unsafe { this.as_mut() };
-        // Requests that nobody has read are rejected, as those that were.
+        // Requests that were not read are rejected, too.
         for _ in 0..UNREAD {
             match this.read(None, &mut CmData::EMPTY.clone()) {
                 Ok(Some(Read::Notice(Notice::Request { listener, request, .. }))) => {

@@ -64,7 +64,7 @@ pub struct Hints<'a> {
     /// Authorization key of the endpoint, where it is not the domain's.
     pub endpoint_auth_key: Option<&'a [u8]>,
     /// This side's address, where there is no `node` and no `service`: a socket address, or a string with its zero byte, in the
-    /// form of `addr_format` if there is one. Others are refused: nobody could tell whether they are whole.
+    /// form of `addr_format` if there is one. Others are refused: loom could not tell whether they are whole.
     #[doc(alias = "src_addr")]
     pub source: Option<&'a EndpointAddr>,
     /// The peer's address, as [`Hints::source`].

@@ -17,10 +17,10 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 /// A region for local use alone: its descriptor goes with posts
 /// ([`Lent::with_descriptor`]), and peers do not reach the memory.
 ///
-/// [`Registered`](crate::objects::registered::Registered) is the safe form, with the buffer inside. This one is for whoever
-/// keeps registrations apart from the buffers that use them, as a cache does.
+/// [`Registered`](crate::objects::registered::Registered) is the safe form, with the buffer inside. This one is for code
+/// that keeps registrations apart from the buffers that use them, as a cache does.
 ///
-/// Nobody looks at the memory through an open region that no post names. So the memory may come and go meanwhile, and the
+/// The provider does not look at the memory through an open region that no post names. So the memory may come and go meanwhile, and the
 /// region is then *stale*: what it knows are the pages that were there when it was opened, and not those that are there now.
 ///
 /// Dropping it closes the region; forgetting it leaves it open, and the domain.
@@ -81,7 +81,7 @@ impl<'m, T: Transport> LocalMr<'m, T> {
     /// Closes the region, as dropping it does, and says how that went.
     ///
     /// # Errors
-    /// The provider's. It then keeps a registration that nobody names, and the domain stays open.
+    /// The provider's. It then keeps a registration that no post names, and the domain stays open.
     pub fn close(self) -> Result<(), Errno> {
         let mut this = ManuallyDrop::new(self);
         let closed = this.deregister();
@@ -99,7 +99,7 @@ impl<'m, T: Transport> LocalMr<'m, T> {
 
 impl<T: Transport> Drop for LocalMr<'_, T> {
     fn drop(&mut self) {
-        // Nobody is there to be told of a failure, which harms nobody.
+        // A failure leaves a registration that no post names, which is harmless.
         let _ = self.deregister();
     }
 }

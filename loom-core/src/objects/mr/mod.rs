@@ -33,7 +33,7 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 /// A registered memory region, and the memory: dropping it closes the region.
 ///
 /// While it is open, this side sees the memory through a [`Window`] only. Peers' operations on it are refused from then on when it
-/// is closed. The memory is dropped as soon as nobody can reach it. Over the software transport that is at once. Over libfabric an
+/// is closed. The memory is dropped as soon as no peer can reach it. Over the software transport that is at once. Over libfabric an
 /// operation that began before goes on, so the domain keeps the memory until none of its endpoints is open, and drops it then. A
 /// program that closes regions while endpoints stay open for long, and knows from its protocol when its peers have finished, gets
 /// the memory back with [`close_finished`](Self::close_finished).

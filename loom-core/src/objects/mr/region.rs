@@ -1,6 +1,6 @@
 //! [`Region`]: an open region with its memory, in a block of its own, and how it is closed.
 
-#![allow(unsafe_code, reason = "keeps memory until nobody reaches it")]
+#![allow(unsafe_code, reason = "keeps memory for as long as peers reach it")]
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -31,7 +31,7 @@ pub(crate) struct Region<T: Transport, M> {
     pub(super) window: Window<'static>,
     /// First byte and length, also of memory that no window shows.
     pub(super) range: (u64, u64),
-    /// Nobody uses the memory any more when closing the region returns.
+    /// Peers do not use the memory any more when closing the region returns.
     pub(super) fenced: bool,
     /// Of what counts peers' writes.
     counter: Cell<Option<Bond>>,
@@ -184,7 +184,7 @@ impl<T: Transport, M> Region<T, M> {
         self.counter.take().inspect(Bond::leave)
     }
 
-    /// The memory of a region that is closed, which nobody reaches any more.
+    /// The memory of a region that is closed, which peers do not reach any more.
     fn take_memory(&self) -> Option<M> {
         if !matches!(self.state.replace(State::Over), State::Closed) {
             return None;
@@ -223,7 +223,7 @@ unsafe impl<T: Transport, M> Object for Region<T, M> {
 
 /// What becomes of a region whose handle goes.
 pub(super) enum Fate {
-    /// Nobody reaches the memory.
+    /// No peer reaches the memory.
     Over,
     /// A list of the domain has it.
     Kept,
@@ -308,7 +308,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         self.into_memory().ok_or(Errno::ENOENT)
     }
 
-    /// The memory of a region that is closed, and which nobody reaches.
+    /// The memory of a region that is closed, and which no peer reaches.
     fn into_memory(self) -> Option<M> {
         let memory = self.region.take_memory();
         let mut this = ManuallyDrop::new(self);
