@@ -37,13 +37,13 @@ const KINDS: [(Counted, CompletionFlags); 4] = [
 
 /// The counters of an endpoint.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(super) struct BoundCounters {
     by_kind: [Cell<Option<NonNull<SoftCounter>>>; KINDS.len()],
 }
 
-impl Counters {
+impl BoundCounters {
     pub(super) const fn none() -> Self {
-        Counters { by_kind: [const { Cell::new(None) }; KINDS.len()] }
+        BoundCounters { by_kind: [const { Cell::new(None) }; KINDS.len()] }
     }
 
     /// Those of an endpoint that is opened now, which stay where they are until it is closed or nobody uses it any more.

@@ -6,7 +6,7 @@ use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::cell::{MessageCell, Revocations, State};
-use super::counter::{Counters, SoftCounter};
+use super::counter::{BoundCounters, SoftCounter};
 use super::faults::{Faults, Plan};
 use super::list::{Inbox, NIL, Reach, Returns};
 use super::matching::Matching;
@@ -55,7 +55,7 @@ pub(super) struct LocalState {
     pub(super) addr: Cell<u64>,
     pub(super) tx: Cell<Option<NonNull<Queue>>>,
     pub(super) rx: Cell<Option<NonNull<Queue>>>,
-    pub(super) counters: Counters,
+    pub(super) counters: BoundCounters,
     /// How many memory regions are bound to the endpoint.
     pub(super) regions: Cell<u32>,
     /// What its domain asks for.
@@ -106,7 +106,7 @@ impl EndpointState {
                 addr: Cell::new(0),
                 tx: Cell::new(None),
                 rx: Cell::new(None),
-                counters: Counters::none(),
+                counters: BoundCounters::none(),
                 regions: Cell::new(0),
                 modes: Cell::new(RequiredModes::none()),
                 attended: Cell::new(false),

@@ -137,7 +137,7 @@ impl Queue {
         }
         let place = self.head.get();
         // SAFETY: the ring is not empty, so this place was written. It is written again when its turn comes, and looked at
-        // before: `Transport::cq_poll`.
+        // before: `CompletionQueues::cq_poll`.
         let RingSlot(event) = unsafe { place.as_ref() };
         self.head.set(self.after(place));
         self.release();

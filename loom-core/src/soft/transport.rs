@@ -24,8 +24,9 @@ use crate::buffer::Lent;
 use crate::engine::tag_matcher::Want;
 use crate::objects::info::Nic;
 use crate::transport::{
-    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
-    ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
+    AddressVectors, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters, EndpointError,
+    Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks, Refusal,
+    RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
 };
 use crate::vocabulary::{
     Access, Attributes, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, HmemIface, ImmediateData,
@@ -46,21 +47,13 @@ pub struct Soft<'n>(PhantomData<&'n Net>);
 // - a receive copies `min(message, lent)` bytes and reports that many; a read copies all that was lent or fails;
 // - of a caller's storage only what a post lent and the queue's memory are kept;
 // - no function panics: indices come from the network's own lists, and numbers from outside are checked.
-unsafe impl<'n> Transport for Soft<'n> {
+unsafe impl<'n> Transport for Soft<'n> {}
+
+// SAFETY: see `Transport`.
+unsafe impl<'n> Fabrics for Soft<'n> {
     type Info = SoftInfo<'n>;
     type Fabric = SoftFabric<'n>;
     type Domain = SoftDomain<'n>;
-    type Av = SoftAv<'n>;
-    type Cq = SoftCq<'n>;
-    type Mr = SoftMr<'n>;
-    type Counter = SoftCounter;
-    type Endpoint = SoftEndpoint<'n>;
-    type Polled<'q>
-        = &'q Event
-    where
-        'n: 'q;
-
-    const MR_CLOSE_FENCES: bool = true;
 
     fn duplicate(info: &Self::Info) -> Result<Self::Info, Errno> {
         Ok(info.clone())
@@ -124,6 +117,11 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn domain_close(_: &Self::Domain) -> Result<(), Errno> {
         Ok(())
     }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<'n> AddressVectors for Soft<'n> {
+    type Av = SoftAv<'n>;
 
     unsafe fn av_places(domain: &Self::Domain, _: usize) -> usize {
         domain.net.attr.endpoints.into()
@@ -156,6 +154,15 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn av_lookup(av: &Self::Av, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
         write_address(av.net.identity, peer.0)
     }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<'n> CompletionQueues for Soft<'n> {
+    type Cq = SoftCq<'n>;
+    type Polled<'q>
+        = &'q Event
+    where
+        'n: 'q;
 
     fn cq_layout(depth: usize) -> Layout {
         Queue::layout(depth)
@@ -213,70 +220,11 @@ unsafe impl<'n> Transport for Soft<'n> {
         let text = Errno::from_raw(provider_errno).text().as_bytes();
         out.iter_mut().zip(text).map(|(to, from)| *to = *from).count()
     }
+}
 
-    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
-        if memory.kind() != HmemIface::SYSTEM || !attr.flags.is_empty() || attr.dmabuf.is_some() {
-            return Err(Errno::EOPNOTSUPP);
-        }
-        let (net, access) = (domain.net, attr.access);
-        let of_endpoint = domain.modes.mr_mode.contains(MrMode::ENDPOINT);
-        let reached = if of_endpoint { Reached::by_nobody() } else { Reached::through(domain.number) };
-        let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number, reached };
-        let mut numbers = net.opening.lock();
-        let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;
-        Ok(SoftMr { net, key: region.open(index, numbers.key(), exposed), endpoint: None })
-    }
-
-    unsafe fn mr_bind_endpoint(mr: &mut Self::Mr, endpoint: &Self::Endpoint) -> Result<(), Errno> {
-        if mr.endpoint.is_some() || !core::ptr::eq(&*mr.net, &*endpoint.net) {
-            return Err(Errno::EINVAL);
-        }
-        let own = endpoint.port().own();
-        own.regions.set(own.regions.get() + 1);
-        mr.endpoint = Some(own.addr.get());
-        Ok(())
-    }
-
-    /// Peers' writes are copies by their own threads, which nothing here counts.
-    unsafe fn mr_bind_counter(_: &mut Self::Mr, _: &SoftCounter) -> Result<(), Errno> {
-        Err(Errno::ENOSYS)
-    }
-
-    unsafe fn mr_enable(mr: &mut Self::Mr) -> Result<(), Errno> {
-        let endpoint = mr.endpoint.ok_or(Errno::EINVAL)?;
-        mr.net.region(mr.key).ok_or(Errno::EINVAL)?.enable(mr.key, endpoint)
-    }
-
-    /// There are no tables of pages to be told.
-    unsafe fn mr_refresh(_: &Self::Mr, _: NonNull<u8>, _: usize) -> Result<(), Errno> {
-        Ok(())
-    }
-
-    fn mr_key(mr: &Self::Mr) -> MemoryKey {
-        mr.key
-    }
-
-    fn mr_descriptor(mr: &Self::Mr) -> usize {
-        const { assert!(usize::BITS == 64, "a key is a descriptor") };
-        #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
-        {
-            mr.key.0 as usize
-        }
-    }
-
-    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
-        let region = mr.net.region(mr.key).ok_or(Errno::EINVAL)?;
-        region.close();
-        let opening = mr.net.opening.lock();
-        region.free();
-        drop(opening);
-        if let Some(endpoint) = mr.endpoint {
-            // The endpoint is open, and this is its thread: the contract of callers.
-            let regions = &mr.net.port(addr_parts(endpoint).0).own().regions;
-            regions.set(regions.get() - 1);
-        }
-        Ok(())
-    }
+// SAFETY: see `Transport`.
+unsafe impl<'n> Counters for Soft<'n> {
+    type Counter = SoftCounter;
 
     unsafe fn counter_open(_: &Self::Domain, attr: CounterAttr) -> Result<SoftCounter, Errno> {
         if attr.wait != WaitObj::NONE {
@@ -329,6 +277,11 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn counter_may_sleep(_: &Self::Domain, _: &SoftCounter) -> Result<bool, Errno> {
         Err(Errno::ENOSYS)
     }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<'n> Endpoints for Soft<'n> {
+    type Endpoint = SoftEndpoint<'n>;
 
     unsafe fn endpoint_open(
         domain: &Self::Domain,
@@ -402,7 +355,81 @@ unsafe impl<'n> Transport for Soft<'n> {
         endpoint.net.cancel(endpoint.port(), context.addr());
         Ok(())
     }
+}
 
+// SAFETY: see `Transport`.
+unsafe impl<'n> MemoryRegions for Soft<'n> {
+    type Mr = SoftMr<'n>;
+
+    const MR_CLOSE_FENCES: bool = true;
+
+    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
+        if memory.kind() != HmemIface::SYSTEM || !attr.flags.is_empty() || attr.dmabuf.is_some() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let (net, access) = (domain.net, attr.access);
+        let of_endpoint = domain.modes.mr_mode.contains(MrMode::ENDPOINT);
+        let reached = if of_endpoint { Reached::by_nobody() } else { Reached::through(domain.number) };
+        let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number, reached };
+        let mut numbers = net.opening.lock();
+        let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;
+        Ok(SoftMr { net, key: region.open(index, numbers.key(), exposed), endpoint: None })
+    }
+
+    unsafe fn mr_bind_endpoint(mr: &mut Self::Mr, endpoint: &Self::Endpoint) -> Result<(), Errno> {
+        if mr.endpoint.is_some() || !core::ptr::eq(&*mr.net, &*endpoint.net) {
+            return Err(Errno::EINVAL);
+        }
+        let own = endpoint.port().own();
+        own.regions.set(own.regions.get() + 1);
+        mr.endpoint = Some(own.addr.get());
+        Ok(())
+    }
+
+    /// Peers' writes are copies by their own threads, which nothing here counts.
+    unsafe fn mr_bind_counter(_: &mut Self::Mr, _: &SoftCounter) -> Result<(), Errno> {
+        Err(Errno::ENOSYS)
+    }
+
+    unsafe fn mr_enable(mr: &mut Self::Mr) -> Result<(), Errno> {
+        let endpoint = mr.endpoint.ok_or(Errno::EINVAL)?;
+        mr.net.region(mr.key).ok_or(Errno::EINVAL)?.enable(mr.key, endpoint)
+    }
+
+    /// There are no tables of pages to be told.
+    unsafe fn mr_refresh(_: &Self::Mr, _: NonNull<u8>, _: usize) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn mr_key(mr: &Self::Mr) -> MemoryKey {
+        mr.key
+    }
+
+    fn mr_descriptor(mr: &Self::Mr) -> usize {
+        const { assert!(usize::BITS == 64, "a key is a descriptor") };
+        #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
+        {
+            mr.key.0 as usize
+        }
+    }
+
+    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
+        let region = mr.net.region(mr.key).ok_or(Errno::EINVAL)?;
+        region.close();
+        let opening = mr.net.opening.lock();
+        region.free();
+        drop(opening);
+        if let Some(endpoint) = mr.endpoint {
+            // The endpoint is open, and this is its thread: the contract of callers.
+            let regions = &mr.net.port(addr_parts(endpoint).0).own().regions;
+            regions.set(regions.get() - 1);
+        }
+        Ok(())
+    }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<'n> Messages for Soft<'n> {
     #[inline]
     unsafe fn send(
         endpoint: &Self::Endpoint,
@@ -447,6 +474,30 @@ unsafe impl<'n> Transport for Soft<'n> {
         unsafe { endpoint.net.post_receive(endpoint.port(), CompletionFlags::MSG, want, room) }
     }
 
+    unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
+        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+        unsafe { endpoint.net.send_msg(endpoint.port(), msg, None, endpoint.report(msg)) }
+    }
+
+    unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
+        let (own, multi) = (endpoint.port().own(), msg.flags.contains(OpFlags::MULTI_RECV));
+        let modes = own.modes.get();
+        if multi && (modes.prefix() > 0 || modes.consumes_receives()) {
+            // There is one prefix, and there are many messages; and nobody says what a write uses up.
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        let min_left = if multi { own.min_left.get() } else { 0 };
+        // SAFETY: the caller's contract: what is lent stays until its last event or the endpoint's close.
+        unsafe { endpoint.net.receive_msg(endpoint.port(), CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
+    }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<'n> TaggedMessages for Soft<'n> {
     #[inline]
     unsafe fn tagged_send(
         endpoint: &Self::Endpoint,
@@ -499,6 +550,34 @@ unsafe impl<'n> Transport for Soft<'n> {
         unsafe { endpoint.net.post_receive(endpoint.port(), CompletionFlags::TAGGED, want, room) }
     }
 
+    unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
+        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
+        unsafe { endpoint.net.send_msg(endpoint.port(), msg, Some(tag), endpoint.report(msg)) }
+    }
+
+    unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
+        let mut room = Vec::new();
+        let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
+        let (net, port, flags) = (endpoint.net, endpoint.port(), msg.flags);
+        if flags.contains(OpFlags::PEEK) {
+            net.peek(port, &wanted(msg, tag), msg.context.addr(), flags)
+        } else if flags.contains(OpFlags::DISCARD) {
+            net.discard_claimed(port, msg.context.addr())
+        } else if flags.contains(OpFlags::CLAIM) {
+            piece(msg)?;
+            // SAFETY: the caller's contract.
+            unsafe { net.fetch_claimed(port, &room_of(msg, 0)) }
+        } else {
+            // SAFETY: the caller's contract.
+            unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, 0) }
+        }
+    }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<'n> Rma for Soft<'n> {
     #[inline]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         if endpoint.extra_checks {
@@ -542,52 +621,6 @@ unsafe impl<'n> Transport for Soft<'n> {
         }
         // SAFETY: a borrow is readable.
         unsafe { endpoint.net.write(endpoint.port(), &to, bytes, data, (None, None)) }
-    }
-
-    unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        let mut room = Vec::new();
-        let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
-        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send_msg(endpoint.port(), msg, None, endpoint.report(msg)) }
-    }
-
-    unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
-        let mut room = Vec::new();
-        let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
-        let (own, multi) = (endpoint.port().own(), msg.flags.contains(OpFlags::MULTI_RECV));
-        let modes = own.modes.get();
-        if multi && (modes.prefix() > 0 || modes.consumes_receives()) {
-            // There is one prefix, and there are many messages; and nobody says what a write uses up.
-            return Err(Refusal::Errno(Errno::EINVAL));
-        }
-        let min_left = if multi { own.min_left.get() } else { 0 };
-        // SAFETY: the caller's contract: what is lent stays until its last event or the endpoint's close.
-        unsafe { endpoint.net.receive_msg(endpoint.port(), CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
-    }
-
-    unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
-        let mut room = Vec::new();
-        let msg = &endpoint.pieces(msg, Access::SEND, &mut room)?;
-        // SAFETY: the caller's contract: what is lent stays until its event or the endpoint's close.
-        unsafe { endpoint.net.send_msg(endpoint.port(), msg, Some(tag), endpoint.report(msg)) }
-    }
-
-    unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
-        let mut room = Vec::new();
-        let msg = &endpoint.pieces(msg, Access::RECV, &mut room)?;
-        let (net, port, flags) = (endpoint.net, endpoint.port(), msg.flags);
-        if flags.contains(OpFlags::PEEK) {
-            net.peek(port, &wanted(msg, tag), msg.context.addr(), flags)
-        } else if flags.contains(OpFlags::DISCARD) {
-            net.discard_claimed(port, msg.context.addr())
-        } else if flags.contains(OpFlags::CLAIM) {
-            piece(msg)?;
-            // SAFETY: the caller's contract.
-            unsafe { net.fetch_claimed(port, &room_of(msg, 0)) }
-        } else {
-            // SAFETY: the caller's contract.
-            unsafe { net.receive_msg(port, CompletionFlags::TAGGED, msg, tag, 0) }
-        }
     }
 
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {

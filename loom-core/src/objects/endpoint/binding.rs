@@ -4,7 +4,7 @@ use super::opened::Options;
 use super::scalable::ScalableEndpoint;
 use crate::error::OpenError;
 use crate::handle::Handle;
-use crate::objects::counter::{Counter, Counters};
+use crate::objects::counter::{BoundCounters, Counter};
 use crate::objects::cq::{Bonds, ReceiveMode};
 use crate::objects::domain::DomainInner;
 use crate::objects::eq::Eq;
@@ -16,7 +16,7 @@ use crate::vocabulary::{Counted, EndpointOption, OptionType};
 #[derive(Debug)]
 pub struct Binding<'b, 'm, T: Connected> {
     pub(super) eq: &'b Eq<'m, T>,
-    pub(super) counters: Counters<'b, 'm, T>,
+    pub(super) counters: BoundCounters<'b, 'm, T>,
     pub(super) options: Options,
     pub(super) receives: ReceiveMode,
     pub(super) selective: bool,
@@ -28,7 +28,7 @@ impl<'b, 'm, T: Connected> Binding<'b, 'm, T> {
     pub const fn to(eq: &'b Eq<'m, T>) -> Self {
         Binding {
             eq,
-            counters: Counters::none(),
+            counters: BoundCounters::none(),
             options: Options::none(),
             receives: ReceiveMode::Itself,
             selective: false,
@@ -83,7 +83,7 @@ impl<'b, 'm, T: Connected> From<&'b Eq<'m, T>> for Binding<'b, 'm, T> {
 #[derive(Debug)]
 pub struct ContextBinding<'b, 'm, T: Scalable> {
     pub(super) endpoint: &'b ScalableEndpoint<'m, T>,
-    pub(super) counters: Counters<'b, 'm, T>,
+    pub(super) counters: BoundCounters<'b, 'm, T>,
     pub(super) options: Options,
 }
 
@@ -91,7 +91,7 @@ impl<'b, 'm, T: Scalable> ContextBinding<'b, 'm, T> {
     /// Of this endpoint, without counters and options.
     #[must_use]
     pub const fn of(endpoint: &'b ScalableEndpoint<'m, T>) -> Self {
-        ContextBinding { endpoint, counters: Counters::none(), options: Options::none() }
+        ContextBinding { endpoint, counters: BoundCounters::none(), options: Options::none() }
     }
 
     /// Counts these operations of the context, which are of its direction. Several counters can be given, for different

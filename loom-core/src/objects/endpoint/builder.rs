@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::handle::Bond;
 use crate::objects::av::Av;
-use crate::objects::counter::{Counter, Counters};
+use crate::objects::counter::{BoundCounters, Counter};
 use crate::objects::cq::Cq;
 use crate::objects::cq::{Bonds, ReceiveMode};
 use crate::objects::domain::DomainInner;
@@ -27,7 +27,7 @@ pub struct EndpointBuilder<'b, 'm, T: Transport, B: Buffer> {
     cq: &'b Cq<'m, T, B>,
     av: &'b Av<'m, T>,
     info: Option<&'b Info<T>>,
-    counters: Counters<'b, 'm, T>,
+    counters: BoundCounters<'b, 'm, T>,
     options: Options,
     selective: bool,
     receives: ReceiveMode,
@@ -47,7 +47,7 @@ impl<'b, 'm, T: Transport, B: Buffer> EndpointBuilder<'b, 'm, T, B> {
             cq,
             av,
             info: None,
-            counters: Counters::none(),
+            counters: BoundCounters::none(),
             options: Options::none(),
             selective: false,
             receives: ReceiveMode::Itself,
