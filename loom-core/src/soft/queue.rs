@@ -6,7 +6,7 @@ use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::NO_PORT;
+use super::address::NO_PORT;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
