@@ -217,7 +217,9 @@
 //!
 //! use loom_fabric::loom_core::buffer::Lent;
 //! use loom_fabric::loom_core::objects::{domain::Domain, info::Hints};
-//! use loom_fabric::loom_core::transport::{Bindings, Context, InFlight, Refusal, Transport};
+//! use loom_fabric::loom_core::transport::{
+//!     AddressVectors, Bindings, Context, Endpoints, InFlight, Messages, Refusal,
+//! };
 //! use loom_fabric::loom_core::vocabulary::{Caps, CqMsgEntry, EndpointAttributes, EndpointType, FabricAddr, WaitObj};
 //! use loom_fabric::ofi::{Av, EntryCq, Local, Ofi, sys};
 //!

@@ -107,7 +107,7 @@ impl<L: Level> Domain<L> {
     ///
     /// # Safety
     /// As for all of them, see [`ofi`](super#adopting). It is a domain of this fabric, opened with this info, whose threading
-    /// model serves the level ([`Transport::serves_threading`](loom_core::transport::Transport::serves_threading)).
+    /// model serves the level ([`Fabrics::serves_threading`](loom_core::transport::Fabrics::serves_threading)).
     #[must_use]
     pub unsafe fn from_ptr(fabric: &Fabric<L>, info: &RawInfo, raw: NonNull<sys::fid_domain>) -> Self {
         Self::of(raw, fabric, info)
@@ -125,7 +125,7 @@ impl<L: Level> Av<L> {
     /// with `FI_AV_USER_ID` is its id, which is no address for posts.
     ///
     /// Over `shm`, and over a provider that is not tested, an address that is inserted through its own table is one of another process:
-    /// loom keeps endpoints open whose address a vector of this process has, and learns of it by [`Transport::av_insert`](loom_core::transport::Transport::av_insert).
+    /// loom keeps endpoints open whose address a vector of this process has, and learns of it by [`AddressVectors::av_insert`](loom_core::transport::AddressVectors::av_insert).
     #[must_use]
     pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
         Self::of(domain, raw)
@@ -133,7 +133,7 @@ impl<L: Level> Av<L> {
 }
 
 impl<L: Level> Cq<L> {
-    /// Adopts a completion queue, as [`Transport::cq_open`](loom_core::transport::Transport::cq_open) opens one: `wait` is what
+    /// Adopts a completion queue, as [`CompletionQueues::cq_open`](loom_core::transport::CompletionQueues::cq_open) opens one: `wait` is what
     /// it was opened with, [`WaitObj::NONE`] if it cannot be slept on, or only by a set.
     ///
     /// # Errors
@@ -185,11 +185,11 @@ impl<L: Level> Mr<L> {
     /// Adopts a memory region: one of several ranges, or one that was registered with an authorization key.
     ///
     /// Key and descriptor are read here; where the provider chooses the key when the region is enabled,
-    /// [`Transport::mr_enable`](loom_core::transport::Transport::mr_enable) reads them again.
+    /// [`MemoryRegions::mr_enable`](loom_core::transport::MemoryRegions::mr_enable) reads them again.
     ///
     /// # Safety
     /// As for all of them, see [`ofi`](super#adopting). Its memory stays as that of
-    /// [`Transport::mr_open`](loom_core::transport::Transport::mr_open) has to.
+    /// [`MemoryRegions::mr_open`](loom_core::transport::MemoryRegions::mr_open) has to.
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_mr>) -> Self {
         // SAFETY: the caller's promise.

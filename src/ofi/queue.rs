@@ -228,7 +228,7 @@ pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
     unsafe { close(cq.fid()) }
 }
 
-// Always inlined: see `Transport::cq_poll`.
+// Always inlined: see `CompletionQueues::cq_poll`.
 #[inline(always)]
 pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     // SAFETY: `open` initialised the batch, its memory is ours, and one thread at a time polls the queue (contract of

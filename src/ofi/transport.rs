@@ -10,8 +10,9 @@ use core::ptr::NonNull;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::Nic;
 use loom_core::transport::{
-    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
-    ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
+    AddressVectors, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters, EndpointError,
+    Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks, Refusal,
+    RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
@@ -45,21 +46,13 @@ pub struct Ofi<L: Level>(PhantomData<L>);
 // - pointers are kept for posts and for the batch in the memory of `cq_open` only: attributes, addresses and names are
 //   passed in memory of the call;
 // - nothing here panics, and C does not call back.
-unsafe impl<L: Level> Transport for Ofi<L> {
+unsafe impl<L: Level> Transport for Ofi<L> {}
+
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> Fabrics for Ofi<L> {
     type Info = RawInfo;
     type Fabric = Fabric<L>;
     type Domain = Domain<L>;
-    type Av = Av<L>;
-    type Cq = Cq<L>;
-    type Mr = Mr<L>;
-    type Counter = Counter<L>;
-    type Endpoint = Endpoint<L>;
-    type Polled<'q>
-        = Event
-    where
-        Self: 'q;
-
-    const MR_CLOSE_FENCES: bool = false;
 
     fn duplicate(info: &RawInfo) -> Result<RawInfo, Errno> {
         info.try_clone().ok_or(Errno::ENOMEM)
@@ -116,6 +109,11 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         // SAFETY: the contract of callers.
         unsafe { control::domain_close(domain) }
     }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> AddressVectors for Ofi<L> {
+    type Av = Av<L>;
 
     unsafe fn av_places(_domain: &Domain<L>, capacity: usize) -> usize {
         // Vectors are tables (`FI_AV_TABLE`): providers hand out the lowest index that is free.
@@ -161,6 +159,15 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         // SAFETY: the contract of callers.
         unsafe { control::av_lookup(av, peer) }
     }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> CompletionQueues for Ofi<L> {
+    type Cq = Cq<L>;
+    type Polled<'q>
+        = Event
+    where
+        Self: 'q;
 
     fn cq_layout(_depth: usize) -> Layout {
         queue::layout()
@@ -220,46 +227,11 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         // SAFETY: the contract of callers.
         unsafe { queue::error_data(cq, out) }
     }
+}
 
-    #[inline]
-    unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
-        // SAFETY: the contract of callers.
-        unsafe { region::mr_open(domain, memory, attr) }
-    }
-
-    unsafe fn mr_bind_endpoint(mr: &mut Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the contract of callers.
-        unsafe { region::mr_bind_endpoint(mr, endpoint) }
-    }
-
-    unsafe fn mr_bind_counter(mr: &mut Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
-        // SAFETY: the contract of callers.
-        unsafe { region::mr_bind_counter(mr, counter) }
-    }
-
-    unsafe fn mr_enable(mr: &mut Mr<L>) -> Result<(), Errno> {
-        // SAFETY: the contract of callers.
-        unsafe { region::mr_enable(mr) }
-    }
-
-    unsafe fn mr_refresh(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
-        // SAFETY: the contract of callers.
-        unsafe { region::mr_refresh(mr, first, len) }
-    }
-
-    fn mr_key(mr: &Mr<L>) -> MemoryKey {
-        mr.key()
-    }
-
-    fn mr_descriptor(mr: &Mr<L>) -> usize {
-        mr.descriptor()
-    }
-
-    #[inline]
-    unsafe fn mr_close(mr: &Mr<L>) -> Result<(), Errno> {
-        // SAFETY: the contract of callers.
-        unsafe { region::mr_close(mr) }
-    }
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> Counters for Ofi<L> {
+    type Counter = Counter<L>;
 
     unsafe fn counter_open(domain: &Domain<L>, attr: CounterAttr) -> Result<Counter<L>, Errno> {
         // SAFETY: the contract of callers.
@@ -315,6 +287,11 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         // SAFETY: the contract of callers.
         unsafe { control::try_wait(domain, counter.fid()) }
     }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> Endpoints for Ofi<L> {
+    type Endpoint = Endpoint<L>;
 
     #[inline]
     unsafe fn endpoint_open(
@@ -360,7 +337,57 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         // SAFETY: the contract of callers.
         unsafe { endpoint::cancel(endpoint, context) }
     }
+}
 
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> MemoryRegions for Ofi<L> {
+    type Mr = Mr<L>;
+
+    const MR_CLOSE_FENCES: bool = false;
+
+    #[inline]
+    unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_open(domain, memory, attr) }
+    }
+
+    unsafe fn mr_bind_endpoint(mr: &mut Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_bind_endpoint(mr, endpoint) }
+    }
+
+    unsafe fn mr_bind_counter(mr: &mut Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_bind_counter(mr, counter) }
+    }
+
+    unsafe fn mr_enable(mr: &mut Mr<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_enable(mr) }
+    }
+
+    unsafe fn mr_refresh(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_refresh(mr, first, len) }
+    }
+
+    fn mr_key(mr: &Mr<L>) -> MemoryKey {
+        mr.key()
+    }
+
+    fn mr_descriptor(mr: &Mr<L>) -> usize {
+        mr.descriptor()
+    }
+
+    #[inline]
+    unsafe fn mr_close(mr: &Mr<L>) -> Result<(), Errno> {
+        // SAFETY: the contract of callers.
+        unsafe { region::mr_close(mr) }
+    }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> Messages for Ofi<L> {
     #[inline]
     unsafe fn send(
         endpoint: &Endpoint<L>,
@@ -390,6 +417,19 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         unsafe { post::recv(endpoint, from, lent, context) }
     }
 
+    unsafe fn sendmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::sendmsg(endpoint, msg) }
+    }
+
+    unsafe fn recvmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::recvmsg(endpoint, msg) }
+    }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> TaggedMessages for Ofi<L> {
     #[inline]
     unsafe fn tagged_send(
         endpoint: &Endpoint<L>,
@@ -427,6 +467,19 @@ unsafe impl<L: Level> Transport for Ofi<L> {
         unsafe { post::tagged_recv(endpoint, from, lent, tag, context) }
     }
 
+    unsafe fn tagged_sendmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::tagged_sendmsg(endpoint, msg, tag) }
+    }
+
+    unsafe fn tagged_recvmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
+        // SAFETY: the contract of callers.
+        unsafe { post_msg::tagged_recvmsg(endpoint, msg, tag) }
+    }
+}
+
+// SAFETY: see `Transport`.
+unsafe impl<L: Level> Rma for Ofi<L> {
     #[inline]
     unsafe fn read(endpoint: &Endpoint<L>, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         // SAFETY: the contract of callers.
@@ -454,26 +507,6 @@ unsafe impl<L: Level> Transport for Ofi<L> {
     ) -> Result<(), Refusal> {
         // SAFETY: the contract of callers.
         unsafe { post::inject_write(endpoint, to, bytes, data) }
-    }
-
-    unsafe fn sendmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<(), Refusal> {
-        // SAFETY: the contract of callers.
-        unsafe { post_msg::sendmsg(endpoint, msg) }
-    }
-
-    unsafe fn recvmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<(), Refusal> {
-        // SAFETY: the contract of callers.
-        unsafe { post_msg::recvmsg(endpoint, msg) }
-    }
-
-    unsafe fn tagged_sendmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
-        // SAFETY: the contract of callers.
-        unsafe { post_msg::tagged_sendmsg(endpoint, msg, tag) }
-    }
-
-    unsafe fn tagged_recvmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
-        // SAFETY: the contract of callers.
-        unsafe { post_msg::tagged_recvmsg(endpoint, msg, tag) }
     }
 
     unsafe fn readmsg(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
 use loom_core::objects::endpoint::Source;
-use loom_core::transport::{Claims, Transport};
+use loom_core::transport::{Claims, Fabrics};
 use loom_core::vocabulary::{Caps, Errno, ImmediateData, Tag};
 
 use crate::link::{Link, T};

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::time::Instant;
 
 use loom_core::objects::info::Info;
-use loom_core::transport::Transport;
+use loom_core::transport::{Endpoints, TaggedMessages};
 use loom_core::vocabulary::{
     Caps, CompletionFlags, CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry, Errno, FabricAddr, Tag, TagMatch, WaitObj,
 };

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use loom_core::objects::info::{Hints, Info};
-use loom_core::transport::{Bindings, Closing, InFlight, Refusal, Transport};
+use loom_core::transport::{AddressVectors, Bindings, Closing, Endpoints, Fabrics, InFlight, Refusal, TaggedMessages};
 use loom_core::vocabulary::{
     Caps, Counted, EndpointAttributes, EndpointType, FabricAddr, ImmediateData, Tag, TagMatch, Version,
 };
@@ -55,8 +55,8 @@ pub(crate) fn infos() -> Vec<Info<T>> {
 /// A domain.
 pub(crate) struct Opened<'i> {
     pub(crate) info: &'i Info<T>,
-    pub(crate) fabric: <T as Transport>::Fabric,
-    pub(crate) domain: <T as Transport>::Domain,
+    pub(crate) fabric: <T as Fabrics>::Fabric,
+    pub(crate) domain: <T as Fabrics>::Domain,
     pub(crate) av: Av<Local>,
 }
 

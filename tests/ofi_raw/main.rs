@@ -19,7 +19,10 @@ use std::time::{Duration, Instant};
 
 use loom_core::buffer::Lent;
 use loom_core::objects::info::{Hints, Info};
-use loom_core::transport::{Bindings, Closing, Context, Event, InFlight, MrAttr, Refusal, RmaTarget, Transport};
+use loom_core::transport::{
+    AddressVectors, Bindings, Closing, CompletionQueues, Context, Endpoints, Event, Fabrics, InFlight, MemoryRegions,
+    Messages, MrAttr, Refusal, Rma, RmaTarget, TaggedMessages,
+};
 use loom_core::vocabulary::{
     Access, Attributes, Caps, CompletionFlags, EndpointAttributes, EndpointType, Errno, FabricAddr, ImmediateData,
     MemoryKey, MrMode, RemoteAddr, Tag, TagMatch, WaitObj,
@@ -43,16 +46,16 @@ type Raw<L> = Ofi<L>;
 
 /// An endpoint with a queue of its own.
 struct Side<L: Level> {
-    cq: <Raw<L> as Transport>::Cq,
-    endpoint: <Raw<L> as Transport>::Endpoint,
+    cq: <Raw<L> as CompletionQueues>::Cq,
+    endpoint: <Raw<L> as Endpoints>::Endpoint,
     memory: NonNull<u8>,
 }
 
 struct Pair<L: Level> {
     attributes: Attributes,
-    fabric: <Raw<L> as Transport>::Fabric,
-    domain: <Raw<L> as Transport>::Domain,
-    av: <Raw<L> as Transport>::Av,
+    fabric: <Raw<L> as Fabrics>::Fabric,
+    domain: <Raw<L> as Fabrics>::Domain,
+    av: <Raw<L> as AddressVectors>::Av,
     a: Side<L>,
     b: Side<L>,
     to_a: FabricAddr,
@@ -65,9 +68,9 @@ fn layout<L: Level>() -> Layout {
 
 impl<L: Level> Side<L> {
     fn open(
-        domain: &<Raw<L> as Transport>::Domain,
+        domain: &<Raw<L> as Fabrics>::Domain,
         info: &Info<Raw<L>>,
-        av: &<Raw<L> as Transport>::Av,
+        av: &<Raw<L> as AddressVectors>::Av,
         with_source: bool,
     ) -> Self {
         shared_memory::remove_at_exit();

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Instant;
 
-use loom_core::transport::{CounterAttr, Transport};
+use loom_core::transport::{CounterAttr, Counters};
 use loom_core::vocabulary::{Counted, CqEntry, CqMsgEntry, Errno, WaitObj};
 use loom_fabric::ofi::{EntryCq, Local, PollSet, PollSetMember, QueueEntry, WaitSet};
 

@@ -9,7 +9,7 @@ use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
 use loom_core::error::OpenError;
 use loom_core::objects::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::transport::Transport;
+use loom_core::transport::MemoryRegions;
 
 use crate::world::memory::{Memory, PAGE, Use};
 
@@ -53,7 +53,7 @@ fn rule_11_everything_is_taken_when_the_cache_is_opened_as_one_block_of_its_layo
         let layout = MrCache::<Soft<'_>, Notified, &Counting>::layout(&attr).unwrap();
         assert_eq!((alloc.blocks.get(), alloc.taken.get()), (1, layout.size()));
         // As its documentation says.
-        let (capacity, handle) = (capacity as usize, size_of::<<Soft<'_> as Transport>::Mr>());
+        let (capacity, handle) = (capacity as usize, size_of::<<Soft<'_> as MemoryRegions>::Mr>());
         let memo = layout.size() - capacity * (100 + handle);
         assert!((16 * capacity..=32 * capacity).contains(&memo), "{memo} bytes for {capacity}");
         for round in 0..1000 {

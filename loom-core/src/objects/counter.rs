@@ -319,15 +319,15 @@ impl<T: Transport> fmt::Debug for Counter<'_, T> {
 }
 
 /// The counters that an endpoint is to be opened with.
-pub(crate) struct Counters<'b, 'm, T: Transport> {
+pub(crate) struct BoundCounters<'b, 'm, T: Transport> {
     list: Vec<(Counted, &'b Counter<'m, T>), MOST>,
     /// There were more than there are things to count.
     too_many: bool,
 }
 
-impl<'b, 'm, T: Transport> Counters<'b, 'm, T> {
+impl<'b, 'm, T: Transport> BoundCounters<'b, 'm, T> {
     pub(crate) const fn none() -> Self {
-        Counters { list: Vec::new(), too_many: false }
+        BoundCounters { list: Vec::new(), too_many: false }
     }
 
     pub(crate) fn add(&mut self, counted: Counted, counter: &'b Counter<'m, T>) {
@@ -364,7 +364,7 @@ impl<'b, 'm, T: Transport> Counters<'b, 'm, T> {
     }
 }
 
-impl<T: Transport> fmt::Debug for Counters<'_, '_, T> {
+impl<T: Transport> fmt::Debug for BoundCounters<'_, '_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.list.iter().map(|(counted, _)| counted)).finish()
     }

@@ -1,6 +1,6 @@
 //! Regions and memory that a domain keeps for as long as one of its endpoints may reach them.
 //!
-//! Where closing a region is no fence ([`Transport::MR_CLOSE_FENCES`](crate::transport::Transport::MR_CLOSE_FENCES)), an
+//! Where closing a region is no fence ([`MemoryRegions::MR_CLOSE_FENCES`](crate::transport::MemoryRegions::MR_CLOSE_FENCES)), an
 //! operation of a peer that began before goes on, and only the end of the endpoint that serves it ends it for certain. So
 //! the memory is put on a list of the domain, and dropped when no endpoint of the domain is open. Where a region must not be closed
 //! while an endpoint is open ([`ProviderQuirks::mr_close`](crate::transport::ProviderQuirks::mr_close)), it is put on another list with its memory,

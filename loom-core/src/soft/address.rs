@@ -1,9 +1,24 @@
-//! Addresses of the software transport, as text.
+//! Addresses of the software transport, as numbers and as text.
 
 use core::fmt::{self, Write};
 
-use super::{addr_parts, fabric_addr};
 use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
+
+/// No port.
+pub(super) const NO_PORT: u16 = u16::MAX;
+
+/// The fabric address of a port's endpoint: its place, and which endpoint in that place.
+pub(super) const fn fabric_addr(index: u16, generation: u32) -> u64 {
+    (generation as u64) << 32 | index as u64
+}
+
+/// Place and generation of a fabric address. A place that no network has, for numbers that no network gave out.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the parts of the word, the low one after a look")]
+pub(super) const fn addr_parts(addr: u64) -> (u16, u32) {
+    let place = addr as u32;
+    (if place < NO_PORT as u32 { place as u16 } else { NO_PORT }, (addr >> 32) as u32)
+}
 
 /// The text of an address: `soft://network/place.generation`.
 struct AddressText {

@@ -1,6 +1,6 @@
 //! What a network offers: the attributes of its infos.
 
-use super::iovecs::{LIMIT, receive_limit, send_limit};
+use super::copy::{LIMIT, receive_limit, send_limit};
 use super::network::NetworkAttr;
 use crate::vocabulary::{
     AddressFormat, Attributes, AvType, Caps, DomainAttributes, EndpointAttributes, EndpointType, MrMode, MsgOrder,

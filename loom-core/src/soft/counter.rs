@@ -3,24 +3,21 @@
 #![allow(unsafe_code, reason = "endpoints refer to counters that stay where they are")]
 
 use core::cell::Cell;
+use core::ffi::c_int;
 use core::ptr::NonNull;
 
-use crate::transport::Event;
-use crate::vocabulary::{CompletionFlags, Counted};
+use super::transport::Soft;
+use crate::transport::{CounterAttr, CounterWait, Counters, Event};
+use crate::vocabulary::{CompletionFlags, Counted, Errno, WaitObj};
 
 /// A raw counter. It and its endpoints are used by one thread.
 #[derive(Debug)]
 pub struct SoftCounter {
-    pub(super) value: Cell<u64>,
-    pub(super) errors: Cell<u64>,
+    value: Cell<u64>,
+    errors: Cell<u64>,
 }
 
 impl SoftCounter {
-    /// At zero.
-    pub(super) const fn new() -> Self {
-        SoftCounter { value: Cell::new(0), errors: Cell::new(0) }
-    }
-
     fn count(&self, event: &Event) {
         let number = if event.is_error() { &self.errors } else { &self.value };
         number.set(number.get().wrapping_add(1));
@@ -37,13 +34,13 @@ const KINDS: [(Counted, CompletionFlags); 4] = [
 
 /// The counters of an endpoint.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(super) struct BoundCounters {
     by_kind: [Cell<Option<NonNull<SoftCounter>>>; KINDS.len()],
 }
 
-impl Counters {
+impl BoundCounters {
     pub(super) const fn none() -> Self {
-        Counters { by_kind: [const { Cell::new(None) }; KINDS.len()] }
+        BoundCounters { by_kind: [const { Cell::new(None) }; KINDS.len()] }
     }
 
     /// Those of an endpoint that is opened now, which stay where they are until it is closed or nobody uses it any more.
@@ -62,10 +59,66 @@ impl Counters {
             if event.flags.intersects(flags)
                 && let Some(counter) = place.get()
             {
-                // SAFETY: counters stay where they are while their endpoint can be used (`Transport`, contract of callers),
-                // and this is the thread of both.
+                // SAFETY: the counter stays where it is while its endpoint can be used (C7), and this is the thread of both (C5).
                 unsafe { counter.as_ref() }.count(event);
             }
         }
+    }
+}
+
+// SAFETY: as `Transport`.
+unsafe impl Counters for Soft<'_> {
+    type Counter = SoftCounter;
+
+    unsafe fn counter_open(_: &Self::Domain, attr: CounterAttr) -> Result<SoftCounter, Errno> {
+        if attr.wait != WaitObj::NONE {
+            // There is nobody to wake one up.
+            return Err(Errno::ENOSYS);
+        }
+        Ok(SoftCounter { value: Cell::new(0), errors: Cell::new(0) })
+    }
+
+    unsafe fn counter_close(_: &SoftCounter) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    unsafe fn counter_read(counter: &SoftCounter) -> u64 {
+        counter.value.get()
+    }
+
+    unsafe fn counter_read_error(counter: &SoftCounter) -> u64 {
+        counter.errors.get()
+    }
+
+    unsafe fn counter_add(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
+        counter.value.set(counter.value.get().wrapping_add(value));
+        Ok(())
+    }
+
+    unsafe fn counter_add_error(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
+        counter.errors.set(counter.errors.get().wrapping_add(value));
+        Ok(())
+    }
+
+    unsafe fn counter_set(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
+        counter.value.set(value);
+        Ok(())
+    }
+
+    unsafe fn counter_set_error(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
+        counter.errors.set(value);
+        Ok(())
+    }
+
+    unsafe fn counter_wait(_: &SoftCounter, _: u64, _: i32) -> Result<CounterWait, Errno> {
+        Err(Errno::ENOSYS)
+    }
+
+    unsafe fn counter_wait_fd(_: &SoftCounter) -> Result<c_int, Errno> {
+        Err(Errno::ENOSYS)
+    }
+
+    unsafe fn counter_may_sleep(_: &Self::Domain, _: &SoftCounter) -> Result<bool, Errno> {
+        Err(Errno::ENOSYS)
     }
 }

@@ -1,26 +1,25 @@
-//! Ports: the network's places for endpoints, and what they keep while an endpoint is open.
+//! Ports: the network's places for endpoints, and what they keep while an endpoint is open. What is done with it stands in the files
+//! below this one.
 
 #![allow(unsafe_code, reason = "a port's inner state belongs to one thread at a time")]
 
 use core::cell::Cell;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
-use super::cell::{MessageCell, Revocations, State};
-use super::counter::{Counters, SoftCounter};
-use super::faults::{Faults, Plan};
+use super::address::{NO_PORT, addr_parts};
+use super::cell::Revocations;
+use super::counter::BoundCounters;
+use super::faults::Faults;
 use super::list::{Inbox, NIL, Reach, Returns};
-use super::matching::Matching;
-use super::multi::MIN_LEFT;
-use super::network::Net;
+use super::matching::{Matching, Receive, RecvBuffer, RecvKind};
 use super::queue::Queue;
-use super::receive::{KINDS, Receive, RecvKind};
 use super::required_modes::RequiredModes;
-use super::send::Report;
-use super::{NO_PORT, addr_parts, fabric_addr};
-use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages};
-use crate::sync::Ordering;
-use crate::transport::Event;
-use crate::vocabulary::{CompletionFlags, Counted, Errno};
+use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages, Want};
+use crate::transport::{Context, Event};
+use crate::vocabulary::{CompletionFlags, Errno, Mode};
+
+/// The least that is left of a multi-receive that goes on, unless the endpoint's option says something else.
+pub(super) const MIN_LEFT: usize = 64;
 
 /// A place for one endpoint. What other endpoints touch comes first, each on cache lines of its own.
 #[derive(Debug)]
@@ -55,13 +54,13 @@ pub(super) struct LocalState {
     pub(super) addr: Cell<u64>,
     pub(super) tx: Cell<Option<NonNull<Queue>>>,
     pub(super) rx: Cell<Option<NonNull<Queue>>>,
-    pub(super) counters: Counters,
+    pub(super) counters: BoundCounters,
     /// How many memory regions are bound to the endpoint.
     pub(super) regions: Cell<u32>,
     /// What its domain asks for.
     pub(super) modes: Cell<RequiredModes>,
     /// Whether more is to be done for its operations than to report them: they are counted, or something is asked for.
-    attended: Cell<bool>,
+    pub(super) attended: Cell<bool>,
     faults: NonNull<Faults>,
     /// The bytes that are left at least of multi-receives that go on.
     pub(super) min_left: Cell<usize>,
@@ -86,8 +85,8 @@ pub(super) struct LocalState {
     pub(super) unexpected: [UnexpectedMessages; 2],
 }
 
-// SAFETY: `own` is used by one thread at a time: the one that has the endpoint's queue, by `Transport`'s contract; and
-// while the place is free, by whoever holds the network's lock.
+// SAFETY: `own` is used by one thread at a time: the one that has the endpoint's queue (C5, C6); and while the place is free, by
+// whoever holds the network's lock.
 unsafe impl Sync for EndpointState {}
 
 impl EndpointState {
@@ -106,7 +105,7 @@ impl EndpointState {
                 addr: Cell::new(0),
                 tx: Cell::new(None),
                 rx: Cell::new(None),
-                counters: Counters::none(),
+                counters: BoundCounters::none(),
                 regions: Cell::new(0),
                 modes: Cell::new(RequiredModes::none()),
                 attended: Cell::new(false),
@@ -128,7 +127,7 @@ impl EndpointState {
 
     /// Whether there may be something to do for the endpoint.
     #[inline]
-    fn is_busy(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         let own = self.own();
         !self.inbox.is_empty() || own.backlog.get() != NIL || own.offers.get() != 0 || self.revocations.are_told()
     }
@@ -148,7 +147,7 @@ impl LocalState {
 
     /// Where the next port in the circle of a queue is, which this port is on by its transmit side or its receive side.
     #[inline]
-    fn next_on(&self, queue: &Queue) -> &Cell<u16> {
+    pub(super) fn next_on(&self, queue: &Queue) -> &Cell<u16> {
         let on_tx = self.tx.get() == Some(NonNull::from_ref(queue));
         if on_tx { &self.next_on_tx } else { &self.next_on_rx }
     }
@@ -171,9 +170,9 @@ impl LocalState {
     /// The transmit queue.
     #[inline]
     pub(super) fn tx(&self) -> &Queue {
-        // SAFETY: set while the endpoint is open.
+        // SAFETY: set while the endpoint is open, which it is (C1).
         let queue = unsafe { self.tx.get().unwrap_unchecked() };
-        // SAFETY: queues are closed after their endpoints.
+        // SAFETY: a queue is closed after its endpoints (C2), and its memory stays until then (C16).
         unsafe { queue.as_ref() }
     }
 
@@ -222,325 +221,112 @@ impl LocalState {
     /// The receive queue.
     #[inline]
     pub(super) fn rx(&self) -> &Queue {
-        // SAFETY: set while the endpoint is open.
+        // SAFETY: as for `tx`.
         let queue = unsafe { self.rx.get().unwrap_unchecked() };
-        // SAFETY: queues are closed after their endpoints.
+        // SAFETY: as for `tx`.
         unsafe { queue.as_ref() }
     }
-}
 
-impl Net {
-    /// Opens an endpoint in a free place.
-    ///
-    /// # Safety
-    /// Both queues stay until the endpoint is closed, and are used by this thread; and so do the counters, or else nobody
-    /// uses the queues any more.
-    pub(super) unsafe fn open_port(
-        &self,
-        (domain, modes, plan): (u32, RequiredModes, Plan),
-        tx: NonNull<Queue>,
-        rx: NonNull<Queue>,
-        counters: &[(Counted, &SoftCounter)],
-    ) -> Result<&EndpointState, Errno> {
-        let _opening = self.opening.lock();
-        let port = self.ports().iter().find(|port| !port.own().taken.get()).ok_or(Errno::EMFILE)?;
-        let own = port.own();
-        let index = own.index;
-        own.tx.set(Some(tx));
-        own.rx.set(Some(rx));
-        if own.tx().is_overrun() || own.rx().is_overrun() {
-            return Err(Errno::EOVERRUN);
-        }
-        own.taken.set(true);
-        own.counters.bind(counters);
-        own.modes.set(modes);
-        own.attended.set(modes.any() || !counters.is_empty() || plan.strikes());
-        own.min_left.set(MIN_LEFT);
-        self.join_circle(port, own.tx());
-        if tx != rx {
-            self.join_circle(port, own.rx());
-        }
-        let generation = port.wire.open();
-        own.addr.set(fabric_addr(index, generation));
-        own.faults().begin(plan, own.addr.get());
-        // Last: peers may know the address already, from what was here before.
-        let opened = port.inbox.open();
-        debug_assert_eq!(opened, generation, "both are opened and closed together");
-        port.reach.open(generation, domain);
-        Ok(port)
-    }
-
-    /// Lets a queue look after a port.
-    fn join_circle(&self, port: &EndpointState, queue: &Queue) {
-        let index = port.own().index;
-        let next = match queue.turn.get() {
-            NO_PORT => {
-                queue.turn.set(index);
-                index
+    /// Reports the end of an operation as far as it is to be told, for which a place was reserved unless nothing is.
+    pub(super) fn report(&self, event: Event, report: Report) {
+        match report {
+            Report::Failure if !event.is_error() => {
+                self.counters.count(&event);
+                self.tx().release();
             }
-            first => self.port(first).own().next_on(queue).replace(index),
-        };
-        port.own().next_on(queue).set(next);
-    }
-
-    fn leave_circle(&self, port: &EndpointState, queue: &Queue) {
-        let index = port.own().index;
-        let next = port.own().next_on(queue).get();
-        let mut before = port.own().next_on(queue);
-        while before.get() != index {
-            before = self.port(before.get()).own().next_on(queue);
-        }
-        before.set(next);
-        queue.turn.set(if next == index { NO_PORT } else { next });
-        if queue.is_overrun() && next != index {
-            self.port(next).own().look_again();
+            Report::All | Report::Failure => self.end_transmit(event),
+            Report::Nothing => self.counters.count(&event),
         }
     }
 
-    /// Closes an endpoint: after this, nobody touches what was lent through it.
-    pub(super) fn close_port(&self, port: &EndpointState) {
-        let own = port.own();
-        if !own.faults().is_dead() {
-            self.end_port(port);
-        }
-        own.tx.set(None);
-        own.rx.set(None);
-        own.counters.bind(&[]);
-        let _opening = self.opening.lock();
-        own.taken.set(false);
-    }
-
-    /// Ends what an endpoint does: peers do not reach it any more, and nobody touches what was lent through it.
-    pub(super) fn end_port(&self, port: &EndpointState) {
-        let own = port.own();
-
-        port.reach.close();
-        // What peers have sent: nobody will receive it.
-        let generation = own.generation();
-        let arrived = [own.backlog.replace(NIL), port.inbox.close(generation)];
-        let delayed = [own.faults().held.replace(NIL), port.wire.close(generation)];
-        for mut cell in arrived.into_iter().chain(delayed) {
-            while cell != NIL {
-                let head = self.cell(cell);
-                cell = head.link.load(Ordering::Relaxed);
-                self.refuse(head);
-            }
-        }
-        for unexpected in &own.unexpected {
-            while let Some(at) = unexpected.first() {
-                unexpected.remove(at);
-                self.refuse(self.cell(at));
-            }
-        }
-
-        // What this endpoint has sent: offers are revoked, and copies under way waited for.
-        self.forget_late(own);
-        self.harvest(port);
-        for head in self.cells_of(own) {
-            if !self.revoke(head) {
-                head.wait_for_copy();
-            }
-            // Whatever became of it, there will be no event: the endpoint's operations end with it.
-            if self.end_offer(own, head).is_some() {
-                own.tx().release();
-            }
-        }
-
-        for (at, used) in own.receives_used() {
-            if let Some(kind) = used.kind() {
-                own.posted[kind].remove(at);
-                own.free_pieces(own.receive(at).room());
-                own.rx().release();
-            } else if used == RecvKind::Claimed {
-                self.refuse(self.claimed_cell(own, at));
-            }
-            own.free_receive(at);
-        }
-
-        self.leave_circle(port, own.tx());
-        if own.tx.get() != own.rx.get() {
-            self.leave_circle(port, own.rx());
-        }
-        own.offers.set(0);
-    }
-
-    /// Gives a message back to its sender unread.
-    fn refuse(&self, head: &MessageCell) {
-        // An eager message is lost with its receiver; its sender's operation is over already. An offer that does not
-        // stand was revoked. Either way the cell goes home.
-        let _ = head.claim(State::Refused);
-        self.return_cell(head);
-    }
-
-    /// Moves what can be moved by the endpoints of an empty queue, until it has an event.
-    #[inline]
-    pub(super) fn advance(&self, queue: &Queue) {
-        // Mostly there is nothing: what finds that out calls nothing, and is cheap.
-        let first = queue.turn.get();
-        if first == NO_PORT {
-            return;
-        }
-        let mut port = self.port(first);
-        while !port.is_busy() {
-            let next = port.own().next_on(queue).get();
-            if next == first {
-                return;
-            }
-            port = self.port(next);
-        }
-        self.advance_from(queue, port, first);
-    }
-
-    /// From this port on, until the circle is back at the first one.
-    #[inline(never)]
-    fn advance_from<'n>(&'n self, queue: &Queue, mut port: &'n EndpointState, first: u16) {
-        if queue.is_overrun() {
-            return queue.tell_overrun();
-        }
-        loop {
-            self.advance_port(queue, port);
-            if !queue.is_empty() {
-                if queue.had_its_turn(port.own().index) {
-                    queue.turn.set(port.own().next_on(queue).get());
-                }
-                return;
-            }
-            let next = port.own().next_on(queue).get();
-            if next == first {
-                return;
-            }
-            port = self.port(next);
-        }
-    }
-
-    #[inline]
-    fn advance_port(&self, queue: &Queue, port: &EndpointState) {
-        let own = port.own();
-        if own.offers.get() != 0 {
-            self.harvest(port);
-            if own.faults().are_late() {
-                self.do_late(port);
-            }
-        }
-        if port.revocations.take() {
-            self.return_revoked(port);
-            self.unload(port);
-        }
-        if own.backlog.get() != NIL && queue.is_empty() {
-            self.deliver_backlog(own, queue);
-        }
-        // Messages stay in order: those in the inbox are younger.
-        if own.backlog.get() == NIL && queue.is_empty() {
-            let newest = port.inbox.take(own.generation());
-            if newest != NIL {
-                own.backlog.set(self.deliver_from(self.oldest_first(newest), own, queue));
-            }
-        }
-    }
-
+    /// Sees to what an endpoint is asked beyond its operations, now that one of them has its event in the queue.
     #[cold]
     #[inline(never)]
-    fn deliver_backlog(&self, own: &LocalState, queue: &Queue) {
-        own.backlog.set(self.deliver_from(own.backlog.get(), own, queue));
+    pub(super) fn attend(&self, mut event: NonNull<Event>, queue: &Queue) {
+        // SAFETY: just pushed, by this thread, which is the only one that reads or writes the queue.
+        let event = unsafe { event.as_mut() };
+        // SAFETY: an operation of this endpoint has this event, so that it was begun here, and nobody has polled it.
+        if !unsafe { end_context(self.modes.get(), event.context) } {
+            event.errno = Errno::EOTHER;
+        }
+        if event.flags.contains(CompletionFlags::RECV) && event.errno != Errno::ECANCELED {
+            event.len += self.modes.get().prefix();
+        }
+        let kept = self.faults().note_end(event, queue);
+        self.counters.count(event);
+        if !kept {
+            queue.lose_newest();
+            // The next poll looks at this endpoint, and finds out.
+            self.look_again();
+        }
     }
 
-    /// Delivers messages to an endpoint of an empty queue, until that has an event; returns the first that is left.
+    /// Lets a receive wait in a place that was taken for it.
     #[inline(always)]
-    fn deliver_from(&self, mut cell: u32, own: &LocalState, queue: &Queue) -> u32 {
-        loop {
-            let head = self.cell(cell);
-            let next = head.link.load(Ordering::Relaxed);
-            if !self.deliver(own, head) {
-                return cell;
-            }
-            if next == NIL || !queue.is_empty() {
-                return next;
-            }
-            cell = next;
-        }
+    pub(super) fn wait(&self, at: u32, kind: usize, want: Want, room: RecvBuffer) {
+        self.use_place(at, RecvKind::posted(kind), room);
+        self.posted[kind].post(at, want);
     }
 
-    /// Delivers whatever has come, however much there is in the queue already: for a look at what nobody has received.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn take_in(&self, port: &EndpointState) {
-        let own = port.own();
-        if port.revocations.take() {
-            self.return_revoked(port);
-            self.unload(port);
-        }
-        for of_inbox in [false, true] {
-            let mut cell = if of_inbox {
-                match port.inbox.take(own.generation()) {
-                    NIL => NIL,
-                    newest => self.oldest_first(newest),
-                }
-            } else {
-                own.backlog.replace(NIL)
-            };
-            while cell != NIL {
-                let head = self.cell(cell);
-                let next = head.link.load(Ordering::Relaxed);
-                if !self.deliver(own, head) {
-                    // Those in the inbox are younger, and wait behind it.
-                    own.backlog.set(cell);
-                    return;
-                }
-                cell = next;
-            }
-        }
+    #[inline(always)]
+    pub(super) fn use_place(&self, at: u32, used: RecvKind, room: RecvBuffer) {
+        let receive = self.receive(at);
+        receive.set_room(room);
+        receive.used.set(used);
+        self.by_context(room.context).set(at);
     }
 
-    /// Turns a list round that was taken newest first.
     #[inline]
-    pub(super) fn oldest_first(&self, newest: u32) -> u32 {
-        let (mut oldest, mut at) = (newest, self.cell(newest).link.load(Ordering::Relaxed));
-        if at != NIL {
-            self.cell(newest).link.store(NIL, Ordering::Relaxed);
-        }
-        while at != NIL {
-            let link = &self.cell(at).link;
-            let next = link.load(Ordering::Relaxed);
-            link.store(oldest, Ordering::Relaxed);
-            (oldest, at) = (at, next);
-        }
-        oldest
+    pub(super) fn free_receive(&self, at: u32) {
+        let receive = self.receive(at);
+        receive.used.set(RecvKind::Other);
+        receive.next.set(self.receives.replace(at));
     }
 
-    /// Ends an operation early, if it still can be.
-    pub(super) fn cancel(&self, port: &EndpointState, context: u64) {
-        let own = port.own();
-        if let Some((at, used)) = own.find_place(context, |used| used.kind().is_some())
-            && let Some(kind) = used.kind()
-        {
-            let room = own.receive(at).room();
-            own.posted[kind].remove(at);
-            own.free_pieces(room);
-            own.free_receive(at);
-            let kind = KINDS[kind] | CompletionFlags::RECV;
-            let multi = if room.is_multi() { CompletionFlags::MULTI_RECV } else { CompletionFlags::empty() };
-            own.end_receive(Event::failure(context, kind | multi, Errno::ECANCELED));
-            return;
-        }
-        for head in self.cells_of(own) {
-            if let Some(sending) = self.sending(head).get()
-                && sending.context == context
-            {
-                if self.revoke(head) {
-                    self.end_offer(own, head);
-                    own.end_transmit(Event::failure(context, sending.flags, Errno::ECANCELED));
-                }
-                return;
-            }
-        }
+    /// Every place for a receive that is used for something.
+    pub(super) fn receives_used(&self) -> impl Iterator<Item = (u32, RecvKind)> {
+        (0..self.places.len()).map(|at| (at, self.receive(at).used.get())).filter(|(_, used)| *used != RecvKind::Other)
     }
 
-    /// The domain of the endpoint that is open under this fabric address.
+    /// The place of a posted receive or of a claim, by its context: mostly the first that is looked at.
+    pub(super) fn find_place(&self, context: u64, is: impl Fn(RecvKind) -> bool) -> Option<(u32, RecvKind)> {
+        let holds = |(at, used): &(u32, RecvKind)| is(*used) && self.receive(*at).context.get() == context;
+        let hinted = self.by_context(context).get();
+        let hinted = Some((hinted, self.receive(hinted).used.get())).filter(holds);
+        hinted.or_else(|| self.receives_used().find(holds))
+    }
+
+    /// Where it is noted which place was last taken for such a context. Contexts are numbers of slots, or addresses of slots that are 128
+    /// bytes apart: either way those of a queue that is no longer than there are places have notes of their own. Of a longer one, some are
+    /// forgotten, and looked for.
     #[inline]
-    pub(super) fn reach(&self, to: u64) -> Result<u32, Errno> {
-        let (index, generation) = super::addr_parts(to);
-        let port = self.ports().get(usize::from(index)).ok_or(Errno::EHOSTUNREACH)?;
-        port.reach.domain(generation).ok_or(Errno::EHOSTUNREACH)
+    fn by_context(&self, context: u64) -> &Cell<u32> {
+        #[expect(clippy::cast_possible_truncation, reason = "the low bits are as good as any")]
+        let number = (context ^ context >> 7) as u32;
+        self.by_context.at(number & (self.by_context.len() - 1))
+    }
+
+    /// Takes so many places for receives, linked; `None` if there are not so many.
+    pub(super) fn take_places(&self, count: usize) -> Option<u32> {
+        let first = self.receives.get();
+        let mut last = first;
+        for _ in 1..count {
+            last = if last == NIL { return None } else { self.receive(last).next.get() };
+        }
+        let last = self.receive((last != NIL).then_some(last)?);
+        self.receives.set(last.next.replace(NIL));
+        Some(first)
+    }
+
+    /// The places from this one on, as they are linked; none from [`NIL`] on.
+    pub(super) fn chain_from(&self, first: u32) -> impl Iterator<Item = u32> {
+        let place = |at: u32| (at != NIL).then_some(at);
+        core::iter::successors(place(first), move |at| place(self.receive(*at).next.get()))
+    }
+
+    /// Gives the places of a receive's pieces back, if it has any.
+    pub(super) fn free_pieces(&self, room: RecvBuffer) {
+        self.chain_from(room.first_piece()).for_each(|at| self.free_receive(at));
     }
 }
 
@@ -553,4 +339,68 @@ pub(super) struct Sending {
     pub(super) report: Report,
     pub(super) len: usize,
     pub(super) flags: CompletionFlags,
+}
+
+/// What an operation tells its sender, besides counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// How it has ended.
+    All,
+    /// That it has failed: as an event, or by being refused where that is known at once. (`FI_SELECTIVE_COMPLETION`)
+    Failure,
+    /// Nothing: it was injected, and could not be refused any more.
+    Nothing,
+}
+
+/// How many words of memory the context of an operation points to.
+const fn context_words(modes: RequiredModes) -> usize {
+    if modes.mode.contains(Mode::CONTEXT2) {
+        8
+    } else if modes.mode.contains(Mode::CONTEXT) {
+        4
+    } else {
+        0
+    }
+}
+
+/// What the transport writes into a word of a context's memory while the operation is under way.
+const fn seal(context: u64, word: u64) -> u64 {
+    !context.rotate_left(17).wrapping_add(word)
+}
+
+/// An operation begins: its context's memory is the transport's.
+///
+/// # Safety
+/// The context points to the memory that the domain asks for, which is the transport's until the event (C10).
+pub(super) unsafe fn begin_context(modes: RequiredModes, context: Context) {
+    let memory = context.as_ptr().cast::<u64>();
+    // For the end of the operation, which has the number alone.
+    let _ = memory.expose_provenance();
+    for (at, word) in (0..context_words(modes)).zip(0..) {
+        // SAFETY: the caller's promise.
+        let place = unsafe { memory.add(at) };
+        // SAFETY: as above.
+        unsafe { place.write(seal(context.addr(), word)) };
+    }
+}
+
+/// An operation ends, with this context: whether its memory is as the transport left it. It is written once more.
+///
+/// # Safety
+/// The operation was [begun](begin_context), and its event has not been polled.
+unsafe fn end_context(modes: RequiredModes, context: u64) -> bool {
+    const { assert!(usize::BITS == 64, "a context is an address") };
+    #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
+    let memory = ptr::with_exposed_provenance_mut::<u64>(context as usize);
+    let mut intact = true;
+    for (at, word) in (0..context_words(modes)).zip(0..) {
+        // SAFETY: the memory is the transport's until the event is polled (C10), and its provenance was exposed by `begin_context`.
+        let place = unsafe { memory.add(at) };
+        // SAFETY: as above.
+        intact &= unsafe { place.read() } == seal(context, word);
+        // The same again: a multi-receive has more than one event.
+        // SAFETY: as above.
+        unsafe { place.write(seal(context, word)) };
+    }
+    intact
 }

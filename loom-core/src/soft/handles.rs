@@ -8,12 +8,12 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::endpoint_state::EndpointState;
+use super::endpoint_state::{EndpointState, Report};
 use super::faults::Plan;
 use super::network::Net;
 use super::queue::Queue;
 use super::required_modes::RequiredModes;
-use super::send::Report;
+
 use crate::handle::Handle;
 use crate::transport::Msg;
 use crate::vocabulary::{MemoryKey, OpFlags};

@@ -1,5 +1,5 @@
-//! What an endpoint matches messages and receives with: two [tag matchers](crate::engine::tag_matcher), one for messages without
-//! tags, where only the source counts, and one for those with.
+//! Posted receives, and what an endpoint matches messages with: two [tag matchers](crate::engine::tag_matcher), one for messages
+//! without tags, where only the source counts, and one for those with.
 //!
 //! A receive has a place among its own endpoint's. A message that waits has that of its cell, which every receiver has for the time
 //! that the cell is with it, so that memory is linear in endpoints.
@@ -8,15 +8,157 @@
 
 use core::alloc::Layout;
 use core::cell::Cell;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
-use super::receive::Receive;
+use super::list::NIL;
+use crate::buffer::Lent;
 use crate::engine::tag_matcher::{
     Index, Line, Link, Memory, NONE, Pattern, Posted, PostedReceives, Table, UnexpectedMessages, View, Waiting, fill,
     posted_lines, views_shift, waiting_lines,
 };
 use crate::error::OpenError;
 use crate::storage::{array, extend};
+use crate::transport::{Context, Msg};
+use crate::vocabulary::CompletionFlags;
+
+/// Where a receive puts its message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecvBuffer {
+    pub(super) ptr: *mut u8,
+    pub(super) len: usize,
+    pub(super) context: u64,
+    /// Zero for one message into one buffer. Of a multi-receive: the bytes that are left at least, if it goes on. Of a receive
+    /// into several buffers: `SCATTERED`, and the place of the first.
+    pub(super) min_left: usize,
+}
+
+/// The mark of a receive into several buffers.
+const SCATTERED: usize = 1 << (usize::BITS - 1);
+
+impl RecvBuffer {
+    /// No room.
+    pub(super) const NONE: RecvBuffer = RecvBuffer { ptr: ptr::null_mut(), len: 0, context: 0, min_left: 0 };
+
+    /// One buffer for one message.
+    #[inline]
+    pub(super) fn of(lent: &Lent, context: Context) -> Self {
+        RecvBuffer { ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr(), min_left: 0 }
+    }
+
+    /// The first buffer of a message with flags, or none; `min_left` as the field has it.
+    pub(super) fn first_of(msg: &Msg<'_>, min_left: usize) -> Self {
+        let (ptr, len) = msg.pieces.first().map_or((ptr::null_mut(), 0), |lent| (lent.ptr().as_ptr(), lent.len()));
+        RecvBuffer { ptr, len, context: msg.context.addr(), min_left }
+    }
+
+    /// The most that multi-receives can have left.
+    pub(super) const MOST_LEFT: usize = SCATTERED - 1;
+
+    /// Whether it takes one message after the other.
+    #[inline]
+    pub(super) const fn is_multi(&self) -> bool {
+        self.min_left != 0 && !self.is_scattered()
+    }
+
+    /// Whether it has several buffers.
+    #[inline]
+    pub(super) const fn is_scattered(&self) -> bool {
+        self.min_left & SCATTERED != 0
+    }
+
+    /// The same, into the buffers of the places from this one on.
+    pub(super) const fn scattered_over(self, first: u32) -> Self {
+        RecvBuffer { min_left: SCATTERED | first as usize, ..self }
+    }
+
+    /// The place of its first buffer, if it has several.
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a place, as it was put there")]
+    pub(super) const fn first_piece(&self) -> u32 {
+        if self.is_scattered() { (self.min_left & !SCATTERED) as u32 } else { NIL }
+    }
+}
+
+/// What a place for a receive is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecvKind {
+    /// Nothing, or the piece of another.
+    Other,
+    /// A posted receive without tag.
+    Plain,
+    /// One with tag.
+    Tagged,
+    /// A claimed message: `len` is the number of its cell.
+    Claimed,
+}
+
+impl RecvKind {
+    /// That of a posted receive of one of the [`KINDS`], by its number.
+    #[inline]
+    pub(super) const fn posted(kind: usize) -> Self {
+        if kind == 0 { RecvKind::Plain } else { RecvKind::Tagged }
+    }
+
+    /// The number of the kind, of a posted receive.
+    pub(super) const fn kind(self) -> Option<usize> {
+        match self {
+            RecvKind::Plain => Some(0),
+            RecvKind::Tagged => Some(1),
+            RecvKind::Other | RecvKind::Claimed => None,
+        }
+    }
+}
+
+/// A place for one posted receive.
+#[derive(Debug)]
+pub(super) struct Receive {
+    // Its room, word by word: a store of two words at once would wait for the stores of each.
+    ptr: Cell<*mut u8>,
+    len: Cell<usize>,
+    pub(super) context: Cell<u64>,
+    min_left: Cell<usize>,
+    /// The next of those that are free, or of the pieces of one receive.
+    pub(super) next: Cell<u32>,
+    pub(super) used: Cell<RecvKind>,
+}
+
+impl Receive {
+    /// A free one, before another, if there are so many.
+    pub(super) fn before(next: u32, places: u32) -> Self {
+        let next = if next == places { NIL } else { next };
+        let RecvBuffer { ptr, len, context, min_left } = RecvBuffer::NONE;
+        Receive {
+            ptr: Cell::new(ptr),
+            len: Cell::new(len),
+            context: Cell::new(context),
+            min_left: Cell::new(min_left),
+            next: Cell::new(next),
+            used: Cell::new(RecvKind::Other),
+        }
+    }
+
+    #[inline]
+    pub(super) fn room(&self) -> RecvBuffer {
+        let (ptr, len) = (self.ptr.get(), self.len.get());
+        RecvBuffer { ptr, len, context: self.context.get(), min_left: self.min_left.get() }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_room(&self, room: RecvBuffer) {
+        self.ptr.set(room.ptr);
+        self.len.set(room.len);
+        self.context.set(room.context);
+        self.min_left.set(room.min_left);
+    }
+}
+
+/// The kinds of messages, each of which is matched by itself: without and with tag.
+pub(super) const KINDS: [CompletionFlags; 2] = [CompletionFlags::MSG, CompletionFlags::TAGGED];
+
+/// Which of the kinds a message or receive with such flags is of.
+#[inline]
+pub(super) const fn kind_of(flags: CompletionFlags) -> usize {
+    flags.contains(CompletionFlags::TAGGED) as usize
+}
 
 /// For how many masks at least a receiver keeps an index of the tagged messages that wait.
 const MASKS: u32 = 6;

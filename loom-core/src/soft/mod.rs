@@ -56,34 +56,64 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 
+mod transport;
+
 mod address;
-mod attributes;
-mod cell;
-mod copy;
-mod counter;
-mod endpoint_state;
-mod faults;
-mod handles;
-mod iovecs;
+
 mod list;
+
+mod cell;
+
+mod copy;
+
+mod numbers;
+
+mod region;
+
+mod queue;
+
+mod counter;
+
+mod required_modes;
+
+mod faults;
+
 mod matching;
+
+mod endpoint_state;
+
+mod network;
+
+mod handles;
+
+mod attributes;
+
+mod query;
+
+mod fabric;
+
+mod mr;
+
+mod send;
+
+mod receive;
+
+mod late;
+
+mod progress;
+
+mod endpoint;
+
 mod mode_checks;
+
+mod message;
+
+mod rma;
+
 #[cfg(all(test, loom_model))]
 mod model;
-mod msg;
-mod multi;
-mod network;
-mod numbers;
-mod peek;
-mod query;
-mod queue;
-mod receive;
-mod region;
-mod required_modes;
-mod send;
 #[cfg(all(test, feature = "std", not(loom_model)))]
 mod tests;
-mod transport;
 
 pub use counter::SoftCounter;
 pub use faults::{Every, Injected, Plan};
@@ -91,19 +121,3 @@ pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo
 pub use network::{Network, NetworkAttr};
 pub use required_modes::RequiredModes;
 pub use transport::Soft;
-
-/// No port.
-const NO_PORT: u16 = u16::MAX;
-
-/// The fabric address of a port's endpoint: its place, and which endpoint in that place.
-const fn fabric_addr(index: u16, generation: u32) -> u64 {
-    (generation as u64) << 32 | index as u64
-}
-
-/// Place and generation of a fabric address. A place that no network has, for numbers that no network gave out.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the parts of the word, the low one after a look")]
-const fn addr_parts(addr: u64) -> (u16, u32) {
-    let place = addr as u32;
-    (if place < NO_PORT as u32 { place as u16 } else { NO_PORT }, (addr >> 32) as u32)
-}

@@ -9,23 +9,19 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-use super::NO_PORT;
+use super::address::{NO_PORT, addr_parts};
 use super::cell::MessageCell;
 use super::endpoint_state::{EndpointState, LocalState, Sending};
-use super::faults::{self, Faults, Injected};
-use super::handles::SoftInfo;
+use super::faults::{Faults, Injected};
 use super::list::NIL;
 use super::matching::{MatchingLayout, WaitsLayout};
 use super::numbers::Numbers;
 use super::region::Region;
-use super::required_modes::RequiredModes;
-use super::transport::Soft;
 use crate::error::OpenError;
 use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
-use crate::objects::info::{Hints, Info};
 use crate::storage::{array, extend};
 use crate::sync::Ordering;
-use crate::vocabulary::MemoryKey;
+use crate::vocabulary::{Errno, MemoryKey};
 
 /// How large a network is. All of its memory is taken when it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,6 +243,30 @@ impl Net {
     pub(super) fn region(&self, key: MemoryKey) -> Option<&Region> {
         self.regions().get(Region::index(key))
     }
+
+    /// The domain of the endpoint that is open under this fabric address.
+    #[inline]
+    pub(super) fn reach(&self, to: u64) -> Result<u32, Errno> {
+        let (index, generation) = addr_parts(to);
+        let port = self.ports().get(usize::from(index)).ok_or(Errno::EHOSTUNREACH)?;
+        port.reach.domain(generation).ok_or(Errno::EHOSTUNREACH)
+    }
+
+    /// Turns a list round that was taken newest first.
+    #[inline]
+    pub(super) fn oldest_first(&self, newest: u32) -> u32 {
+        let (mut oldest, mut at) = (newest, self.cell(newest).link.load(Ordering::Relaxed));
+        if at != NIL {
+            self.cell(newest).link.store(NIL, Ordering::Relaxed);
+        }
+        while at != NIL {
+            let link = &self.cell(at).link;
+            let next = link.load(Ordering::Relaxed);
+            link.store(oldest, Ordering::Relaxed);
+            (oldest, at) = (at, next);
+        }
+        oldest
+    }
 }
 
 impl CrossesThreads for Net {}
@@ -272,7 +292,7 @@ unsafe impl Object for Net {
 /// shared between threads.
 #[derive(Clone)]
 pub struct Network<'n> {
-    net: Handle<'n, Net>,
+    pub(super) net: Handle<'n, Net>,
 }
 
 impl<'n> Network<'n> {
@@ -339,39 +359,10 @@ impl<'n> Network<'n> {
         Ok(Network { net: block.fill(net) })
     }
 
-    /// What the network grants: the info to open domains with.
-    #[must_use]
-    pub fn info(&self) -> Info<Soft<'n>> {
-        self.info_with_faults(faults::Plan::new(0))
-    }
-
-    /// The info of a network whose domains ask for something that memory has no need of, and check it: for trying out
-    /// what hardware asks for.
-    #[must_use]
-    pub fn info_requiring(&self, modes: RequiredModes) -> Info<Soft<'n>> {
-        self.info_with_faults(faults::Plan::new(0).require(modes))
-    }
-
-    /// The info of a network at whose endpoints something goes wrong: for trying out what a program makes of it. An endpoint's
-    /// plan is that of its own info ([`Binding::info`](crate::objects::endpoint::Binding::info)), or else of its
-    /// domain's.
-    #[must_use]
-    pub fn info_with_faults(&self, plan: faults::Plan) -> Info<Soft<'n>> {
-        Info::from_raw(SoftInfo::new(self.net.clone(), plan))
-    }
-
     /// How often something went wrong since the network was made.
     #[must_use]
     pub fn injected(&self) -> Injected {
         Injected::sum(self.net.ports().iter().map(|port| port.own().faults()))
-    }
-
-    /// The network's info, if it satisfies the hints.
-    #[must_use]
-    #[doc(alias = "fi_getinfo")]
-    pub fn query(&self, hints: &Hints<'_>) -> Option<Info<Soft<'n>>> {
-        let info = self.info();
-        super::query::satisfies(&info, hints).then_some(info)
     }
 
     /// The attributes that it was made with.

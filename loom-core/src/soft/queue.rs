@@ -6,7 +6,7 @@ use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::NO_PORT;
+use super::address::NO_PORT;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
@@ -137,7 +137,7 @@ impl Queue {
         }
         let place = self.head.get();
         // SAFETY: the ring is not empty, so this place was written. It is written again when its turn comes, and looked at
-        // before: `Transport::cq_poll`.
+        // before: `CompletionQueues::cq_poll`.
         let RingSlot(event) = unsafe { place.as_ref() };
         self.head.set(self.after(place));
         self.release();

@@ -10,6 +10,7 @@ use std::vec;
 use std::vec::Vec;
 
 use super::region::{Exposed, Reached, Region};
+use super::rma::write_by;
 use super::{Network, NetworkAttr, Soft};
 use crate::error::OpenError;
 use crate::objects::av::Av;
@@ -103,7 +104,7 @@ fn write_data_to_a_peer_that_closes(writer: &Side, peer: Side, context: Option<u
         drop(peer);
         Ok(())
     };
-    raw.net.write_by(raw.port(), (to, 8), Some(ImmediateData(7)), (context, None), close)
+    write_by(&raw.net, raw.port(), (to, 8), Some(ImmediateData(7)), (context, None), close)
 }
 
 #[test]

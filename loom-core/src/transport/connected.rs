@@ -102,20 +102,11 @@ pub struct Fault {
 ///
 /// # Contract of callers
 ///
-/// That of [`Transport`], and:
-///
-/// - event queues are children of their domain, passive endpoints of their event queue, endpoints of the event queue that
-///   they are bound to;
-/// - an event queue, the passive endpoints and the endpoints bound to it are used by one thread at a time;
-/// - a request is used with the event queue open that reported it, and used up once.
+/// [C1 to C21](super#contract-of-callers).
 ///
 /// # Safety
 ///
-/// Implementations promise what [`Transport`] does, and:
-///
-/// - a notice of a request, or of an endpoint that is connected, is reported for what has happened and never invented;
-/// - posts on an endpoint that was connected and is not any more fail, or are cancelled, and touch nothing afterwards; so do
-///   receives on an endpoint that never is.
+/// Implementations promise what [`Transport`] does, and [P9 and P10](super#promises-of-implementations).
 pub unsafe trait Connected: Transport {
     /// `fid_eq`
     type Eq;

@@ -8,22 +8,11 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 ///
 /// # Contract of callers
 ///
-/// That of [`Connected`], and:
-///
-/// - endpoints that join were opened with [`multicast_endpoint_open`](Self::multicast_endpoint_open), and are children of the
-///   event queue that they were given;
-/// - a group is used between its join and the call of [`leave`](Self::leave), or of its endpoint's `endpoint_close`;
-/// - a [`FabricAddr`] that [`group_address`](Self::group_address) has given is used with this group only, for `sendmsg` on its
-///   endpoint and with [`OpFlags::MULTICAST`](crate::vocabulary::OpFlags::MULTICAST), which no other address is used with.
+/// [C1 to C24](super#contract-of-callers).
 ///
 /// # Safety
 ///
-/// Implementations promise what [`Connected`] does, and:
-///
-/// - `endpoint_close` leaves the groups that the endpoint is still in;
-/// - a group's address is not looked at any more when the call has returned that posted a send to it: the group may be left
-///   while the send is in flight;
-/// - an event of a join carries the context that it was given.
+/// Implementations promise what [`Connected`] does, and [P11 to P13](super#promises-of-implementations).
 pub unsafe trait Multicast: Connected {
     /// `fid_mc`
     type Group;

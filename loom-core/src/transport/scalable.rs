@@ -27,26 +27,15 @@ pub struct ContextBindings<'a, T: Transport> {
 
 /// A transport with scalable endpoints: one address, and contexts that post and complete apart from each other.
 ///
-/// A context is an [`Endpoint`](Transport::Endpoint) for the operations of its direction, and is closed as one.
+/// A context is an [`Endpoint`](super::Endpoints::Endpoint) for the operations of its direction, and is closed as one.
 ///
 /// # Contract of callers
 ///
-/// That of [`Transport`], and:
-///
-/// - scalable endpoints are children of their domain and address vector, contexts of their scalable endpoint and the queue
-///   that they complete into;
-/// - a scalable endpoint stays where it is as long as one of its contexts is open, or nobody closes that any more;
-/// - a context is used by one thread at a time, together with its queue; the contexts of one scalable endpoint by as many
-///   threads as have them.
+/// [C1 to C18, and C25 to C27](super#contract-of-callers).
 ///
 /// # Safety
 ///
-/// Implementations promise what [`Transport`] does, and:
-///
-/// - the functions that take a scalable endpoint, and `endpoint_close` of its contexts, may be called by several threads at the
-///   same time, where the type is `Sync`;
-/// - after `endpoint_close` of a context returned [`Closing::Closed`](super::Closing::Closed) nobody touches memory lent
-///   through it, whichever other contexts of its endpoint are open.
+/// Implementations promise what [`Transport`] does, and [P14 and P15](super#promises-of-implementations).
 pub unsafe trait Scalable: Transport {
     /// `fid_ep` of a scalable endpoint. Whether it is `Sync` is the transport's threading level.
     type ScalableEndpoint;
@@ -54,7 +43,7 @@ pub unsafe trait Scalable: Transport {
     /// Whether the contexts of one scalable endpoint need no more serialisation than this transport type gives them.
     fn serves_contexts(attributes: &Attributes) -> bool;
 
-    /// [`av_open`](Transport::av_open) with so many bits of each address for the number of a receive context (`rx_ctx_bits`).
+    /// [`av_open`](super::AddressVectors::av_open) with so many bits of each address for the number of a receive context (`rx_ctx_bits`).
     ///
     /// # Safety
     /// The contract of callers.

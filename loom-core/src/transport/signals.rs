@@ -8,9 +8,7 @@ use crate::vocabulary::Errno;
 ///
 /// # Safety
 ///
-/// Implementations promise: [`cq_signal`](Self::cq_signal) may be called by any thread at any time, also by several, while
-/// the queue's own thread uses the queue or sleeps on it. This is beside the rule for callers of [`Transport`] that one
-/// thread at a time uses a queue.
+/// Implementations promise what [`Transport`] does, and [P16](super#promises-of-implementations).
 #[diagnostic::on_unimplemented(
     message = "no other thread can wake up the one that sleeps on a queue of `{Self}`",
     note = "over libfabric, transports have signals whose domains threads share: `Ofi<Shared>`"
@@ -25,7 +23,7 @@ pub unsafe trait Signals: Transport {
     /// The contract of callers of [`Transport`]; the queue was opened with something to sleep on.
     unsafe fn cq_signal_of(cq: &Self::Cq) -> Self::Signal;
 
-    /// `fi_cq_signal`: [`cq_sleep`](Transport::cq_sleep) returns, or if nobody sleeps, the next one may return at once. A
+    /// `fi_cq_signal`: [`cq_sleep`](super::CompletionQueues::cq_sleep) returns, or if nobody sleeps, the next one may return at once. A
     /// signal may be lost that comes just when a sleep begins: callers look again after a while.
     ///
     /// # Errors

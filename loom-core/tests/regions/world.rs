@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::objects::info::{Info, Nic};
 use loom_core::transport::{
-    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
-    ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
+    AddressVectors, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters, EndpointError,
+    Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks, Refusal,
+    RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
@@ -211,18 +212,13 @@ const NOT_HERE: Errno = Errno::ENOSYS;
 const NO_POSTS: Refusal = Refusal::Errno(Errno::ENOSYS);
 
 // SAFETY: nothing of what is lent is ever touched, and nothing is posted, so that there are no events.
-unsafe impl Transport for Watched {
+unsafe impl Transport for Watched {}
+
+// SAFETY: as for `Transport`.
+unsafe impl Fabrics for Watched {
     type Info = &'static World;
     type Fabric = ();
     type Domain = &'static World;
-    type Av = &'static World;
-    type Cq = &'static World;
-    type Mr = Region;
-    type Counter = &'static World;
-    type Endpoint = &'static World;
-    type Polled<'q> = Event;
-
-    const MR_CLOSE_FENCES: bool = false;
 
     fn duplicate(info: &Self::Info) -> Result<Self::Info, Errno> {
         Ok(info)
@@ -248,16 +244,6 @@ unsafe impl Transport for Watched {
     fn quirks(info: &Self::Info) -> ProviderQuirks {
         ProviderQuirks { mr_close: info.closes_at_any_time, ..ProviderQuirks::GOOD }
     }
-    fn cq_layout(_: usize) -> Layout {
-        Layout::new::<()>()
-    }
-    fn mr_key(_: &Self::Mr) -> MemoryKey {
-        MemoryKey(0)
-    }
-    fn mr_descriptor(_: &Self::Mr) -> usize {
-        0
-    }
-
     unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
         Ok(info)
     }
@@ -268,14 +254,89 @@ unsafe impl Transport for Watched {
         domain.domains_closed.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
-    unsafe fn mr_open(domain: &Self::Domain, lent: &Lent, _: MrAttr) -> Result<Self::Mr, Errno> {
-        let at = lent.ptr().addr().get();
-        assert!(domain.regions.lock().insert(at), "each region has memory of its own");
-        Ok(Region { world: domain, at })
+
+    answers! {
+        fn fabric_open(&Self::Info) -> Result<Self::Fabric, Errno> = Ok(());
+        fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
     }
-    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
-        mr.world.close_region(mr.at)
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl AddressVectors for Watched {
+    type Av = &'static World;
+
+    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
+        Ok(domain)
     }
+    unsafe fn av_close(av: &Self::Av) -> Result<(), Errno> {
+        av.vectors_closed.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    answers! {
+        fn av_places(&Self::Domain, usize) -> usize = 1;
+        fn av_insert(&Self::Av, &EndpointAddr) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
+        fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
+        fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());
+        fn av_lookup(&Self::Av, FabricAddr) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl CompletionQueues for Watched {
+    type Cq = &'static World;
+    type Polled<'q> = Event;
+
+    fn cq_layout(_: usize) -> Layout {
+        Layout::new::<()>()
+    }
+    unsafe fn cq_open(domain: &Self::Domain, _: usize, _: bool, _: WaitObj, _: NonNull<u8>) -> Result<Self::Cq, Errno> {
+        Ok(domain)
+    }
+    unsafe fn cq_close(cq: &Self::Cq) -> Result<(), Errno> {
+        cq.queues_closed.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    answers! {
+        fn cq_poll(&Self::Cq) -> Result<Option<Event>, Errno> = Ok(None);
+        fn cq_sleep(&Self::Cq, i32) -> Result<(), Errno> = Err(NOT_HERE);
+        fn cq_wait_fd(&Self::Cq) -> Result<c_int, Errno> = Err(NOT_HERE);
+        fn cq_may_sleep(&Self::Domain, &Self::Cq) -> Result<bool, Errno> = Err(NOT_HERE);
+        fn cq_read_error(&Self::Cq) -> Result<Option<Event>, Errno> = Ok(None);
+        fn cq_error_text(&Self::Cq, i32, &mut [u8]) -> usize = 0;
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl Counters for Watched {
+    type Counter = &'static World;
+
+    unsafe fn counter_open(domain: &Self::Domain, _: CounterAttr) -> Result<Self::Counter, Errno> {
+        Ok(domain)
+    }
+    unsafe fn counter_close(counter: &Self::Counter) -> Result<(), Errno> {
+        counter.counters_closed.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    answers! {
+        fn counter_read(&Self::Counter) -> u64 = 0;
+        fn counter_read_error(&Self::Counter) -> u64 = 0;
+        fn counter_add(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_add_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_set(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_set_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
+        fn counter_wait(&Self::Counter, u64, i32) -> Result<CounterWait, Errno> = Err(NOT_HERE);
+        fn counter_wait_fd(&Self::Counter) -> Result<c_int, Errno> = Err(NOT_HERE);
+        fn counter_may_sleep(&Self::Domain, &Self::Counter) -> Result<bool, Errno> = Err(NOT_HERE);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl Endpoints for Watched {
+    type Endpoint = &'static World;
+
     unsafe fn endpoint_open(
         domain: &Self::Domain,
         _: &Self::Info,
@@ -297,75 +358,74 @@ unsafe impl Transport for Watched {
     unsafe fn endpoint_leave(endpoint: &Self::Endpoint, _: bool) -> bool {
         endpoint.leaves.load(Ordering::SeqCst)
     }
-    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
-        Ok(domain)
-    }
-    unsafe fn av_close(av: &Self::Av) -> Result<(), Errno> {
-        av.vectors_closed.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    }
-    unsafe fn cq_open(domain: &Self::Domain, _: usize, _: bool, _: WaitObj, _: NonNull<u8>) -> Result<Self::Cq, Errno> {
-        Ok(domain)
-    }
-    unsafe fn cq_close(cq: &Self::Cq) -> Result<(), Errno> {
-        cq.queues_closed.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    }
-    unsafe fn counter_open(domain: &Self::Domain, _: CounterAttr) -> Result<Self::Counter, Errno> {
-        Ok(domain)
-    }
-    unsafe fn counter_close(counter: &Self::Counter) -> Result<(), Errno> {
-        counter.counters_closed.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    }
 
     answers! {
-        fn fabric_open(&Self::Info) -> Result<Self::Fabric, Errno> = Ok(());
-        fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
-        fn av_places(&Self::Domain, usize) -> usize = 1;
-        fn av_insert(&Self::Av, &EndpointAddr) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
-        fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
-        fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());
-        fn av_lookup(&Self::Av, FabricAddr) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
-        fn cq_poll(&Self::Cq) -> Result<Option<Event>, Errno> = Ok(None);
-        fn cq_sleep(&Self::Cq, i32) -> Result<(), Errno> = Err(NOT_HERE);
-        fn cq_wait_fd(&Self::Cq) -> Result<c_int, Errno> = Err(NOT_HERE);
-        fn cq_may_sleep(&Self::Domain, &Self::Cq) -> Result<bool, Errno> = Err(NOT_HERE);
-        fn cq_read_error(&Self::Cq) -> Result<Option<Event>, Errno> = Ok(None);
-        fn cq_error_text(&Self::Cq, i32, &mut [u8]) -> usize = 0;
-        fn mr_bind_endpoint(&mut Self::Mr, &Self::Endpoint) -> Result<(), Errno> = Err(NOT_HERE);
-        fn mr_bind_counter(&mut Self::Mr, &Self::Counter) -> Result<(), Errno> = Ok(());
-        fn mr_enable(&mut Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
-        fn mr_refresh(&Self::Mr, NonNull<u8>, usize) -> Result<(), Errno> = Err(NOT_HERE);
-        fn counter_read(&Self::Counter) -> u64 = 0;
-        fn counter_read_error(&Self::Counter) -> u64 = 0;
-        fn counter_add(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
-        fn counter_add_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
-        fn counter_set(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
-        fn counter_set_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
-        fn counter_wait(&Self::Counter, u64, i32) -> Result<CounterWait, Errno> = Err(NOT_HERE);
-        fn counter_wait_fd(&Self::Counter) -> Result<c_int, Errno> = Err(NOT_HERE);
-        fn counter_may_sleep(&Self::Domain, &Self::Counter) -> Result<bool, Errno> = Err(NOT_HERE);
         fn endpoint_address(&Self::Endpoint) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
         fn endpoint_option(&Self::Endpoint, u32, OptionValue) -> Result<OptionValue, Errno> = Err(NOT_HERE);
         fn endpoint_set_option(&Self::Endpoint, u32, OptionValue) -> Result<(), Errno> = Err(NOT_HERE);
         fn cancel(&Self::Endpoint, Context) -> Result<(), Errno> = Err(NOT_HERE);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl MemoryRegions for Watched {
+    type Mr = Region;
+    const MR_CLOSE_FENCES: bool = false;
+
+    fn mr_key(_: &Self::Mr) -> MemoryKey {
+        MemoryKey(0)
+    }
+    fn mr_descriptor(_: &Self::Mr) -> usize {
+        0
+    }
+    unsafe fn mr_open(domain: &Self::Domain, lent: &Lent, _: MrAttr) -> Result<Self::Mr, Errno> {
+        let at = lent.ptr().addr().get();
+        assert!(domain.regions.lock().insert(at), "each region has memory of its own");
+        Ok(Region { world: domain, at })
+    }
+    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
+        mr.world.close_region(mr.at)
+    }
+
+    answers! {
+        fn mr_bind_endpoint(&mut Self::Mr, &Self::Endpoint) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_bind_counter(&mut Self::Mr, &Self::Counter) -> Result<(), Errno> = Ok(());
+        fn mr_enable(&mut Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_refresh(&Self::Mr, NonNull<u8>, usize) -> Result<(), Errno> = Err(NOT_HERE);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl Messages for Watched {
+    answers! {
         fn send(&Self::Endpoint, FabricAddr, &Lent, Option<ImmediateData>, Context) -> Result<(), Refusal> = Err(NO_POSTS);
         fn recv(&Self::Endpoint, FabricAddr, &Lent, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn sendmsg(&Self::Endpoint, &Msg<'_>) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn recvmsg(&Self::Endpoint, &Msg<'_>) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Err(NO_POSTS);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl TaggedMessages for Watched {
+    answers! {
         fn tagged_send(&Self::Endpoint, FabricAddr, &Lent, Option<ImmediateData>, Tag, Context) -> Result<(), Refusal> =
             Err(NO_POSTS);
         fn tagged_recv(&Self::Endpoint, FabricAddr, &Lent, TagMatch, Context) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn read(&Self::Endpoint, RmaTarget, &Lent, Context) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn write(&Self::Endpoint, RmaTarget, &Lent, Option<ImmediateData>, Context) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn sendmsg(&Self::Endpoint, &Msg<'_>) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn recvmsg(&Self::Endpoint, &Msg<'_>) -> Result<(), Refusal> = Err(NO_POSTS);
         fn tagged_sendmsg(&Self::Endpoint, &Msg<'_>, Tag) -> Result<(), Refusal> = Err(NO_POSTS);
         fn tagged_recvmsg(&Self::Endpoint, &Msg<'_>, TagMatch) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn readmsg(&Self::Endpoint, &Msg<'_>, &[RemotePart]) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn writemsg(&Self::Endpoint, &Msg<'_>, &[RemotePart]) -> Result<(), Refusal> = Err(NO_POSTS);
-        fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Err(NO_POSTS);
         fn tagged_inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>, Tag) -> Result<(), Refusal> =
             Err(NO_POSTS);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl Rma for Watched {
+    answers! {
+        fn read(&Self::Endpoint, RmaTarget, &Lent, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn write(&Self::Endpoint, RmaTarget, &Lent, Option<ImmediateData>, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn readmsg(&Self::Endpoint, &Msg<'_>, &[RemotePart]) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn writemsg(&Self::Endpoint, &Msg<'_>, &[RemotePart]) -> Result<(), Refusal> = Err(NO_POSTS);
         fn inject_write(&Self::Endpoint, RmaTarget, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Err(NO_POSTS);
     }
 }

@@ -9,7 +9,7 @@ use loom_core::objects::deadline::Spins;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
-use loom_core::transport::{Context, Transport};
+use loom_core::transport::{Context, Messages};
 use loom_core::vocabulary::{Errno, FabricAddr, Mode, Tag};
 
 type Bytes = Box<[u8]>;

@@ -1,6 +1,6 @@
 //! Messages that stay in the provider's buffers until they are claimed or discarded (`FI_BUFFERED_RECV`).
 
-use loom_core::transport::{Context, Msg};
+use loom_core::transport::{Context, Endpoints, Messages, Msg};
 use loom_core::vocabulary::{CompletionFlags, EndpointOption, Mode, OpFlags, OptionValue};
 
 use super::*;

@@ -4,7 +4,10 @@ use std::alloc::Layout;
 use std::ptr;
 
 use loom_core::transport::connected::Notice;
-use loom_core::transport::{Closing, Connected, InFlight, MrAttr};
+use loom_core::transport::{
+    AddressVectors, Closing, CompletionQueues, Connected, Counters, Endpoints, Fabrics, InFlight, MemoryRegions,
+    MrAttr, TaggedMessages,
+};
 use loom_core::vocabulary::{Access, CmData, CqFormat, MemoryKey};
 use loom_fabric::ofi::{Counter, Cq, Eq, Fabric, Mr, RawInfo};
 

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use loom_core::transport::{Closing, EndpointError, InFlight};
+use loom_core::transport::{AddressVectors, Closing, EndpointError, Endpoints, InFlight, Messages};
 use loom_fabric::ofi::RawInfo;
 
 use super::by_hand::open_endpoint;

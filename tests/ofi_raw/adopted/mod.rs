@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use loom_core::objects::info::{Hints, Info};
-use loom_core::transport::Transport;
+use loom_core::transport::TaggedMessages;
 use loom_core::vocabulary::{
     Caps, CqTaggedEntry, EndpointAddr, EndpointAttributes, EndpointType, Errno, FabricAddr, TagMatch, WaitObj,
 };

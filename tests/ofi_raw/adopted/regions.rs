@@ -3,7 +3,7 @@
 use std::ptr;
 use std::time::Duration;
 
-use loom_core::transport::{MrAttr, RmaTarget};
+use loom_core::transport::{MemoryRegions, MrAttr, Rma, RmaTarget};
 use loom_core::vocabulary::{Access, MemoryKey, MrMode, RemoteAddr};
 use loom_fabric::ofi::Mr;
 

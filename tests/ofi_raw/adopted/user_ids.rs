@@ -1,6 +1,7 @@
 //! Ids of the user's that stand in completions in place of addresses (`FI_AV_USER_ID`).
 
 use super::*;
+use loom_core::transport::{AddressVectors, Endpoints};
 
 #[test]
 fn completions_have_the_id_that_the_user_gave_an_address() {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use loom_core::transport::Connected;
 use loom_core::transport::connected::{EqAttr, Fault, Fid, Notice};
+use loom_core::transport::{AddressVectors, Connected, Endpoints};
 use loom_core::vocabulary::{CmData, EventKind};
 use loom_fabric::ofi::Eq;
 

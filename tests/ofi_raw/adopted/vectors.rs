@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::ptr;
 
-use loom_core::transport::{Closing, InFlight};
+use loom_core::transport::{AddressVectors, Closing, Endpoints, InFlight};
 
 use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::ptr;
 
-use loom_core::transport::Connected;
 use loom_core::transport::connected::Notice;
+use loom_core::transport::{Connected, Counters, TaggedMessages};
 use loom_core::vocabulary::{CmData, Counted};
 use loom_fabric::ofi::{Counter, Eq, WaitSet};
 

@@ -5,7 +5,7 @@ use heapless::Vec;
 use super::scalable::ScalableEndpoint;
 use crate::error::OpenError;
 use crate::objects::av::Av;
-use crate::objects::counter::{Counter, Counters};
+use crate::objects::counter::{BoundCounters, Counter};
 use crate::objects::cq::{Bonds, ReceiveMode};
 use crate::objects::eq::Eq;
 use crate::objects::info::Info;
@@ -41,7 +41,7 @@ use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue}
 pub struct Binding<'b, 'm, T: Transport, W> {
     pub(super) to: &'b W,
     pub(super) info: Option<&'b Info<T>>,
-    pub(super) counters: Counters<'b, 'm, T>,
+    pub(super) counters: BoundCounters<'b, 'm, T>,
     pub(super) selective: bool,
     pub(super) receives: ReceiveMode,
     options: Vec<(u32, OptionValue), MAX_OPTIONS>,
@@ -67,7 +67,7 @@ impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
         Binding {
             to,
             info: None,
-            counters: Counters::none(),
+            counters: BoundCounters::none(),
             selective: false,
             receives: ReceiveMode::Itself,
             options: Vec::new(),

@@ -1,24 +1,20 @@
 //! Faults: what goes wrong at endpoints whose info has a [`Plan`].
 //!
-//! An endpoint without one pays nothing for it: where a plan can strike, what is done already for [demands](super::extra_checks) or
+//! An endpoint without one pays nothing for it: where a plan can strike, what is done already for [required modes](super::mode_checks) or
 //! for counters is done for it, too, or the way there is one that only a plan opens.
 //!
-//! - Posts come by [`SoftEndpoint::gate`], and go on as `posts.rs` has it.
+//! - Posts come by `SoftEndpoint::gate` (`soft/mode_checks.rs`).
 //! - What ends comes by [`Faults::note_end`].
-//! - Messages that are delayed wait in a second inbox of their receiver (`wire.rs`).
-//! - Writes and reads that are not done at once wait in cells of the endpoint's own (`late.rs`).
-//! - An endpoint that is killed is closed but for its place (`Net::end_port`).
+//! - Messages that are delayed wait in a second inbox of their receiver (`soft/send.rs`, `soft/progress.rs`).
+//! - Writes and reads that are not done at once wait in cells of the endpoint's own (`soft/late.rs`).
+//! - An endpoint that is killed is closed but for its place (`soft/endpoint.rs`).
 
-mod injected;
-mod late;
 mod plan;
-mod posts;
-mod wire;
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, Ordering};
 
-pub use self::injected::Injected;
-use self::injected::Tally;
+pub(super) use self::plan::MOST_LOOKS;
 pub use self::plan::{Every, Plan};
 use super::list::NIL;
 use super::queue::Queue;
@@ -29,27 +25,27 @@ use crate::vocabulary::{Errno, FabricAddr};
 /// What a port keeps for the plan of its endpoint.
 #[derive(Debug)]
 pub(super) struct Faults {
-    plan: Cell<Plan>,
+    pub(super) plan: Cell<Plan>,
     random: Cell<Random>,
     /// How many more until it strikes; zero for never.
-    refuse: Cell<u32>,
+    pub(super) refuse: Cell<u32>,
     fail: Cell<u32>,
-    lose: Cell<u32>,
+    pub(super) lose: Cell<u32>,
     overrun: Cell<u32>,
-    kill: Cell<u32>,
+    pub(super) kill: Cell<u32>,
     /// The endpoint was killed.
-    dead: Cell<bool>,
+    pub(super) dead: Cell<bool>,
     /// How many writes and reads are held, and how often was looked at them.
-    late: Cell<u32>,
-    looks: Cell<u32>,
+    pub(super) late: Cell<u32>,
+    pub(super) looks: Cell<u32>,
     /// Messages for this port that have not arrived yet, oldest first, linked.
     pub(super) held: Cell<u32>,
     /// What was done to the endpoints of this place.
-    tally: Tally,
+    pub(super) tally: Tally,
 }
 
 /// Counts one down: whether it strikes now.
-fn strikes(left: &Cell<u32>) -> bool {
+pub(super) fn strikes(left: &Cell<u32>) -> bool {
     let before = left.get();
     left.set(before.saturating_sub(1));
     before == 1
@@ -88,7 +84,7 @@ impl Faults {
         self.dead.set(false);
     }
 
-    fn draw(&self, draw: impl FnOnce(&mut Random) -> u32) -> u32 {
+    pub(super) fn draw(&self, draw: impl FnOnce(&mut Random) -> u32) -> u32 {
         let mut random = self.random.get();
         let drawn = draw(&mut random);
         self.random.set(random);
@@ -112,7 +108,7 @@ impl Faults {
     }
 
     /// Counts one down: whether it strikes now. It is drawn when it does so the next time.
-    fn strikes_again(&self, left: &Cell<u32>, every: impl FnOnce(&Plan) -> Every) -> bool {
+    pub(super) fn strikes_again(&self, left: &Cell<u32>, every: impl FnOnce(&Plan) -> Every) -> bool {
         let now = strikes(left);
         if now {
             left.set(self.draw(|random| every(&self.plan.get()).draw(random)));
@@ -151,5 +147,92 @@ impl Faults {
             queue.overrun();
         }
         !queue.is_overrun()
+    }
+}
+
+/// How often the plans of a network have struck ([`Network::injected`](crate::soft::Network::injected)): a test under faults in
+/// which none was injected has tested nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Injected {
+    /// Posts that were told to try again.
+    pub refused: u64,
+    /// Messages that arrived later than they were sent.
+    pub delayed: u64,
+    /// Writes and reads that were done later than they were posted.
+    pub reordered: u64,
+    /// Operations that were done, and reported as failed.
+    pub failed: u64,
+    /// Operations that were not done, and reported as failed.
+    pub lost: u64,
+    /// Queues that were overrun.
+    pub overrun: u64,
+    /// Endpoints that were killed.
+    pub killed: u64,
+}
+
+impl Injected {
+    /// What was counted of several places.
+    pub(super) fn sum<'f>(of: impl Iterator<Item = &'f Faults>) -> Self {
+        let mut sum = Injected::default();
+        of.for_each(|faults| faults.tally.add_to(&mut sum));
+        sum
+    }
+
+    /// All together.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        let Injected { refused, delayed, reordered, failed, lost, overrun, killed } = *self;
+        refused + delayed + reordered + failed + lost + overrun + killed
+    }
+}
+
+/// The same of one place for endpoints, as it is counted: by one thread at a time, and read by any.
+#[derive(Debug)]
+pub(super) struct Tally([AtomicU64; 7]);
+
+impl Tally {
+    pub(super) const fn new() -> Self {
+        Tally([const { AtomicU64::new(0) }; 7])
+    }
+
+    fn count(&self, kind: usize) {
+        self.0[kind].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn refused(&self) {
+        self.count(0);
+    }
+
+    pub(super) fn delayed(&self) {
+        self.count(1);
+    }
+
+    pub(super) fn reordered(&self) {
+        self.count(2);
+    }
+
+    pub(super) fn failed(&self) {
+        self.count(3);
+    }
+
+    pub(super) fn overrun(&self) {
+        self.count(4);
+    }
+
+    pub(super) fn killed(&self) {
+        self.count(5);
+    }
+
+    pub(super) fn lost(&self) {
+        self.count(6);
+    }
+
+    /// Adds what was counted here.
+    pub(super) fn add_to(&self, sum: &mut Injected) {
+        let Injected { refused, delayed, reordered, failed, lost, overrun, killed } = sum;
+        for (sum, count) in [refused, delayed, reordered, failed, overrun, killed, lost].into_iter().zip(&self.0) {
+            *sum += count.load(Ordering::Relaxed);
+        }
     }
 }

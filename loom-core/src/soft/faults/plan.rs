@@ -65,13 +65,13 @@ pub enum Every {
 #[must_use = "an endpoint is opened with it"]
 pub struct Plan {
     pub(super) seed: u64,
-    pub(super) refuse: Every,
+    pub(in crate::soft) refuse: Every,
     pub(super) fail: Every,
-    pub(super) lose: Every,
+    pub(in crate::soft) lose: Every,
     pub(super) overrun: Every,
     pub(super) kill: Every,
     pub(super) delay: u32,
-    pub(super) reorder: u32,
+    pub(in crate::soft) reorder: u32,
     without: Caps,
     ordered: bool,
     narrow_data: bool,
@@ -81,7 +81,7 @@ pub struct Plan {
 
 /// The most looks for which an operation is held back: between numbers of looks that lie no further apart, which wrap around,
 /// it is told which one comes first.
-pub(super) const MOST_LOOKS: u32 = u32::MAX / 2;
+pub(in crate::soft) const MOST_LOOKS: u32 = u32::MAX / 2;
 
 /// The order of RMA operations among each other, and of messages behind them.
 const RMA_ORDER: MsgOrder = MsgOrder::SAS.complement();

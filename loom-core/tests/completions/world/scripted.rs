@@ -12,8 +12,9 @@ use std::sync::Mutex;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::{Info, Nic, NicLink};
 use loom_core::transport::{
-    Bindings, Closing, Context, CounterAttr, CounterWait, EndpointError, Event, InFlight, MrAttr, Msg, Name,
-    ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport,
+    AddressVectors, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters, EndpointError,
+    Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks, Refusal,
+    RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
@@ -181,21 +182,13 @@ pub const OPTION: usize = 16;
 
 // SAFETY: nothing of what is lent is ever touched. Contexts are reported as the script says, which keeps to what the contract
 // says of them (`World::event`); lengths that exceed what was lent are what is to be found out about.
-unsafe impl<'s> Transport for Scripted<'s> {
+unsafe impl<'s> Transport for Scripted<'s> {}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> Fabrics for Scripted<'s> {
     type Info = &'s Script;
     type Fabric = ();
     type Domain = &'s Script;
-    type Av = &'s Script;
-    type Cq = Queue<'s>;
-    type Mr = Region<'s>;
-    type Counter = ();
-    type Endpoint = &'s Script;
-    type Polled<'q>
-        = Event
-    where
-        's: 'q;
-
-    const MR_CLOSE_FENCES: bool = true;
 
     fn duplicate(info: &Self::Info) -> Result<Self::Info, Errno> {
         Ok(info)
@@ -221,16 +214,6 @@ unsafe impl<'s> Transport for Scripted<'s> {
     fn quirks(info: &Self::Info) -> ProviderQuirks {
         info.quirks.get().unwrap_or(ProviderQuirks::GOOD)
     }
-    fn cq_layout(_: usize) -> Layout {
-        Layout::new::<()>()
-    }
-    fn mr_key(_: &Self::Mr) -> MemoryKey {
-        MemoryKey(0)
-    }
-    fn mr_descriptor(mr: &Self::Mr) -> usize {
-        mr.number
-    }
-
     unsafe fn domain_open(_: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
         Ok(info)
     }
@@ -238,22 +221,17 @@ unsafe impl<'s> Transport for Scripted<'s> {
         domain.closed_domains.set(domain.closed_domains.get() + 1);
         Ok(())
     }
-    unsafe fn mr_open(domain: &Self::Domain, _: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
-        let mut regions = domain.regions.lock().expect("nobody panics with it");
-        regions.keys.push(attr.key);
-        regions.places = regions.places.checked_sub(1).ok_or(Errno::ENOMR)?;
-        regions.opened += 1;
-        Ok(Region { regions: &domain.regions, number: regions.opened })
+
+    answers! {
+        fn fabric_open(&Self::Info) -> Result<Self::Fabric, Errno> = Ok(());
+        fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
     }
-    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
-        let mut regions = mr.regions.lock().expect("nobody panics with it");
-        regions.closings.push(mr.number);
-        if let Some(errno) = regions.failure {
-            return Err(errno);
-        }
-        regions.places += 1;
-        Ok(())
-    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> AddressVectors for Scripted<'s> {
+    type Av = &'s Script;
+
     unsafe fn av_places(_: &Self::Domain, capacity: usize) -> usize {
         capacity
     }
@@ -272,16 +250,24 @@ unsafe impl<'s> Transport for Scripted<'s> {
         av.removed.borrow_mut().push(addr);
         Ok(())
     }
-    unsafe fn endpoint_open(
-        domain: &Self::Domain,
-        _: &Self::Info,
-        _: Bindings<'_, Self>,
-    ) -> Result<Self::Endpoint, EndpointError> {
-        Ok(domain)
+
+    answers! {
+        fn av_close(&Self::Av) -> Result<(), Errno> = Ok(());
+        fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
+        fn av_lookup(&Self::Av, FabricAddr) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
     }
-    unsafe fn endpoint_close(endpoint: &Self::Endpoint, in_flight: InFlight) -> Result<Closing, Errno> {
-        endpoint.closed.borrow_mut().push(in_flight);
-        Ok(endpoint.closings.borrow_mut().pop_front().unwrap_or(Closing::Closed))
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> CompletionQueues for Scripted<'s> {
+    type Cq = Queue<'s>;
+    type Polled<'q>
+        = Event
+    where
+        's: 'q;
+
+    fn cq_layout(_: usize) -> Layout {
+        Layout::new::<()>()
     }
     unsafe fn cq_open(domain: &Self::Domain, _: usize, _: bool, _: WaitObj, _: NonNull<u8>) -> Result<Self::Cq, Errno> {
         let which = domain.opened.get();
@@ -302,19 +288,18 @@ unsafe impl<'s> Transport for Scripted<'s> {
     }
 
     answers! {
-        fn fabric_open(&Self::Info) -> Result<Self::Fabric, Errno> = Ok(());
-        fn fabric_close(&Self::Fabric) -> Result<(), Errno> = Ok(());
-        fn av_close(&Self::Av) -> Result<(), Errno> = Ok(());
-        fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
-        fn av_lookup(&Self::Av, FabricAddr) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
         fn cq_close(&Self::Cq) -> Result<(), Errno> = Ok(());
         fn cq_sleep(&Self::Cq, i32) -> Result<(), Errno> = Ok(());
         fn cq_wait_fd(&Self::Cq) -> Result<c_int, Errno> = Ok(FD);
         fn cq_may_sleep(&Self::Domain, &Self::Cq) -> Result<bool, Errno> = Ok(true);
-        fn mr_bind_endpoint(&mut Self::Mr, &Self::Endpoint) -> Result<(), Errno> = Err(NOT_HERE);
-        fn mr_bind_counter(&mut Self::Mr, &Self::Counter) -> Result<(), Errno> = Err(NOT_HERE);
-        fn mr_enable(&mut Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
-        fn mr_refresh(&Self::Mr, NonNull<u8>, usize) -> Result<(), Errno> = Err(NOT_HERE);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> Counters for Scripted<'s> {
+    type Counter = ();
+
+    answers! {
         fn counter_open(&Self::Domain, CounterAttr) -> Result<Self::Counter, Errno> = Ok(());
         fn counter_close(&Self::Counter) -> Result<(), Errno> = Ok(());
         fn counter_read(&Self::Counter) -> u64 = 0;
@@ -326,28 +311,108 @@ unsafe impl<'s> Transport for Scripted<'s> {
         fn counter_wait(&Self::Counter, u64, i32) -> Result<CounterWait, Errno> = Ok(CounterWait::Reached);
         fn counter_wait_fd(&Self::Counter) -> Result<c_int, Errno> = Ok(FD);
         fn counter_may_sleep(&Self::Domain, &Self::Counter) -> Result<bool, Errno> = Ok(true);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> Endpoints for Scripted<'s> {
+    type Endpoint = &'s Script;
+
+    unsafe fn endpoint_open(
+        domain: &Self::Domain,
+        _: &Self::Info,
+        _: Bindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        Ok(domain)
+    }
+    unsafe fn endpoint_close(endpoint: &Self::Endpoint, in_flight: InFlight) -> Result<Closing, Errno> {
+        endpoint.closed.borrow_mut().push(in_flight);
+        Ok(endpoint.closings.borrow_mut().pop_front().unwrap_or(Closing::Closed))
+    }
+
+    answers! {
         fn endpoint_leave(&Self::Endpoint, bool) -> bool = false;
         fn endpoint_address(&Self::Endpoint) -> Result<EndpointAddr, Errno> = Err(NOT_HERE);
         fn endpoint_option(&Self::Endpoint, u32, OptionValue) -> Result<OptionValue, Errno> = Ok(OptionValue::Size(OPTION));
         fn endpoint_set_option(&Self::Endpoint, u32, OptionValue) -> Result<(), Errno> = Ok(());
         fn cancel(&Self::Endpoint, Context) -> Result<(), Errno> = Ok(());
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> MemoryRegions for Scripted<'s> {
+    type Mr = Region<'s>;
+    const MR_CLOSE_FENCES: bool = true;
+
+    fn mr_key(_: &Self::Mr) -> MemoryKey {
+        MemoryKey(0)
+    }
+    fn mr_descriptor(mr: &Self::Mr) -> usize {
+        mr.number
+    }
+    unsafe fn mr_open(domain: &Self::Domain, _: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
+        let mut regions = domain.regions.lock().expect("nobody panics with it");
+        regions.keys.push(attr.key);
+        regions.places = regions.places.checked_sub(1).ok_or(Errno::ENOMR)?;
+        regions.opened += 1;
+        Ok(Region { regions: &domain.regions, number: regions.opened })
+    }
+    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
+        let mut regions = mr.regions.lock().expect("nobody panics with it");
+        regions.closings.push(mr.number);
+        if let Some(errno) = regions.failure {
+            return Err(errno);
+        }
+        regions.places += 1;
+        Ok(())
+    }
+
+    answers! {
+        fn mr_bind_endpoint(&mut Self::Mr, &Self::Endpoint) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_bind_counter(&mut Self::Mr, &Self::Counter) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_enable(&mut Self::Mr) -> Result<(), Errno> = Err(NOT_HERE);
+        fn mr_refresh(&Self::Mr, NonNull<u8>, usize) -> Result<(), Errno> = Err(NOT_HERE);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> Messages for Scripted<'s> {
+    answers! {
         fn inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Ok(());
-        fn tagged_inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>, Tag) -> Result<(), Refusal> = Ok(());
-        fn inject_write(&Self::Endpoint, RmaTarget, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Ok(());
     }
 
     posts! {
         fn send(to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent], to, NONE);
         fn recv(from: FabricAddr, lent: &Lent, context: Context) = (context, &[*lent], from, NONE);
+        fn sendmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
+        fn recvmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> TaggedMessages for Scripted<'s> {
+    answers! {
+        fn tagged_inject(&Self::Endpoint, FabricAddr, &[u8], Option<ImmediateData>, Tag) -> Result<(), Refusal> = Ok(());
+    }
+
+    posts! {
         fn tagged_send(to: FabricAddr, lent: &Lent, _data: Option<ImmediateData>, _tag: Tag, context: Context) =
             (context, &[*lent], to, NONE);
         fn tagged_recv(from: FabricAddr, lent: &Lent, _tag: TagMatch, context: Context) = (context, &[*lent], from, NONE);
-        fn read(from: RmaTarget, lent: &Lent, context: Context) = (context, &[*lent], from.to, NONE);
-        fn write(to: RmaTarget, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent], to.to, NONE);
-        fn sendmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
-        fn recvmsg(msg: &Msg<'_>) = (msg.context, msg.pieces, msg.address, msg.flags);
         fn tagged_sendmsg(msg: &Msg<'_>, _tag: Tag) = (msg.context, msg.pieces, msg.address, msg.flags);
         fn tagged_recvmsg(msg: &Msg<'_>, _tag: TagMatch) = (msg.context, msg.pieces, msg.address, msg.flags);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> Rma for Scripted<'s> {
+    answers! {
+        fn inject_write(&Self::Endpoint, RmaTarget, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Ok(());
+    }
+
+    posts! {
+        fn read(from: RmaTarget, lent: &Lent, context: Context) = (context, &[*lent], from.to, NONE);
+        fn write(to: RmaTarget, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent], to.to, NONE);
         fn readmsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces, msg.address, msg.flags);
         fn writemsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces, msg.address, msg.flags);
     }

@@ -1,0 +1,273 @@
+//! Endpoints: opening and closing them, and cancelling what was posted on one.
+
+#![allow(unsafe_code, reason = "implements the unsafe trait `Endpoints`")]
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use super::address::{NO_PORT, fabric_addr, write_address};
+use super::cell::{MessageCell, State};
+use super::counter::SoftCounter;
+use super::endpoint_state::{EndpointState, MIN_LEFT};
+use super::faults::Plan;
+use super::handles::SoftEndpoint;
+use super::late::forget_late;
+use super::list::NIL;
+use super::matching::{KINDS, RecvBuffer, RecvKind};
+use super::network::Net;
+use super::queue::Queue;
+use super::receive::claimed_cell;
+use super::required_modes::RequiredModes;
+use super::send::{end_offer, harvest, return_cell, revoke};
+use super::transport::Soft;
+use crate::sync::Ordering;
+use crate::transport::{Bindings, Closing, Context, EndpointError, Endpoints, Event, InFlight};
+use crate::vocabulary::{CompletionFlags, Counted, EndpointAddr, EndpointOption, Errno, OptionValue};
+
+/// Opens an endpoint in a free place.
+///
+/// # Safety
+/// Both queues stay until the endpoint is closed, and are used by this thread; and so do the counters, or else nobody
+/// uses the queues any more.
+unsafe fn open<'n>(
+    net: &'n Net,
+    (domain, modes, plan): (u32, RequiredModes, Plan),
+    tx: NonNull<Queue>,
+    rx: NonNull<Queue>,
+    counters: &[(Counted, &SoftCounter)],
+) -> Result<&'n EndpointState, Errno> {
+    let _opening = net.opening.lock();
+    let port = net.ports().iter().find(|port| !port.own().taken.get()).ok_or(Errno::EMFILE)?;
+    let own = port.own();
+    let index = own.index;
+    own.tx.set(Some(tx));
+    own.rx.set(Some(rx));
+    if own.tx().is_overrun() || own.rx().is_overrun() {
+        return Err(Errno::EOVERRUN);
+    }
+    own.taken.set(true);
+    own.counters.bind(counters);
+    own.modes.set(modes);
+    own.attended.set(modes.any() || !counters.is_empty() || plan.strikes());
+    own.min_left.set(MIN_LEFT);
+    join_circle(net, port, own.tx());
+    if tx != rx {
+        join_circle(net, port, own.rx());
+    }
+    let generation = port.wire.open();
+    own.addr.set(fabric_addr(index, generation));
+    own.faults().begin(plan, own.addr.get());
+    // Last: peers may know the address already, from what was here before.
+    let opened = port.inbox.open();
+    debug_assert_eq!(opened, generation, "both are opened and closed together");
+    port.reach.open(generation, domain);
+    Ok(port)
+}
+
+/// Lets a queue look after a port.
+fn join_circle(net: &Net, port: &EndpointState, queue: &Queue) {
+    let index = port.own().index;
+    let next = match queue.turn.get() {
+        NO_PORT => {
+            queue.turn.set(index);
+            index
+        }
+        first => net.port(first).own().next_on(queue).replace(index),
+    };
+    port.own().next_on(queue).set(next);
+}
+
+fn leave_circle(net: &Net, port: &EndpointState, queue: &Queue) {
+    let index = port.own().index;
+    let next = port.own().next_on(queue).get();
+    let mut before = port.own().next_on(queue);
+    while before.get() != index {
+        before = net.port(before.get()).own().next_on(queue);
+    }
+    before.set(next);
+    queue.turn.set(if next == index { NO_PORT } else { next });
+    if queue.is_overrun() && next != index {
+        net.port(next).own().look_again();
+    }
+}
+
+/// Closes an endpoint: after this, nobody touches what was lent through it.
+fn close(net: &Net, port: &EndpointState) {
+    let own = port.own();
+    if !own.faults().is_dead() {
+        end(net, port);
+    }
+    own.tx.set(None);
+    own.rx.set(None);
+    own.counters.bind(&[]);
+    let _opening = net.opening.lock();
+    own.taken.set(false);
+}
+
+/// Ends what an endpoint does: peers do not reach it any more, and nobody touches what was lent through it.
+pub(super) fn end(net: &Net, port: &EndpointState) {
+    let own = port.own();
+
+    port.reach.close();
+    // What peers have sent: nobody will receive it.
+    let generation = own.generation();
+    let arrived = [own.backlog.replace(NIL), port.inbox.close(generation)];
+    let delayed = [own.faults().held.replace(NIL), port.wire.close(generation)];
+    for mut cell in arrived.into_iter().chain(delayed) {
+        while cell != NIL {
+            let head = net.cell(cell);
+            cell = head.link.load(Ordering::Relaxed);
+            refuse(net, head);
+        }
+    }
+    for unexpected in &own.unexpected {
+        while let Some(at) = unexpected.first() {
+            unexpected.remove(at);
+            refuse(net, net.cell(at));
+        }
+    }
+
+    // What this endpoint has sent: offers are revoked, and copies under way waited for.
+    forget_late(net, own);
+    harvest(net, port);
+    for head in net.cells_of(own) {
+        if !revoke(net, head) {
+            head.wait_for_copy();
+        }
+        // Whatever became of it, there will be no event: the endpoint's operations end with it.
+        if end_offer(net, own, head).is_some() {
+            own.tx().release();
+        }
+    }
+
+    for (at, used) in own.receives_used() {
+        if let Some(kind) = used.kind() {
+            own.posted[kind].remove(at);
+            own.free_pieces(own.receive(at).room());
+            own.rx().release();
+        } else if used == RecvKind::Claimed {
+            refuse(net, claimed_cell(net, own, at));
+        }
+        own.free_receive(at);
+    }
+
+    leave_circle(net, port, own.tx());
+    if own.tx.get() != own.rx.get() {
+        leave_circle(net, port, own.rx());
+    }
+    own.offers.set(0);
+}
+
+/// Gives a message back to its sender unread.
+fn refuse(net: &Net, head: &MessageCell) {
+    // An eager message is lost with its receiver; its sender's operation is over already. An offer that does not
+    // stand was revoked. Either way the cell goes home.
+    let _ = head.claim(State::Refused);
+    return_cell(net, head);
+}
+
+/// Ends an operation early, if it still can be.
+fn cancel(net: &Net, port: &EndpointState, context: u64) {
+    let own = port.own();
+    if let Some((at, used)) = own.find_place(context, |used| used.kind().is_some())
+        && let Some(kind) = used.kind()
+    {
+        let room = own.receive(at).room();
+        own.posted[kind].remove(at);
+        own.free_pieces(room);
+        own.free_receive(at);
+        let kind = KINDS[kind] | CompletionFlags::RECV;
+        let multi = if room.is_multi() { CompletionFlags::MULTI_RECV } else { CompletionFlags::empty() };
+        own.end_receive(Event::failure(context, kind | multi, Errno::ECANCELED));
+        return;
+    }
+    for head in net.cells_of(own) {
+        if let Some(sending) = net.sending(head).get()
+            && sending.context == context
+        {
+            if revoke(net, head) {
+                end_offer(net, own, head);
+                own.end_transmit(Event::failure(context, sending.flags, Errno::ECANCELED));
+            }
+            return;
+        }
+    }
+}
+
+// SAFETY: as `Transport`.
+unsafe impl<'n> Endpoints for Soft<'n> {
+    type Endpoint = SoftEndpoint<'n>;
+
+    unsafe fn endpoint_open(
+        domain: &Self::Domain,
+        info: &Self::Info,
+        bind: Bindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        let net = domain.net;
+        if !core::ptr::eq(&*net, &*info.net) {
+            return Err(Errno::EINVAL.into());
+        }
+        // SAFETY: queues are closed after their endpoints (C2), counters stay where they are (C7), and this thread uses all of them
+        // (C5).
+        let opened = unsafe {
+            open(&net, (domain.number, domain.modes, info.plan), bind.tx.queue, bind.rx.queue, bind.counters)
+        };
+        let extra_checks = domain.modes.any() || info.plan.strikes();
+        let endpoint = SoftEndpoint {
+            net,
+            port: opened?.into(),
+            extra_checks,
+            selective: bind.selective,
+            one_thread: PhantomData,
+        };
+        for (option, value) in bind.options {
+            // SAFETY: just opened (C1).
+            if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
+                close(&net, endpoint.port());
+                return Err(errno.into());
+            }
+        }
+        Ok(endpoint)
+    }
+
+    unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: InFlight) -> Result<Closing, Errno> {
+        if endpoint.port().own().regions.get() > 0 {
+            // As providers that bind regions to endpoints say it.
+            return Err(Errno::EBUSY);
+        }
+        close(&endpoint.net, endpoint.port());
+        Ok(Closing::Closed)
+    }
+
+    // No endpoint is ever retired.
+    unsafe fn endpoint_leave(_: &Self::Endpoint, _: bool) -> bool {
+        false
+    }
+
+    unsafe fn endpoint_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno> {
+        write_address(endpoint.net.identity, endpoint.port().own().addr.get())
+    }
+
+    unsafe fn endpoint_option(endpoint: &Self::Endpoint, option: u32, _: OptionValue) -> Result<OptionValue, Errno> {
+        if option != EndpointOption::MIN_MULTI_RECV.as_raw() {
+            return Err(Errno::ENOPROTOOPT);
+        }
+        Ok(endpoint.port().own().min_left.get().into())
+    }
+
+    unsafe fn endpoint_set_option(endpoint: &Self::Endpoint, option: u32, value: OptionValue) -> Result<(), Errno> {
+        match value {
+            // A buffer of which nothing is left does not go on.
+            OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
+                endpoint.port().own().min_left.set(size.clamp(1, RecvBuffer::MOST_LEFT));
+                Ok(())
+            }
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    unsafe fn cancel(endpoint: &Self::Endpoint, context: Context) -> Result<(), Errno> {
+        cancel(&endpoint.net, endpoint.port(), context.addr());
+        Ok(())
+    }
+}

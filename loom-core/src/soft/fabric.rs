@@ -1,0 +1,153 @@
+//! Infos, fabrics and domains; and address vectors, which keep nothing.
+
+#![allow(unsafe_code, reason = "implements unsafe traits")]
+
+use super::address::{parse_address, parse_text, write_address};
+use super::attributes::{PROVIDER, attributes};
+use super::faults::Plan;
+use super::handles::{SoftAv, SoftDomain, SoftFabric, SoftInfo};
+use super::network::Network;
+use super::query::satisfies;
+use super::required_modes::RequiredModes;
+use super::transport::Soft;
+use crate::objects::info::{Hints, Info, Nic};
+use crate::transport::{AddressVectors, Fabrics, Name, ProviderQuirks};
+use crate::vocabulary::{Attributes, EndpointAddr, Errno, FabricAddr};
+
+impl<'n> Network<'n> {
+    /// What the network grants: the info to open domains with.
+    #[must_use]
+    pub fn info(&self) -> Info<Soft<'n>> {
+        self.info_with_faults(Plan::new(0))
+    }
+
+    /// The info of a network whose domains ask for something that memory has no need of, and check it: for trying out
+    /// what hardware asks for.
+    #[must_use]
+    pub fn info_requiring(&self, modes: RequiredModes) -> Info<Soft<'n>> {
+        self.info_with_faults(Plan::new(0).require(modes))
+    }
+
+    /// The info of a network at whose endpoints something goes wrong: for trying out what a program makes of it. An endpoint's
+    /// plan is that of its own info ([`Binding::info`](crate::objects::endpoint::Binding::info)), or else of its
+    /// domain's.
+    #[must_use]
+    pub fn info_with_faults(&self, plan: Plan) -> Info<Soft<'n>> {
+        Info::from_raw(SoftInfo::new(self.net.clone(), plan))
+    }
+
+    /// The network's info, if it satisfies the hints.
+    #[must_use]
+    #[doc(alias = "fi_getinfo")]
+    pub fn query(&self, hints: &Hints<'_>) -> Option<Info<Soft<'n>>> {
+        let info = self.info();
+        satisfies(&info, hints).then_some(info)
+    }
+}
+
+// SAFETY: as `Transport`.
+unsafe impl<'n> Fabrics for Soft<'n> {
+    type Info = SoftInfo<'n>;
+    type Fabric = SoftFabric<'n>;
+    type Domain = SoftDomain<'n>;
+
+    fn duplicate(info: &Self::Info) -> Result<Self::Info, Errno> {
+        Ok(info.clone())
+    }
+
+    fn attributes(info: &Self::Info) -> Attributes {
+        let (mut attributes, modes) = (attributes(&info.net.attr), info.plan.modes());
+        attributes.domain.mr_mode |= modes.mr_mode;
+        attributes.endpoint.msg_prefix_size = modes.prefix();
+        attributes.mode |= modes.mode;
+        attributes.tx.mode |= modes.mode;
+        attributes.rx.mode |= modes.mode;
+        info.plan.take_from(&mut attributes);
+        attributes
+    }
+
+    fn name(_: &Self::Info, name: Name) -> Option<&str> {
+        Some(match name {
+            Name::Provider | Name::Fabric => PROVIDER,
+            Name::Domain => "memory",
+        })
+    }
+
+    fn source_address(_: &Self::Info) -> Option<EndpointAddr> {
+        None
+    }
+
+    fn destination_address(_: &Self::Info) -> Option<EndpointAddr> {
+        None
+    }
+
+    fn nic(_: &Self::Info) -> Option<Nic<'_>> {
+        None
+    }
+
+    fn serves_threading(_: &Attributes) -> bool {
+        true
+    }
+
+    fn quirks(_: &Self::Info) -> ProviderQuirks {
+        ProviderQuirks::GOOD
+    }
+
+    unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno> {
+        Ok(SoftFabric { net: info.network() })
+    }
+
+    unsafe fn fabric_close(_: &Self::Fabric) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno> {
+        let net = fabric.net;
+        if !core::ptr::eq(&*net, &*info.net) {
+            return Err(Errno::EINVAL);
+        }
+        let number = net.opening.lock().domain()?;
+        Ok(SoftDomain { net, number, modes: info.plan.modes() })
+    }
+
+    unsafe fn domain_close(_: &Self::Domain) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+// SAFETY: as `Transport`.
+unsafe impl<'n> AddressVectors for Soft<'n> {
+    type Av = SoftAv<'n>;
+
+    unsafe fn av_places(domain: &Self::Domain, _: usize) -> usize {
+        domain.net.attr.endpoints.into()
+    }
+
+    unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
+        Ok(SoftAv { net: domain.net })
+    }
+
+    unsafe fn av_close(_: &Self::Av) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
+        parse_address(av.net.identity, av.net.attr.endpoints, address).ok_or(Errno::EINVAL)
+    }
+
+    /// There are no services: the node is the text of an address.
+    unsafe fn av_insert_service(av: &Self::Av, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
+        match service {
+            None => parse_text(av.net.identity, av.net.attr.endpoints, node).ok_or(Errno::EINVAL),
+            Some(_) => Err(Errno::EINVAL),
+        }
+    }
+
+    unsafe fn av_remove(_: &Self::Av, _: FabricAddr) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    unsafe fn av_lookup(av: &Self::Av, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
+        write_address(av.net.identity, peer.0)
+    }
+}

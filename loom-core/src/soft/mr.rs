@@ -1,0 +1,101 @@
+//! Memory regions.
+
+#![allow(unsafe_code, reason = "implements the unsafe trait `MemoryRegions`")]
+
+use core::ptr::NonNull;
+
+use super::address::addr_parts;
+use super::counter::SoftCounter;
+use super::handles::SoftMr;
+use super::network::Net;
+use super::region::{Exposed, Reached};
+use super::transport::Soft;
+use crate::buffer::Lent;
+use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
+use crate::vocabulary::{Access, Errno, HmemIface, MemoryKey, MrMode};
+
+/// Finds the range that an RMA operation means, and holds its region open while `copy` runs.
+#[inline]
+pub(super) fn at_region(
+    net: &Net,
+    target: &RmaTarget,
+    len: usize,
+    access: Access,
+    copy: impl FnOnce(*mut u8),
+) -> Result<(), Errno> {
+    let domain = net.reach(target.to.0)?;
+    let region = net.region(target.key).ok_or(Errno::ENOKEY)?.enter(target.key)?;
+    copy(region.remote_range(target.addr.0, len, access, domain, target.to.0)?.as_ptr());
+    Ok(())
+}
+
+// SAFETY: as `Transport`.
+unsafe impl<'n> MemoryRegions for Soft<'n> {
+    type Mr = SoftMr<'n>;
+
+    const MR_CLOSE_FENCES: bool = true;
+
+    unsafe fn mr_open(domain: &Self::Domain, memory: &Lent, attr: MrAttr) -> Result<Self::Mr, Errno> {
+        if memory.kind() != HmemIface::SYSTEM || !attr.flags.is_empty() || attr.dmabuf.is_some() {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let (net, access) = (domain.net, attr.access);
+        let of_endpoint = domain.modes.mr_mode.contains(MrMode::ENDPOINT);
+        let reached = if of_endpoint { Reached::by_nobody() } else { Reached::through(domain.number) };
+        let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number, reached };
+        let mut numbers = net.opening.lock();
+        let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;
+        Ok(SoftMr { net, key: region.open(index, numbers.key(), exposed), endpoint: None })
+    }
+
+    unsafe fn mr_bind_endpoint(mr: &mut Self::Mr, endpoint: &Self::Endpoint) -> Result<(), Errno> {
+        if mr.endpoint.is_some() || !core::ptr::eq(&*mr.net, &*endpoint.net) {
+            return Err(Errno::EINVAL);
+        }
+        let own = endpoint.port().own();
+        own.regions.set(own.regions.get() + 1);
+        mr.endpoint = Some(own.addr.get());
+        Ok(())
+    }
+
+    /// Peers' writes are copies by their own threads, which nothing here counts.
+    unsafe fn mr_bind_counter(_: &mut Self::Mr, _: &SoftCounter) -> Result<(), Errno> {
+        Err(Errno::ENOSYS)
+    }
+
+    unsafe fn mr_enable(mr: &mut Self::Mr) -> Result<(), Errno> {
+        let endpoint = mr.endpoint.ok_or(Errno::EINVAL)?;
+        mr.net.region(mr.key).ok_or(Errno::EINVAL)?.enable(mr.key, endpoint)
+    }
+
+    /// There are no tables of pages to be told.
+    unsafe fn mr_refresh(_: &Self::Mr, _: NonNull<u8>, _: usize) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn mr_key(mr: &Self::Mr) -> MemoryKey {
+        mr.key
+    }
+
+    fn mr_descriptor(mr: &Self::Mr) -> usize {
+        const { assert!(usize::BITS == 64, "a key is a descriptor") };
+        #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
+        {
+            mr.key.0 as usize
+        }
+    }
+
+    unsafe fn mr_close(mr: &Self::Mr) -> Result<(), Errno> {
+        let region = mr.net.region(mr.key).ok_or(Errno::EINVAL)?;
+        region.close();
+        let opening = mr.net.opening.lock();
+        region.free();
+        drop(opening);
+        if let Some(endpoint) = mr.endpoint {
+            // The endpoint is open (C2), and this is its thread (C6).
+            let regions = &mr.net.port(addr_parts(endpoint).0).own().regions;
+            regions.set(regions.get() - 1);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,358 @@
+//! Remote memory access: straight into and out of a peer's region, between several ranges on both sides.
+
+#![allow(
+    unsafe_code,
+    reason = "copies between memory that was lent and regions, and implements the unsafe trait `Rma`"
+)]
+
+use core::ptr;
+
+use heapless::Vec;
+
+use super::copy::{LIMIT, advanced, ranges, total};
+use super::endpoint_state::{EndpointState, LocalState, Report};
+use super::handles::SoftEndpoint;
+use super::late::{RmaOp, do_later};
+use super::mr::at_region;
+use super::network::Net;
+use super::send::{announce, begin_send};
+use super::transport::Soft;
+use crate::buffer::Lent;
+use crate::exposed::{copy_in, copy_out};
+use crate::transport::{Context, Event, Msg, Refusal, RemotePart, Rma, RmaTarget};
+use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData, RemoteAddr};
+
+/// Writes into a peer's region, and with immediate data tells the peer. What the peer does not allow is an error
+/// event of the context, or without one a refusal.
+///
+/// # Safety
+/// The bytes are valid for reads during the call.
+#[inline]
+unsafe fn write(
+    net: &Net,
+    port: &EndpointState,
+    target: &RmaTarget,
+    (bytes, len): (*const u8, usize),
+    data: Option<ImmediateData>,
+    how: (Option<u64>, Option<u32>),
+) -> Result<(), Refusal> {
+    let copy = || {
+        at_region(net, target, len, Access::REMOTE_WRITE, |place| {
+            // SAFETY: the region is held open and the range lies within; the caller promises the bytes.
+            unsafe { copy_in(bytes, place, len) };
+        })
+    };
+    write_by(net, port, (target.to.0, len), data, how, copy)
+}
+
+/// A write of so many bytes to an endpoint, which `copy` does.
+#[inline(always)]
+pub(super) fn write_by(
+    net: &Net,
+    port: &EndpointState,
+    (to, len): (u64, usize),
+    data: Option<ImmediateData>,
+    (context, delay): (Option<u64>, Option<u32>),
+    copy: impl FnOnce() -> Result<(), Errno>,
+) -> Result<(), Refusal> {
+    let own = port.own();
+    // The cell for the news comes first: once the bytes are written, nothing may be refused for lack of room.
+    let head = match data {
+        None if context.is_some() && !own.tx().reserve() => return Err(Refusal::Again),
+        None => None,
+        Some(_) => Some(begin_send(net, port, context)?),
+    };
+    let result = match (copy(), head, data) {
+        (Ok(()), Some(head), Some(data)) => announce(net, own, head, (to, len, data), delay),
+        (result, ..) => result,
+    };
+    end_rma(own, CompletionFlags::RMA | CompletionFlags::WRITE, len, context, result)
+}
+
+/// Reads from a peer's region.
+///
+/// # Safety
+/// The place for the bytes is valid for writes during the call.
+#[inline]
+unsafe fn read(
+    net: &Net,
+    port: &EndpointState,
+    target: &RmaTarget,
+    bytes: *mut u8,
+    len: usize,
+    context: u64,
+) -> Result<(), Refusal> {
+    read_by(port.own(), len, Some(context), || {
+        at_region(net, target, len, Access::REMOTE_READ, |place| {
+            // SAFETY: the region is held open and the range lies within; the caller promises the place.
+            unsafe { copy_out(place, bytes, len) };
+        })
+    })
+}
+
+/// A read of so many bytes, which `copy` does.
+#[inline(always)]
+fn read_by(
+    own: &LocalState,
+    len: usize,
+    context: Option<u64>,
+    copy: impl FnOnce() -> Result<(), Errno>,
+) -> Result<(), Refusal> {
+    if context.is_some() && !own.tx().reserve() {
+        return Err(Refusal::Again);
+    }
+    end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, context, copy())
+}
+
+#[inline]
+fn end_rma(
+    own: &LocalState,
+    flags: CompletionFlags,
+    len: usize,
+    context: Option<u64>,
+    result: Result<(), Errno>,
+) -> Result<(), Refusal> {
+    match (context, result) {
+        (Some(context), Ok(())) => {
+            own.end_transmit(Event::success(context, flags, len));
+            Ok(())
+        }
+        (Some(context), Err(errno)) => {
+            own.end_transmit(Event::failure(context, flags, errno));
+            Ok(())
+        }
+        (None, Ok(())) => {
+            own.count_unsignaled(flags, len);
+            Ok(())
+        }
+        (None, Err(errno)) => Err(Refusal::Errno(errno)),
+    }
+}
+
+/// [`do_later`] of an operation with flags; one with several ranges is done now.
+///
+/// # Safety
+/// What was lent is valid until the event of the context or until the endpoint is closed: for reads, or for writes.
+unsafe fn rma_amid_faults(
+    net: &Net,
+    port: &EndpointState,
+    msg: &Msg<'_>,
+    remote: &[RemotePart],
+    access: Access,
+    report: Report,
+) -> Option<Result<(), Refusal>> {
+    if !port.own().faults().plan.get().strikes() {
+        return None;
+    }
+    let (reads, context) = (access == Access::REMOTE_READ, Some(msg.context.addr()));
+    let ([lent], [part]) = (msg.pieces, remote) else { return None };
+    let target = RmaTarget { to: msg.address, addr: part.addr, key: part.key };
+    let (bytes, len) = (lent.ptr().as_ptr(), lent.len());
+    // SAFETY: the caller's promise.
+    unsafe { do_later(net, port, &RmaOp { target, reads, bytes, len, data: msg.data, context, report }) }
+}
+
+/// Writes to, or reads from, several ranges of a peer's memory.
+///
+/// # Safety
+/// What was lent is valid during the call: for reads, or for writes.
+unsafe fn rma_pieces(
+    net: &Net,
+    port: &EndpointState,
+    msg: &Msg<'_>,
+    remote: &[RemotePart],
+    access: Access,
+    report: Report,
+) -> Result<(), Refusal> {
+    if msg.pieces.len().max(remote.len()) > LIMIT {
+        return Err(Refusal::Errno(Errno::EINVAL));
+    }
+    // SAFETY: the caller's promise, which is the same as for a plain write or read if the operation has a context.
+    if let Some(taken) = unsafe { rma_amid_faults(net, port, msg, remote, access, report) } {
+        return taken;
+    }
+    let target = |part: &RemotePart, offset: usize| {
+        let addr = part.addr.0.checked_add(offset as u64).ok_or(Errno::EFAULT)?;
+        Ok::<_, Errno>(RmaTarget { to: msg.address, addr: RemoteAddr(addr), key: part.key })
+    };
+    let reads = access == Access::REMOTE_READ;
+    let copy = || {
+        // All of them are looked at before anything is moved.
+        if remote.len() > 1 {
+            for part in remote {
+                at_region(net, &target(part, 0)?, part.len, access, |_| {})?;
+            }
+        }
+        let mut local = ranges(msg);
+        let mut here = (ptr::null_mut(), 0);
+        for part in remote {
+            let mut done = 0;
+            while done < part.len {
+                while here.1 == 0 {
+                    here = local.next().ok_or(Errno::EINVAL)?;
+                }
+                let len = here.1.min(part.len - done);
+                at_region(net, &target(part, done)?, len, access, |place| {
+                    if reads {
+                        // SAFETY: the region is held open and the range lies within; the caller promises the place.
+                        unsafe { copy_out(place, here.0, len) };
+                    } else {
+                        // SAFETY: as above; the caller promises the bytes.
+                        unsafe { copy_in(here.0, place, len) };
+                    }
+                })?;
+                here = advanced(here, len);
+                done += len;
+            }
+        }
+        Ok(())
+    };
+    let (len, context) = (total(msg), (report == Report::All).then(|| msg.context.addr()));
+    if reads {
+        read_by(port.own(), len, context, copy)
+    } else {
+        write_by(net, port, (msg.address.0, len), msg.data, (context, port.own().faults().delay()), copy)
+    }
+}
+
+impl SoftEndpoint<'_> {
+    /// Writes where there are demands.
+    ///
+    /// # Safety
+    /// What is lent is readable until the event of the context or until the endpoint is closed.
+    #[cold]
+    #[inline(never)]
+    unsafe fn write_checked(
+        &self,
+        to: RmaTarget,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        // SAFETY: the caller's promise.
+        let (bytes, len) = unsafe { self.apply_modes(lent, Access::WRITE, context) }?;
+        // SAFETY: the caller's promise.
+        unsafe { self.write_amid_faults(to, (bytes.cast_const(), len), data, Some(context.addr())) }
+    }
+
+    /// Reads where there are demands.
+    ///
+    /// # Safety
+    /// What is lent is writable until the event of the context or until the endpoint is closed.
+    #[cold]
+    #[inline(never)]
+    unsafe fn read_checked(&self, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        // SAFETY: the caller's promise.
+        let place = unsafe { self.apply_modes(lent, Access::READ, context) }?;
+        // SAFETY: the caller's promise.
+        unsafe { self.read_amid_faults(from, place, context.addr()) }
+    }
+
+    /// Writes what has come by the gate.
+    ///
+    /// # Safety
+    /// The bytes are valid for reads: if there is no context, during the call, and there are no more than can be injected; else
+    /// until the event of the context or until the endpoint is closed.
+    unsafe fn write_amid_faults(
+        &self,
+        target: RmaTarget,
+        (bytes, len): (*const u8, usize),
+        data: Option<ImmediateData>,
+        context: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let report = Report::All;
+        let rma = RmaOp { target, reads: false, bytes: bytes.cast_mut(), len, data, context, report };
+        // SAFETY: the caller's promise.
+        if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma) } {
+            return taken;
+        }
+        let delay = self.port().own().faults().delay();
+        // SAFETY: the caller's promise.
+        unsafe { write(&self.net, self.port(), &target, (bytes, len), data, (context, delay)) }
+    }
+
+    /// Reads what has come by the gate.
+    ///
+    /// # Safety
+    /// The place is valid for writes until the event of the context or until the endpoint is closed.
+    unsafe fn read_amid_faults(
+        &self,
+        target: RmaTarget,
+        (bytes, len): (*mut u8, usize),
+        context: u64,
+    ) -> Result<(), Refusal> {
+        let (data, report) = (None, Report::All);
+        let rma = RmaOp { target, reads: true, bytes, len, data, context: Some(context), report };
+        // SAFETY: the caller's promise.
+        if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma) } {
+            return taken;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { read(&self.net, self.port(), &target, bytes, len, context) }
+    }
+}
+
+// SAFETY: as `Transport`.
+unsafe impl<'n> Rma for Soft<'n> {
+    #[inline]
+    unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe { endpoint.read_checked(from, lent, context) };
+        }
+        // SAFETY: what is lent is writable (C9).
+        unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
+    }
+
+    // Never: then what posts it is small enough to be compiled into its caller, and its arguments go through registers.
+    #[inline(never)]
+    unsafe fn write(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe { endpoint.write_checked(to, lent, data, context) };
+        }
+        let bytes = (lent.ptr().as_ptr().cast_const(), lent.len());
+        // SAFETY: what is lent is readable (C9).
+        unsafe { write(&endpoint.net, endpoint.port(), &to, bytes, data, (Some(context.addr()), None)) }
+    }
+
+    #[inline]
+    unsafe fn inject_write(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+    ) -> Result<(), Refusal> {
+        let bytes = (bytes.as_ptr(), bytes.len());
+        if endpoint.extra_checks {
+            endpoint.gate()?;
+            // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject_write`.
+            return unsafe { endpoint.write_amid_faults(to, bytes, data, None) };
+        }
+        // SAFETY: a borrow is readable.
+        unsafe { write(&endpoint.net, endpoint.port(), &to, bytes, data, (None, None)) }
+    }
+
+    unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
+        let mut room = Vec::new();
+        // SAFETY: C10 and C12.
+        let msg = &unsafe { endpoint.pieces(msg, Access::READ, &mut room) }?;
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
+    }
+
+    /// It has arrived when this returns, which is as late as any level asks for.
+    unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
+        let mut room = Vec::new();
+        // SAFETY: C10 and C12.
+        let msg = &unsafe { endpoint.pieces(msg, Access::WRITE, &mut room) }?;
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
+    }
+}

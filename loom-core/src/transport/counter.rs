@@ -1,0 +1,94 @@
+//! [`Counters`]: how many operations have ended.
+
+use core::ffi::c_int;
+
+use super::Fabrics;
+use crate::vocabulary::{Errno, WaitObj};
+
+/// How a counter is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_cntr_attr")]
+pub struct CounterAttr {
+    /// What to sleep on until a number is reached.
+    #[doc(alias = "wait_obj")]
+    pub wait: WaitObj,
+}
+
+/// How waiting for a counter has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterWait {
+    /// The number is reached.
+    Reached,
+    /// The time is over.
+    TimeIsOver,
+    /// An operation has failed meanwhile.
+    OperationFailed,
+}
+
+/// Counters of operations.
+///
+/// # Safety
+/// As [`Transport`](super::Transport).
+pub unsafe trait Counters: Fabrics {
+    /// `fid_cntr`
+    type Counter;
+
+    /// `fi_cntr_open`, at zero.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_open(domain: &Self::Domain, attr: CounterAttr) -> Result<Self::Counter, Errno>;
+    /// `fi_close` of a counter.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_close(counter: &Self::Counter) -> Result<(), Errno>;
+    /// `fi_cntr_read`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_read(counter: &Self::Counter) -> u64;
+    /// `fi_cntr_readerr`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_read_error(counter: &Self::Counter) -> u64;
+    /// `fi_cntr_add`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_add(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
+    /// `fi_cntr_adderr`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_add_error(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
+    /// `fi_cntr_set`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_set(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
+    /// `fi_cntr_seterr`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_set_error(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
+    /// `fi_cntr_wait`, for so many milliseconds at most.
+    ///
+    /// # Errors
+    /// The provider's.
+    ///
+    /// # Safety
+    /// The contract of callers; the counter was opened with something to sleep on.
+    unsafe fn counter_wait(counter: &Self::Counter, threshold: u64, milliseconds: i32) -> Result<CounterWait, Errno>;
+    /// The file descriptor that is readable when the counter has changed; `fi_control` with `FI_GETWAIT`.
+    ///
+    /// # Safety
+    /// The contract of callers; the counter was opened with one.
+    unsafe fn counter_wait_fd(counter: &Self::Counter) -> Result<c_int, Errno>;
+    /// Whether nothing is lost by sleeping on the file descriptor now; `fi_trywait`.
+    ///
+    /// # Safety
+    /// The contract of callers; the counter was opened with one, on `domain`.
+    unsafe fn counter_may_sleep(domain: &Self::Domain, counter: &Self::Counter) -> Result<bool, Errno>;
+}

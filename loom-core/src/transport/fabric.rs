@@ -1,0 +1,120 @@
+//! [`Fabrics`]: infos, fabrics and domains.
+
+use super::nic::Nic;
+use crate::vocabulary::{Attributes, EndpointAddr, Errno};
+
+/// Which of a provider's names to read from an info.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// `fi_info.fabric_attr->prov_name`
+    Provider,
+    /// `fi_info.fabric_attr->name`
+    Fabric,
+    /// `fi_info.domain_attr->name`
+    Domain,
+}
+
+/// How a provider behaves where its info grants something that it is known not to do as the man pages say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProviderQuirks {
+    /// Multi-receives stay within their buffer whatever peers send, and it is released when nobody writes to it any more.
+    pub multi_recv: bool,
+    /// Directed receives of messages without tag take those of one peer only, and do not harm the others.
+    pub directed_recv: bool,
+    /// Peeks look at messages, and receive none.
+    pub peek: bool,
+    /// How messages are claimed.
+    pub claims: Claims,
+    /// A message that is discarded is over for its sender, too.
+    pub discard: bool,
+    /// A region can be closed at any time, also in the middle of a peer's operation on it. Otherwise it is closed when no endpoint
+    /// of its domain is open, unless the caller knows that no operation is under way.
+    pub mr_close: bool,
+    /// An endpoint can be closed with sends and writes in flight, and their buffers are not read afterwards.
+    pub close_with_sends: bool,
+    /// When its queue is closed, an endpoint is closed with it, or peers do not reach memory through it any more; but for one that cannot
+    /// be closed after a message that was longer than its receive.
+    pub ends_with_queue: bool,
+}
+
+/// How a provider keeps a claim on a message (`FI_CLAIM`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claims {
+    /// It remembers the operation's context, whatever that is.
+    ByContext,
+    /// In the memory that the context points to, as the man page says: contexts that are numbers will not do.
+    InContexts,
+    /// It cannot.
+    Not,
+}
+
+impl ProviderQuirks {
+    /// All as it should be.
+    pub const GOOD: ProviderQuirks = ProviderQuirks {
+        multi_recv: true,
+        directed_recv: true,
+        peek: true,
+        claims: Claims::ByContext,
+        discard: true,
+        mr_close: true,
+        close_with_sends: true,
+        ends_with_queue: true,
+    };
+}
+
+/// What can be opened, and the fabrics and domains that everything else is opened in.
+///
+/// # Safety
+/// As [`Transport`](super::Transport).
+pub unsafe trait Fabrics: Sized {
+    /// A description of what can be opened: `fi_info`. Owned and cloneable.
+    type Info: Clone;
+    /// `fid_fabric`
+    type Fabric;
+    /// `fid_domain`. Whether it is `Sync` is the transport's threading level: where it is, queues and endpoints of it may be used by
+    /// one thread after another.
+    type Domain;
+
+    /// `fi_dupinfo`
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn duplicate(info: &Self::Info) -> Result<Self::Info, Errno>;
+    /// All numbers of an info.
+    fn attributes(info: &Self::Info) -> Attributes;
+    /// A name in an info, if it has one.
+    fn name(info: &Self::Info, name: Name) -> Option<&str>;
+    /// The local address in an info, if it has one.
+    fn source_address(info: &Self::Info) -> Option<EndpointAddr>;
+    /// The peer's address in an info, if it has one.
+    fn destination_address(info: &Self::Info) -> Option<EndpointAddr>;
+    /// The network card behind an info, if the transport knows one.
+    fn nic(info: &Self::Info) -> Option<Nic<'_>>;
+    /// Whether a domain opened from this info is serialised as this transport type needs.
+    fn serves_threading(attributes: &Attributes) -> bool;
+
+    /// What is not to be asked of endpoints in a domain that was opened from this info, though it grants it.
+    fn quirks(info: &Self::Info) -> ProviderQuirks;
+
+    /// `fi_fabric`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno>;
+    /// `fi_close` of a fabric.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn fabric_close(fabric: &Self::Fabric) -> Result<(), Errno>;
+
+    /// `fi_domain`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno>;
+    /// `fi_close` of a domain.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn domain_close(domain: &Self::Domain) -> Result<(), Errno>;
+}

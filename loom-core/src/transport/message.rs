@@ -1,0 +1,140 @@
+//! [`Messages`] and [`TaggedMessages`].
+
+use super::{Context, Endpoints};
+use crate::buffer::Lent;
+use crate::vocabulary::{Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
+
+/// Why a transport did not take a post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Something is full for the moment: poll the queue and post again. Not an error.
+    #[doc(alias = "FI_EAGAIN")]
+    Again,
+    /// It will not be taken as it is.
+    Errno(Errno),
+}
+
+/// An operation with several pieces and with flags.
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_msg")]
+#[doc(alias = "fi_msg_tagged")]
+#[doc(alias = "fi_msg_rma")]
+pub struct Msg<'a> {
+    /// Where it goes to, or from where it may come.
+    pub address: FabricAddr,
+    /// What was lent: one range at least (none for a peek or discard), and no more than [`IoVecs::MOST`](crate::buffer::IoVecs::MOST).
+    pub pieces: &'a [Lent],
+    /// Immediate data.
+    pub data: Option<ImmediateData>,
+    /// What names it.
+    pub context: Context,
+    /// What is asked for beyond the default. Without `COMPLETION`, on an endpoint that is opened as
+    /// [selective](Bindings::selective), a send, read or write has an event only if it fails.
+    pub flags: OpFlags,
+}
+
+/// Messages without tags: `struct fi_ops_msg`.
+///
+/// # Safety
+/// As [`Transport`](super::Transport).
+#[doc(alias = "fi_ops_msg")]
+pub unsafe trait Messages: Endpoints {
+    /// `fi_send`, or `fi_senddata` with immediate data.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn send(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        context: Context,
+    ) -> Result<(), Refusal>;
+    /// `fi_inject`, or `fi_injectdata`: `bytes` may be reused at once, and no event reports success.
+    ///
+    /// # Safety
+    /// The contract of callers; `bytes` is not longer than `inject_size`, and a prefix.
+    unsafe fn inject(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+    ) -> Result<(), Refusal>;
+    /// `fi_recv`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal>;
+    /// `fi_sendmsg`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal>;
+    /// `fi_recvmsg`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal>;
+}
+
+/// Messages with tags: `struct fi_ops_tagged`.
+///
+/// # Safety
+/// As [`Transport`](super::Transport).
+#[doc(alias = "fi_ops_tagged")]
+pub unsafe trait TaggedMessages: Endpoints {
+    /// `fi_tsend`, or `fi_tsenddata` with immediate data.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn tagged_send(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        lent: &Lent,
+        data: Option<ImmediateData>,
+        tag: Tag,
+        context: Context,
+    ) -> Result<(), Refusal>;
+    /// `fi_tinject`, or `fi_tinjectdata`.
+    ///
+    /// # Safety
+    /// The contract of callers; `bytes` is not longer than `inject_size`, and a prefix.
+    unsafe fn tagged_inject(
+        endpoint: &Self::Endpoint,
+        to: FabricAddr,
+        bytes: &[u8],
+        data: Option<ImmediateData>,
+        tag: Tag,
+    ) -> Result<(), Refusal>;
+    /// `fi_trecv`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn tagged_recv(
+        endpoint: &Self::Endpoint,
+        from: FabricAddr,
+        lent: &Lent,
+        tag: TagMatch,
+        context: Context,
+    ) -> Result<(), Refusal>;
+
+    /// `fi_tsendmsg`
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal>;
+    /// `fi_trecvmsg`, which is also that by which messages are looked for, claimed and discarded:
+    ///
+    /// - With `PEEK` there are no pieces, and nothing is received. One event tells of the oldest message that would be, with its
+    ///   whole length, or fails with `ENOMSG`. With `CLAIM` besides, nobody else receives that message any more; with `DISCARD`
+    ///   it is gone.
+    /// - With `CLAIM` alone, the message is received that was claimed under the same context; with `CLAIM` and `DISCARD` it is
+    ///   thrown away, there are no pieces, and one event says so.
+    ///
+    /// All this where its [`ProviderQuirks`] says so: the caller asks for nothing else. A claim is fetched or discarded once, if it was
+    /// made; until then, or until the endpoint is closed, the context's space stays as it is.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal>;
+}
