@@ -102,7 +102,7 @@ impl<'m, T: Transport> Counter<'m, T> {
         alloc: A,
     ) -> Result<Self, OpenError> {
         let block = Unfilled::new(Plan::of::<CounterInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open and stays so: the counter keeps it.
+        // SAFETY: the domain is open and stays so: the counter keeps it (C1, C2).
         let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
         // SAFETY: the counter's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
@@ -139,7 +139,7 @@ impl<T: Transport> Counter<'_, T> {
     pub fn read(&self) -> u64 {
         let [last, _] = &self.body.last;
         if !self.body.is_left() {
-            // SAFETY: the counter is open, and this thread is its only user.
+            // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
             last.set(unsafe { T::counter_read(&self.body.raw) });
         }
         last.get()
@@ -151,7 +151,7 @@ impl<T: Transport> Counter<'_, T> {
     pub fn read_error(&self) -> u64 {
         let [_, last] = &self.body.last;
         if !self.body.is_left() {
-            // SAFETY: the counter is open, and this thread is its only user.
+            // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
             last.set(unsafe { T::counter_read_error(&self.body.raw) });
         }
         last.get()
@@ -164,7 +164,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_add")]
     pub fn add(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: the counter is open, and this thread is its only user.
+        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
         unsafe { T::counter_add(&self.body.raw, value) }
     }
 
@@ -175,7 +175,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_adderr")]
     pub fn add_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: the counter is open, and this thread is its only user.
+        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
         unsafe { T::counter_add_error(&self.body.raw, value) }
     }
 
@@ -186,7 +186,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_set")]
     pub fn set(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: the counter is open, and this thread is its only user.
+        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
         unsafe { T::counter_set(&self.body.raw, value) }
     }
 
@@ -197,7 +197,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_seterr")]
     pub fn set_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: the counter is open, and this thread is its only user.
+        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
         unsafe { T::counter_set_error(&self.body.raw, value) }
     }
 
@@ -216,7 +216,7 @@ impl<T: Transport> Counter<'_, T> {
         }
         self.is_usable().map_err(CounterError::Errno)?;
         let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: the counter is open, with something to sleep on, and this thread is its only user.
+        // SAFETY: the counter is open (C1), with something to sleep on, and its handles stay on this thread (C5).
         match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CounterError::Errno)? {
             CounterWait::Reached => Ok(true),
             CounterWait::TimeIsOver => Ok(false),
@@ -234,7 +234,7 @@ impl<T: Transport> Counter<'_, T> {
         if self.body.wait != WaitObj::FD {
             return Err(CounterError::NotOpenedFor);
         }
-        // SAFETY: the counter is open, has a descriptor, and this thread is its only user.
+        // SAFETY: the counter is open (C1), has a descriptor, and its handles stay on this thread (C5).
         unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CounterError::Errno)
     }
 
@@ -248,7 +248,7 @@ impl<T: Transport> Counter<'_, T> {
             return Err(CounterError::NotOpenedFor);
         }
         self.is_usable().map_err(CounterError::Errno)?;
-        // SAFETY: as above; the counter was opened on this domain.
+        // SAFETY: as above; the counter was opened on this domain (C4).
         unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CounterError::Errno)
     }
 
@@ -298,7 +298,7 @@ unsafe impl<T: Transport> Object for CounterInner<T> {
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller's promise.
         let this = unsafe { this.as_ref() };
-        // SAFETY: nothing is bound to it, and nobody else has the handle. A failed close is not retried.
+        // SAFETY: what was bound to it held a handle of it, and there is none left (C2, C8). A failed close is not retried (C3).
         if left || unsafe { T::counter_close(&this.raw) }.is_err() {
             this.domain.leave();
         }

@@ -129,13 +129,13 @@ impl<'m, T: Transport> Domain<'m, T> {
         DomainInner::check(info)?;
         let info = info.try_clone()?;
         let block = Unfilled::new(Domain::<T>::plan::<A>()?, alloc)?;
-        // SAFETY: nothing is asked of the caller beyond the info, which is whole.
+        // SAFETY: opened from an info alone, which loom made of what the transport gave.
         let fabric = unsafe { T::fabric_open(info.raw()) }?;
-        // SAFETY: the fabric is open, and the domain keeps it until it is closed itself.
+        // SAFETY: the fabric is open (C1), is that of this info (C4), and stays open until the domain is closed (C2: `end`).
         let raw = match unsafe { T::domain_open(&fabric, info.raw()) } {
             Ok(raw) => raw,
             Err(errno) => {
-                // SAFETY: opened above, and nothing is open on it. A failed close is not retried.
+                // SAFETY: opened above, nothing is open on it (C2), and a failed close is not retried (C3).
                 let _ = unsafe { T::fabric_close(&fabric) };
                 return Err(errno.into());
             }
@@ -286,10 +286,9 @@ unsafe impl<T: Transport> Object for DomainInner<T> {
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller's promise.
         let this = unsafe { this.as_ref() };
-        // SAFETY: nothing is open that was opened on it, and nobody else has the handle.
+        // SAFETY: everything that was opened on it held a handle of it, and there is none left (C2; rule 2 of `handle`).
         if !left && unsafe { T::domain_close(&this.raw) }.is_ok() {
-            // SAFETY: the domain above it is closed; otherwise the fabric stays open. A failed close is not retried: the handle
-            // is gone either way, and nothing of loom's depends on it.
+            // SAFETY: the domain above it is closed (C2); otherwise the fabric stays open. A failed close is not retried (C3).
             let _ = unsafe { T::fabric_close(&this.fabric) };
         }
         Ended::Free

@@ -64,7 +64,7 @@ impl AvAttr {
         if self.capacity == 0 || u32::try_from(self.capacity).is_err() {
             return Err(OpenError::Size);
         }
-        // SAFETY: the domain is open.
+        // SAFETY: the domain is open (C1).
         let places = unsafe { T::av_places(domain.raw(), self.capacity) };
         self.of_places(places, domain.attributes().addr_format)
     }

@@ -60,7 +60,7 @@ impl<T: Transport> Av<'_, T> {
         if let Some(peer) = table.find(address) {
             return Ok(peer);
         }
-        // SAFETY: the vector is open.
+        // SAFETY: the vector is open (C1).
         let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(InsertError::Errno)?;
         let inserted = table.insert_at(addr, address);
         self.kept(addr, inserted, true)
@@ -116,7 +116,7 @@ impl<T: Transport> Av<'_, T> {
             let (Some(run), Some(peers)) = (addresses.get(begin..begin + new), peers.get_mut(begin..)) else { break };
             let mut found = [Err(Errno::ECANCELED); BATCH];
             let found = found.get_mut(..new).unwrap_or_default();
-            // SAFETY: the vector is open, and there are as many results as addresses.
+            // SAFETY: the vector is open (C1), and there are as many results as addresses.
             unsafe { T::av_insert_all(&self.body.raw, run, found) };
             for (at, (peer, result)) in peers.iter_mut().zip(&*found).enumerate() {
                 *peer = match *result {
@@ -207,12 +207,12 @@ impl<T: Transport> Av<'_, T> {
     #[doc(alias = "fi_av_insertsvc")]
     pub fn insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
         let mut table = self.body.addresses.lock();
-        // SAFETY: the vector is open.
+        // SAFETY: the vector is open (C1).
         let addr = unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(InsertError::Errno)?;
         if let Some(peer) = self.body.table.peer(addr) {
             return Ok(peer);
         }
-        // SAFETY: the address was inserted just now.
+        // SAFETY: the vector is open (C1), and the address was inserted just now.
         let inserted = match unsafe { T::av_lookup(&self.body.raw, addr) } {
             Ok(address) => table.insert_at(addr, &address),
             Err(_) => table.insert_unnamed_at(addr),
@@ -235,8 +235,8 @@ impl<T: Transport> Av<'_, T> {
     /// still refer to it: then it stays until the vector closes.
     fn take_back(&self, addr: FabricAddr) {
         if !self.body.is_bound() || !self.body.table.was_used(addr) {
-            // SAFETY: the vector is open; no endpoint is bound, or no peer ever had the address, so that nothing can have been
-            // posted to it.
+            // SAFETY: the vector is open (C1); no endpoint is bound, or no peer ever had the address, so that nothing can have been
+            // posted to it (C13).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
     }

@@ -63,7 +63,7 @@ impl<'m, T: Transport> Av<'m, T> {
     ) -> Result<Self, OpenError> {
         let attr = attr.into();
         Self::open_as(domain, attr, alloc, 0, |raw| {
-            // SAFETY: the domain is open and stays so: the vector keeps it.
+            // SAFETY: the domain is open and stays so: the vector keeps it (C1, C2).
             unsafe { T::av_open(raw, attr.capacity) }
         })
     }
@@ -113,7 +113,8 @@ impl<T: Transport> Av<'_, T> {
         let mut addresses = self.body.addresses.lock();
         let Some(addr) = addresses.remove(peer) else { return false };
         if !self.body.is_bound() {
-            // SAFETY: no endpoint is bound, and binding takes the same lock, so nothing in flight refers to it.
+            // SAFETY: the vector is open (C1); no endpoint is bound, and binding takes the same lock, so nothing in flight refers to the
+            // address (C13).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
         true
@@ -131,7 +132,7 @@ impl<T: Transport> Av<'_, T> {
         let addr = self.body.table.addr(peer)?;
         Some(match addresses.address(peer) {
             Some(address) => Ok(address),
-            // SAFETY: the address is in the vector, and removing takes the same lock.
+            // SAFETY: the vector is open (C1); the address is in it, and removing takes the same lock.
             None => unsafe { T::av_lookup(&self.body.raw, addr) },
         })
     }
@@ -221,7 +222,7 @@ unsafe impl<T: Transport> Object for AvInner<T> {
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller's promise.
         let this = unsafe { this.as_ref() };
-        // SAFETY: no endpoint is bound, and nobody else has the handle. A failed close is not retried.
+        // SAFETY: bound endpoints held a handle of it, and there is none left (C2). A failed close is not retried (C3).
         if left || unsafe { T::av_close(&this.raw) }.is_err() {
             this.domain.leave();
         }
@@ -256,7 +257,7 @@ impl<'m, T: Scalable> Av<'m, T> {
             return Err(OpenError::Size);
         }
         Self::open_as(domain, AvAttr::new(capacity), alloc, rx_ctx_bits, |raw| {
-            // SAFETY: the domain is open and stays so: the vector keeps it.
+            // SAFETY: the domain is open and stays so: the vector keeps it (C1, C2).
             unsafe { T::av_open_for_contexts(raw, capacity, rx_ctx_bits) }
         })
     }

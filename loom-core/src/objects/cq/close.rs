@@ -68,7 +68,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         let left_open = open.retired + open.left > 0;
         let queues = CloseQueues { cq: self, left_open };
         if drops_buffers {
-            // SAFETY: every endpoint that posted is closed, or has nothing in flight. A destructor that unwinds still gets the
+            // SAFETY: every endpoint that posted is closed (P1), or has nothing in flight (P3). A destructor that unwinds still gets the
             // queues closed.
             unsafe { self.ops.drop_buffers() };
         }
@@ -203,7 +203,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if let Ok(Closing::Closed) = closed {
             // What was over before the close is a completion like any other.
             self.collect();
-            // SAFETY: the endpoint is closed.
+            // SAFETY: the endpoint is closed (P1).
             unsafe { self.ops.abandon(index) };
             // The place can be used again, and user code runs.
             let bonds = endpoint_slot.take_bonds();
@@ -285,7 +285,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     fn close_queues(&self) -> Result<(), Errno> {
         let rx = self.rx.as_ref().map_or(Ok(()), |rx| {
-            // SAFETY: the endpoints bound to it are closed; called once, from `close`.
+            // SAFETY: the endpoints bound to it are closed (C2); called once, from `close` (C3).
             unsafe { T::cq_close(rx) }
         });
         // SAFETY: as above.

@@ -209,7 +209,7 @@ impl<T: Transport> EndpointSlot<T> {
         // SAFETY: the state is `Open` or `Retired`.
         let raw = unsafe { self.raw() };
         let in_flight = InFlight { longest_truncated: self.truncated.get(), ..in_flight };
-        // SAFETY: open, and closed once: the state changes below whatever comes back.
+        // SAFETY: open (C1), and closed once, unless it is retired (C3): the state changes below whatever comes back.
         let closing = unsafe { T::endpoint_close(raw, in_flight) };
         self.state.set(match closing {
             Ok(Closing::Closed) => RecordState::Closed,
@@ -232,7 +232,7 @@ impl<T: Transport> EndpointSlot<T> {
         if self.state.get() == RecordState::Retired {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
-            // SAFETY: the endpoint is retired.
+            // SAFETY: the endpoint is retired (C3).
             let _ = unsafe { T::endpoint_leave(raw, false) };
         }
     }
@@ -242,7 +242,7 @@ impl<T: Transport> EndpointSlot<T> {
         if self.state.get() == RecordState::Retired {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
-            // SAFETY: the endpoint is retired.
+            // SAFETY: the endpoint is retired (C3).
             let driven = unsafe { T::endpoint_leave(raw, true) };
             self.state.set(RecordState::Left);
             self.bonds.borrow().leave();
@@ -268,7 +268,7 @@ impl<T: Transport> EndpointSlot<T> {
             // SAFETY: the state is `Open` or `Retired`.
             let raw = unsafe { self.raw() };
             for op in in_flight {
-                // SAFETY: the endpoint is open and the context is one of its operations in flight.
+                // SAFETY: the endpoint is open (C1) or retired (C3), and the context is one of its operations in flight.
                 let _ = unsafe { T::cancel(raw, op.context) };
             }
         }

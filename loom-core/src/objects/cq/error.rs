@@ -97,7 +97,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     pub fn error_data(&self, error: &OpError, out: &mut [u8]) -> usize {
         let queue =
             self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
-        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
+        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
         unsafe { T::cq_error_data(queue, out) }
     }
 
@@ -108,7 +108,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         let queue =
             self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
         ErrorText::written_by(|out| {
-            // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
+            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
             unsafe { T::cq_error_text(queue, error.provider_errno, out) }
         })
     }

@@ -103,14 +103,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             unsafe { block.at(part) }
         };
 
-        // SAFETY: the memory has the layout that the transport asked for, and stays until the queue is closed.
+        // SAFETY: the domain is open (C1); the memory has the layout that the transport asked for, and stays until the queue is
+        // closed (C16).
         let tx = unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.tx)) }?;
         let rx = if attr.separate {
             // SAFETY: as above, with memory of its own.
             match unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.rx)) } {
                 Ok(rx) => Some(rx),
                 Err(errno) => {
-                    // SAFETY: opened above and not used.
+                    // SAFETY: opened above (C1), and not used again (C3).
                     if unsafe { T::cq_close(&tx) }.is_err() {
                         block.forget();
                         domain.body.leave();

@@ -37,7 +37,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if self.body.ops.is_kept() {
             return self.poll_detour().transpose();
         }
-        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
+        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
         match unsafe { T::cq_poll(&self.body.tx) } {
             Ok(Some(event)) => {
                 let event = event.borrow();
@@ -101,7 +101,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     fn poll_queue(&self, queue: &T::Cq) -> Next<'m, B> {
         // Bounded: stray events are no more than the queue holds and peers go on adding.
         loop {
-            // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
+            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
             let completion = match unsafe { T::cq_poll(queue) } {
                 Ok(event) => self.resolve(event?.borrow()),
                 Err(errno) => match self.body.failed(queue, errno).transpose()? {
@@ -176,7 +176,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if errno != Errno::EAVAIL {
             return Err(CqError::Queue(errno));
         }
-        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
+        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
         let event = unsafe { T::cq_read_error(queue) }.map_err(CqError::Queue)?;
         if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
             && let Some(endpoint) = self.ops.endpoint_of(event.context)
@@ -225,8 +225,9 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 // SAFETY: open, and not closed before this returns: no user code runs.
                 let raw = unsafe { endpoint_slot.raw() };
                 Ok(match pieces {
-                    // SAFETY: the endpoint is open, the address is one that a receive was posted with, and what is lent is what
-                    // was lent then (contract of `Buffer`), and stays in the op table until the event or the endpoint's close.
+                    // SAFETY: the endpoint is open (C1), the address is one that a receive was posted with (C13), and what is lent is
+                    // what was lent then (contract of `Buffer`), and stays in the op table until the event or the endpoint's
+                    // close (C9).
                     [only] => unsafe { T::recv(raw, from, only, context) },
                     pieces => {
                         let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::COMPLETION };

@@ -36,8 +36,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let mut left = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
         while !self.body.signalled.take() && left > 0 {
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
-            // SAFETY: the queue is open until its last handle is dropped, this thread is its only user but for signals, and the poll
-            // has just found it empty.
+            // SAFETY: the queue is open until its last handle is dropped (C1), this thread is its only user (C5) but for signals
+            // (P16), and the poll has just found it empty.
             unsafe { T::cq_sleep(&self.body.tx, now) }.map_err(CqError::Queue)?;
             if let Some(completion) = self.poll()? {
                 return Ok(Some(completion));
@@ -60,7 +60,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
+        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
         unsafe { T::cq_wait_fd(&self.body.tx) }.map_err(CqError::Queue)
     }
 
@@ -78,7 +78,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             // No descriptor tells of what is kept.
             return Ok(false);
         }
-        // SAFETY: as above; the queue is one of this domain.
+        // SAFETY: as above; the queue is one of this domain (C4).
         unsafe { T::cq_may_sleep(self.body.domain.raw(), &self.body.tx) }.map_err(CqError::Queue)
     }
 }
@@ -128,7 +128,7 @@ impl<T: Signals> Signaller<'_, T> {
     pub fn signal(&self) -> Result<(), Errno> {
         // Before the provider wakes the sleeper up, who looks for this.
         self.signalled.set();
-        // SAFETY: the queue is borrowed, so it is open until this returns.
+        // SAFETY: the queue is borrowed, so it is open until this returns (C1); any thread may signal (P16).
         unsafe { T::cq_signal(&self.raw) }
     }
 }
@@ -152,7 +152,7 @@ impl<T: Signals, B: Buffer> Cq<'_, T, B> {
             return Err(CqError::NotOpenedFor);
         }
         self.body.has_signallers.set(true);
-        // SAFETY: the queue is open until its last handle is dropped, with something to sleep on.
+        // SAFETY: the queue is open until its last handle is dropped (C1), with something to sleep on.
         let raw = unsafe { T::cq_signal_of(&self.body.tx) };
         Ok(Signaller { raw, signalled: &self.body.signalled })
     }

@@ -153,7 +153,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if unmatched.is_full() {
             return Err(CqError::PeerEvents);
         }
-        // SAFETY: the queue is open until its last handle is dropped, and this thread is its only user.
+        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
         let event = match unsafe { T::cq_poll(queue) } {
             Ok(event) => event.map(|event| *event.borrow()),
             Err(errno) => self.failed(queue, errno)?,

@@ -82,8 +82,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
-    /// Opens an endpoint without connections, bound to one thing `more`. `open` may rely on this: everything that it is given is open,
-    /// of the domain, and outlives the endpoint.
+    /// Opens an endpoint without connections, bound to one thing `more`. `open` may rely on this: everything that it is given keeps
+    /// to C1, C2, C4 and C7.
     pub(super) fn open_connectionless<B: Buffer>(
         &self,
         cq: &Cq<'m, T, B>,
@@ -103,8 +103,8 @@ impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
         let (options, selective) = (self.options()?, self.selective);
         let bonds = Bonds { av: Some(self.to.bond()), ..self.bonds(more) };
         let opened = Opened::open(cq, info, self.receives, bonds, |tx, rx| {
-            // Queue, vector and counters are open and of this domain, and outlive the endpoint: the queue closes it before
-            // itself, and the others stay open while they are bound.
+            // Queue, vector and counters are open (C1) and of this domain (C4), and outlive the endpoint: the queue closes it before
+            // itself, and the others stay open, and where they are, while they are bound (C2, C7).
             let bind = Bindings { tx, rx, av: self.to.raw(), counters: &self.counters.raw(), selective, options };
             open(domain.raw(), info.raw(), bind)
         })?;

@@ -159,8 +159,9 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
             let shared_rx = through.map(Endpoint::raw);
             let counters = &bind.counters.raw();
             let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters, selective, options };
-            // SAFETY: queues and counters are open and of this domain, and outlive the endpoint: the completion queue closes
-            // it before itself, and what it receives through after it; the others stay open while they are bound. The request is one of an event queue that is open (`ConnectionRequest` is a handle of it).
+            // SAFETY: queues and counters are open (C1) and of this domain (C4), and outlive the endpoint: the completion queue closes
+            // it before itself (C2), and what it receives through after it (C19); the others stay open while they are bound (C7). The
+            // request is one of an event queue that is open (`ConnectionRequest` is a handle of it), and used up once (C21).
             unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
         })?;
         let held = held.with_selective(selective);
@@ -215,7 +216,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn connect(self, to: &EndpointAddr, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
         let connected = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
-            // SAFETY: the endpoint is open, and the data is not too long.
+            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and the data is not too long.
             Ok(unsafe { T::connect(self.raw(), to, data) }?)
         });
         match connected {
@@ -249,7 +250,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
         let accepted = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
-            // SAFETY: the endpoint is open, was opened for a request, and the data is not too long.
+            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), was opened for a request, and the data is not too long.
             Ok(unsafe { T::accept(self.raw(), data) }?)
         });
         match accepted {
@@ -291,7 +292,7 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// there.
     #[doc(alias = "fi_shutdown")]
     pub fn shutdown(&self) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open and was connected.
+        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected (P9).
         unsafe { T::shutdown(self.raw()) }
     }
 
@@ -301,7 +302,7 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// The provider's: `ENOTCONN`, for example, if the connection has ended.
     #[doc(alias = "fi_getpeer")]
     pub fn peer_address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open and was connected.
+        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected (P9).
         unsafe { T::peer_address(self.raw()) }
     }
 }

@@ -101,7 +101,7 @@ impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
             return Err(OpenError::NotGranted(missing));
         }
         let opened = bind.open_connectionless(self, Some(eq.bond()), |domain, info, bind| {
-            // SAFETY: see `open_connectionless`; the event queue is open, of this domain, and stays open while it is bound.
+            // SAFETY: see `open_connectionless`; the event queue is open (C1), of this domain (C4), and stays open while it is bound (C22).
             unsafe { T::multicast_endpoint_open(domain, info, bind, eq.raw()) }
         })?;
         Ok(Endpoint { opened, kind: InGroups { av: bind.to.clone(), eq: eq.clone() } })
@@ -129,7 +129,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
         static JOINS: AtomicU64 = AtomicU64::new(1);
 
         let context = JOINS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the endpoint is open, and was opened for it.
+        // SAFETY: the endpoint is open (C1), and was opened for it (C22).
         let raw = unsafe { T::join(self.raw(), address, context) }?;
         Ok(MulticastGroup { member: Membership { endpoint: self.clone(), raw, context }, state: PhantomData })
     }
@@ -175,7 +175,8 @@ struct Membership<'m, T: Multicast, B: Buffer> {
 
 impl<T: Multicast, B: Buffer> Drop for Membership<'_, T, B> {
     fn drop(&mut self) {
-        // SAFETY: joined on this endpoint, which is open, and left once. If that fails, closing the endpoint leaves the group.
+        // SAFETY: joined on this endpoint, which is open, and left once (C23). If that fails, closing the endpoint leaves the group
+        // (P11).
         let _ = unsafe { T::leave(self.endpoint.raw(), &self.raw) };
     }
 }
@@ -200,7 +201,7 @@ impl<'m, T: Multicast, B: Buffer, S> MulticastGroup<'m, T, B, S> {
     #[doc(alias = "fi_close")]
     pub fn leave(self) -> Result<(), Errno> {
         let mut member = ManuallyDrop::new(self.member);
-        // SAFETY: joined on this endpoint, which is open, and left once: here, and not in `drop`.
+        // SAFETY: joined on this endpoint, which is open, and left once (C23): here, and not in `drop`.
         let left = unsafe { T::leave(member.endpoint.raw(), &member.raw) };
         // SAFETY: dropped once, here.
         unsafe { core::ptr::drop_in_place(&raw mut member.endpoint) };
@@ -252,8 +253,8 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
         let limits = endpoint.limits();
         let how = (Caps::MULTICAST.union(required_caps::SEND), OpKind::Send, limits.tx_iov_limit);
         let asked = (options.data, limits.with_default(options.flags | OpFlags::MULTICAST));
-        // SAFETY: the group was joined on this endpoint, whose event has said so, and not left. The address goes to `sendmsg` of
-        // this endpoint, with the flag.
+        // SAFETY: the group was joined on this endpoint, whose event has said so, and not left (C23). The address goes to `sendmsg` of
+        // this endpoint, with the flag (C24).
         let to = || Ok(unsafe { T::group_address(raw) });
         endpoint.opened.post_msg(how, to, asked, buf, |raw, msg, _| {
             // SAFETY: see `post_msg`.

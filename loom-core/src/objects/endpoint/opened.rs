@@ -112,8 +112,8 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     /// Posts a receive of no bytes, for a peer's write to use up.
     fn post_spare(&self) -> Result<(), OpenError> {
         let posted = self.cq.ops().post_spare(self.index, |context| {
-            // SAFETY: the endpoint is open, and nothing is lent but the context's space, which stays until the event or the
-            // endpoint's close.
+            // SAFETY: the endpoint is open (C1), on this thread (C5), and nothing is lent but the context's space, which stays until the
+            // event or the endpoint's close (C10).
             post::map_refusal(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), context) })
         });
         posted.map_err(|error| match error {
@@ -128,7 +128,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
             return Ok(());
         }
         let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
-        // SAFETY: the endpoint is open and the context is one of its operations in flight.
+        // SAFETY: the endpoint is open (C1), on this thread (C5), and the context is one of its operations in flight.
         unsafe { T::cancel(self.raw(), context) }?;
         // Only now: what the provider has refused to cancel ends as any other. The event is read by a later poll.
         self.cq.body.cancelling(key);
@@ -137,7 +137,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
 
     /// `fi_getname`
     pub(super) fn address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open.
+        // SAFETY: the endpoint is open (C1), on this thread (C5).
         unsafe { T::endpoint_address(self.raw()) }
     }
 }
@@ -170,7 +170,7 @@ impl<T: Transport, B: Buffer> fmt::Debug for Opened<'_, T, B> {
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     /// `fi_getopt`
     pub(super) fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
-        // SAFETY: the endpoint is open.
+        // SAFETY: the endpoint is open (C1), on this thread (C5).
         let value = unsafe { T::endpoint_option(self.raw(), option.as_raw(), V::ANY.into()) }?;
         V::of(value).ok_or(Errno::EOTHER)
     }
@@ -180,7 +180,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         if !is_sane(option, value) {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: the endpoint is open.
+        // SAFETY: the endpoint is open (C1), on this thread (C5).
         unsafe { T::endpoint_set_option(self.raw(), option.as_raw(), value.into()) }
     }
 }

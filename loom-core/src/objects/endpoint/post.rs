@@ -74,8 +74,8 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         self.check(caps, to, data)
     }
 
-    /// Sends a message as a copy. `submit` may rely on this: the endpoint is open, the address is what `to` gave, and what it is
-    /// given is not longer than a prefix and `inject_size` together.
+    /// Sends a message as a copy. `submit` may rely on this: the endpoint is open (C1), on this thread (C5), the address is what `to`
+    /// gave (C13), and what it is given is not longer than a prefix and `inject_size` together, with the prefix that C12 asks for.
     #[inline(always)]
     pub(super) fn inject(
         &self,
@@ -201,8 +201,9 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         address()
     }
 
-    /// Posts an operation with a buffer. `submit` may rely on this: the endpoint is open, the address is what `address` gave, and
-    /// what is lent allows what the purpose says, and stays in the op table until its event or the endpoint's close.
+    /// Posts an operation with a buffer. `submit` may rely on this: the endpoint is open (C1), on this thread (C5), the address is what
+    /// `address` gave (C13), and what is lent allows what the purpose says, with the prefix and registration that the provider asks
+    /// for (C11, C12), and stays in the op table until its event or the endpoint's close (C9, C10).
     // Always: what does not hold for this endpoint or buffer is gone then, and the key need not go through memory.
     #[inline(always)]
     pub(super) fn post(

@@ -222,8 +222,8 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
                 let pieces = core::slice::from_ref(lent);
                 let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
                 let msg = Msg { address, pieces, data: None, context, flags };
-                // SAFETY: the endpoint is open, the address is one of its vector or none in particular, and what is lent is
-                // writable and stays in the op table until the event that releases it or the endpoint's close.
+                // SAFETY: the endpoint is open (C1), the address is one of its vector or none in particular (C13), and what is lent is
+                // writable and stays in the op table until the event that releases it or the endpoint's close (C9, C10).
                 map_refusal(unsafe { T::recvmsg(opened.raw(), &msg) })
             })
         })
@@ -306,8 +306,8 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
                 let (address, pieces) = (FabricAddr::UNSPEC, core::slice::from_ref(lent));
                 let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
                 let msg = Msg { address, pieces, data: None, context, flags };
-                // SAFETY: the endpoint is open, a message is claimed under the context (rule 9 of the op table), and what is
-                // lent is writable and stays in the op table until its event or the endpoint's close.
+                // SAFETY: the endpoint is open (C1), a message is claimed under the context (C15; rule 9 of the op table), and what is
+                // lent is writable and stays in the op table until its event or the endpoint's close (C9).
                 map_refusal(unsafe { T::tagged_recvmsg(opened.raw(), &msg, claim.tag().into()) })
             })
         })
@@ -353,8 +353,8 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// Posts what has no buffer.
     fn ask(&self, address: FabricAddr, tag: TagMatch, flags: OpFlags, context: Context) -> Result<(), PostError> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
-        // SAFETY: the endpoint is open, the address one of its vector or none in particular, and nothing is lent but the
-        // context's space, which stays until the event or the endpoint's close.
+        // SAFETY: the endpoint is open (C1), the address one of its vector or none in particular (C13), and nothing is lent but the
+        // context's space, which stays until the event or the endpoint's close (C10).
         map_refusal(unsafe { T::tagged_recvmsg(self.raw(), &msg, tag) })
     }
 }

@@ -218,7 +218,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         let peer = self.opened.injectable(required_caps::WRITE, || self.destination(peer), data, bytes)?;
         let target = remote(peer, region, offset, bytes.len())?;
-        // SAFETY: the endpoint is open, the address one that it may write to, and the length checked.
+        // SAFETY: the endpoint is open (C1), on this thread (C5), the address one that it may write to (C13), and the length checked.
         map_refusal(unsafe { T::inject_write(self.raw(), target, bytes, data) })
     }
 }

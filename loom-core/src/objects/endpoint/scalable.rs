@@ -125,7 +125,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
         let info = info.try_clone()?;
         let block = Unfilled::new(Plan::of::<ScalableInner<T>, A>()?, alloc)?;
         let bond = av.bond();
-        // SAFETY: domain and vector are open, and outlive the endpoint, which keeps them.
+        // SAFETY: domain and vector are open (C1), of one another (C4), and outlive the endpoint, which keeps them (C25).
         match unsafe { T::scalable_open(domain.raw(), info.raw(), av.raw(), contexts) } {
             Ok(raw) => {
                 let (domain, av_bond) = (domain.clone(), ManuallyDrop::new(bond));
@@ -168,7 +168,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     /// The provider's.
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open.
+        // SAFETY: the endpoint is open (C1).
         unsafe { T::scalable_address(&self.body.raw) }
     }
 
@@ -204,7 +204,7 @@ unsafe impl<T: Scalable> Object for ScalableInner<T> {
     unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller's promise.
         let this = unsafe { this.as_mut() };
-        // SAFETY: no context is open, and nobody else has the handle. A failed close is not retried.
+        // SAFETY: contexts held a handle of it, and there is none left (C25). A failed close is not retried (C3).
         let left = left || unsafe { T::scalable_close(&this.raw) }.is_err();
         // SAFETY: taken once, here.
         let av = unsafe { ManuallyDrop::take(&mut this.av) };
@@ -322,8 +322,8 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         let bonds = bind.bonds(Some(bind.to.body.bond()));
         let opened = Opened::open(self, &endpoint.info, ReceiveMode::Nowhere, bonds, |tx, _| {
             let bind = ContextBindings { cq: tx, counters: &bind.counters.raw(), options };
-            // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
-            // others stay where they are, and open while they are bound.
+            // SAFETY: endpoint, queue and counters are open (C1), and outlive the context: the queue closes it before itself, and the
+            // others stay where they are, and open, while they are bound (C7, C25, C26).
             unsafe { T::tx_context_open(&endpoint.raw, index, bind) }
         })?;
         let kind = TxCtx { av: bind.to.av.clone(), injects_writes: T::injects_writes(&endpoint.raw) };
@@ -400,8 +400,8 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         let bonds = bind.bonds(Some(bind.to.body.bond()));
         let opened = Opened::open(self, &endpoint.info, ReceiveMode::Itself, bonds, |_, rx| {
             let bind = ContextBindings { cq: rx, counters: &bind.counters.raw(), options };
-            // SAFETY: endpoint, queue and counters are open, and outlive the context: the queue closes it before itself, and the
-            // others stay where they are, and open while they are bound.
+            // SAFETY: endpoint, queue and counters are open (C1), and outlive the context: the queue closes it before itself, and the
+            // others stay where they are, and open, while they are bound (C7, C25, C26).
             unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
         })?;
         // Not in the middle of a message, if that can be.

@@ -83,8 +83,8 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
             return Err(Errno::ENOSYS.into());
         }
         let opened = Opened::open(self, info, ReceiveMode::ForOthers, Bonds::default(), |_, rx| {
-            // SAFETY: domain and queue are open. The queue closes the context before itself, and after every endpoint that receives
-            // through it.
+            // SAFETY: domain and queue are open, of one another, as the info is (C1, C4). The queue closes the context before itself (C2),
+            // and after every endpoint that receives through it (C19).
             unsafe { T::shared_rx_open(domain.raw(), info.raw(), rx) }
         })?;
         Ok(Endpoint { opened, kind: Srx(()) })

@@ -180,8 +180,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// Posts an operation. `submit` may rely on this: the endpoint is open, the address is what `address` gave, and what is lent
-    /// allows the access; that it stays is the caller's promise.
+    /// Posts an operation. `submit` may rely on this: the endpoint is open (C1), on this thread (C5), the address is what `address` gave
+    /// (C13), and what is lent allows the access; that it stays is the caller's promise (C9).
     fn post_unsignaled(
         &self,
         (caps, purpose): (Caps, OpKind),

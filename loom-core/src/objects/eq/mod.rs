@@ -128,7 +128,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
         let block = Unfilled::new(Plan::of::<EqInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open and stays so: the queue keeps it.
+        // SAFETY: the domain is open and stays so: the queue keeps it (C1, C19).
         let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
         // SAFETY: the queue's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
@@ -217,7 +217,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         if !self.body.attr.write {
             return Err(EqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open, and this thread is its only user.
+        // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
         unsafe { T::eq_notify(&self.body.raw, context, data) }.map_err(EqError::Queue)
     }
 
@@ -226,7 +226,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     #[must_use]
     pub fn error_text(&self, failure: &Failure) -> ErrorText {
         ErrorText::written_by(|out| {
-            // SAFETY: the queue is open, and this thread is its only user.
+            // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
             unsafe { T::eq_error_text(&self.body.raw, failure.fault.provider_errno, &failure.data, out) }
         })
     }
@@ -241,7 +241,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         if self.body.attr.wait != WaitObj::FD {
             return Err(EqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open, has a descriptor, and this thread is its only user.
+        // SAFETY: the queue is open (C1), has a descriptor, and its handles stay on this thread (C20).
         unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(EqError::Queue)
     }
 
@@ -255,7 +255,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         if self.body.attr.wait != WaitObj::FD {
             return Err(EqError::NotOpenedFor);
         }
-        // SAFETY: as above; the queue was opened on this domain.
+        // SAFETY: as above; the queue was opened on this domain (C4).
         unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(EqError::Queue)
     }
 
@@ -289,7 +289,7 @@ enum Read<T: Connected> {
 
 impl<T: Connected> EqInner<T> {
     fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read<T>>, EqError> {
-        // SAFETY: the queue is open, and this thread is its only user.
+        // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
         match unsafe { T::eq_read(&self.raw, sleep, data) } {
             Ok(notice) => Ok(notice.map(Read::Notice)),
             Err(Errno::EAVAIL) => {
@@ -317,8 +317,8 @@ impl<T: Connected> EqInner<T> {
     /// Rejects a request to one of the passive endpoints, which ends with that.
     fn reject(&self, listener: usize, request: T::Request, data: &[u8]) -> Result<(), Errno> {
         self.with_listener(listener, |passive| {
-            // SAFETY: the passive endpoint is open as long as the queue; the request was made to it and is used up here, and the data
-            // is not too long.
+            // SAFETY: the passive endpoint is open as long as the queue; the request was made to it and is used up here (C21), and
+            // the data is not too long.
             unsafe { T::reject(passive, request, data) }
         })
     }
@@ -349,11 +349,11 @@ unsafe impl<T: Connected> Object for EqInner<T> {
         let mut closed = !left;
         if closed {
             for passive in this.listeners.get_mut() {
-                // SAFETY: closed once, here; requests keep the queue, and so are gone.
+                // SAFETY: closed once, here (C3), before the queue (C19); requests keep the queue, and so are gone (C21).
                 closed &= unsafe { T::passive_close(passive) }.is_ok();
             }
         }
-        // SAFETY: nothing is bound to the queue any more. A failed close is not retried.
+        // SAFETY: nothing is bound to the queue any more (C19). A failed close is not retried (C3).
         if !closed || unsafe { T::eq_close(&this.raw) }.is_err() {
             this.domain.leave();
         }

@@ -46,7 +46,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         if listeners.is_full() {
             return Err(OpenError::TooManyEndpoints);
         }
-        // SAFETY: queue and domain are open, and the queue closes the endpoint before itself.
+        // SAFETY: queue and domain are open (C1), of one another (C4), and the queue closes the endpoint before itself (C19).
         let passive =
             unsafe { T::passive_open(self.body.domain.raw(), info.raw(), &self.body.raw) }.map_err(|error| {
                 if error.left_open {
@@ -58,7 +58,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         let (index, fid) = (listeners.len(), T::passive_fid(&passive));
         if let Err(passive) = listeners.push(passive) {
             // Not reached: there is room, and nobody else has used it. Nothing knows the endpoint, so it can be closed.
-            // SAFETY: just opened, and not used again.
+            // SAFETY: just opened (C1), and not used again (C3).
             let _ = unsafe { T::passive_close(&passive) };
             return Err(OpenError::TooManyEndpoints);
         }
@@ -74,7 +74,7 @@ impl<T: Connected> PassiveEndpoint<'_, T> {
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         self.eq.body.with_listener(self.index, |passive| {
-            // SAFETY: the endpoint is open as long as the queue.
+            // SAFETY: the endpoint is open as long as the queue (C1).
             unsafe { T::passive_address(passive) }
         })
     }
@@ -158,7 +158,7 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
     fn try_reject(&mut self, data: &[u8]) -> Result<(), CmError> {
         if !data.is_empty() {
             let limit = self.eq.body.with_listener(self.listener.0, |passive| {
-                // SAFETY: the passive endpoint is open as long as the queue.
+                // SAFETY: the passive endpoint is open as long as the queue (C1).
                 unsafe { T::passive_cm_data_size(passive) }
             });
             CmError::check(data, limit)?;

@@ -65,7 +65,7 @@ impl<'m, T: Transport> LocalMr<'m, T> {
             access |= Access::COLLECTIVE;
         }
         let attr = MrAttr { device, ..MrAttr::new(access) };
-        // SAFETY: the caller's promise: peers have no access, and posts name the region as long as the memory is there.
+        // SAFETY: peers have no access, and posts name the region only while the memory is there: the caller's promise (C11, C17).
         let raw = unsafe { register(&domain, &memory.whole(), &attr, MrFlags::empty()) }?;
         let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };
         Ok(LocalMr { raw, domain, descriptor })
@@ -92,7 +92,7 @@ impl<'m, T: Transport> LocalMr<'m, T> {
 
     /// Called once.
     fn deregister(&mut self) -> Result<(), Errno> {
-        // SAFETY: open, and closed once, here.
+        // SAFETY: open (C1), and closed once, here (C3).
         unsafe { T::mr_close(&self.raw) }.inspect_err(|_| self.domain.leave())
     }
 }

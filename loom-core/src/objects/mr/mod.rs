@@ -227,8 +227,8 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
         let node = unsafe { mr.region.value_ptr().byte_add(offset_of!(Region<T, M>, node)) }.cast::<Node>();
         // SAFETY: the region stays where it is. The pointer is that of its place.
         unsafe { Node::register(node, *scope) };
-        // SAFETY: registered just now; what is returned keeps the endpoint open until the region is closed. After an error it is
-        // closed here.
+        // SAFETY: registered just now; `mr` keeps the endpoint open until the region is closed (C2). After an error it is closed
+        // here.
         unsafe { mr.region.enable(attr, endpoint) }?;
         Ok(mr)
     }
@@ -294,7 +294,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         let start = usize::try_from(start).map_err(|_| Errno::EINVAL)?;
         let first = core::ptr::without_provenance_mut(start.checked_add(offset).ok_or(Errno::EINVAL)?);
         let first = NonNull::new(first).ok_or(Errno::EINVAL)?;
-        // SAFETY: the region is open, and the range lies within it.
+        // SAFETY: the region is open (C1), and the range lies within it.
         unsafe { T::mr_refresh(self.raw(), first, len) }
     }
 }

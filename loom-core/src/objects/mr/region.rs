@@ -165,7 +165,7 @@ impl<T: Transport, M> Region<T, M> {
             State::Failed(errno) => return Err(errno),
             State::Open => {}
         }
-        // SAFETY: the region is open, and closed once: the state changes below whatever comes back.
+        // SAFETY: the region is open (C1), and closed once (C3): the state changes below whatever comes back.
         let closed = unsafe { T::mr_close(self.raw()) };
         self.state.set(closed.map_or_else(State::Failed, |()| State::Closed));
         closed

@@ -34,7 +34,7 @@ pub(super) unsafe fn register<T: Transport>(
     }
     let open = |key| {
         let attr = transport::MrAttr { access, key, device, flags, dmabuf };
-        // SAFETY: the caller's promise; the domain is open.
+        // SAFETY: the domain is open (C1); that the memory stays is the caller's promise (C17, C18).
         unsafe { T::mr_open(domain.raw(), lent, attr) }
     };
     if let Some(key) = key {
@@ -78,8 +78,8 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
                 flags |= MrFlags::RMA_EVENT;
             }
         }
-        // SAFETY: the memory stays in its place, and nobody but peers and windows uses it, until the region is closed and no endpoint
-        // can reach it: `Region::take_memory`.
+        // SAFETY: the memory stays in its place, and only peers and windows use it, until the region is closed and no endpoint
+        // can reach it (C18): `Region::take_memory`.
         let raw = unsafe { register(domain, &lent, attr, flags) }?;
         let range = (lent.ptr().addr().get() as u64, lent.len() as u64);
         let (ptr, len) = if lent.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
@@ -109,18 +109,18 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             let bond = counter.bond();
             // SAFETY: registered just now.
             let raw = unsafe { self.raw_mut() };
-            // SAFETY: both are open, of one domain, and the region is not enabled yet. The counter stays open: it is bound.
+            // SAFETY: both are open (C1), of one domain (C4), and the region is not enabled yet. The counter stays open: it is bound (C8).
             unsafe { T::mr_bind_counter(raw, counter.raw()) }?;
             self.count_by(bond);
         }
         // SAFETY: as above.
         let raw = unsafe { self.raw_mut() };
         if let Some(endpoint) = endpoint {
-            // SAFETY: as above; the endpoint by the caller's promise.
+            // SAFETY: as above; the endpoint is open until the region is closed, and of its domain: the caller's promise (C2, C4).
             unsafe { T::mr_bind_endpoint(raw, endpoint) }?;
         }
         if endpoint.is_some() || counted {
-            // SAFETY: the region is open, and bound to what it needs.
+            // SAFETY: the region is open (C1), bound to what it needs, on its endpoint's thread (C6).
             unsafe { T::mr_enable(raw) }?;
         }
         match attr.key {
