@@ -522,6 +522,10 @@ impl Net {
             own.end_receive(Event::failure(context, kind | multi, Errno::ECANCELED));
             return;
         }
+        if own.faults().strict().is_some() {
+            // Providers cancel receives alone.
+            return;
+        }
         for head in self.cells_of(own) {
             if let Some(sending) = self.sending(head).get()
                 && sending.context == context

@@ -110,6 +110,9 @@ impl SoftEndpoint<'_> {
         if !self.extra_checks {
             return Ok(*msg);
         }
+        if !access.contains(Access::RECV) {
+            self.meets(msg.address)?;
+        }
         self.gate()?;
         if msg.pieces.len() > 1 && self.port().own().modes.get().mode.contains(Mode::ASYNC_IOV) {
             // The array is gone when the call has returned.
@@ -158,6 +161,7 @@ impl SoftEndpoint<'_> {
         lent: &Lent,
         context: Context,
     ) -> Result<(), Refusal> {
+        self.meets(to)?;
         let (bytes, len) = self.apply_modes(lent, Access::SEND, context)?;
         // SAFETY: the caller's promise.
         unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, lent, context) }) }
@@ -175,6 +179,7 @@ impl SoftEndpoint<'_> {
         with: (Option<Tag>, Option<ImmediateData>),
         bytes: &[u8],
     ) -> Result<(), Refusal> {
+        self.meets(to)?;
         self.gate()?;
         let message = bytes.get(self.port().own().modes.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL))?;
         // SAFETY: the caller's promise.
@@ -194,6 +199,8 @@ impl SoftEndpoint<'_> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
+        self.meets(to.to)?;
+        let to = self.aim(to);
         let (bytes, len) = self.apply_modes(lent, Access::WRITE, context)?;
         // SAFETY: the caller's promise.
         unsafe { self.write_amid_faults(to, (bytes.cast_const(), len), data, Some(context.addr())) }
@@ -206,6 +213,8 @@ impl SoftEndpoint<'_> {
     #[cold]
     #[inline(never)]
     pub(super) unsafe fn read_checked(&self, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        self.meets(from.to)?;
+        let from = self.aim(from);
         let place = self.apply_modes(lent, Access::READ, context)?;
         // SAFETY: the caller's promise.
         unsafe { self.read_amid_faults(from, place, context.addr()) }

@@ -9,6 +9,7 @@ use super::copy::copy_message;
 use super::endpoint_state::{EndpointState, LocalState, Sending};
 use super::list::NIL;
 use super::network::Net;
+use super::strict::end_of_write;
 use crate::buffer::Lent;
 use crate::exposed::{copy_in, copy_out};
 use crate::sync::Ordering;
@@ -37,6 +38,8 @@ pub(super) enum Report {
     Failure,
     /// Nothing: it was injected, and could not be refused any more.
     Nothing,
+    /// Nothing, and it is not counted either: both were done before it was.
+    Told,
 }
 
 impl Outgoing {
@@ -450,6 +453,10 @@ impl Net {
         context: Option<u64>,
         result: Result<(), Errno>,
     ) -> Result<(), Refusal> {
+        let result = match result {
+            Err(_) if flags.contains(CompletionFlags::WRITE) => end_of_write(own, result),
+            other => other,
+        };
         match (context, result) {
             (Some(context), Ok(())) => {
                 own.end_transmit(Event::success(context, flags, len));
@@ -478,6 +485,7 @@ impl LocalState {
             }
             Report::All | Report::Failure => self.end_transmit(event),
             Report::Nothing => self.counters.count(&event),
+            Report::Told => {}
         }
     }
 }

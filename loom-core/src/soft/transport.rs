@@ -20,6 +20,7 @@ use super::queue::Queue;
 use super::receive::RecvBuffer;
 use super::region::{Exposed, Reached};
 use super::send::Outgoing;
+use super::strict;
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::Want;
 use crate::objects::info::Nic;
@@ -77,9 +78,10 @@ unsafe impl<'n> Transport for Soft<'n> {
         attributes
     }
 
-    fn name(_: &Self::Info, name: Name) -> Option<&str> {
+    fn name(info: &Self::Info, name: Name) -> Option<&str> {
         Some(match name {
             Name::Provider | Name::Fabric => PROVIDER,
+            Name::Domain if info.plan.strict.is_some() => "strict",
             Name::Domain => "memory",
         })
     }
@@ -100,8 +102,8 @@ unsafe impl<'n> Transport for Soft<'n> {
         true
     }
 
-    fn quirks(_: &Self::Info) -> ProviderQuirks {
-        ProviderQuirks::GOOD
+    fn quirks(info: &Self::Info) -> ProviderQuirks {
+        if info.plan.strict.is_some() { strict::QUIRKS } else { ProviderQuirks::GOOD }
     }
 
     unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno> {
@@ -339,6 +341,10 @@ unsafe impl<'n> Transport for Soft<'n> {
         if !core::ptr::eq(&*net, &*info.net) {
             return Err(Errno::EINVAL.into());
         }
+        if bind.selective && info.plan.strict.is_some() {
+            // As `net`.
+            return Err(Errno::EOPNOTSUPP.into());
+        }
         // SAFETY: the caller's contract: queues are closed after their endpoints, counters stay where they are, and this
         // thread uses all of them.
         let opened = unsafe {
@@ -536,7 +542,9 @@ unsafe impl<'n> Transport for Soft<'n> {
     ) -> Result<(), Refusal> {
         let bytes = (bytes.as_ptr(), bytes.len());
         if endpoint.extra_checks {
+            endpoint.meets(to.to)?;
             endpoint.gate()?;
+            let to = endpoint.aim(to);
             // SAFETY: the caller's contract: not longer than `inject_size`, which is the eager size.
             return unsafe { endpoint.write_amid_faults(to, bytes, data, None) };
         }
@@ -593,6 +601,8 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::READ, &mut room)?;
+        let mut aimed = Vec::new();
+        let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
         // SAFETY: the caller's contract.
         unsafe { endpoint.net.rma_pieces(endpoint.port(), msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
     }
@@ -601,6 +611,8 @@ unsafe impl<'n> Transport for Soft<'n> {
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         let mut room = Vec::new();
         let msg = &endpoint.pieces(msg, Access::WRITE, &mut room)?;
+        let mut aimed = Vec::new();
+        let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
         // SAFETY: the caller's contract.
         unsafe { endpoint.net.rma_pieces(endpoint.port(), msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
     }

@@ -188,7 +188,7 @@ impl<'b, 'm, T: Transport> MrBuilder<'b, 'm, T> {
         hold: H,
     ) -> Result<Mr<'m, T, M, H>, OpenError> {
         let Domain { body: domain, scope, .. } = self.domain;
-        let fenced = is_fenced::<T>(self.registration.access);
+        let fenced = is_fenced::<T>(self.registration.access, domain.info().raw());
         // What a scope ends by itself are the endpoints of its own domains.
         if scope.is_some() && !fenced && !(domain.is_of(*scope) && T::quirks(domain.info().raw()).ends_with_queue) {
             return Err(OpenError::NoFence);

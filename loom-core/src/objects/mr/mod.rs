@@ -114,8 +114,8 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
 
 /// Whether closing a region with this access ends all use of its memory: by what the transport does, or because no peer
 /// can reach it.
-fn is_fenced<T: Transport>(access: Access) -> bool {
-    T::MR_CLOSE_FENCES || !is_remote(access)
+fn is_fenced<T: Transport>(access: Access, info: &T::Info) -> bool {
+    T::MR_CLOSE_FENCES && T::quirks(info).mr_close || !is_remote(access)
 }
 
 impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {

@@ -17,6 +17,7 @@ use super::super::cell::{MessageCell, State};
 use super::super::endpoint_state::{EndpointState, LocalState, Sending};
 use super::super::network::Net;
 use super::super::send::Report;
+use super::super::strict::end_of_write;
 use super::plan::MOST_LOOKS;
 use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Event, Refusal, RmaTarget};
@@ -41,18 +42,27 @@ impl Rma {
     }
 }
 
+/// How long an operation is held back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Until {
+    /// For so many looks of its endpoint.
+    Looks(u32),
+    /// Until its peer has looked, in a strict network.
+    PeerLooks,
+}
+
 /// The context of what was injected, which is no operation's.
 const NO_CONTEXT: u64 = u64::MAX;
 
 const _: () = assert!(usize::BITS == 64, "a length has room for a key");
 
 impl Net {
-    /// Holds an operation back, for so many looks. `false` if there is no cell for it.
+    /// Holds an operation back. `false` if there is no cell for it.
     ///
     /// # Safety
     /// The bytes are valid for reads, or for writes: if it was injected, during the call, and there are no more than a cell has
     /// room for; else until the event of the context or until the endpoint is closed.
-    pub(super) unsafe fn hold(&self, port: &EndpointState, rma: &Rma, looks: u32) -> Result<bool, Refusal> {
+    pub(super) unsafe fn hold(&self, port: &EndpointState, rma: &Rma, until: Until) -> Result<bool, Refusal> {
         let own = port.own();
         let Some(head) = self.take_cell(port) else { return Ok(false) };
         if rma.context.is_some() && !own.tx().reserve() {
@@ -73,9 +83,16 @@ impl Net {
         message.len.set(rma.target.key.0 as usize);
         message.data.set(rma.data.map_or(0, |data| data.0));
         message.bytes.set(bytes);
-        head.looks.set(own.faults().looks.get().wrapping_add(looks));
+        head.looks.set(match until {
+            Until::Looks(looks) => own.faults().looks.get().wrapping_add(looks),
+            Until::PeerLooks => {
+                let looks = self.looks_of(rma.target.to.0);
+                self.have_look(rma.target.to.0);
+                looks
+            }
+        });
         head.set(State::Eager);
-        let report = if rma.context.is_some() { rma.report } else { Report::Nothing };
+        let report = if rma.context.is_some() || rma.report == Report::Told { rma.report } else { Report::Nothing };
         let (context, to) = (rma.context.unwrap_or(NO_CONTEXT), addr_parts(rma.target.to.0).0);
         self.sending(head).set(Some(Sending { context, to, report, len: rma.len, flags: rma.flags() }));
         // The next poll looks.
@@ -100,11 +117,16 @@ impl Net {
         let faults = own.faults();
         let looks = faults.looks.get().wrapping_add(1);
         faults.looks.set(looks);
+        let strict = faults.strict();
         for head in self.held_back(own) {
-            // `hold` is told of no more looks than that.
-            if looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
-                && let Some(sending) = self.end_offer(own, head)
-            {
+            let due = if strict.is_some() {
+                let to = head.message.from.get();
+                self.looks_of(to) != head.looks.get() || self.reach(to).is_err()
+            } else {
+                // `hold` is told of no more looks than that.
+                looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
+            };
+            if due && let Some(sending) = self.end_offer(own, head) {
                 faults.late.set(faults.late.get() - 1);
                 // SAFETY: not reported yet, so that what was lent still is; or it lies in the cell.
                 unsafe { self.do_now(port, head, &sending) };
@@ -136,6 +158,7 @@ impl Net {
             }
         });
         let with_data = message.flags.get().contains(CompletionFlags::REMOTE_CQ_DATA);
+        let done = if reads { done } else { end_of_write(own, done) };
         let result = match done {
             Ok(()) if with_data => {
                 let data = ImmediateData(message.data.get());
@@ -160,7 +183,7 @@ impl Net {
         }
         for head in self.held_back(own) {
             if let Some(sending) = self.end_offer(own, head) {
-                if sending.report != Report::Nothing {
+                if !matches!(sending.report, Report::Nothing | Report::Told) {
                     own.tx().release();
                 }
                 head.come_home();

@@ -22,6 +22,7 @@ use self::injected::Tally;
 pub use self::plan::{Every, Plan};
 use super::list::NIL;
 use super::queue::Queue;
+use super::strict::{self, Strict};
 use crate::random::Random;
 use crate::transport::Event;
 use crate::vocabulary::{Errno, FabricAddr};
@@ -120,6 +121,11 @@ impl Faults {
         now
     }
 
+    /// What a strict network grants the endpoint; `None` in others.
+    pub(super) fn strict(&self) -> Option<Strict> {
+        self.plan.get().strict
+    }
+
     /// Leaves out of an event where a message or write comes from, if the info does not grant that it is told.
     fn hide_source(&self, event: &mut Event) {
         if self.plan.get().hides_sources() {
@@ -132,6 +138,9 @@ impl Faults {
     #[inline(never)]
     pub(super) fn note_news(&self, event: &mut Event, queue: &Queue) {
         self.hide_source(event);
+        if self.strict().is_some() {
+            strict::hide_length(event);
+        }
         if queue.is_overrun() {
             queue.lose_newest();
         }

@@ -6,7 +6,8 @@ use super::super::endpoint_state::EndpointState;
 use super::super::handles::SoftEndpoint;
 use super::super::network::Net;
 use super::super::send::{Outgoing, Report};
-use super::late::Rma;
+use super::super::strict::Strict;
+use super::late::{Rma, Until};
 use super::strikes;
 use crate::transport::{Event, Msg, Refusal, RemotePart, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData};
@@ -58,6 +59,10 @@ impl SoftEndpoint<'_> {
     ) -> Result<(), Refusal> {
         let report = Report::All;
         let rma = Rma { target, reads: false, bytes: bytes.cast_mut(), len, data, context, report };
+        // SAFETY: the caller's promise.
+        if let Some(taken) = unsafe { self.net.write_in_advance(self.port(), &rma) } {
+            return taken;
+        }
         // SAFETY: the caller's promise.
         if let Some(taken) = unsafe { self.net.do_later(self.port(), &rma) } {
             return taken;
@@ -130,6 +135,34 @@ impl Net {
         unsafe { self.do_later(port, &Rma { target, reads, bytes, len, data: msg.data, context, report }) }
     }
 
+    /// Takes a short write that is reported before it is done, in a strict network; `None` if it is not to be.
+    ///
+    /// # Safety
+    /// The bytes are valid for reads during the call.
+    unsafe fn write_in_advance(&self, port: &EndpointState, rma: &Rma) -> Option<Result<(), Refusal>> {
+        let own = port.own();
+        let context = rma.context?;
+        let held = own.faults().strict().is_some_and(Strict::holds_rma);
+        if !held || rma.len > self.eager_size {
+            return None;
+        }
+        if !own.tx().reserve() {
+            return Some(Err(Refusal::Again));
+        }
+        let told = Rma { context: None, report: Report::Told, ..*rma };
+        // SAFETY: the caller's promise, and the cell has room for them.
+        match unsafe { self.hold(port, &told, Until::PeerLooks) } {
+            Ok(true) => {
+                own.end_transmit(Event::success(context, rma.flags(), rma.len));
+                Some(Ok(()))
+            }
+            other => {
+                own.tx().release();
+                other.err().map(Err)
+            }
+        }
+    }
+
     /// Takes a write or a read that is lost, or done later; `None` if it is to be done now.
     ///
     /// # Safety
@@ -140,14 +173,16 @@ impl Net {
             return Some(lost);
         }
         let faults = port.own().faults();
-        let looks = match faults.plan.get().reorder {
-            0 => return None,
-            most => faults.draw(|random| random.up_to(most)),
+        let plan = faults.plan.get();
+        let until = match (plan.strict, plan.reorder) {
+            (Some(strict), _) if strict.holds_rma() => Until::PeerLooks,
+            (Some(_), _) | (None, 0) => return None,
+            (None, most) => match faults.draw(|random| random.up_to(most)) {
+                0 => return None,
+                looks => Until::Looks(looks),
+            },
         };
-        if looks == 0 {
-            return None;
-        }
-        if rma.context.is_none() {
+        if rma.context.is_none() && plan.strict.is_none() {
             // It could not be refused later, when nobody is told how it has ended.
             let target = &rma.target;
             if let Err(errno) = self.at_region(target, rma.len, Access::REMOTE_WRITE, |_| {}) {
@@ -155,7 +190,7 @@ impl Net {
             }
         }
         // SAFETY: the caller's promise.
-        match unsafe { self.hold(port, rma, looks) } {
+        match unsafe { self.hold(port, rma, until) } {
             Ok(true) => Some(Ok(())),
             Ok(false) => None,
             Err(refusal) => Some(Err(refusal)),
