@@ -162,11 +162,15 @@ impl MessageCell {
 ///
 /// It is also the word that messages are on their way which are [delayed](super::faults), so that the receiver looks at them.
 #[derive(Debug)]
-pub(super) struct Revocations(AtomicBool);
+pub(super) struct Revocations {
+    told: AtomicBool,
+    /// How often word was taken.
+    looks: AtomicU32,
+}
 
 impl Revocations {
     pub(super) fn new() -> Self {
-        Revocations(AtomicBool::new(false))
+        Revocations { told: AtomicBool::new(false), looks: AtomicU32::new(0) }
     }
 
     /// Leaves word, after the revocation.
@@ -174,19 +178,29 @@ impl Revocations {
     /// Release: whoever clears the word sees the offer revoked. A swap, where a store would cut off the release of
     /// another sender's word that has not been read yet.
     pub(super) fn tell(&self) {
-        self.0.swap(true, Ordering::Release);
+        self.told.swap(true, Ordering::Release);
     }
 
     /// Whether there may be word.
     #[inline]
     pub(super) fn are_told(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.told.load(Ordering::Relaxed)
     }
 
     /// Whether there is word; it is cleared. For the receiver alone.
     #[inline]
     pub(super) fn take(&self) -> bool {
         // Acquire: pairs with `tell`. One step, so that no word is cleared unread.
-        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Acquire)
+        let taken = self.told.load(Ordering::Relaxed) && self.told.swap(false, Ordering::Acquire);
+        if taken {
+            // Nothing is read by what it says.
+            self.looks.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// How often word was taken.
+    pub(super) fn looks(&self) -> u32 {
+        self.looks.load(Ordering::Relaxed)
     }
 }

@@ -181,6 +181,10 @@ fn cancel(net: &Net, port: &EndpointState, context: u64) {
         own.end_receive(Event::failure(context, kind | multi, Errno::ECANCELED));
         return;
     }
+    if own.faults().strict().is_some() {
+        // Providers cancel receives alone.
+        return;
+    }
     for head in net.cells_of(own) {
         if let Some(sending) = net.sending(head).get()
             && sending.context == context
@@ -206,6 +210,10 @@ unsafe impl<'n> Endpoints for Soft<'n> {
         let net = domain.net;
         if !core::ptr::eq(&*net, &*info.net) {
             return Err(Errno::EINVAL.into());
+        }
+        if bind.selective && info.plan.strict.is_some() {
+            // As `net`.
+            return Err(Errno::EOPNOTSUPP.into());
         }
         // SAFETY: queues are closed after their endpoints (C2), counters stay where they are (C7), and this thread uses all of them
         // (C5).

@@ -236,6 +236,7 @@ impl LocalState {
             }
             Report::All | Report::Failure => self.end_transmit(event),
             Report::Nothing => self.counters.count(&event),
+            Report::Told => {}
         }
     }
 
@@ -350,6 +351,8 @@ pub(super) enum Report {
     Failure,
     /// Nothing: it was injected, and could not be refused any more.
     Nothing,
+    /// Nothing, and it is not counted either: both were done before it was.
+    Told,
 }
 
 /// How many words of memory the context of an operation points to.

@@ -9,6 +9,7 @@ use super::handles::{SoftAv, SoftDomain, SoftFabric, SoftInfo};
 use super::network::Network;
 use super::query::satisfies;
 use super::required_modes::RequiredModes;
+use super::strict::{QUIRKS, Strict};
 use super::transport::Soft;
 use crate::objects::info::{Hints, Info, Nic};
 use crate::transport::{AddressVectors, Fabrics, Name, ProviderQuirks};
@@ -33,6 +34,12 @@ impl<'n> Network<'n> {
     /// domain's.
     #[must_use]
     pub fn info_with_faults(&self, plan: Plan) -> Info<Soft<'n>> {
+        self.granting(&Hints::default(), plan)
+    }
+
+    /// The info of what is granted to hints: all that there is, unless the network is strict.
+    fn granting(&self, hints: &Hints<'_>, plan: Plan) -> Info<Soft<'n>> {
+        let plan = if self.net.attr.strict { plan.with_strict(Strict::of(hints)) } else { plan };
         Info::from_raw(SoftInfo::new(self.net.clone(), plan))
     }
 
@@ -40,7 +47,7 @@ impl<'n> Network<'n> {
     #[must_use]
     #[doc(alias = "fi_getinfo")]
     pub fn query(&self, hints: &Hints<'_>) -> Option<Info<Soft<'n>>> {
-        let info = self.info();
+        let info = self.granting(hints, Plan::new(0));
         satisfies(&info, hints).then_some(info)
     }
 }
@@ -66,9 +73,10 @@ unsafe impl<'n> Fabrics for Soft<'n> {
         attributes
     }
 
-    fn name(_: &Self::Info, name: Name) -> Option<&str> {
+    fn name(info: &Self::Info, name: Name) -> Option<&str> {
         Some(match name {
             Name::Provider | Name::Fabric => PROVIDER,
+            Name::Domain if info.plan.strict.is_some() => "strict",
             Name::Domain => "memory",
         })
     }
@@ -89,8 +97,8 @@ unsafe impl<'n> Fabrics for Soft<'n> {
         true
     }
 
-    fn quirks(_: &Self::Info) -> ProviderQuirks {
-        ProviderQuirks::GOOD
+    fn quirks(info: &Self::Info) -> ProviderQuirks {
+        if info.plan.strict.is_some() { QUIRKS } else { ProviderQuirks::GOOD }
     }
 
     unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno> {

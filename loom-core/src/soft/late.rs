@@ -19,6 +19,7 @@ use super::faults::MOST_LOOKS;
 use super::mr::at_region;
 use super::network::Net;
 use super::send::{announce, end_offer, lose, take_cell};
+use super::strict::Strict;
 use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Event, Refusal, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
@@ -42,6 +43,15 @@ impl RmaOp {
     }
 }
 
+/// How long an operation is held back.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// For so many looks of its endpoint.
+    Looks(u32),
+    /// Until its peer has looked, in a strict network.
+    PeerLooks,
+}
+
 /// The context of what was injected, which is no operation's.
 const NO_CONTEXT: u64 = u64::MAX;
 
@@ -57,14 +67,16 @@ pub(super) unsafe fn do_later(net: &Net, port: &EndpointState, rma: &RmaOp) -> O
         return Some(lost);
     }
     let faults = port.own().faults();
-    let looks = match faults.plan.get().reorder {
-        0 => return None,
-        most => faults.draw(|random| random.up_to(most)),
+    let plan = faults.plan.get();
+    let until = match (plan.strict, plan.reorder) {
+        (Some(strict), _) if strict.holds_rma() => Until::PeerLooks,
+        (Some(_), _) | (None, 0) => return None,
+        (None, most) => match faults.draw(|random| random.up_to(most)) {
+            0 => return None,
+            looks => Until::Looks(looks),
+        },
     };
-    if looks == 0 {
-        return None;
-    }
-    if rma.context.is_none() {
+    if rma.context.is_none() && plan.strict.is_none() {
         // It could not be refused later, when nobody is told how it has ended.
         let target = &rma.target;
         if let Err(errno) = at_region(net, target, rma.len, Access::REMOTE_WRITE, |_| {}) {
@@ -72,19 +84,47 @@ pub(super) unsafe fn do_later(net: &Net, port: &EndpointState, rma: &RmaOp) -> O
         }
     }
     // SAFETY: the caller's promise.
-    match unsafe { hold(net, port, rma, looks) } {
+    match unsafe { hold(net, port, rma, until) } {
         Ok(true) => Some(Ok(())),
         Ok(false) => None,
         Err(refusal) => Some(Err(refusal)),
     }
 }
 
-/// Holds an operation back, for so many looks. `false` if there is no cell for it.
+/// Takes a short write that is reported before it is done, in a strict network; `None` if it is not to be.
+///
+/// # Safety
+/// The bytes are valid for reads during the call.
+pub(super) unsafe fn write_in_advance(net: &Net, port: &EndpointState, rma: &RmaOp) -> Option<Result<(), Refusal>> {
+    let own = port.own();
+    let context = rma.context?;
+    let held = own.faults().strict().is_some_and(Strict::holds_rma);
+    if !held || rma.len > net.eager_size {
+        return None;
+    }
+    if !own.tx().reserve() {
+        return Some(Err(Refusal::Again));
+    }
+    let told = RmaOp { context: None, report: Report::Told, ..*rma };
+    // SAFETY: the caller's promise, and the cell has room for them.
+    match unsafe { hold(net, port, &told, Until::PeerLooks) } {
+        Ok(true) => {
+            own.end_transmit(Event::success(context, rma.flags(), rma.len));
+            Some(Ok(()))
+        }
+        other => {
+            own.tx().release();
+            other.err().map(Err)
+        }
+    }
+}
+
+/// Holds an operation back. `false` if there is no cell for it.
 ///
 /// # Safety
 /// The bytes are valid for reads, or for writes: if it was injected, during the call, and there are no more than a cell has
 /// room for; else until the event of the context or until the endpoint is closed.
-unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, looks: u32) -> Result<bool, Refusal> {
+unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Result<bool, Refusal> {
     let own = port.own();
     let Some(head) = take_cell(net, port) else { return Ok(false) };
     if rma.context.is_some() && !own.tx().reserve() {
@@ -105,9 +145,16 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, looks: u32) -> Resu
     message.len.set(rma.target.key.0 as usize);
     message.data.set(rma.data.map_or(0, |data| data.0));
     message.bytes.set(bytes);
-    head.looks.set(own.faults().looks.get().wrapping_add(looks));
+    head.looks.set(match until {
+        Until::Looks(looks) => own.faults().looks.get().wrapping_add(looks),
+        Until::PeerLooks => {
+            let looks = net.looks_of(rma.target.to.0);
+            net.have_look(rma.target.to.0);
+            looks
+        }
+    });
     head.set(State::Eager);
-    let report = if rma.context.is_some() { rma.report } else { Report::Nothing };
+    let report = if rma.context.is_some() || rma.report == Report::Told { rma.report } else { Report::Nothing };
     let (context, to) = (rma.context.unwrap_or(NO_CONTEXT), addr_parts(rma.target.to.0).0);
     net.sending(head).set(Some(Sending { context, to, report, len: rma.len, flags: rma.flags() }));
     // The next poll looks.
@@ -132,11 +179,16 @@ pub(super) fn do_late(net: &Net, port: &EndpointState) {
     let faults = own.faults();
     let looks = faults.looks.get().wrapping_add(1);
     faults.looks.set(looks);
+    let strict = faults.strict();
     for head in held_back(net, own) {
-        // `hold` is told of no more looks than that.
-        if looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
-            && let Some(sending) = end_offer(net, own, head)
-        {
+        let due = if strict.is_some() {
+            let to = head.message.from.get();
+            net.looks_of(to) != head.looks.get() || net.reach(to).is_err()
+        } else {
+            // `hold` is told of no more looks than that.
+            looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
+        };
+        if due && let Some(sending) = end_offer(net, own, head) {
             faults.late.set(faults.late.get() - 1);
             // SAFETY: not reported yet, so that what was lent still is; or it lies in the cell.
             unsafe { do_now(net, port, head, &sending) };
@@ -167,6 +219,7 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
             unsafe { copy_in(bytes, place, len) };
         }
     });
+    let done = if reads { done } else { own.faults().end_of_write(done) };
     let with_data = message.flags.get().contains(CompletionFlags::REMOTE_CQ_DATA);
     let result = match done {
         Ok(()) if with_data => {
@@ -192,7 +245,7 @@ pub(super) fn forget_late(net: &Net, own: &LocalState) {
     }
     for head in held_back(net, own) {
         if let Some(sending) = end_offer(net, own, head) {
-            if sending.report != Report::Nothing {
+            if !matches!(sending.report, Report::Nothing | Report::Told) {
                 own.tx().release();
             }
             head.come_home();

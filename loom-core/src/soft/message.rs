@@ -102,6 +102,7 @@ impl SoftEndpoint<'_> {
         lent: &Lent,
         context: Context,
     ) -> Result<(), Refusal> {
+        self.meets(to)?;
         // SAFETY: the caller's promise.
         let (bytes, len) = unsafe { self.apply_modes(lent, Access::SEND, context) }?;
         // SAFETY: the caller's promise.
@@ -120,6 +121,7 @@ impl SoftEndpoint<'_> {
         with: (Option<Tag>, Option<ImmediateData>),
         bytes: &[u8],
     ) -> Result<(), Refusal> {
+        self.meets(to)?;
         self.gate()?;
         let message = bytes.get(self.port().own().modes.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL))?;
         // SAFETY: the caller's promise.

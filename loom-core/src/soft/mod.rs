@@ -36,6 +36,49 @@
 //! failed, queues overrun, peers killed, less granted (`soft/faults/`). An endpoint without one pays nothing for it.
 //! Not there yet: atomics, counters of what peers do, and triggered operations.
 //!
+//! # Strict networks
+//!
+//! Much of that is more than libfabric's providers give. A strict network ([`NetworkAttr::strict`]; with the feature `std` the
+//! environment variable `LOOM_STRICT=1` makes all networks of a program strict) behaves like the least of the providers that the
+//! tests run over: `shm`, `tcp;ofi_rxm`, `net`/`tcp`, `sockets` and `udp;ofi_rxd`, of libfabric 1.17 and 2.5. A program that runs over
+//! it asks for what it needs ([`Network::query`]), posts again what is refused for the moment, and polls both sides.
+//!
+//! | what a program meets | by default | in a strict network | the least of the tested providers |
+//! |---|---|---|---|
+//! | capabilities | all, asked for or not | those of the hints; without any, messages, tags, RMA and multi-receives | all grant `DIRECTED_RECV` to hints with capabilities only if they have it; `tcp;ofi_rxm` also `SOURCE` (libfabric 2: all) |
+//! | sources of messages and writes | told | told if asked for | `tcp;ofi_rxm`; `udp;ofi_rxd` grants none |
+//! | directed receives without tag | taken | refused | `net`, `tcp`; `shm` and `tcp;ofi_rxm` of libfabric 2 |
+//! | order of reads and writes, and of messages behind them | granted | `RAR`, `RAW`, `WAW` and `SAW` if asked for; `WAR` and `SAR` never | `shm` grants `SAS` alone unless asked; `tcp;ofi_rxm`, `net` and `udp;ofi_rxd` neither `WAR` nor `SAR` |
+//! | bytes of a write | in the peer's memory when the post returns | there when the peer has polled, and the writer after it | `tcp;ofi_rxm`, `shm` |
+//! | a short write's completion | says that the bytes are there | comes before they are there | `tcp;ofi_rxm`, `shm` |
+//! | long writes and all reads | end at once | end when both sides have polled | `udp;ofi_rxd`, `tcp;ofi_rxm` |
+//! | a write that its target forbids, or with an unknown key | fails | is reported as done, and is not | `shm`, `tcp;ofi_rxm`, `net` |
+//! | the event of a peer's write | has the length, and the flag `RMA` | has neither | `tcp;ofi_rxm` and `net` of libfabric 1 |
+//! | addresses in regions | offsets | virtual addresses | `shm` |
+//! | the first post to a peer | taken | "try again", until both sides have polled | `shm`, `tcp;ofi_rxm` |
+//! | injected bytes | up to `eager_size` (1024) | 64 at most | `tcp;ofi_rxm` |
+//! | closing a region with endpoints open | ends what peers do there | is put off until the last endpoint is closed | `sockets`, `shm` of libfabric 2 |
+//! | borrowed memory exposed in a kept domain | taken | [`NoFence`](crate::error::OpenError::NoFence) | all |
+//! | cancelling a send | ends it | does nothing | all |
+//! | peeks, claims, discards | there | refused | `shm` of libfabric 1; `udp;ofi_rxd` can peek |
+//! | multi-receives | safe | `multi_recv_unchecked` alone | all but `tcp` of libfabric 2 |
+//! | selective endpoints | there | refused | `net` |
+//!
+//! A strict network also has what providers lack, where to withhold it would need more than this module has:
+//!
+//! | what a program meets | in any software network | the least of the tested providers |
+//! |---|---|---|
+//! | the end of a short send | when it is posted | when the peer has polled (`udp;ofi_rxd`) |
+//! | the order of receives' completions | that of the messages | a short message may complete before a long one that was sent earlier (`tcp;ofi_rxm`) |
+//! | reads and writes of hints with an order (`WAW` and others) | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
+//! | a write from several ranges, or to several, or with options | not reported before it is done | as any other |
+//! | a read that its target forbids | fails | never ends (`shm` of libfabric 1, `udp;ofi_rxd`) |
+//! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
+//! | closing an endpoint | gives every buffer back | may have to wait for other endpoints of the process (`shm`) |
+//!
+//! What is a fault of one provider is not imitated; `docs/limits.md` has those. Where libfabric's providers give more than a network
+//! (sleeping on queues, fences, keys chosen by the program, deeper queues), there is nothing to be strict about.
+//!
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
@@ -76,6 +119,8 @@ mod counter;
 
 mod required_modes;
 
+mod strict;
+
 mod faults;
 
 mod matching;
@@ -85,6 +130,8 @@ mod endpoint_state;
 mod network;
 
 mod handles;
+
+mod contact;
 
 mod attributes;
 

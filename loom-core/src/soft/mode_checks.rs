@@ -83,6 +83,9 @@ impl SoftEndpoint<'_> {
         if !self.extra_checks {
             return Ok(*msg);
         }
+        if !access.contains(Access::RECV) {
+            self.meets(msg.address)?;
+        }
         self.gate()?;
         if msg.pieces.len() > 1 && self.port().own().modes.get().mode.contains(Mode::ASYNC_IOV) {
             // The array is gone when the call has returned.

@@ -17,6 +17,7 @@ use super::list::NIL;
 use super::matching::{MatchingLayout, WaitsLayout};
 use super::numbers::Numbers;
 use super::region::Region;
+use super::strict::{self, Contact};
 use crate::error::OpenError;
 use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::storage::{array, extend};
@@ -49,20 +50,35 @@ pub struct NetworkAttr {
     ///   closed. With any seed, the key of a region that was closed opens none of the next 2^46 regions.
     /// - The seed does not protect from code in this process, which may look into memory anyway.
     pub seed: u64,
+    /// Gives no more than the least of the tested providers does: for programs that are to run over libfabric without a change.
+    /// [What that is](super#strict-networks). Takes 20 bytes more for each pair of endpoints.
+    pub strict: bool,
 }
 
 impl NetworkAttr {
     /// Two to eight endpoints of a small program: 8 endpoints with 128 messages of up to 1024 bytes under way and 1024
     /// posted receives each, 64 regions, and a seed that everybody knows.
-    pub const DEFAULT: NetworkAttr =
-        NetworkAttr { endpoints: 8, tx_depth: 128, rx_depth: 1024, eager_size: 1024, regions: 64, seed: 0 };
+    pub const DEFAULT: NetworkAttr = NetworkAttr {
+        endpoints: 8,
+        tx_depth: 128,
+        rx_depth: 1024,
+        eager_size: 1024,
+        regions: 64,
+        seed: 0,
+        strict: false,
+    };
 
     /// The memory that a network takes from an allocator of type `A`, in one block.
     ///
     /// # Errors
     /// [`OpenError::Size`] if a number is zero (regions and the eager size may be), or if it is more than an address space holds.
     pub fn layout<A: Allocator>(&self) -> Result<Layout, OpenError> {
-        Ok(self.places::<A>()?.plan.layout())
+        Ok(self.in_environment().places::<A>()?.plan.layout())
+    }
+
+    /// As a network is made in this environment.
+    fn in_environment(self) -> Self {
+        NetworkAttr { strict: self.strict || strict::is_asked_for(), ..self }
     }
 
     fn places<A: Allocator>(&self) -> Result<Places, OpenError> {
@@ -93,6 +109,9 @@ impl NetworkAttr {
         let waits_at = plan.add(waits.layout)?;
         let sendings = plan.add(array::<Cell<Option<Sending>>>(cells)?)?;
         let cells_at = plan.add(all_cells)?;
+        let endpoints = if self.strict { usize::from(self.endpoints) } else { 0 };
+        let contact_count = endpoints * endpoints;
+        let contacts = plan.add(array::<Cell<Option<Contact>>>(contact_count)?)?;
         Ok(Places {
             plan,
             ports,
@@ -104,6 +123,8 @@ impl NetworkAttr {
             waits_at,
             sendings,
             cells: cells_at,
+            contacts,
+            contact_count,
             cell_count: cells,
             cell_stride: cell.size(),
             tx_shift: tx_depth.trailing_zeros(),
@@ -136,6 +157,8 @@ struct Places {
     waits_at: usize,
     sendings: usize,
     cells: usize,
+    contacts: usize,
+    contact_count: usize,
     cell_count: usize,
     cell_stride: usize,
     tx_shift: u32,
@@ -154,6 +177,8 @@ pub(super) struct Net {
     regions: NonNull<Region>,
     sendings: NonNull<Cell<Option<Sending>>>,
     cells: NonNull<u8>,
+    /// For each port of a strict network, what it knows of each port.
+    contacts: NonNull<Cell<Option<Contact>>>,
     cell_stride: usize,
     /// How many cells each port has, as the exponent of a power of two.
     tx_shift: u32,
@@ -161,7 +186,7 @@ pub(super) struct Net {
     cell_mask: u32,
 }
 
-// SAFETY: ports, regions and cells are `Sync`, each for its own reason. Receives and sendings are a port's own, and so
+// SAFETY: ports, regions and cells are `Sync`, each for its own reason. Receives, sendings and contacts are a port's own, and so
 // used by one thread at a time, like `EndpointState::own`.
 unsafe impl Sync for Net {}
 // SAFETY: nothing depends on the thread.
@@ -234,6 +259,16 @@ impl Net {
         unsafe { sending.as_ref() }
     }
 
+    /// What a port knows of another, in a strict network.
+    pub(super) fn contact(&self, own: u16, peer: u16) -> &Cell<Option<Contact>> {
+        assert!(self.attr.strict && own.max(peer) < self.attr.endpoints, "others have no such table");
+        // SAFETY: written in `Network::new_in`, one for each pair of ports.
+        let contact =
+            unsafe { self.contacts.add(usize::from(own) * usize::from(self.attr.endpoints) + usize::from(peer)) };
+        // SAFETY: as above.
+        unsafe { contact.as_ref() }
+    }
+
     pub(super) fn regions(&self) -> &[Region] {
         // SAFETY: written in `Network::new_in`.
         unsafe { core::slice::from_raw_parts(self.regions.as_ptr(), self.attr.regions.into()) }
@@ -304,6 +339,7 @@ impl<'n> Network<'n> {
     pub fn new_in<A: Allocator + Send + 'n>(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
         static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);
 
+        let attr = attr.in_environment();
         let places = attr.places::<A>()?;
         let block = Unfilled::new(places.plan, alloc)?;
         let at = |offset: usize| {
@@ -319,6 +355,7 @@ impl<'n> Network<'n> {
             regions: at(places.regions).cast(),
             sendings: at(places.sendings).cast(),
             cells: at(places.cells),
+            contacts: at(places.contacts).cast(),
             cell_stride: places.cell_stride,
             tx_shift: places.tx_shift,
             cell_mask: (1 << places.tx_shift) - 1,
@@ -355,6 +392,12 @@ impl<'n> Network<'n> {
             let cell = unsafe { net.cells.add(index * places.cell_stride) }.cast::<MessageCell>();
             // SAFETY: as above.
             unsafe { cell.write(MessageCell::new(number)) };
+        }
+        for index in 0..places.contact_count {
+            // SAFETY: the block has room for so many.
+            let contact = unsafe { net.contacts.add(index) };
+            // SAFETY: as above.
+            unsafe { contact.write(Cell::new(None)) };
         }
         Ok(Network { net: block.fill(net) })
     }

@@ -143,6 +143,11 @@ impl Guard<'_> {
         unsafe { &*self.0.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)
     }
 
+    /// Where the region's memory begins.
+    pub(super) fn start(&self) -> Option<u64> {
+        self.exposed().ok().map(|exposed| exposed.ptr.addr().get() as u64)
+    }
+
     /// The address of a range for a peer, if it comes through an endpoint that leads here.
     #[inline]
     pub(super) fn remote_range(

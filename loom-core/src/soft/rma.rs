@@ -12,7 +12,7 @@ use heapless::Vec;
 use super::copy::{LIMIT, advanced, ranges, total};
 use super::endpoint_state::{EndpointState, LocalState, Report};
 use super::handles::SoftEndpoint;
-use super::late::{RmaOp, do_later};
+use super::late::{RmaOp, do_later, write_in_advance};
 use super::mr::at_region;
 use super::network::Net;
 use super::send::{announce, begin_send};
@@ -112,6 +112,10 @@ fn end_rma(
     context: Option<u64>,
     result: Result<(), Errno>,
 ) -> Result<(), Refusal> {
+    let result = match result {
+        Err(_) if flags.contains(CompletionFlags::WRITE) => own.faults().end_of_write(result),
+        other => other,
+    };
     match (context, result) {
         (Some(context), Ok(())) => {
             own.end_transmit(Event::success(context, flags, len));
@@ -229,6 +233,8 @@ impl SoftEndpoint<'_> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
+        self.meets(to.to)?;
+        let to = self.aim(to);
         // SAFETY: the caller's promise.
         let (bytes, len) = unsafe { self.apply_modes(lent, Access::WRITE, context) }?;
         // SAFETY: the caller's promise.
@@ -242,6 +248,8 @@ impl SoftEndpoint<'_> {
     #[cold]
     #[inline(never)]
     unsafe fn read_checked(&self, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
+        self.meets(from.to)?;
+        let from = self.aim(from);
         // SAFETY: the caller's promise.
         let place = unsafe { self.apply_modes(lent, Access::READ, context) }?;
         // SAFETY: the caller's promise.
@@ -262,6 +270,10 @@ impl SoftEndpoint<'_> {
     ) -> Result<(), Refusal> {
         let report = Report::All;
         let rma = RmaOp { target, reads: false, bytes: bytes.cast_mut(), len, data, context, report };
+        // SAFETY: the caller's promise.
+        if let Some(taken) = unsafe { write_in_advance(&self.net, self.port(), &rma) } {
+            return taken;
+        }
         // SAFETY: the caller's promise.
         if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma) } {
             return taken;
@@ -331,7 +343,9 @@ unsafe impl<'n> Rma for Soft<'n> {
     ) -> Result<(), Refusal> {
         let bytes = (bytes.as_ptr(), bytes.len());
         if endpoint.extra_checks {
+            endpoint.meets(to.to)?;
             endpoint.gate()?;
+            let to = endpoint.aim(to);
             // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject_write`.
             return unsafe { endpoint.write_amid_faults(to, bytes, data, None) };
         }
@@ -343,6 +357,8 @@ unsafe impl<'n> Rma for Soft<'n> {
         let mut room = Vec::new();
         // SAFETY: C10 and C12.
         let msg = &unsafe { endpoint.pieces(msg, Access::READ, &mut room) }?;
+        let mut aimed = Vec::new();
+        let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
         // SAFETY: what is lent stays until its event or the endpoint's close (C9).
         unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
     }
@@ -352,6 +368,8 @@ unsafe impl<'n> Rma for Soft<'n> {
         let mut room = Vec::new();
         // SAFETY: C10 and C12.
         let msg = &unsafe { endpoint.pieces(msg, Access::WRITE, &mut room) }?;
+        let mut aimed = Vec::new();
+        let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
         // SAFETY: what is lent stays until its event or the endpoint's close (C9).
         unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
     }

@@ -49,7 +49,8 @@ pub unsafe trait MemoryRegions: Endpoints + Counters {
     /// `fid_mr`. Whichever thread closes the last endpoint of a domain may close it.
     type Mr: Send;
 
-    /// Whether `mr_close` returns only when nobody uses the memory any more.
+    /// Whether `mr_close` returns only when nobody uses the memory any more. The objects rely on it where
+    /// [`ProviderQuirks::mr_close`](super::ProviderQuirks::mr_close) says that regions can be closed at any time.
     ///
     /// libfabric does not promise it ("active or queued operations that reference a memory region being closed may [...]
     /// result in accesses to invalid memory"), and its `tcp` provider checks a key once and fills the region over many polls.

@@ -212,7 +212,7 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
         M: 'm,
     {
         let Domain { body: domain, scope, .. } = domain;
-        let fenced = is_fenced::<T>(attr.access);
+        let fenced = is_fenced::<T>(attr.access, domain.info().raw());
         // What a scope ends by itself are the endpoints of its own domains.
         if scope.is_some() && !fenced && !(domain.is_of(*scope) && T::quirks(domain.info().raw()).ends_with_queue) {
             return Err(OpenError::NoFence);
@@ -236,8 +236,8 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
 
 /// Whether closing a region with this access ends all use of its memory: by what the transport does, or because no peer
 /// can reach it.
-fn is_fenced<T: Transport>(access: Access) -> bool {
-    T::MR_CLOSE_FENCES || !is_remote(access)
+fn is_fenced<T: Transport>(access: Access, info: &T::Info) -> bool {
+    T::MR_CLOSE_FENCES && T::quirks(info).mr_close || !is_remote(access)
 }
 
 impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {

@@ -18,6 +18,7 @@ pub(super) use self::plan::MOST_LOOKS;
 pub use self::plan::{Every, Plan};
 use super::list::NIL;
 use super::queue::Queue;
+use super::strict::{self, Strict};
 use crate::random::Random;
 use crate::transport::Event;
 use crate::vocabulary::{Errno, FabricAddr};
@@ -116,6 +117,20 @@ impl Faults {
         now
     }
 
+    /// What a strict network grants the endpoint; `None` in others.
+    pub(super) fn strict(&self) -> Option<Strict> {
+        self.plan.get().strict
+    }
+
+    /// What becomes of a write that its target does not allow: in a strict network its writer is told of a success, as over `shm`,
+    /// `tcp;ofi_rxm` and `net`.
+    pub(super) fn end_of_write(&self, result: Result<(), Errno>) -> Result<(), Errno> {
+        match result {
+            Err(Errno::ENOKEY | Errno::EACCES | Errno::EFAULT) if self.strict().is_some() => Ok(()),
+            other => other,
+        }
+    }
+
     /// Leaves out of an event where a message or write comes from, if the info does not grant that it is told.
     fn hide_source(&self, event: &mut Event) {
         if self.plan.get().hides_sources() {
@@ -128,6 +143,9 @@ impl Faults {
     #[inline(never)]
     pub(super) fn note_news(&self, event: &mut Event, queue: &Queue) {
         self.hide_source(event);
+        if self.strict().is_some() {
+            strict::hide_length(event);
+        }
         if queue.is_overrun() {
             queue.lose_newest();
         }

@@ -1,6 +1,7 @@
 //! [`Plan`]: what goes wrong at the endpoints that are opened with it.
 
 use super::super::required_modes::RequiredModes;
+use super::super::strict::Strict;
 use crate::random::Random;
 use crate::vocabulary::{Attributes, Caps, MsgOrder};
 
@@ -77,6 +78,8 @@ pub struct Plan {
     narrow_data: bool,
     one_range: bool,
     modes: RequiredModes,
+    /// In a strict network.
+    pub(in crate::soft) strict: Option<Strict>,
 }
 
 /// The most looks for which an operation is held back: between numbers of looks that lie no further apart, which wrap around,
@@ -103,6 +106,7 @@ impl Plan {
             narrow_data: false,
             one_range: false,
             modes: RequiredModes::none(),
+            strict: None,
         }
     }
 
@@ -201,6 +205,12 @@ impl Plan {
         self
     }
 
+    /// In a strict network, which grants this.
+    pub(in crate::soft) const fn with_strict(mut self, strict: Strict) -> Self {
+        self.strict = Some(strict);
+        self
+    }
+
     /// What domains ask for.
     pub(in crate::soft) const fn modes(&self) -> RequiredModes {
         self.modes
@@ -210,16 +220,19 @@ impl Plan {
     pub(in crate::soft) fn strikes(&self) -> bool {
         let none = Plan::new(self.seed);
         let of = |plan: &Plan| (plan.refuse, plan.fail, plan.lose, plan.overrun, plan.kill, plan.delay, plan.reorder);
-        of(self) != of(&none) || self.hides_sources()
+        of(self) != of(&none) || self.hides_sources() || self.strict.is_some()
     }
 
     /// Whether nobody is told where messages come from.
-    pub(super) const fn hides_sources(&self) -> bool {
-        self.without.contains(Caps::SOURCE)
+    pub(super) fn hides_sources(&self) -> bool {
+        self.without.contains(Caps::SOURCE) || self.strict.is_some_and(|strict| !strict.tells_sources())
     }
 
     /// Takes from what a network grants.
     pub(in crate::soft) fn take_from(&self, granted: &mut Attributes) {
+        if let Some(strict) = self.strict {
+            strict.take_from(granted);
+        }
         let Attributes { caps, endpoint, tx, rx, domain, .. } = granted;
         for caps in [caps, &mut tx.caps, &mut rx.caps] {
             caps.remove(self.without);
