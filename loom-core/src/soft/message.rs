@@ -18,67 +18,16 @@ use crate::transport::{Context, Messages, Msg, Refusal, TaggedMessages};
 use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
 impl SoftEndpoint<'_> {
-    /// `fi_send`, `fi_tsend`.
-    #[inline(always)]
-    unsafe fn send_one(
-        &self,
-        to: FabricAddr,
-        with: (Option<Tag>, Option<ImmediateData>),
-        lent: &Lent,
-        context: Context,
-    ) -> Result<(), Refusal> {
-        if self.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe { self.send_checked(to, with, lent, context) };
-        }
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
-        unsafe { send(&self.net, self.port(), Outgoing::of(to, with, lent, context), Report::All) }
-    }
-
-    /// `fi_inject`, `fi_tinject`.
-    #[inline(always)]
-    unsafe fn inject_one(
-        &self,
-        to: FabricAddr,
-        with: (Option<Tag>, Option<ImmediateData>),
-        bytes: &[u8],
-    ) -> Result<(), Refusal> {
-        if self.extra_checks {
-            // SAFETY: not longer than `inject_size`, which is the eager size, and a prefix: the contract of `inject`.
-            return unsafe { self.inject_checked(to, with, bytes) };
-        }
-        // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject`.
-        unsafe { send(&self.net, self.port(), Outgoing::injected(to, with, bytes), Report::All) }
-    }
-
-    /// `fi_recv`, `fi_trecv`.
-    #[inline(always)]
-    unsafe fn recv_one(
-        &self,
-        kind: CompletionFlags,
-        (from, tag): (FabricAddr, TagMatch),
-        lent: &Lent,
-        context: Context,
-    ) -> Result<(), Refusal> {
-        if self.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe { self.recv_checked(kind, (from, tag), lent, context) };
-        }
-        let want = Want { tag, source: from };
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
-        unsafe { post_receive(&self.net, self.port(), kind, want, RecvBuffer::of(lent, context)) }
-    }
-
     /// Posts a receive of one of the kinds of messages where there are demands.
     ///
     /// # Safety
-    /// As [`Net::post_receive`](super::network::Net::post_receive), of what is lent.
+    /// As [`post_receive`], of what is lent; and C10 and C12.
     #[cold]
     #[inline(never)]
     unsafe fn recv_checked(
         &self,
         kind: CompletionFlags,
-        (from, tag): (FabricAddr, TagMatch),
+        want: Want,
         lent: &Lent,
         context: Context,
     ) -> Result<(), Refusal> {
@@ -86,7 +35,7 @@ impl SoftEndpoint<'_> {
         let (ptr, len) = unsafe { self.apply_modes(lent, Access::RECV, context) }?;
         let room = RecvBuffer { ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's promise.
-        unsafe { post_receive(&self.net, self.port(), kind, Want { tag, source: from }, room) }
+        unsafe { post_receive(&self.net, self.port(), kind, want, room) }
     }
 
     /// Sends a message where there are demands.
@@ -152,8 +101,13 @@ unsafe impl<'n> Messages for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.send_one(to, (None, data), lent, context) }
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe { endpoint.send_checked(to, (None, data), lent, context) };
+        }
+        let outgoing = Outgoing::of(to, (None, data), lent, context);
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
     #[inline]
@@ -163,8 +117,13 @@ unsafe impl<'n> Messages for Soft<'n> {
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.inject_one(to, (None, data), bytes) }
+        if endpoint.extra_checks {
+            // SAFETY: not longer than `inject_size`, which is the eager size, and a prefix: the contract of `inject`.
+            return unsafe { endpoint.inject_checked(to, (None, data), bytes) };
+        }
+        let outgoing = Outgoing::injected(to, (None, data), bytes);
+        // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject`.
+        unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
     #[inline]
@@ -174,8 +133,15 @@ unsafe impl<'n> Messages for Soft<'n> {
         lent: &Lent,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.recv_one(CompletionFlags::MSG, (from, TagMatch::any()), lent, context) }
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe {
+                endpoint.recv_checked(CompletionFlags::MSG, Want { tag: TagMatch::any(), source: from }, lent, context)
+            };
+        }
+        let (want, room) = (Want { tag: TagMatch::any(), source: from }, RecvBuffer::of(lent, context));
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { post_receive(&endpoint.net, endpoint.port(), CompletionFlags::MSG, want, room) }
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
@@ -213,8 +179,13 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         tag: Tag,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.send_one(to, (Some(tag), data), lent, context) }
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe { endpoint.send_checked(to, (Some(tag), data), lent, context) };
+        }
+        let outgoing = Outgoing::of(to, (Some(tag), data), lent, context);
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
     #[inline]
@@ -225,8 +196,13 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         data: Option<ImmediateData>,
         tag: Tag,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.inject_one(to, (Some(tag), data), bytes) }
+        if endpoint.extra_checks {
+            // SAFETY: not longer than `inject_size`, which is the eager size, and a prefix: the contract of `inject`.
+            return unsafe { endpoint.inject_checked(to, (Some(tag), data), bytes) };
+        }
+        let outgoing = Outgoing::injected(to, (Some(tag), data), bytes);
+        // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject`.
+        unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
     #[inline]
@@ -237,8 +213,15 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.recv_one(CompletionFlags::TAGGED, (from, tag), lent, context) }
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe {
+                endpoint.recv_checked(CompletionFlags::TAGGED, Want { tag, source: from }, lent, context)
+            };
+        }
+        let (want, room) = (Want { tag, source: from }, RecvBuffer::of(lent, context));
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { post_receive(&endpoint.net, endpoint.port(), CompletionFlags::TAGGED, want, room) }
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
