@@ -14,7 +14,7 @@ use loom_core::vocabulary::Errno;
 /// needs no check.
 macro_rules! entry {
     ($object:expr, $($table:ident).+ => $function:ident) => {{
-        // SAFETY: the object is open (contract of callers), so the structure that libfabric allocated for it is valid.
+        // SAFETY: the object is open (C1), so the structure that libfabric allocated for it is valid.
         let table = unsafe { (*$object.as_ptr()).$($table).+ };
         if table.is_null() {
             None

@@ -1,6 +1,6 @@
 //! Connections: passive endpoints, connecting, accepting, rejecting, shutting down.
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Connected`](loom_core::transport::Connected).
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -48,7 +48,7 @@ pub(super) unsafe fn listen<L>(
     let Some(open) = entry!(fabric, ops => passive_ep) else { return Err(Errno::ENOSYS.into()) };
     let info = info.try_clone().ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
+    // SAFETY: the fabric is open (C1); the info is read only; `raw` is where the endpoint goes.
     let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let passive = PassiveEndpoint {
         fid: Handle::new(opened(code, raw)?),
@@ -56,7 +56,7 @@ pub(super) unsafe fn listen<L>(
         info: ManuallyDrop::new(info),
         closes: domain.facts().contains(Facts::CLOSES_LISTENERS),
     };
-    // SAFETY: just opened; the queue is open (contract of callers).
+    // SAFETY: just opened; the queue is open (C1).
     let listening = unsafe { bind(passive.fid.fid(), eq.fid(), 0) }.and_then(|()| {
         let raw = passive.fid.raw();
         let Some(listen) = entry!(raw, cm => listen) else { return Err(Errno::ENOSYS) };
@@ -99,7 +99,7 @@ pub(super) unsafe fn passive_address<L>(passive: &PassiveEndpoint<L>) -> Result<
     let raw = passive.fid.raw();
     let Some(getname) = entry!(raw, cm => getname) else { return Err(Errno::ENOSYS) };
     let fid = passive.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (contract of callers); there is as much room as the length says.
+    // SAFETY: the endpoint is open (C1); there is as much room as the length says.
     read_address(passive.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -123,7 +123,7 @@ pub(super) unsafe fn reject<L>(passive: &PassiveEndpoint<L>, request: &Request, 
     let raw = passive.fid.raw();
     let Some(reject) = entry!(raw, cm => reject) else { return Err(Errno::ENOSYS) };
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open, the request was made to it and not used up (contract of callers).
+    // SAFETY: the endpoint is open, the request was made to it and not used up (C21).
     done(unsafe { reject(raw.as_ptr(), request.0.as_ptr(), data, len) })
 }
 
@@ -135,7 +135,7 @@ pub(super) unsafe fn connect<L>(endpoint: &Endpoint<L>, to: &EndpointAddr, data:
     let raw = endpoint.raw();
     let Some(connect) = entry!(raw, cm => connect) else { return Err(Errno::ENOSYS) };
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open (contract of callers); the address is in memory larger than addresses are, and copied.
+    // SAFETY: the endpoint is open (C1); the address is in memory larger than addresses are, and copied.
     done(unsafe { connect(raw.as_ptr(), (&raw const padded).cast(), data, len) })
 }
 
@@ -143,7 +143,7 @@ pub(super) unsafe fn accept<L>(endpoint: &Endpoint<L>, data: &[u8]) -> Result<()
     let raw = endpoint.raw();
     let Some(accept) = entry!(raw, cm => accept) else { return Err(Errno::ENOSYS) };
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open and was opened for a request (contract of callers).
+    // SAFETY: the endpoint is open and was opened for a request (C1).
     done(unsafe { accept(raw.as_ptr(), data, len) })
 }
 
@@ -153,13 +153,13 @@ pub(super) unsafe fn shutdown<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     }
     let raw = endpoint.raw();
     let Some(shutdown) = entry!(raw, cm => shutdown) else { return Err(Errno::ENOSYS) };
-    // SAFETY: the endpoint is open and was connected (contract of callers); no flags are defined.
+    // SAFETY: the endpoint is open and was connected (C1); no flags are defined.
     done(unsafe { shutdown(raw.as_ptr(), 0) })
 }
 
 pub(super) unsafe fn peer_address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
     let raw = endpoint.raw();
     let Some(getpeer) = entry!(raw, cm => getpeer) else { return Err(Errno::ENOSYS) };
-    // SAFETY: the endpoint is open (contract of callers); there is as much room as the length says.
+    // SAFETY: the endpoint is open (C1); there is as much room as the length says.
     read_address(endpoint.addr_format(), |bytes, len| unsafe { getpeer(raw.as_ptr(), bytes, len) })
 }

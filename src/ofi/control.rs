@@ -1,6 +1,6 @@
 //! Fabrics, domains and address vectors.
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -151,7 +151,7 @@ impl<L> Av<L> {
 /// The contract of callers; the object is not used again, whatever this returns.
 pub(super) unsafe fn close(fid: NonNull<sys::fid>) -> Result<(), Errno> {
     let Some(close) = entry!(fid, ops => close) else { return Err(Errno::ENOSYS) };
-    // SAFETY: an open object without open children (contract of callers), closed once.
+    // SAFETY: an open object without open children (C2), closed once (C3).
     done(unsafe { close(fid.as_ptr()) })
 }
 
@@ -191,7 +191,7 @@ pub(super) unsafe fn try_wait<L>(domain: &Domain<L>, fid: NonNull<sys::fid>) -> 
     let fabric = domain.fabric();
     let Some(try_wait) = entry!(fabric, ops => trywait) else { return Err(Errno::ENOSYS) };
     let mut fid = fid.as_ptr();
-    // SAFETY: the fabric and the object are open (contract of callers); there is one pointer.
+    // SAFETY: the fabric and the object are open (C1); there is one pointer.
     match done(unsafe { try_wait(fabric.as_ptr(), &raw mut fid, 1) }) {
         Ok(()) => Ok(true),
         Err(Errno::EAGAIN) => Ok(false),
@@ -225,7 +225,7 @@ pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Resul
     let raw_fabric = fabric.0.raw();
     let Some(open) = entry!(raw_fabric, ops => domain) else { return Err(Errno::ENOSYS) };
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (contract of callers); the info is read only; `raw` is where the domain goes.
+    // SAFETY: the fabric is open (C1); the info is read only; `raw` is where the domain goes.
     let code = unsafe { open(raw_fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     Ok(Domain::of(opened(code, raw)?, fabric, info))
 }
@@ -242,7 +242,7 @@ pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
     let mut attributes =
         sys::fi_av_attr { type_: sys::FI_AV_TABLE, count: capacity, rx_ctx_bits, ..Default::default() };
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the vector
+    // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the vector
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     Ok(Av::of(domain, opened(code, raw)?))
@@ -279,7 +279,7 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     let mut peer = FabricAddr::NOTAVAIL.0;
     let mut insert = || {
         let bytes = (&raw const padded).cast::<c_void>();
-        // SAFETY: the vector is open (contract of callers); there is one address, in memory larger than addresses are; `peer`
+        // SAFETY: the vector is open (C1); there is one address, in memory larger than addresses are; `peer`
         // takes one number. The vector has no event queue, so the call finishes here.
         unsafe { insert(raw.as_ptr(), bytes, 1, &raw mut peer, 0, ptr::null_mut()) }
     };
@@ -318,7 +318,7 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     let mut peer = FabricAddr::NOTAVAIL.0;
     let mut inserted = 0;
     let mut insert = || {
-        // SAFETY: the vector is open (contract of callers); both are strings that C can read; `peer` takes one number.
+        // SAFETY: the vector is open (C1); both are strings that C can read; `peer` takes one number.
         // The vector has no event queue, so the call finishes here.
         inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
         Ok(())
@@ -361,14 +361,14 @@ pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Er
     let raw = av.fid.raw();
     let Some(remove) = entry!(raw, ops => remove) else { return Err(Errno::ENOSYS) };
     let mut peer = peer.0;
-    // SAFETY: the vector is open and has this address (contract of callers); `peer` is one number.
+    // SAFETY: the vector is open and has this address (C1); `peer` is one number.
     done(unsafe { remove(raw.as_ptr(), &raw mut peer, 1, 0) })
 }
 
 pub(super) unsafe fn av_lookup<L>(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
     let raw = av.fid.raw();
     let Some(lookup) = entry!(raw, ops => lookup) else { return Err(Errno::ENOSYS) };
-    // SAFETY: the vector is open and has this address (contract of callers).
+    // SAFETY: the vector is open and has this address (C1).
     read_address(av.addr_format, |bytes, len| unsafe { lookup(raw.as_ptr(), peer.0, bytes, len) })
 }
 

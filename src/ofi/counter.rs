@@ -1,6 +1,6 @@
 //! Counters.
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -40,7 +40,7 @@ pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Co
     let mut attributes =
         sys::fi_cntr_attr { events: sys::FI_CNTR_EVENTS_COMP, wait_obj: attr.wait.as_raw(), ..Default::default() };
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the counter
+    // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the counter
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Counter::of)
@@ -54,14 +54,14 @@ pub(super) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno>
 /// `fi_cntr_read`; zero where a provider has none, which no provider lacks that opens counters.
 pub(super) unsafe fn read<L>(counter: &Counter<L>) -> u64 {
     let raw = counter.0.raw();
-    // SAFETY: the counter is open (contract of callers).
+    // SAFETY: the counter is open (C1).
     entry!(raw, ops => read).map_or(0, |read| unsafe { read(raw.as_ptr()) })
 }
 
 /// `fi_cntr_readerr`
 pub(super) unsafe fn read_error<L>(counter: &Counter<L>) -> u64 {
     let raw = counter.0.raw();
-    // SAFETY: the counter is open (contract of callers).
+    // SAFETY: the counter is open (C1).
     entry!(raw, ops => readerr).map_or(0, |read| unsafe { read(raw.as_ptr()) })
 }
 
@@ -72,7 +72,7 @@ macro_rules! change {
         pub(super) unsafe fn $name<L>(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
             let raw = counter.0.raw();
             let Some(change) = entry!(raw, ops => $name) else { return Err(Errno::ENOSYS) };
-            // SAFETY: the counter is open (contract of callers).
+            // SAFETY: the counter is open (C1).
             done(unsafe { change(raw.as_ptr(), value) })
         }
     };
@@ -86,7 +86,7 @@ change!(seterr, "seterr");
 pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
     let raw = counter.0.raw();
     let Some(wait) = entry!(raw, ops => wait) else { return Err(Errno::ENOSYS) };
-    // SAFETY: the counter is open, with something to wait on (contract of callers).
+    // SAFETY: the counter is open, with something to wait on (C1).
     let code = unsafe { wait(raw.as_ptr(), threshold, milliseconds) };
     // `sockets` 1.17 forgets the sign, and to wait.
     match done(code.saturating_abs().saturating_neg()) {

@@ -1,6 +1,6 @@
 //! Endpoints: opening, closing, their address, cancelling.
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -177,7 +177,7 @@ pub(super) unsafe fn open_msg<L>(
     }
     // Opened, the endpoint has taken over what the handle names, whatever becomes of it.
     let taken = || *request = None;
-    // SAFETY: the contract of callers: the handle is that of a request which was not used up.
+    // SAFETY: the handle is that of a request which was not used up (C21).
     unsafe { open_bound(domain, &info, None, taken, bound) }
 }
 
@@ -195,7 +195,7 @@ pub(super) unsafe fn open_shared_rx<L>(
         return Err(Errno::EINVAL.into());
     }
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (contract of callers); the attributes belong to the info and are read only; `raw` is where
+    // SAFETY: the domain is open (C1); the attributes belong to the info and are read only; `raw` is where
     // the context goes.
     let code = unsafe { open(raw_domain.as_ptr(), attributes, &raw mut raw, ptr::null_mut()) };
     let context = Endpoint {
@@ -209,7 +209,7 @@ pub(super) unsafe fn open_shared_rx<L>(
     };
     // The man page does not ask for a queue. But that is where `tcp` and `net` report what was cancelled, and they crash
     // without.
-    // SAFETY: just opened; the queue is open (contract of callers).
+    // SAFETY: just opened; the queue is open (C1).
     match unsafe { bind(context.fid.fid(), queue.fid(), u64::from(sys::FI_RECV)) } {
         Ok(()) => Ok(context),
         Err(errno) => Err(undone(&context, errno)),
@@ -227,7 +227,7 @@ unsafe fn open_bound<L>(
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => endpoint) else { return Err(Errno::ENOSYS.into()) };
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
+    // SAFETY: the domain is open (C1); the info is read only; `raw` is where the endpoint goes.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let closable = Closable::of(domain.facts(), info, group);
     let mut endpoint = Endpoint::of(domain, opened(code, raw)?, closable, bound.selective);
@@ -235,10 +235,10 @@ unsafe fn open_bound<L>(
     let counted = bound.counters.iter().any(|(counted, _)| counted.contains(Counted::WRITE));
     let enabled = (|| {
         if counts_writes(info) && !counted {
-            // SAFETY: the domain is open (contract of callers).
+            // SAFETY: the domain is open (C1).
             endpoint.writes = Some(unsafe { counter::open(domain, CounterAttr::default()) }?);
         }
-        // SAFETY: just opened; the others are open (contract of callers).
+        // SAFETY: just opened; the others are open (C1).
         unsafe { bind_and_enable(&endpoint, takes_options(domain.facts()), bound) }
     })();
     match enabled {
@@ -255,7 +255,7 @@ pub(super) unsafe fn adopt<L>(
     mut open_it: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let open = || Ok(Endpoint::of(domain, open_it()?, Closable::of(domain.facts(), info, domain.group()), selective));
-    // SAFETY: what it opens is open (contract of callers).
+    // SAFETY: what it opens is open (C1).
     unsafe { in_group(domain, info, open) }
 }
 
@@ -308,7 +308,7 @@ unsafe fn bind_and_enable<L>(
     let fid = endpoint.fid.fid();
     let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));
     let bind = |object, flags| {
-        // SAFETY: all these objects are open (contract of callers).
+        // SAFETY: all these objects are open (C1).
         unsafe { bind(fid, object, flags) }
     };
     let (tx, rx) = bound.queues;
@@ -372,7 +372,7 @@ pub(super) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, 
     let raw = endpoint.raw();
     let Some(getname) = entry!(raw, cm => getname) else { return Err(Errno::ENOSYS) };
     let fid = endpoint.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (contract of callers); there is as much room as the length says.
+    // SAFETY: the endpoint is open (C1); there is as much room as the length says.
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -380,7 +380,7 @@ pub(super) unsafe fn cancel<L>(endpoint: &Endpoint<L>, context: Context) -> Resu
     let raw = endpoint.raw();
     let Some(cancel) = entry!(raw, ops => cancel) else { return Err(Errno::ENOSYS) };
     let fid = endpoint.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (contract of callers). The context is compared with those of posted operations, and
+    // SAFETY: the endpoint is open (C1). The context is compared with those of posted operations, and
     // is followed only where the provider asks for contexts, which are then valid until their event.
     match unsafe { cancel(fid, context.as_ptr().cast()) } {
         0 => Ok(()),

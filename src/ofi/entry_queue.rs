@@ -124,7 +124,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     pub unsafe fn read(&self, entries: &mut [E]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
         let Some(read) = entry!(raw, ops => read) else { return Err(Errno::ENOSYS) };
-        // SAFETY: the queue is open (contract of callers), its format is that of the entries, and there are so many.
+        // SAFETY: the queue is open (C1), its format is that of the entries, and there are so many.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), entries.len()) }, entries.len())
     }
 
@@ -201,7 +201,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         let raw = self.queue.raw();
         let Some(read) = entry!(raw, ops => readerr) else { return Err(Errno::ENOSYS) };
         let mut entry = WithRoom::default();
-        // SAFETY: the queue is open (contract of callers); there is room for an entry.
+        // SAFETY: the queue is open (C1); there is room for an entry.
         match counted(unsafe { read(raw.as_ptr(), (&raw mut entry).cast(), 0) }, 1)? {
             0 => Ok(None),
             _ => Ok(Some(entry.0)),
@@ -232,7 +232,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         let raw = self.queue.raw();
         let entry = entry!(raw, ops => signal).filter(|_| self.queue.sleeps());
         let Some(signal) = entry else { return Err(Errno::ENOSYS) };
-        // SAFETY: the queue is open (contract of callers), and has something to sleep on.
+        // SAFETY: the queue is open (C1), and has something to sleep on.
         done(unsafe { signal(raw.as_ptr()) })
     }
 

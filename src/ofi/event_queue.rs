@@ -1,6 +1,6 @@
 //! Event queues.
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Connected`](loom_core::transport::Connected).
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
 
@@ -66,7 +66,7 @@ pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, 
         ..Default::default()
     };
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (contract of callers); the attributes are read and not kept; `raw` is where the queue goes.
+    // SAFETY: the fabric is open (C1); the attributes are read and not kept; `raw` is where the queue goes.
     let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Eq::of)
 }
@@ -92,7 +92,7 @@ pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) 
     let (mut kind, buffer, len) = (NO_KIND, (&raw mut room).cast(), size_of::<CmEntryBytes>());
     let code = if let Some(milliseconds) = sleep {
         let Some(read) = entry!(raw, ops => sread) else { return Err(Errno::ENOSYS) };
-        // SAFETY: the queue is open (contract of callers); there is room for `len` bytes and the kind.
+        // SAFETY: the queue is open (C1); there is room for `len` bytes and the kind.
         unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, milliseconds, 0) }
     } else {
         let Some(read) = entry!(raw, ops => read) else { return Err(Errno::ENOSYS) };
@@ -186,7 +186,7 @@ pub(super) unsafe fn read_error<L>(eq: &Eq<L>, data: &mut CmData) -> Result<Opti
     let mut error = ErrorEntry::default();
     error.entry.err_data = own.as_mut_ptr().cast();
     error.entry.err_data_size = own.len();
-    // SAFETY: the queue is open (contract of callers); there is room for an entry, and for as much data as it says.
+    // SAFETY: the queue is open (C1); there is room for an entry, and for as much data as it says.
     let code = unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) };
     match code {
         1.. => {}
@@ -227,7 +227,7 @@ pub(super) unsafe fn error_text<L>(eq: &Eq<L>, provider_errno: i32, data: &CmDat
     // A provider writes here, or returns a string of its own. The last byte stays zero.
     let mut own = [0 as c_char; 256];
     let data = if data.is_empty() { ptr::null() } else { data.as_ptr() };
-    // SAFETY: the queue is open (contract of callers); the data is what it reported with the error, and there is one byte
+    // SAFETY: the queue is open (C1); the data is what it reported with the error, and there is one byte
     // less room than there is.
     let text = unsafe { strerror(raw.as_ptr(), provider_errno, data.cast(), own.as_mut_ptr(), own.len() - 1) };
     // SAFETY: null, or a string that ends with a zero byte: in `own`, or one of the provider's.
@@ -239,7 +239,7 @@ pub(super) unsafe fn notify<L>(eq: &Eq<L>, context: u64, data: u64) -> Result<()
     let Some(write) = entry!(raw, ops => write) else { return Err(Errno::ENOSYS) };
     let context = usize::try_from(context).map_err(|_| Errno::EINVAL)?;
     let entry = sys::fi_eq_entry { fid: ptr::null_mut(), context: ptr::without_provenance_mut(context), data };
-    // SAFETY: the queue is open for writing (contract of callers); the entry is copied, and nobody follows its pointers.
+    // SAFETY: the queue is open for writing (C1); the entry is copied, and nobody follows its pointers.
     let code =
         unsafe { write(raw.as_ptr(), EventKind::NOTIFY.as_raw(), (&raw const entry).cast(), size_of_val(&entry), 0) };
     if code < 0 { Err(errno(code)) } else { Ok(()) }

@@ -113,7 +113,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
     let Some(join) = entry!(raw, cm => join) else { return Err(Errno::ENOSYS) };
     let padded = Padded::new(address);
     let mut joined = ptr::null_mut();
-    // SAFETY: the endpoint is open and has an event queue (contract of callers); the address is in memory larger than addresses
+    // SAFETY: the endpoint is open and has an event queue (C1); the address is in memory larger than addresses
     // are, and copied; `joined` is where the group goes; nobody follows the context.
     let code = unsafe {
         join(raw.as_ptr(), (&raw const padded).cast(), 0, &raw mut joined, ptr::without_provenance_mut(context))
@@ -166,7 +166,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
     }
 
     unsafe fn group_address(group: &Group<L>) -> FabricAddr {
-        // SAFETY: the group is open (contract of callers).
+        // SAFETY: the group is open (C1).
         FabricAddr(unsafe { group.0.raw().as_ref() }.fi_addr)
     }
 

@@ -1,6 +1,6 @@
 //! Options of endpoints: `fi_getopt`, `fi_setopt`.
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -56,7 +56,7 @@ pub(super) unsafe fn get(
     let (mut room, expected) = OptionBytes::of(kind);
     let mut len = expected;
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
-    // SAFETY: the object is open (contract of callers); there is room for the option's type, and more.
+    // SAFETY: the object is open (C1); there is room for the option's type, and more.
     done(unsafe { getopt(fid.as_ptr(), level, option.cast_signed(), (&raw mut room).cast(), &raw mut len) })?;
     if len == expected { Ok(room.value(kind)) } else { Err(Errno::EOTHER) }
 }
@@ -81,7 +81,7 @@ pub(super) unsafe fn endpoint_set_option<L>(
     let Some(setopt) = entry!(raw, ops => setopt) else { return Err(Errno::ENOSYS) };
     let (room, len) = OptionBytes::of(value);
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
-    // SAFETY: the endpoint is open (contract of callers); the value is read in the call.
+    // SAFETY: the endpoint is open (C1); the value is read in the call.
     done(unsafe { setopt(raw.cast().as_ptr(), level, option.cast_signed(), (&raw const room).cast(), len) })
 }
 

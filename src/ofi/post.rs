@@ -1,9 +1,8 @@
 //! Posting operations: one indirect call each, through the endpoint's operation tables.
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport). It says
-//! for all of them: the endpoint is open, one thread uses it, memory that was lent and the context's space stay valid
-//! until the event or the close, and addresses come from the endpoint's vector. Memory of `inject` is copied before the
-//! call returns.
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers): the endpoint is open
+//! (C1), one thread uses it (C5), memory that was lent and the context's space stay valid until the event or the close (C9, C10),
+//! and addresses come from the endpoint's vector (C13). Memory of `inject` is copied before the call returns.
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -51,12 +50,12 @@ pub(super) unsafe fn send<L>(
     match data {
         None => {
             let Some(send) = entry!(raw, msg => send) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { send(raw.as_ptr(), memory.start, memory.len, memory.descriptor, to.0, context) })
         }
         Some(data) => {
             let Some(send) = entry!(raw, msg => senddata) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { send(raw.as_ptr(), memory.start, memory.len, memory.descriptor, data.0, to.0, context) })
         }
     }
@@ -73,12 +72,12 @@ pub(super) unsafe fn inject<L>(
     match data {
         None => {
             let Some(inject) = entry!(raw, msg => inject) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.0) })
         }
         Some(data) => {
             let Some(inject) = entry!(raw, msg => injectdata) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.0) })
         }
     }
@@ -89,7 +88,7 @@ pub(super) unsafe fn recv<L>(endpoint: &Endpoint<L>, from: FabricAddr, lent: &Le
     let (raw, memory) = (endpoint.raw(), Memory::new(lent));
     let Some(recv) = entry!(raw, msg => recv) else { return MISSING };
     let context = context.as_ptr().cast();
-    // SAFETY: the contract of callers, see the module.
+    // SAFETY: C1, C5 and C9 to C15.
     posted(unsafe { recv(raw.as_ptr(), memory.start, memory.len, memory.descriptor, from.0, context) })
 }
 
@@ -107,12 +106,12 @@ pub(super) unsafe fn tagged_send<L>(
     match data {
         None => {
             let Some(send) = entry!(raw, tagged => send) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { send(raw.as_ptr(), start, len, descriptor, to.0, tag.0, context) })
         }
         Some(data) => {
             let Some(send) = entry!(raw, tagged => senddata) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { send(raw.as_ptr(), start, len, descriptor, data.0, to.0, tag.0, context) })
         }
     }
@@ -130,12 +129,12 @@ pub(super) unsafe fn tagged_inject<L>(
     match data {
         None => {
             let Some(inject) = entry!(raw, tagged => inject) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.0, tag.0) })
         }
         Some(data) => {
             let Some(inject) = entry!(raw, tagged => injectdata) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.0, tag.0) })
         }
     }
@@ -152,7 +151,7 @@ pub(super) unsafe fn tagged_recv<L>(
     let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
     let Some(recv) = entry!(raw, tagged => recv) else { return MISSING };
     let context = context.as_ptr().cast();
-    // SAFETY: the contract of callers, see the module.
+    // SAFETY: C1, C5 and C9 to C15.
     posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, tag.tag.0, tag.ignore, context) })
 }
 
@@ -161,7 +160,7 @@ pub(super) unsafe fn read<L>(endpoint: &Endpoint<L>, from: RmaTarget, lent: &Len
     let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
     let Some(read) = entry!(raw, rma => read) else { return MISSING };
     let context = context.as_ptr().cast();
-    // SAFETY: the contract of callers, see the module.
+    // SAFETY: C1, C5 and C9 to C15.
     posted(unsafe { read(raw.as_ptr(), start, len, descriptor, from.to.0, from.addr.0, from.key.0, context) })
 }
 
@@ -178,12 +177,12 @@ pub(super) unsafe fn write<L>(
     match data {
         None => {
             let Some(write) = entry!(raw, rma => write) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { write(raw.as_ptr(), start, len, descriptor, to.to.0, to.addr.0, to.key.0, context) })
         }
         Some(data) => {
             let Some(write) = entry!(raw, rma => writedata) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe {
                 write(raw.as_ptr(), start, len, descriptor, data.0, to.to.0, to.addr.0, to.key.0, context)
             })
@@ -202,12 +201,12 @@ pub(super) unsafe fn inject_write<L>(
     match data {
         None => {
             let Some(inject) = entry!(raw, rma => inject) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.to.0, to.addr.0, to.key.0) })
         }
         Some(data) => {
             let Some(inject) = entry!(raw, rma => injectdata) else { return MISSING };
-            // SAFETY: the contract of callers, see the module.
+            // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.to.0, to.addr.0, to.key.0) })
         }
     }

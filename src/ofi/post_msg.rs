@@ -1,5 +1,5 @@
 //! Posting operations with several pieces and with flags. As [`post`](super::post): every `unsafe fn` here relies on the
-//! contract of callers of [`Transport`](loom_core::transport::Transport).
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -84,7 +84,7 @@ pub(super) unsafe fn sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted
     let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
     let Some(send) = entry!(raw, msg => sendmsg) else { return MISSING };
     let message = message(msg, &mut iov, data);
-    // SAFETY: the contract of callers, see the module; the message and its arrays are read in the call.
+    // SAFETY: C1, C5 and C9 to C15; the message and its arrays are read in the call.
     posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
 }
 

@@ -1,6 +1,6 @@
 //! Completion queues.
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
 
@@ -156,7 +156,7 @@ pub(super) unsafe fn open<L>(
 /// The queue with a place for a batch: in this memory, which is as for [`open`].
 pub(super) unsafe fn with_batch<L>(cq: Cq<L>, with_source: bool, memory: NonNull<u8>) -> Cq<L> {
     let batch = memory.cast::<Batch>();
-    // SAFETY: the memory has the layout of a batch and is ours until `close` returned (contract of callers).
+    // SAFETY: the memory has the layout of a batch and is ours until `close` returned (C16).
     unsafe { batch.write(Batch::new()) };
     Cq { batch, with_source, ..cq }
 }
@@ -217,7 +217,7 @@ unsafe fn open_with<L>(domain: &Domain<L>, mut attributes: sys::fi_cq_attr, slee
     let raw_domain = domain.raw();
     let Some(open) = entry!(raw_domain, ops => cq_open) else { return Err(Errno::ENOSYS) };
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the queue
+    // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the queue
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     Ok(of(opened(code, raw)?, sleeps))
@@ -264,7 +264,7 @@ unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
     let entries = batch.entries.as_mut_ptr().cast();
     if cq.with_source {
         let Some(read) = entry!(raw, ops => readfrom) else { return NOSYS };
-        // SAFETY: the queue is open (contract of callers), its format is that of `entries`, and both arrays have room.
+        // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have room.
         unsafe { read(raw.as_ptr(), entries, BATCH, batch.sources.as_mut_ptr()) }
     } else {
         let Some(read) = entry!(raw, ops => read) else { return NOSYS };
@@ -294,7 +294,7 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     let code = if cq.with_source {
         let Some(read) = entry!(raw, ops => sreadfrom) else { return Err(Errno::ENOSYS) };
         let sources = batch.sources.as_mut_ptr();
-        // SAFETY: the queue is open (contract of callers), its format is that of `entries`, and both arrays have room. There
+        // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have room. There
         // is no condition but that there is something.
         unsafe { read(raw.as_ptr(), entries, BATCH, sources, ptr::null(), milliseconds) }
     } else {
@@ -329,14 +329,14 @@ pub(super) const fn signal_of(cq: &Cq<Shared>) -> Signal {
 pub(super) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
     let raw = signal.0.raw().cast::<sys::fid_cq>();
     let Some(signal) = entry!(raw, ops => signal) else { return Err(Errno::ENOSYS) };
-    // SAFETY: the queue is open (contract of callers), and has something to sleep on, without which providers follow a null
+    // SAFETY: the queue is open (C1), and has something to sleep on, without which providers follow a null
     // pointer here. For the thread, see `Signalled`'s place in `level`.
     done(unsafe { signal(raw.as_ptr()) })
 }
 
 /// `fi_trywait`
 pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
-    // SAFETY: the caller's contract: batch and queue are as for `poll`.
+    // SAFETY: batch and queue are as for `poll`: the caller's promise (C1, C5, C16).
     let batch = unsafe { &*cq.batch.as_ptr() };
     if batch.next != batch.end {
         return Ok(false);
@@ -364,7 +364,7 @@ pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     let mut error = ErrorEntry::default();
     error.entry.err_data = batch.last.bytes.as_mut_ptr().cast();
     error.entry.err_data_size = DETAILS;
-    // SAFETY: the queue is open (contract of callers); there is room for an entry, and for as much data as it says.
+    // SAFETY: the queue is open (C1); there is room for an entry, and for as much data as it says.
     match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
         1 => {
             // SAFETY: our own room, or the provider's, which is valid until the next read (man fi_cq).
@@ -414,7 +414,7 @@ pub(super) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8
     let Some(strerror) = entry!(raw, ops => strerror) else { return 0 };
     // A provider writes here, or returns a string of its own. The last byte stays zero.
     let mut own = [0 as c_char; 256];
-    // SAFETY: the queue is open (contract of callers); the data is the caller's promise; there is one byte less room than there is.
+    // SAFETY: the queue is open (C1); the data is the caller's promise; there is one byte less room than there is.
     let text = unsafe { strerror(raw.as_ptr(), provider_errno, said.cast(), own.as_mut_ptr(), own.len() - 1) };
     // SAFETY: null, or a string that ends with a zero byte: in `own`, or one of the provider's.
     unsafe { text::copy(text, out) }

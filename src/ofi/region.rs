@@ -1,6 +1,6 @@
 //! Memory regions.
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Transport`](loom_core::transport::Transport).
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -138,7 +138,7 @@ pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
         if attr.dmabuf.is_some() {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: the domain is open and the memory stays until the region is closed (contract of callers); the attributes,
+        // SAFETY: the domain is open and the memory stays until the region is closed (C1, C17, C18); the attributes,
         // the range and the buffer are read and not kept; `raw` is where the region goes.
         unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
     } else if memory.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {

@@ -1,6 +1,6 @@
 //! Scalable endpoints and their contexts, and the implementation of [`Scalable`].
 //!
-//! Every `unsafe fn` here relies on the contract of callers of [`Scalable`].
+//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Scalable`")]
 
@@ -68,7 +68,7 @@ pub(super) enum Direction {
 /// A context of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScalableContext {
-    /// In the endpoint, which stays where it is as long as the context is open (contract of callers).
+    /// In the endpoint, which stays where it is as long as the context is open (C1).
     family: NonNull<Family>,
     direction: Direction,
     index: u16,
@@ -166,12 +166,12 @@ unsafe fn open<L>(
     }
     let info = info.for_scalable_endpoint(contexts).ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (contract of callers); the info is read only; `raw` is where the endpoint goes.
+    // SAFETY: the domain is open (C1); the info is read only; `raw` is where the endpoint goes.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let family = Family::new(contexts);
     let fid = Handle::new(opened(code, raw)?.cast());
     let endpoint = ScalableEndpoint { fid, addr_format: domain.addr_format(), info: ManuallyDrop::new(info), family };
-    // SAFETY: just opened; the vector is open (contract of callers). `fi_scalable_ep_bind` is `fi_ep_bind`.
+    // SAFETY: just opened; the vector is open (C1). `fi_scalable_ep_bind` is `fi_ep_bind`.
     let enabled = unsafe { bind(endpoint.fid.fid(), av.fid(), 0) }.and_then(|()| {
         // SAFETY: as above.
         unsafe { enable(endpoint.fid.fid()) }
@@ -192,7 +192,7 @@ unsafe fn open<L>(
 /// The contract of callers.
 unsafe fn enable(fid: NonNull<sys::fid>) -> Result<(), Errno> {
     let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
-    // SAFETY: the object is open (contract of callers); the command takes no argument.
+    // SAFETY: the object is open (C1); the command takes no argument.
     done(unsafe { control(fid.as_ptr(), sys::FI_ENABLE.cast_signed(), ptr::null_mut()) })
 }
 
@@ -209,7 +209,7 @@ unsafe fn address<L>(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Err
     let Some(getname) = entry!(raw, cm => getname) else { return Err(Errno::ENOSYS) };
     let fid = endpoint.fid.fid().as_ptr();
     let _alone = endpoint.family.open.lock();
-    // SAFETY: the endpoint is open (contract of callers); there is as much room as the length says.
+    // SAFETY: the endpoint is open (C1); there is as much room as the length says.
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -223,7 +223,7 @@ unsafe fn bind_and_enable<L: Level>(
     flags: u32,
 ) -> Result<(), Errno> {
     let fid = context.fid();
-    // SAFETY: context and queue are open (contract of callers).
+    // SAFETY: context and queue are open (C1).
     unsafe { bind(fid, bound.cq.fid(), flags.into()) }?;
     for (counted, counter) in bound.counters {
         // SAFETY: as above, and so is the counter.
@@ -249,7 +249,7 @@ unsafe fn open_context<L: Level>(
         let code = open(index.into(), &raw mut raw);
         let closable = endpoint.member(direction, index);
         let context = endpoint::context(opened(code, raw)?, endpoint.addr_format, closable);
-        // SAFETY: just opened; the others are open (contract of callers).
+        // SAFETY: just opened; the others are open (C1).
         match unsafe { bind_and_enable(&context, bound, flags) } {
             Ok(()) => Ok(context),
             Err(errno) => Err(endpoint::undone(&context, errno)),
@@ -305,7 +305,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         let raw = endpoint.raw();
         let Some(open) = entry!(raw, ops => tx_ctx) else { return Err(Errno::ENOSYS.into()) };
         let open = |index, context| {
-            // SAFETY: the endpoint is open (contract of callers); `context` is where the context goes. No attributes are given: it
+            // SAFETY: the endpoint is open (C1); `context` is where the context goes. No attributes are given: it
             // has the endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
@@ -321,7 +321,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         let raw = endpoint.raw();
         let Some(open) = entry!(raw, ops => rx_ctx) else { return Err(Errno::ENOSYS.into()) };
         let open = |index, context| {
-            // SAFETY: the endpoint is open (contract of callers); `context` is where the context goes. No attributes are given: it
+            // SAFETY: the endpoint is open (C1); `context` is where the context goes. No attributes are given: it
             // has the endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };

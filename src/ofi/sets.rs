@@ -85,7 +85,7 @@ impl<L: Level> PollSet<L> {
         let Some(open) = entry!(raw_domain, ops => poll_open) else { return Err(Errno::ENOSYS) };
         let mut attributes = sys::fi_poll_attr::default();
         let mut raw = ptr::null_mut();
-        // SAFETY: the domain is open (contract of callers); the attributes are read and not kept; `raw` is where the set goes.
+        // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the set goes.
         let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw) };
         Ok(PollSet(Handle::new(opened(code, raw)?)))
     }
@@ -102,9 +102,9 @@ impl<L: Level> PollSet<L> {
         let (raw, fid) = (self.0.raw(), member.raw_fid());
         let Some(add) = entry!(raw, ops => poll_add) else { return Err(Errno::ENOSYS) };
         // The application's own word, which a poll returns. Nothing else here uses it.
-        // SAFETY: the member is open (contract of callers), and providers do no more than to return this.
+        // SAFETY: the member is open (C1), and providers do no more than to return this.
         unsafe { (*fid.as_ptr()).context = fid.as_ptr().cast() };
-        // SAFETY: the set and the member are open (contract of callers).
+        // SAFETY: the set and the member are open (C1).
         done(unsafe { add(raw.as_ptr(), fid.as_ptr(), 0) })
     }
 
@@ -119,7 +119,7 @@ impl<L: Level> PollSet<L> {
     pub unsafe fn remove(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let raw = self.0.raw();
         let Some(remove) = entry!(raw, ops => poll_del) else { return Err(Errno::ENOSYS) };
-        // SAFETY: the set and the member are open (contract of callers).
+        // SAFETY: the set and the member are open (C1).
         done(unsafe { remove(raw.as_ptr(), member.raw_fid().as_ptr(), 0) })
     }
 
@@ -140,7 +140,7 @@ impl<L: Level> PollSet<L> {
         let mut contexts = [ptr::null_mut::<c_void>(); MOST];
         let room = ready.len().min(MOST);
         let count = c_int::try_from(room).map_err(|_| Errno::EINVAL)?;
-        // SAFETY: the set and what is in it are open (contract of callers); there is room for so many.
+        // SAFETY: the set and what is in it are open (C1); there is room for so many.
         let code = unsafe { poll(raw.as_ptr(), contexts.as_mut_ptr(), count) };
         let found = match usize::try_from(code) {
             Ok(found) if found <= room => found,
@@ -200,7 +200,7 @@ impl<L: Level> WaitSet<L> {
         let Some(open) = entry else { return Err(Errno::ENOSYS) };
         let mut attributes = sys::fi_wait_attr { wait_obj: wait.as_raw(), ..Default::default() };
         let mut raw = ptr::null_mut();
-        // SAFETY: the fabric is open as its domain is (contract of callers); the attributes are read and not kept; `raw` is
+        // SAFETY: the fabric is open as its domain is (C1); the attributes are read and not kept; `raw` is
         // where the set goes.
         let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw) };
         Ok(WaitSet(Handle::new(opened(code, raw)?)))
@@ -234,7 +234,7 @@ impl<L: Level> WaitSet<L> {
     pub unsafe fn wait(&self, milliseconds: c_int) -> Result<bool, Errno> {
         let raw = self.0.raw();
         let Some(wait) = entry!(raw, ops => wait) else { return Err(Errno::ENOSYS) };
-        // SAFETY: the set and its queues are open (contract of callers).
+        // SAFETY: the set and its queues are open (C1).
         let code = unsafe { wait(raw.as_ptr(), milliseconds) };
         // `sockets` returns one where an operation has failed.
         match done(code.min(0)) {
