@@ -78,3 +78,21 @@ fn a_vector_has_room_for_addresses_that_are_likely_by_their_format() {
     assert_eq!(fits(AvAttr::new(PEERS)), PEERS);
     assert_eq!(fits(AvAttr { bytes: Some(0), ..AvAttr::new(PEERS) }), 0);
 }
+
+/// Peers with an address of their own take a single place, those of a range a piece of it together.
+#[test]
+fn a_vector_has_the_single_places_and_ranges_that_it_was_opened_for() {
+    let scene = scene(AddressFormat::SOCKADDR_IN);
+    let socket = |last| SocketAddr::from((Ipv4Addr::new(10, 0, 0, last), 1000));
+    let open = |singles, ranges| {
+        scene.script.inserted.borrow_mut().clear();
+        Av::open(&scene.domain, AvAttr { singles, ranges, ..AvAttr::new(8) }).unwrap()
+    };
+    let alone = |av: Av<'static, T>| {
+        // Not beside each other.
+        (0..8).take_while(|number| av.insert(&EndpointAddr::from(socket(number * 2))).is_ok()).count()
+    };
+    let range = |av: Av<'static, T>| av.insert_symmetric(socket(1), 8, 1, drop).unwrap();
+    assert_eq!([alone(open(8, 0)), alone(open(3, 0)), alone(open(0, 0))], [8, 3, 0]);
+    assert_eq!([range(open(8, 0)), range(open(0, 1)), range(open(0, 0))], [8, 8, 0]);
+}
