@@ -21,7 +21,7 @@ use loom_core::vocabulary::{Access, Caps};
 
 use crate::memory::{Memory, allocator};
 use crate::needs::{Behaviour, MSG, RMA};
-use crate::pair::{Bytes, OrCut, limit, pattern, post_on, retry, room};
+use crate::pair::{Bytes, OrCut, fences, limit, pattern, post_on, retry, room};
 use crate::waiting::closes_with_receives;
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
@@ -250,8 +250,7 @@ fn parts<T: Transport + 'static>(info: &Info<T>, alloc: &'static Budget<Memory>,
         }
     }
     // Where memory that peers reach comes back for certain.
-    let exposes =
-        info.caps().contains(Caps::RMA) && (T::MR_CLOSE_FENCES || T::quirks(domain.info().raw()).ends_with_queue);
+    let exposes = info.caps().contains(Caps::RMA) && (fences(info) || T::quirks(domain.info().raw()).ends_with_queue);
     let region = exposes.then(|| Mr::open_in(&domain, room(64), Access::REMOTE_WRITE, alloc).expect("region"));
     (Some(domain), Some(av), Some(cq), endpoints.map(Some), region)
 }

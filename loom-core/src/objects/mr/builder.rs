@@ -27,7 +27,7 @@ use crate::vocabulary::{Access, MemoryKey};
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::error::OpenError;
-/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain, mr::{Mr, MrBuilder}};
+/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain, mr::{Mr, MrBuilder}};
 /// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 /// use loom_core::vocabulary::Access;
 ///
@@ -41,8 +41,13 @@ use crate::vocabulary::{Access, MemoryKey};
 /// let to_bob = av.insert(&bob.address()?)?;
 /// // The same over every domain.
 /// let region = MrBuilder::new(&domain, Access::REMOTE_WRITE).open_for(&bob, vec![0; 8])?;
-/// alice.inject_write(to_bob, &region.remote(), 3, b"hello")?;
-/// assert_eq!(region.close().map_err(|error| error.to_string())?, b"\0\0\0hello");
+/// cq.retry(Forever, || alice.inject_write(to_bob, &region.remote(), 3, b"hello"))?;
+/// let mut bytes = [0; 8];
+/// while &bytes != b"\0\0\0hello" {
+///     // The bytes arrive while both sides poll.
+///     cq.progress()?;
+///     region.window().copy_to(0, &mut bytes)?;
+/// }
 /// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
