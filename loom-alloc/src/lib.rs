@@ -43,7 +43,7 @@
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::vocabulary::Tag;
 //!
-//! let mut memory = [MaybeUninit::uninit(); 32 * 1024];
+//! let mut memory = [MaybeUninit::uninit(); 40 * 1024];
 //! let arena = Locked::new(Arena::new(&mut memory));
 //!
 //! let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1, ..NetworkAttr::DEFAULT };
@@ -60,7 +60,7 @@
 //!     let opened = arena.with(Arena::used);
 //!
 //!     let received = bob.tagged_recv(Source::Any, Tag(7), inbox).map_err(PostError::from)?;
-//!     alice.tagged_send(to_bob, Tag(7), outbox).map_err(PostError::from)?;
+//!     cq.post(outbox, Forever, |outbox| alice.tagged_send(to_bob, Tag(7), outbox)).map_err(PostError::from)?;
 //!     let done = cq.wait(received, Forever)?.expect("there is no deadline");
 //!     assert_eq!(&done.into_buf()[..], b"hello");
 //!

@@ -31,7 +31,10 @@ pub(crate) struct With {
 const NOT_WITH_POINTERS: [&str; 2] =
     ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
 
-pub(crate) const FAULTS: [Fault; 11] = [
+/// The fault whose network is a strict one.
+pub(crate) const STRICT: &str = "weather-strict";
+
+pub(crate) const FAULTS: [Fault; 12] = [
     // A control, which is run when it is asked for: it is never injected.
     Fault { name: "none", plan: Plan::new, count: |injected, _| injected.total(), cut_short_by: &[] },
     Fault {
@@ -89,6 +92,13 @@ pub(crate) const FAULTS: [Fault; 11] = [
     Fault {
         name: "weather",
         plan: |seed| Plan::new(seed).refuse(Every::About(5)).delay(3).reorder(3).narrow_data(),
+        count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
+        cut_short_by: &[],
+    },
+    // What is held back until the peer polls counts as reordered.
+    Fault {
+        name: STRICT,
+        plan: |seed| Plan::new(seed).refuse(Every::About(5)).delay(3).narrow_data(),
         count: |injected, _| injected.refused.min(injected.delayed).min(injected.reordered),
         cut_short_by: &[],
     },

@@ -16,7 +16,7 @@ use loom_core::objects::info::Info;
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::vocabulary::Errno;
 
-use crate::faults::{FAULTS, Fault, Less, With};
+use crate::faults::{FAULTS, Fault, Less, STRICT, With};
 use crate::pair::{on_pair, pattern, room};
 use crate::posting::threads::on_threads;
 use crate::posting::{self, Cut, LIMIT, Limit, OrCut, Patience};
@@ -133,7 +133,7 @@ fn once(plan: Plan, with: With, fault: &Fault, case: &dyn Fn(&Info<Soft<'static>
     });
     posting::may_be_cut_short(fault.cuts());
     let before = tally::live();
-    let network = Network::new(ATTR).expect("the sizes are small");
+    let network = Network::new(NetworkAttr { strict: fault.name == STRICT, ..ATTR }).expect("the sizes are small");
     let ended = panic::catch_unwind(AssertUnwindSafe(|| case(&network.info_with_faults(plan))));
     let ended =
         ended.map_err(|payload| payload.downcast_ref::<Cut>().copied().ok_or_else(|| words_of(&*payload).to_owned()));

@@ -22,7 +22,7 @@ use loom_core::vocabulary::{Access, EndpointAddr, Errno, ImmediateData, Tag};
 
 use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG, RMA, tags};
-use crate::pair::{Bytes, OrCut, Pair, fails_with, is_tested, limit, most, on_pair, pattern, post_on, room};
+use crate::pair::{Bytes, OrCut, Pair, fails_with, fences, is_tested, limit, most, on_pair, pattern, post_on, room};
 use crate::posting::or_less;
 use crate::rma::MAY_STAY;
 use crate::waiting::{cancels_receives, closes_with_receives};
@@ -597,7 +597,7 @@ fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport +
         post_on(&cq, angry(), |buf| endpoint.recv(Source::Any, buf));
         let region = Mr::open_in(&domain, angry(), Access::REMOTE_WRITE, allocator()).expect("region");
         let unwound = unwinds(|| drop(region));
-        assert_eq!(unwound, T::MR_CLOSE_FENCES, "where closing is no fence, the memory waits for the endpoint");
+        assert_eq!(unwound, fences(info), "where closing is no fence, the memory waits for the endpoint");
         // The memory goes with the endpoint, and the buffer with the queue.
         let memory_unwound = unwinds(|| drop(endpoint));
         assert!(unwinds(|| drop(cq)));
@@ -606,7 +606,7 @@ fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport +
         let left_over = unwinds(|| drop(other));
         let dropped = dropped.load(Ordering::Relaxed);
         if is_tested(info) {
-            assert_eq!((memory_unwound, left_over, dropped), (!T::MR_CLOSE_FENCES, false, 2 * round));
+            assert_eq!((memory_unwound, left_over, dropped), (!fences(info), false, 2 * round));
         } else {
             // The memory may stay, with an endpoint that may.
             assert!((round..=2 * round).contains(&dropped), "{dropped} in round {round}");
@@ -622,11 +622,11 @@ fn destructors_that_panic_while_closing_leave_a_domain_that_works<T: Transport +
             let endpoint = cq.endpoint(&av).expect("endpoint");
             post_on(&cq, angry(), |buf| endpoint.recv(Source::Any, buf));
             let region = Mr::open_in(&domain, angry(), Access::REMOTE_WRITE, allocator()).expect("region");
-            assert_eq!(unwinds(|| drop(region)), T::MR_CLOSE_FENCES);
+            assert_eq!(unwinds(|| drop(region)), fences(info));
             std::mem::forget(endpoint);
         });
     });
-    assert_eq!((unwound, dropped.load(Ordering::Relaxed)), (!T::MR_CLOSE_FENCES, 2 * 3 + 1));
+    assert_eq!((unwound, dropped.load(Ordering::Relaxed)), (!fences(info), 2 * 3 + 1));
     let region = Mr::open_in(&domain, room(16), Access::REMOTE_WRITE, allocator()).expect("region");
     assert_eq!(region.close().expect("no endpoint counts as open"), room(16));
 }

@@ -47,9 +47,7 @@ use libtest_mimic::Failed;
 use libtest_mimic::{Arguments, Trial};
 use loom_core::objects::av::Av;
 use loom_core::objects::domain::Domain;
-#[cfg(feature = "libfabric")]
-use loom_core::objects::info::Hints;
-use loom_core::objects::info::Info;
+use loom_core::objects::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Caps;
@@ -94,7 +92,7 @@ where
 }
 
 /// What the tests look at; a transport that lacks one says so.
-const INTERESTING: Caps = Caps::MSG
+const ASKED: Caps = Caps::MSG
     .union(Caps::TAGGED)
     .union(Caps::RMA)
     .union(Caps::MULTI_RECV)
@@ -102,7 +100,7 @@ const INTERESTING: Caps = Caps::MSG
     .union(Caps::SOURCE);
 
 fn describe<T: Transport + 'static>(name: &str, info: &Info<T>) {
-    let lacks = INTERESTING.difference(info.caps());
+    let lacks = ASKED.difference(info.caps());
     let lacks =
         if lacks.is_empty() { "grants all that is tested".to_string() } else { format!("does not grant {lacks}") };
     println!("transport {name}: {lacks}");
@@ -112,6 +110,11 @@ fn describe<T: Transport + 'static>(name: &str, info: &Info<T>) {
 /// hold (rule 4 of the op table), and these close endpoints without having others.
 const NOT_WITH_POINTERS: [&str; 2] =
     ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
+
+/// A network that gives no more than the least of the providers does.
+fn strict() -> Result<Network<'static>, String> {
+    Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).map_err(|error| error.to_string())
+}
 
 fn soft_trials(trials: &mut Vec<Trial>) {
     fn all() -> Vec<Behaviour<Soft<'static>>> {
@@ -125,6 +128,14 @@ fn soft_trials(trials: &mut Vec<Trial>) {
             let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
             // Looked up again, for the lifetime of this network.
             matrix::watch((number, name), "soft", || needs::run(all()[number], &network.info()));
+            Ok(())
+        }));
+        // The same over a strict network, which is asked for what a provider is asked for.
+        trials.push(Trial::test(format!("strict::{name}"), move || {
+            let network = strict()?;
+            let info =
+                network.query(&Hints { caps: ASKED, ..Hints::default() }).ok_or("it grants what is asked for")?;
+            matrix::watch((number, name), "strict", || needs::run(all()[number], &info));
             Ok(())
         }));
         // The same where contexts are memory that the transport writes to: no provider here asks for it.
@@ -277,7 +288,7 @@ fn main() {
         Ok(())
     }));
     #[cfg(feature = "libfabric")]
-    let providers = [if with_soft { vec!["soft"] } else { vec![] }, libfabric_trials(&mut trials)].concat();
+    let providers = [if with_soft { vec!["soft", "strict"] } else { vec![] }, libfabric_trials(&mut trials)].concat();
     #[cfg(not(feature = "libfabric"))]
     println!("libfabric's providers: skipped, the feature `libfabric` is off");
     assert!(!trials.is_empty(), "a run over no transport proves nothing");

@@ -16,7 +16,7 @@ use loom_core::vocabulary::{Caps, CompletionFlags, EndpointOption, Errno, Immedi
 
 use crate::memory::allocator;
 use crate::needs::{Behaviour, MSG};
-use crate::pair::{Bytes, LIMIT, OrCut, Pair, carries_data, is_old, is_tested, limit, pattern, room};
+use crate::pair::{Bytes, LIMIT, OrCut, Pair, carries_data, is_old, is_strict, is_tested, limit, pattern, room};
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
@@ -63,6 +63,7 @@ fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: im
 }
 
 /// The programs in C have the provider's name before it.
+const ONLY_BY_UNSAFE_FORM: &str = "by the `unsafe` form only";
 const ONLY_UNSAFE: &str = "by the `unsafe` form only: memory behind the buffer is written, or the buffer when it has come back \
                            (`…-multi-receive-…`)";
 
@@ -109,15 +110,19 @@ fn send<T: Transport + 'static>(pair: &Pair<'_, '_, T>, len: usize, seed: usize)
 }
 
 fn post<T: Transport + 'static>(pair: &Pair<'_, '_, T>, len: usize) -> OpKey {
-    pair.post(room(len), |buf| fill(&pair.b, buf))
+    pair.post(room(len), |buf| fill(pair.domain.info(), &pair.b, buf))
 }
 
 /// Posts a multi-receive. Over providers that do not keep to its buffer, tests send what fits only, from one endpoint, of which
 /// nothing is coming in when it is cancelled.
-fn fill<T: Transport + 'static>(endpoint: &Endpoint<'_, T, Bytes>, buf: Bytes) -> Result<OpKey, Rejected<Bytes>> {
+fn fill<T: Transport + 'static>(
+    info: &Info<T>,
+    endpoint: &Endpoint<'_, T, Bytes>,
+    buf: Bytes,
+) -> Result<OpKey, Rejected<Bytes>> {
     match endpoint.multi_recv(Source::Any, buf) {
         Err(Rejected { buf, error: PostError::NotSafe }) => {
-            crate::matrix::partly(ONLY_UNSAFE);
+            crate::matrix::partly(if is_strict(info) { ONLY_BY_UNSAFE_FORM } else { ONLY_UNSAFE });
             // SAFETY: see above.
             unsafe { endpoint.multi_recv_unchecked(Source::Any, buf) }
         }
@@ -244,7 +249,7 @@ fn the_next_buffer_takes_over<T: Transport + 'static>(info: &Info<T>) {
                         let whose = keys.iter().position(|key| *key == done.key()).expect("one of the two");
                         assert_eq!(taken[whose], 5, "five messages and not a hundred bytes more fit into it");
                         taken[whose] = 0;
-                        keys[whose] = pair.post(done.into_buf(), |buf| fill(&pair.b, buf));
+                        keys[whose] = pair.post(done.into_buf(), |buf| fill(pair.domain.info(), &pair.b, buf));
                         posted += 1;
                     }
                     other => panic!("{other:?}"),
@@ -285,7 +290,7 @@ fn long_messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
 
 fn a_message_longer_than_what_is_left_is_truncated<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
-        if !is_safe(pair) {
+        if !is_safe(pair) && !is_strict(info) {
             return crate::matrix::not_run(
                 "memory behind the buffer is written, or the buffer does not come back (`…-multi-receive-…`)",
             );
@@ -334,7 +339,7 @@ fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport + 'static>(info: 
         let Pair { cq, av, .. } = *pair;
         let c = cq.endpoint(Binding::to(av).option(EndpointOption::MIN_MULTI_RECV, 100)).expect("endpoint c");
         let to_c = av.insert(&c.address().expect("address of c")).expect("c in the vector");
-        let key = pair.post(room(1000), |buf| fill(&c, buf));
+        let key = pair.post(room(1000), |buf| fill(info, &c, buf));
         let sent = pair.post(pattern(100, 1), |buf| pair.a.send(to_c, buf));
         let held = piece(pair);
         pair.finish(sent);
@@ -392,7 +397,7 @@ fn waiting_keeps_pieces_until_there_are_many<T: Transport + 'static>(info: &Info
 
 fn a_buffer_that_is_not_kept_to_is_refused<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 64, |pair| {
-        assert_eq!(is_safe(pair), ["soft", "tcp"].contains(&pair.domain.info().provider()));
+        assert_eq!(is_safe(pair), ["soft", "tcp"].contains(&info.provider()) && !is_strict(info));
         if is_safe(pair) {
             let key = pair.post(room(100), |buf| pair.b.multi_recv(Source::Any, buf));
             pair.b.cancel(key).expect("cancel");

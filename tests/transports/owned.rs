@@ -22,7 +22,7 @@ use loom_core::vocabulary::{Access, Caps, Counted};
 
 use crate::memory::{Memory, allocator};
 use crate::needs::{Behaviour, MSG, RMA};
-use crate::pair::{Bytes, OrCut, limit, pattern, post_on, retry, room};
+use crate::pair::{Bytes, OrCut, fences, limit, pattern, post_on, retry, room};
 use crate::waiting::closes_with_receives;
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
@@ -262,7 +262,7 @@ impl<T: Transport + 'static> Parts<T> {
             }
         }
         let exposes =
-            info.caps().contains(Caps::RMA) && (T::MR_CLOSE_FENCES || T::quirks(domain.info().raw()).ends_with_queue);
+            info.caps().contains(Caps::RMA) && (fences(info) || T::quirks(domain.info().raw()).ends_with_queue);
         let region = exposes.then(|| Mr::open_in(&domain, room(64), Access::REMOTE_WRITE, alloc).expect("region"));
         Parts { domain: Some(domain), av: Some(av), cq: Some(cq), endpoints: endpoints.map(Some), counter, region }
     }
@@ -347,7 +347,7 @@ fn what_is_forgotten_leaks_what_it_keeps_and_no_more<T: Transport + 'static>(inf
                 parts.end(which, false);
             }
             let blocks = alloc.blocks();
-            if info.provider() == "soft" {
+            if info.provider() == "soft" && fences(info) {
                 assert_eq!(blocks, keeps, "{forgotten} is forgotten, in flight: {in_flight}");
             }
             // Memory that peers reach stays while an endpoint is open, and so do endpoints of `shm` beside others.

@@ -37,6 +37,16 @@ pub(crate) fn is_old<T: Transport + 'static>(info: &Info<T>, provider: &str) -> 
     old && info.provider() == provider
 }
 
+/// Whether this is a strict network of the software transport.
+pub(crate) fn is_strict<T: Transport + 'static>(info: &Info<T>) -> bool {
+    (info.provider(), info.domain()) == ("soft", "strict")
+}
+
+/// Whether closing a region ends what peers do there.
+pub(crate) fn fences<T: Transport + 'static>(info: &Info<T>) -> bool {
+    T::MR_CLOSE_FENCES && T::quirks(info.raw()).mr_close
+}
+
 /// Whether the provider is one that the tests are known to have run over; if not, less may be asked of it.
 pub(crate) fn is_tested<T: Transport + 'static>(info: &Info<T>) -> bool {
     T::quirks(info.raw()).close_with_sends

@@ -20,7 +20,9 @@ use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr}
 
 use crate::memory::allocator;
 use crate::needs::{Behaviour, RMA};
-use crate::pair::{Bytes, OrCut, Pair, SIZES, fails_with, is_old, is_tested, on_pair, pattern, retry, room};
+use crate::pair::{
+    Bytes, OrCut, Pair, SIZES, fails_with, fences, is_old, is_strict, is_tested, on_pair, pattern, retry, room,
+};
 use crate::posting::or_less;
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
@@ -171,7 +173,7 @@ pub(crate) const MAY_STAY: &str =
 
 /// Whether a region can borrow memory, because it is known when peers stop reaching it.
 fn can_borrow<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
-    T::MR_CLOSE_FENCES || T::quirks(domain.info().raw()).ends_with_queue
+    fences(domain.info()) || T::quirks(domain.info().raw()).ends_with_queue
 }
 
 fn region_of_borrowed_memory_ends_with_its_scope<T: Transport + 'static>(info: &Info<T>) {
@@ -233,7 +235,7 @@ fn scope_of_borrowed_memory_is_around_the_queues_where_closing_is_no_fence<T: Tr
         assert_eq!(borrow_beside_others(&domain, Access::SEND | Access::RECV), Ok(()), "peers do not reach it");
         borrow_beside_others(&domain, PEER_ACCESS)
     };
-    let expected = if T::MR_CLOSE_FENCES { Ok(()) } else { Err(OpenError::NoFence) };
+    let expected = if fences(info) { Ok(()) } else { Err(OpenError::NoFence) };
     assert_eq!(beside_others(), expected);
     let cq = Cq::<T, Bytes>::open_in(&domain, CqAttr::new(16), allocator()).expect("queue");
     assert_eq!(beside_others(), expected);
@@ -258,7 +260,7 @@ fn closed_region_gives_its_memory_back<T: Transport + 'static>(info: &Info<T>) {
     pair.warm_up();
     // SAFETY: nobody was told about the region.
     assert!(unsafe { finished.close_finished() }.expect("the provider closes it")[..] == expected);
-    if !T::MR_CLOSE_FENCES {
+    if !fences(info) {
         late = match late.close() {
             Err(mr::CloseError::EndpointsOpen(region)) => region,
             other => panic!("closing is refused while peers may reach the memory, not {other:?}"),
@@ -325,7 +327,7 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         }
         unfinished += cq.in_flight();
         drop(regions);
-        assert_eq!(dropped.load(Ordering::Relaxed), if T::MR_CLOSE_FENCES { 2 } else { 0 });
+        assert_eq!(dropped.load(Ordering::Relaxed), if fences(info) { 2 } else { 0 });
         for _ in 0..2000 {
             pair.cq.progress().or_cut("the queue works");
         }
@@ -343,7 +345,7 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         no_endpoint_is_open(&domain, &dropped, 2);
     }
     // Over the software transport a write is over when it is posted.
-    assert!(unfinished > 0 || T::MR_CLOSE_FENCES, "regions were closed in the middle of transfers");
+    assert!(unfinished > 0 || fences(info), "regions were closed in the middle of transfers");
 }
 
 fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport + 'static>(info: &Info<T>) {
@@ -354,7 +356,7 @@ fn memory_of_a_closed_region_waits_for_every_endpoint_of_the_domain<T: Transport
     let (a, b) = (one.endpoint(&av).expect("endpoint a"), two.endpoint(&av).expect("endpoint b"));
     let memory = Watched { bytes: room(64), dropped: dropped.clone() };
     drop(Mr::open_in(&domain, memory, PEER_ACCESS, allocator()).expect("region"));
-    let later = usize::from(T::MR_CLOSE_FENCES);
+    let later = usize::from(fences(info));
     drop(a);
     drop(one);
     assert_eq!(dropped.load(Ordering::Relaxed), later, "an endpoint is open");
@@ -401,7 +403,7 @@ fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         let forged = RemoteRegion::new(real.base(), real.len(), MemoryKey(real.key().0 ^ 0x5555));
         let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let key = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &forged, 0, buf));
-        if info.provider() == "soft" {
+        if info.provider() == "soft" && !is_strict(info) {
             assert_eq!(pair.fail(key, Errno::ENOKEY).0, pattern(16, 1));
             let beyond = RemoteRegion::new(RemoteAddr(0), u64::MAX, real.key());
             for offset in [49, 64, 1 << 40] {
@@ -450,7 +452,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
             pair.cq.progress().or_cut("the queue works");
         }
         assert_eq!(contents(&mr), pattern(64, 1));
-        if info.provider() != "soft" {
+        if info.provider() != "soft" || is_strict(info) {
             if result.is_ok() {
                 crate::matrix::partly("the writer is told that it has written, though it has not");
             }

@@ -13,7 +13,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, Tag};
 
 use crate::needs::{Behaviour, MSG, tags};
-use crate::pair::{OrCut, Pair, is_tested, limit, on_pair, on_pair_with, pattern, room};
+use crate::pair::{OrCut, Pair, is_strict, is_tested, limit, on_pair, on_pair_with, pattern, room};
 use crate::posting::or_less;
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
@@ -63,9 +63,11 @@ pub(crate) fn closes_with_receives<T: Transport + 'static>(info: &Info<T>) -> bo
 
 /// Whether a send can be cancelled while nobody has received it; notes it if not.
 pub(crate) fn cancels_sends<T: Transport + 'static>(info: &Info<T>) -> bool {
-    let cancels = info.provider() == "soft";
+    let cancels = info.provider() == "soft" && !is_strict(info);
     if info.provider() == "udp" {
         crate::matrix::not_run("a send is over at once");
+    } else if is_strict(info) {
+        crate::matrix::not_granted();
     } else if !cancels {
         crate::matrix::not_run("the provider cancels receives alone (`…-send-is-not-cancelled`)");
     }

@@ -73,7 +73,7 @@
 //!     let me = av.insert(&endpoint.address()?)?;
 //!     let buf = cache.register(&mut room[..]).map_err(|refused| refused.error)?;
 //!     let received = endpoint.recv(Source::Any, buf).map_err(PostError::from)?;
-//!     endpoint.inject(me, &GREETING)?;
+//!     cq.retry(Forever, || endpoint.inject(me, &GREETING))?;
 //!     let done = cq.wait(received, Forever)?.expect("there is no deadline");
 //!     assert_eq!(done.into_buf().into_inner(), b"hello");
 //!     assert_eq!((cache.stats().misses, cache.stats().in_use, cache.stats().found), (1, 0, 1));

@@ -45,7 +45,7 @@ where
 /// ```
 /// use loom_alloc::registered::{ExposedSlab, SlabAttr};
 /// use loom_alloc::allocator_api2::alloc::Global;
-/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain};
+/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::vocabulary::Access;
 ///
@@ -60,10 +60,13 @@ where
 /// // What bob tells alice about his mailbox.
 /// let wire = mailbox.remote().to_bytes();
 /// let remote = loom_core::objects::mr::RemoteRegion::from_bytes(&wire);
-/// alice.inject_write(to_bob, &remote, 0, b"hello")?;
+/// cq.retry(Forever, || alice.inject_write(to_bob, &remote, 0, b"hello"))?;
 /// let mut hello = [0; 5];
-/// mailbox.window().copy_to(0, &mut hello)?;
-/// assert_eq!(&hello, b"hello");
+/// while &hello != b"hello" {
+///     // The bytes arrive while both sides poll.
+///     cq.progress()?;
+///     mailbox.window().copy_to(0, &mut hello)?;
+/// }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 pub type ExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Owner, H>;

@@ -77,7 +77,7 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 ///     let mut message = Vec::new_in(&heap);
 ///     message.extend_from_slice(b"hello");
 ///     let received = endpoint.recv(Source::Any, room).map_err(PostError::from)?;
-///     endpoint.send(me, message).map_err(PostError::from)?;
+///     cq.post(message, Forever, |message| endpoint.send(me, message)).map_err(PostError::from)?;
 ///     let done = cq.wait(received, Forever)?.ok_or("there is no deadline")?;
 ///     assert_eq!(done.into_buf(), b"hello");
 ///     Ok::<_, std::boxed::Box<dyn std::error::Error>>(())

@@ -66,7 +66,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 ///         let (inbox, mut outbox) = (slab.lease().ok_or("none left")?, slab.lease().ok_or("none left")?);
 ///         let received = endpoint.recv(Source::Any, inbox).map_err(PostError::from)?;
 ///         outbox.append(b"hello")?;
-///         endpoint.send(me, outbox).map_err(PostError::from)?;
+///         cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox)).map_err(PostError::from)?;
 ///         let (mut inbox, result) = cq.finish(received, Forever)?.into_parts();
 ///         inbox.set_len(result?.len())?;
 ///         assert_eq!(&inbox[..], b"hello");

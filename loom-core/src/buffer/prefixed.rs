@@ -31,7 +31,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// let [inbox, mut outbox] = [(); 2].map(|()| Prefixed::new(vec![0_u8; room + 5], room));
 /// outbox.bytes_mut().copy_from_slice(b"hello");
 /// let received = endpoint.recv(Source::Any, inbox)?;
-/// endpoint.send(me, outbox)?;
+/// cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox))?;
 /// let done = cq.finish(received, Forever)?;
 /// assert_eq!(done.result()?.len(), 5);
 /// assert_eq!(done.buf().bytes(), b"hello");

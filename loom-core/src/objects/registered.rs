@@ -26,7 +26,7 @@ use crate::transport::Transport;
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source, registered::Registered};
+/// use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source, registered::Registered};
 /// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
@@ -37,7 +37,7 @@ use crate::transport::Transport;
 /// let me = av.insert(&endpoint.address()?)?;
 /// let [room, message] = [vec![0; 5], b"hello".to_vec()].map(|buf| Registered::new(&domain, buf));
 /// endpoint.recv(Source::Any, room?)?;
-/// endpoint.send(me, message?)?;
+/// cq.post(message?, Forever, |message| endpoint.send(me, message))?;
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```

@@ -34,7 +34,8 @@ use crate::transport::Transport;
 ///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 ///     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 ///     let received = bob.recv(Source::Any, &mut inbox[..])?;
-///     alice.inject(av.insert(&bob.address()?)?, b"hello")?;
+///     let to_bob = av.insert(&bob.address()?)?;
+///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 ///     cq.finish(received, Forever)?.result()?;
 ///     Ok::<_, loom_core::Error>(())
 /// })?;

@@ -91,7 +91,7 @@
 //! let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 //! let to_bob = av.insert(&bob.address()?)?;
 //! let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
-//! alice.tagged_send(to_bob, Tag(7), b"hello".to_vec())?;
+//! cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
 //! let done = cq.finish(received, Forever)?;
 //! assert_eq!(done.result()?.len(), 5);
 //! assert_eq!(done.into_buf(), b"hello");

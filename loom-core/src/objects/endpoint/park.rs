@@ -23,7 +23,8 @@ use crate::transport::Transport;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?);
 /// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// let received = bob.recv(Source::Any, vec![0; 5]).map_err(|refused| refused.error)?;
-/// alice.inject(av.insert(&bob.address()?)?, b"hello")?;
+/// let to_bob = av.insert(&bob.address()?)?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 ///
 /// let parked = cq.park([alice, bob])?;
 /// let thread = std::thread::spawn(move || {

@@ -134,7 +134,7 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     /// # #[cfg(feature = "std")] {
     /// use loom_core::error::OpenError;
     /// use loom_core::soft::{Network, NetworkAttr, RequiredModes};
-    /// use loom_core::{Access, Av, Cq, Domain, Mr};
+    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// // As over some hardware: what peers reach belongs to an endpoint.
@@ -145,8 +145,13 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     /// let to_bob = av.insert(&bob.address()?)?;
     /// // The same over every domain.
     /// let region = Mr::open_for(&domain, &bob, vec![0; 8], Access::REMOTE_WRITE)?;
-    /// alice.inject_write(to_bob, &region.remote(), 3, b"hello")?;
-    /// assert_eq!(region.close().map_err(|error| error.to_string())?, b"\0\0\0hello");
+    /// cq.retry(Forever, || alice.inject_write(to_bob, &region.remote(), 3, b"hello"))?;
+    /// let mut bytes = [0; 8];
+    /// while &bytes != b"\0\0\0hello" {
+    ///     // The bytes arrive while both sides poll.
+    ///     cq.progress()?;
+    ///     region.window().copy_to(0, &mut bytes)?;
+    /// }
     /// # }
     /// # Ok::<_, Box<dyn core::error::Error>>(())
     /// ```
