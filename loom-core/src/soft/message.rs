@@ -18,61 +18,10 @@ use crate::transport::{Context, Messages, Msg, Refusal, TaggedMessages};
 use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
 impl SoftEndpoint<'_> {
-    /// `fi_send`, `fi_tsend`.
-    #[inline(always)]
-    unsafe fn send_one(
-        &self,
-        to: FabricAddr,
-        with: (Option<Tag>, Option<ImmediateData>),
-        lent: &Lent,
-        context: Context,
-    ) -> Result<(), Refusal> {
-        if self.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe { self.send_checked(to, with, lent, context) };
-        }
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
-        unsafe { send(&self.net, self.port(), Outgoing::of(to, with, lent, context), Report::All) }
-    }
-
-    /// `fi_inject`, `fi_tinject`.
-    #[inline(always)]
-    unsafe fn inject_one(
-        &self,
-        to: FabricAddr,
-        with: (Option<Tag>, Option<ImmediateData>),
-        bytes: &[u8],
-    ) -> Result<(), Refusal> {
-        if self.extra_checks {
-            // SAFETY: not longer than `inject_size`, which is the eager size, and a prefix: the contract of `inject`.
-            return unsafe { self.inject_checked(to, with, bytes) };
-        }
-        // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject`.
-        unsafe { send(&self.net, self.port(), Outgoing::injected(to, with, bytes), Report::All) }
-    }
-
-    /// `fi_recv`, `fi_trecv`.
-    #[inline(always)]
-    unsafe fn recv_one(
-        &self,
-        kind: CompletionFlags,
-        (from, tag): (FabricAddr, TagMatch),
-        lent: &Lent,
-        context: Context,
-    ) -> Result<(), Refusal> {
-        if self.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe { self.recv_checked(kind, (from, tag), lent, context) };
-        }
-        let want = Want { tag, source: from };
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
-        unsafe { post_receive(&self.net, self.port(), kind, want, RecvBuffer::of(lent, context)) }
-    }
-
     /// Posts a receive of one of the kinds of messages where there are demands.
     ///
     /// # Safety
-    /// As [`Net::post_receive`](super::network::Net::post_receive), of what is lent.
+    /// As [`post_receive`], of what is lent; and C10 and C12.
     #[cold]
     #[inline(never)]
     unsafe fn recv_checked(
@@ -92,7 +41,7 @@ impl SoftEndpoint<'_> {
     /// Sends a message where there are demands.
     ///
     /// # Safety
-    /// As [`Net::send`](super::network::Net::send), of what is lent.
+    /// As [`send`], of what is lent.
     #[cold]
     #[inline(never)]
     unsafe fn send_checked(
@@ -111,7 +60,7 @@ impl SoftEndpoint<'_> {
     /// Injects a message where there are demands: without its prefix.
     ///
     /// # Safety
-    /// As [`Net::send`](super::network::Net::send), of as many bytes as can be injected behind the prefix.
+    /// As [`send`], of as many bytes as can be injected behind the prefix.
     #[cold]
     #[inline(never)]
     unsafe fn inject_checked(
@@ -129,7 +78,7 @@ impl SoftEndpoint<'_> {
     /// Sends a message that has come by the gate.
     ///
     /// # Safety
-    /// As [`Net::send`].
+    /// As [`send`].
     unsafe fn send_amid_faults(&self, outgoing: Outgoing) -> Result<(), Refusal> {
         if let Some(lost) = lose(self.port().own(), outgoing.context, outgoing.sent()) {
             return lost;
@@ -150,8 +99,13 @@ unsafe impl<'n> Messages for Soft<'n> {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.send_one(to, (None, data), lent, context) }
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe { endpoint.send_checked(to, (None, data), lent, context) };
+        }
+        let outgoing = Outgoing::of(to, (None, data), lent, context);
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
     #[inline]
@@ -161,8 +115,13 @@ unsafe impl<'n> Messages for Soft<'n> {
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.inject_one(to, (None, data), bytes) }
+        if endpoint.extra_checks {
+            // SAFETY: not longer than `inject_size`, which is the eager size, and a prefix: the contract of `inject`.
+            return unsafe { endpoint.inject_checked(to, (None, data), bytes) };
+        }
+        let outgoing = Outgoing::injected(to, (None, data), bytes);
+        // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject`.
+        unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
     #[inline]
@@ -172,8 +131,13 @@ unsafe impl<'n> Messages for Soft<'n> {
         lent: &Lent,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.recv_one(CompletionFlags::MSG, (from, TagMatch::any()), lent, context) }
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe { endpoint.recv_checked(CompletionFlags::MSG, (from, TagMatch::any()), lent, context) };
+        }
+        let (want, room) = (Want { tag: TagMatch::any(), source: from }, RecvBuffer::of(lent, context));
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { post_receive(&endpoint.net, endpoint.port(), CompletionFlags::MSG, want, room) }
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
@@ -211,8 +175,13 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         tag: Tag,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.send_one(to, (Some(tag), data), lent, context) }
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe { endpoint.send_checked(to, (Some(tag), data), lent, context) };
+        }
+        let outgoing = Outgoing::of(to, (Some(tag), data), lent, context);
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
     #[inline]
@@ -223,8 +192,13 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         data: Option<ImmediateData>,
         tag: Tag,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.inject_one(to, (Some(tag), data), bytes) }
+        if endpoint.extra_checks {
+            // SAFETY: not longer than `inject_size`, which is the eager size, and a prefix: the contract of `inject`.
+            return unsafe { endpoint.inject_checked(to, (Some(tag), data), bytes) };
+        }
+        let outgoing = Outgoing::injected(to, (Some(tag), data), bytes);
+        // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject`.
+        unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
     #[inline]
@@ -235,8 +209,13 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         tag: TagMatch,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
-        unsafe { endpoint.recv_one(CompletionFlags::TAGGED, (from, tag), lent, context) }
+        if endpoint.extra_checks {
+            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            return unsafe { endpoint.recv_checked(CompletionFlags::TAGGED, (from, tag), lent, context) };
+        }
+        let (want, room) = (Want { tag, source: from }, RecvBuffer::of(lent, context));
+        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        unsafe { post_receive(&endpoint.net, endpoint.port(), CompletionFlags::TAGGED, want, room) }
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {

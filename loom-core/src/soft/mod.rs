@@ -17,8 +17,8 @@
 //! - A poll moves messages on when its queue has no event at hand, as libfabric's software providers do: who polls once for
 //!   each send and never finds the queue empty receives nothing.
 //! - A short message out of several buffers is gathered into its cell; a long one's cell carries the list of them
-//!   (`soft/pieces.rs`). A multi-receive stays posted until little of its buffer is left (`soft/multi.rs`); peeks look at the
-//!   messages that wait, and a claim keeps one for itself (`soft/peek.rs`).
+//!   (`soft/copy.rs`). A multi-receive stays posted until little of its buffer is left ; peeks look at the
+//!   messages that wait, and a claim keeps one for itself (`soft/receive.rs`).
 //! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message. Keys of regions are drawn
 //!   (`soft/numbers.rs`).
 //! - Closing an endpoint revokes what it has offered, and waits for a copy that is under way; closing a region waits for
@@ -31,7 +31,7 @@
 //! bytes of immediate data, up to four buffers in one operation, sources of messages, and counters.
 //! RMA is done when the post returns, and messages of one sender keep the order they were sent in.
 //! It asks for nothing, unless it is to ask for what hardware does ([`RequiredModes`]): registered buffers, memory in contexts, room in
-//! front of messages, receives for peers' writes (`soft/extra_checks.rs`).
+//! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
 //! Where things are to go wrong, an info is given a [`Plan`]: posts refused, messages delayed, writes reordered, completions
 //! failed, queues overrun, peers killed, less granted (`soft/faults/`). An endpoint without one pays nothing for it.
 //! Not there yet: atomics, counters of what peers do, and triggered operations.

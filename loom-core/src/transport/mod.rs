@@ -159,6 +159,8 @@ mod message;
 
 mod rma;
 
+mod sum;
+
 mod signals;
 
 pub mod connected;
@@ -180,16 +182,4 @@ pub use self::multicast::Multicast;
 pub use self::rma::{RemotePart, Rma, RmaTarget};
 pub use self::scalable::Scalable;
 pub use self::signals::Signals;
-
-/// A network layer underneath the safe objects: the sum of what a transport does.
-///
-/// Handles are raw: dropping one does nothing, and each is closed by exactly one call of its `*_close`.
-///
-/// # Contract of callers
-///
-/// [C1 to C18](self#contract-of-callers).
-///
-/// # Safety
-///
-/// Implementations of this trait, and of those that it is the sum of, promise [P1 to P8](self#promises-of-implementations).
-pub unsafe trait Transport: MemoryRegions + Messages + TaggedMessages + Rma {}
+pub use self::sum::Transport;

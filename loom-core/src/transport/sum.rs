@@ -1,0 +1,16 @@
+//! [`Transport`]: all subjects together.
+
+use super::{MemoryRegions, Messages, Rma, TaggedMessages};
+
+/// A network layer underneath the safe objects: the sum of what a transport does.
+///
+/// Handles are raw: dropping one does nothing, and each is closed by exactly one call of its `*_close`.
+///
+/// # Contract of callers
+///
+/// [C1 to C18](super#contract-of-callers).
+///
+/// # Safety
+///
+/// Implementations of this trait, and of those that it is the sum of, promise [P1 to P8](super#promises-of-implementations).
+pub unsafe trait Transport: MemoryRegions + Messages + TaggedMessages + Rma {}
