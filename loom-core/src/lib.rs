@@ -72,7 +72,7 @@
 //!   number it is given, so that a number out of thin air must not reach it from safe code.
 //! - The slots of the op table are an array and not a `heapless` container, because those cannot be built in place, and a
 //!   deep table does not fit on a stack.
-//! - A transport shows its events one by one ([`CompletionQueues::cq_poll`]) instead of filling a
+//! - A transport shows its events one by one ([`CompletionQueues::cq_poll`](transport::CompletionQueues::cq_poll)) instead of filling a
 //!   batch: it saves two copies of each, and transports that read in batches keep them to themselves.
 //! - Closing an endpoint can be put off ([`Closing::Retired`](transport::Closing)): there are providers which crash
 //!   otherwise, and a promise of memory safety that holds except over them is none.

@@ -27,7 +27,7 @@ impl SoftEndpoint<'_> {
     unsafe fn recv_checked(
         &self,
         kind: CompletionFlags,
-        want: Want,
+        (from, tag): (FabricAddr, TagMatch),
         lent: &Lent,
         context: Context,
     ) -> Result<(), Refusal> {
@@ -35,13 +35,13 @@ impl SoftEndpoint<'_> {
         let (ptr, len) = unsafe { self.apply_modes(lent, Access::RECV, context) }?;
         let room = RecvBuffer { ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's promise.
-        unsafe { post_receive(&self.net, self.port(), kind, want, room) }
+        unsafe { post_receive(&self.net, self.port(), kind, Want { tag, source: from }, room) }
     }
 
     /// Sends a message where there are demands.
     ///
     /// # Safety
-    /// As [`Net::send`](super::network::Net::send), of what is lent.
+    /// As [`send`], of what is lent.
     #[cold]
     #[inline(never)]
     unsafe fn send_checked(
@@ -61,7 +61,7 @@ impl SoftEndpoint<'_> {
     /// Injects a message where there are demands: without its prefix.
     ///
     /// # Safety
-    /// As [`Net::send`](super::network::Net::send), of as many bytes as can be injected behind the prefix.
+    /// As [`send`], of as many bytes as can be injected behind the prefix.
     #[cold]
     #[inline(never)]
     unsafe fn inject_checked(
@@ -80,7 +80,7 @@ impl SoftEndpoint<'_> {
     /// Sends a message that has come by the gate.
     ///
     /// # Safety
-    /// As [`Net::send`].
+    /// As [`send`].
     unsafe fn send_amid_faults(&self, outgoing: Outgoing) -> Result<(), Refusal> {
         if let Some(lost) = lose(self.port().own(), outgoing.context, outgoing.sent()) {
             return lost;
@@ -135,9 +135,7 @@ unsafe impl<'n> Messages for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe {
-                endpoint.recv_checked(CompletionFlags::MSG, Want { tag: TagMatch::any(), source: from }, lent, context)
-            };
+            return unsafe { endpoint.recv_checked(CompletionFlags::MSG, (from, TagMatch::any()), lent, context) };
         }
         let (want, room) = (Want { tag: TagMatch::any(), source: from }, RecvBuffer::of(lent, context));
         // SAFETY: what is lent stays until its event or the endpoint's close (C9).
@@ -215,9 +213,7 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe {
-                endpoint.recv_checked(CompletionFlags::TAGGED, Want { tag, source: from }, lent, context)
-            };
+            return unsafe { endpoint.recv_checked(CompletionFlags::TAGGED, (from, tag), lent, context) };
         }
         let (want, room) = (Want { tag, source: from }, RecvBuffer::of(lent, context));
         // SAFETY: what is lent stays until its event or the endpoint's close (C9).

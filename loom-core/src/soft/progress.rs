@@ -176,7 +176,7 @@ pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     true
 }
 
-/// [`deliver`](Self::deliver) to the posted receive in a place, which is a multi-receive, or has several buffers or a prefix.
+/// [`deliver`] to the posted receive in a place, which is a multi-receive, or has several buffers or a prefix.
 #[cold]
 #[inline(never)]
 fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: u32) -> bool {
@@ -231,7 +231,7 @@ fn report_written(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     true
 }
 
-/// [`report_written`](Self::report_written), where there may be demands, or something goes wrong.
+/// [`report_written`], where there may be demands, or something goes wrong.
 #[cold]
 #[inline(never)]
 fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
@@ -246,7 +246,7 @@ fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> b
     true
 }
 
-/// [`report_written`](Self::report_written), with the event of the oldest receive. `false` if there is none.
+/// [`report_written`], with the event of the oldest receive. `false` if there is none.
 fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let kind = kind_of(CompletionFlags::MSG);
     let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));

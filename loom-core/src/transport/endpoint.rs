@@ -47,7 +47,7 @@ pub struct InFlight {
     /// providers that do not survive closing afterwards. Never forgotten.
     pub longest_truncated: usize,
     /// Sends, writes and reads, where an endpoint cannot be closed with them in flight
-    /// ([`ProviderQuirks::close_with_sends`]), and on transmit contexts of scalable endpoints: there are providers that come back to them
+    /// ([`ProviderQuirks::close_with_sends`](super::ProviderQuirks::close_with_sends)), and on transmit contexts of scalable endpoints: there are providers that come back to them
     /// when the answer reaches another context. Such reads count here alone. Elsewhere none.
     pub transmits: usize,
 }
@@ -68,7 +68,7 @@ pub struct Bindings<'a, T: Endpoints> {
     pub av: &'a T::Av,
     /// What counts its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
-    /// Whether sends, reads and writes that are posted as a [`Msg`] report their success only if its flags have `COMPLETION`.
+    /// Whether sends, reads and writes that are posted as a [`Msg`](super::Msg) report their success only if its flags have `COMPLETION`.
     /// All others do in any case.
     #[doc(alias = "FI_SELECTIVE_COMPLETION")]
     pub selective: bool,

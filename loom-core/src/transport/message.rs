@@ -29,7 +29,7 @@ pub struct Msg<'a> {
     /// What names it.
     pub context: Context,
     /// What is asked for beyond the default. Without `COMPLETION`, on an endpoint that is opened as
-    /// [selective](Bindings::selective), a send, read or write has an event only if it fails.
+    /// [selective](super::Bindings::selective), a send, read or write has an event only if it fails.
     pub flags: OpFlags,
 }
 
@@ -131,7 +131,7 @@ pub unsafe trait TaggedMessages: Endpoints {
     /// - With `CLAIM` alone, the message is received that was claimed under the same context; with `CLAIM` and `DISCARD` it is
     ///   thrown away, there are no pieces, and one event says so.
     ///
-    /// All this where its [`ProviderQuirks`] says so: the caller asks for nothing else. A claim is fetched or discarded once, if it was
+    /// All this where its [`ProviderQuirks`](super::ProviderQuirks) says so: the caller asks for nothing else. A claim is fetched or discarded once, if it was
     /// made; until then, or until the endpoint is closed, the context's space stays as it is.
     ///
     /// # Safety
