@@ -110,19 +110,19 @@ fn send<T: Transport + 'static>(pair: &Pair<'_, '_, T>, len: usize, seed: usize)
 }
 
 fn post<T: Transport + 'static>(pair: &Pair<'_, '_, T>, len: usize) -> OpKey {
-    pair.post(room(len), |buf| fill(&pair.b, buf))
+    pair.post(room(len), |buf| fill(pair.domain.info(), &pair.b, buf))
 }
 
 /// Posts a multi-receive. Over providers that do not keep to its buffer, tests send what fits only, from one endpoint, of which
 /// nothing is coming in when it is cancelled.
-fn fill<T: Transport + 'static>(endpoint: &Endpoint<'_, T, Bytes>, buf: Bytes) -> Result<OpKey, Rejected<Bytes>> {
+fn fill<T: Transport + 'static>(
+    info: &Info<T>,
+    endpoint: &Endpoint<'_, T, Bytes>,
+    buf: Bytes,
+) -> Result<OpKey, Rejected<Bytes>> {
     match endpoint.multi_recv(Source::Any, buf) {
         Err(Rejected { buf, error: PostError::NotSafe }) => {
-            crate::matrix::partly(if is_strict(endpoint.cq().domain().info()) {
-                ONLY_BY_UNSAFE_FORM
-            } else {
-                ONLY_UNSAFE
-            });
+            crate::matrix::partly(if is_strict(info) { ONLY_BY_UNSAFE_FORM } else { ONLY_UNSAFE });
             // SAFETY: see above.
             unsafe { endpoint.multi_recv_unchecked(Source::Any, buf) }
         }
@@ -249,7 +249,7 @@ fn the_next_buffer_takes_over<T: Transport + 'static>(info: &Info<T>) {
                         let whose = keys.iter().position(|key| *key == done.key()).expect("one of the two");
                         assert_eq!(taken[whose], 5, "five messages and not a hundred bytes more fit into it");
                         taken[whose] = 0;
-                        keys[whose] = pair.post(done.into_buf(), |buf| fill(&pair.b, buf));
+                        keys[whose] = pair.post(done.into_buf(), |buf| fill(pair.domain.info(), &pair.b, buf));
                         posted += 1;
                     }
                     other => panic!("{other:?}"),
@@ -339,7 +339,7 @@ fn a_closed_endpoint_gives_its_filled_buffer_back<T: Transport + 'static>(info: 
         let Pair { cq, av, .. } = *pair;
         let c = cq.endpoint(av).option(EndpointOption::MIN_MULTI_RECV, 100).open().expect("endpoint c");
         let to_c = av.insert(&c.address().expect("address of c")).expect("c in the vector");
-        let key = pair.post(room(1000), |buf| fill(&c, buf));
+        let key = pair.post(room(1000), |buf| fill(info, &c, buf));
         let sent = pair.post(pattern(100, 1), |buf| pair.a.send(to_c, buf));
         let held = piece(pair);
         pair.finish(sent);
