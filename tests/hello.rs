@@ -14,6 +14,12 @@ fn first_program_runs_over_the_software_transport() {
     assert_eq!(hello(&Network::new(NetworkAttr::default()).unwrap().info()).unwrap(), b"hello");
 }
 
+#[test]
+fn first_program_runs_unchanged_over_a_strict_network() {
+    let network = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).unwrap();
+    assert_eq!(hello(&network.info()).unwrap(), b"hello");
+}
+
 #[cfg(feature = "libfabric")]
 #[test]
 fn first_program_runs_unchanged_over_providers_of_libfabric() {

@@ -71,7 +71,8 @@
 //! | the end of a short send | when it is posted | when the peer has polled (`udp;ofi_rxd`) |
 //! | the order of receives' completions | that of the messages | a short message may complete before a long one that was sent earlier (`tcp;ofi_rxm`) |
 //! | reads and writes of hints with an order (`WAW` and others) | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
-//! | a write from several ranges, or to several, or with options | not reported before it is done | as any other |
+//! | reads and writes of several ranges | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
+//! | a write with options | not reported before it is done | as any other |
 //! | a read that its target forbids | fails | never ends (`shm` of libfabric 1, `udp;ofi_rxd`) |
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
 //! | closing an endpoint | gives every buffer back | may have to wait for other endpoints of the process (`shm`) |

@@ -32,6 +32,7 @@
 //! let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
 //! b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
 //! while !a.is_up(link) {
+//!     assert_eq!(a.link_error(link), None, "as where receives cannot be directed");
 //!     a.progress()?;
 //!     b.progress()?;
 //! }
