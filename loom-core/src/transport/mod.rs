@@ -3,8 +3,9 @@
 //! [`Transport`] is the line between "safe, written once" and "raw, one per transport". Its functions open, close,
 //! post, poll and control; they neither allocate through loom nor check what the objects have checked.
 //!
-//! It is the sum of a trait for each subject, as libfabric has a table of operations for each: a transport implements each trait
-//! beside what serves it, and users write `T: Transport` and call `T::send`. Groups of functions that one of the transports lacks
+//! It is the sum of a trait for each subject, as libfabric has a table of operations for each: users write
+//! `T: Transport` and call `T::send`. The software transport implements each trait beside what serves it; that over libfabric, whose
+//! functions forward to C, in one file. Groups of functions that one of the transports lacks
 //! are traits beside it: [`Connected`], [`Multicast`], [`Scalable`], [`Signals`].
 //!
 //! A trait uses only what stands above it in the list of this file; `.ci/run layers` looks.
