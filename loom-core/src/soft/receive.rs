@@ -18,7 +18,8 @@ use crate::engine::tag_matcher::Want;
 use crate::transport::{Event, Msg, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
-/// Posts a receive of one of the [`KINDS`](super::matching::KINDS), not a multi-receive: it takes the oldest unexpected message that it accepts, or waits for one.
+/// Posts a receive of one of the [`KINDS`](super::matching::KINDS), not a multi-receive: it takes the oldest unexpected message that it
+/// accepts, or waits for one.
 ///
 /// # Safety
 /// `room` is valid for writes until the event of its context, or until the endpoint is closed.

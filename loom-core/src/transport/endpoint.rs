@@ -47,8 +47,9 @@ pub struct InFlight {
     /// providers that do not survive closing afterwards. Never forgotten.
     pub longest_truncated: usize,
     /// Sends, writes and reads, where an endpoint cannot be closed with them in flight
-    /// ([`ProviderQuirks::close_with_sends`](super::ProviderQuirks::close_with_sends)), and on transmit contexts of scalable endpoints: there are providers that come back to them
-    /// when the answer reaches another context. Such reads count here alone. Elsewhere none.
+    /// ([`ProviderQuirks::close_with_sends`](super::ProviderQuirks::close_with_sends)), and on transmit contexts of scalable
+    /// endpoints: there are providers that come back to them when the answer reaches another context. Such reads count here
+    /// alone. Elsewhere none.
     pub transmits: usize,
 }
 

@@ -50,8 +50,8 @@ pub enum Established {}
 /// | [`Connecting`] | [`established`](MsgEndpoint::established), with the event that says so |
 /// | [`Established`] | dropping it |
 ///
-/// Receives can be posted in every state, so that there is room for what the peer sends first. When the connection ends, by [`shutdown`](Self::shutdown), by the peer, or because the network fails, operations in flight complete with an
-/// error, or come back when the endpoint is dropped; posts from then on are refused, or complete with an error (but
+/// Receives can be posted in every state, so that there is room for what the peer sends first. When the connection ends, by
+/// [`shutdown`](Self::shutdown), by the peer, or because the network fails, operations in flight complete with an error, or come back when the endpoint is dropped; posts from then on are refused, or complete with an error (but
 /// `sockets` reports what fits into its buffers as sent).
 ///
 /// # References
