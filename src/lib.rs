@@ -13,7 +13,7 @@
 //!
 //! let network = Network::new(NetworkAttr::default())?;
 //! let info = network.info();
-//! // Over libfabric: let info = Ofi::<Local>::query(&Hints { provider: Some("shm"), ..Hints::default() })?.next();
+//! // Over libfabric: let info = Ofi::<Local>::query(&Hints { provider: Some("shm"), ..Hints::default() })?.next().expect("a provider");
 //!
 //! let domain = Domain::open(&info)?;
 //! let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
@@ -50,8 +50,8 @@ pub use loom_core;
 // What a program of any transport needs.
 pub use loom_core::soft::{Network, NetworkAttr, Soft};
 pub use loom_core::{
-    Access, Av, AvAttr, Binding, Buffer, Caps, Completion, Counter, CounterAttr, Cq, CqAttr, Deadline, Domain, Done,
-    Endpoint, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr, MrAttr,
+    Access, Av, AvAttr, Binding, Buffer, Caps, Completion, Counted, Counter, CounterAttr, Cq, CqAttr, Deadline, Domain,
+    Done, Endpoint, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr, MrAttr,
     MsgEndpoint, OpKey, Peer, Piece, RemoteRegion, Scope, Source, SourceBuffer, Spins, Tag, TagMatch, TargetBuffer,
     ThePeer, Transfer, Transport, scope,
 };

@@ -69,7 +69,7 @@ impl Card {
     }
 }
 
-/// RequiredModes everybody.
+/// Asks everybody.
 pub(crate) fn find(options: &Options) -> Result<Found, String> {
     if options.show == Show::Help {
         return Ok(Found { library: Err("not asked"), offers: Vec::new() });

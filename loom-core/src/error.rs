@@ -222,9 +222,7 @@ impl fmt::Display for OpenError {
             OpenError::OtherDomain => {
                 f.write_str("the info, or what the endpoint is bound to, belongs to another domain")
             }
-            OpenError::Counters => {
-                f.write_str("the counters of an endpoint count one kind of operation each, at least")
-            }
+            OpenError::Counters => f.write_str("two counters count the same, or a counter has nothing to count"),
             OpenError::OpFlags(flags) => write!(f, "the info asks for default flags that are not served: {flags}"),
             OpenError::NotGranted(caps) => write!(f, "the info does not grant {caps}"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),

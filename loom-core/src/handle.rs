@@ -123,12 +123,12 @@ pub(crate) struct Handle<'m, V: Object + ?Sized> {
     memory: PhantomData<&'m ()>,
 }
 
-/// An object whose handles threads may share. Those of others stay on the thread that opened it, and the compiler says so in one error,
-/// not in one for each field.
+/// An object whose handles threads may share. Those of others stay on the thread that opened it, and the compiler says so in one error
+/// for each handle, not in one for each field.
 #[diagnostic::on_unimplemented(
     message = "this object stays on the thread that opened it",
     label = "a queue, its endpoints, counters and event queues are used by one thread",
-    note = "open them on the thread that uses them, or hand over a whole queue: `Cq::park`"
+    note = "open them on the thread that uses them, or hand over a whole queue without counters and event queues: `Cq::park`"
 )]
 pub(crate) trait CrossesThreads: Send + Sync {}
 

@@ -81,7 +81,7 @@
 //! - Connections are a trait of their own ([`Connected`](transport::Connected)): the software transport has none. An event
 //!   queue closes its passive endpoints with itself and not before, because `tcp` uses one after its close.
 //! - Scalable endpoints ([`Scalable`](transport::Scalable)) are another such trait. Their contexts are endpoints of the transport, in
-//!   the records of the queue that they complete into, which closes them; an endpoint of several queues has no owner but itself.
+//!   the slots of the queue that they complete into, which closes them; an endpoint of several queues has no owner but itself.
 //! - Only 64-bit targets: the context of an operation is one word that holds a generation and an index.
 //!
 //! # Features
@@ -114,7 +114,7 @@ pub use objects::info::{Hints, Info};
 pub use objects::mr::{Mr, MrAttr, RemoteRegion};
 pub use objects::scope::{Scope, scope};
 pub use transport::Transport;
-pub use vocabulary::{Access, Caps, EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
+pub use vocabulary::{Access, Caps, Counted, EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
 
 mod abort;
 mod any_error;

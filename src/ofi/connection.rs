@@ -143,7 +143,7 @@ pub(super) unsafe fn accept<L>(endpoint: &Endpoint<L>, data: &[u8]) -> Result<()
     let raw = endpoint.raw();
     let Some(accept) = entry!(raw, cm => accept) else { return Err(Errno::ENOSYS) };
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open and was opened for a request (C1).
+    // SAFETY: the endpoint is open and was opened for a request (C1, and the contract of this function).
     done(unsafe { accept(raw.as_ptr(), data, len) })
 }
 
@@ -153,7 +153,7 @@ pub(super) unsafe fn shutdown<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     }
     let raw = endpoint.raw();
     let Some(shutdown) = entry!(raw, cm => shutdown) else { return Err(Errno::ENOSYS) };
-    // SAFETY: the endpoint is open and was connected (C1); no flags are defined.
+    // SAFETY: the endpoint is open and was connected (C1, and the contract of this function); no flags are defined.
     done(unsafe { shutdown(raw.as_ptr(), 0) })
 }
 

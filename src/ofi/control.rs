@@ -361,14 +361,14 @@ pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Er
     let raw = av.fid.raw();
     let Some(remove) = entry!(raw, ops => remove) else { return Err(Errno::ENOSYS) };
     let mut peer = peer.0;
-    // SAFETY: the vector is open and has this address (C1); `peer` is one number.
+    // SAFETY: the vector is open and has this address (C1, and the contract of this function); `peer` is one number.
     done(unsafe { remove(raw.as_ptr(), &raw mut peer, 1, 0) })
 }
 
 pub(super) unsafe fn av_lookup<L>(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
     let raw = av.fid.raw();
     let Some(lookup) = entry!(raw, ops => lookup) else { return Err(Errno::ENOSYS) };
-    // SAFETY: the vector is open and has this address (C1).
+    // SAFETY: the vector is open and has this address (C1, and the contract of this function).
     read_address(av.addr_format, |bytes, len| unsafe { lookup(raw.as_ptr(), peer.0, bytes, len) })
 }
 

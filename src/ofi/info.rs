@@ -140,7 +140,7 @@ impl RawInfo {
         unsafe { self.raw.as_ref() }
     }
 
-    /// RequiredModes for an order of transmits, in addition to what the info says.
+    /// Asks for an order of transmits, in addition to what the info says.
     pub(super) fn ask_for_order(&mut self, order: MsgOrder) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };

@@ -52,7 +52,7 @@ impl<L> Groups<L> {
         Groups(RefCell::new(Vec::new()))
     }
 
-    /// RequiredModes the system whether a socket which is in these groups could join one more.
+    /// Asks the system whether a socket which is in these groups could join one more.
     #[cfg(feature = "std")]
     fn ask(&self, group: Ipv4Addr) -> Result<(), Errno> {
         let known = |error: std::io::Error| error.raw_os_error().map_or(Errno::EOTHER, Errno::from_raw);
@@ -113,7 +113,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
     let Some(join) = entry!(raw, cm => join) else { return Err(Errno::ENOSYS) };
     let padded = Padded::new(address);
     let mut joined = ptr::null_mut();
-    // SAFETY: the endpoint is open and has an event queue (C1); the address is in memory larger than addresses
+    // SAFETY: the endpoint is open and has an event queue (C22); the address is in memory larger than addresses
     // are, and copied; `joined` is where the group goes; nobody follows the context.
     let code = unsafe {
         join(raw.as_ptr(), (&raw const padded).cast(), 0, &raw mut joined, ptr::without_provenance_mut(context))
@@ -166,7 +166,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
     }
 
     unsafe fn group_address(group: &Group<L>) -> FabricAddr {
-        // SAFETY: the group is open (C1).
+        // SAFETY: the group is joined (C23).
         FabricAddr(unsafe { group.0.raw().as_ref() }.fi_addr)
     }
 

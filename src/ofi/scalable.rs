@@ -68,7 +68,7 @@ pub(super) enum Direction {
 /// A context of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScalableContext {
-    /// In the endpoint, which stays where it is as long as the context is open (C1).
+    /// In the endpoint, which stays where it is as long as the context is open (C26).
     family: NonNull<Family>,
     direction: Direction,
     index: u16,

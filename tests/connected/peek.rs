@@ -21,7 +21,7 @@ fn answer(sides: &Sides<'_, '_>, key: OpKey) -> Option<Found> {
     peek.expect("an answer in time").message().expect("the peek works")
 }
 
-/// RequiredModes until there is a message.
+/// Asks until there is a message.
 fn find(sides: &Sides<'_, '_>, ask: impl Fn() -> Result<OpKey, PostError>) -> Found {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {

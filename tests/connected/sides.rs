@@ -114,7 +114,7 @@ impl<'d> Sides<'_, 'd> {
         self.cq.msg_endpoint(self.client, &self.info).expect("a client's endpoint")
     }
 
-    /// RequiredModes for a connection.
+    /// Asks for a connection.
     pub(crate) fn connect(&self, data: &[u8]) -> Endpoint<'d, Connecting> {
         self.idle().connect(&self.address, data).expect("asks for a connection")
     }

@@ -45,7 +45,7 @@ fn answer<T: Transport + 'static>(pair: &Pair<'_, '_, T>, key: OpKey) -> Peek {
     peek
 }
 
-/// RequiredModes once, as soon as that is taken.
+/// Asks once, as soon as that is taken.
 fn ask<T: Transport + 'static>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<OpKey, PostError>) -> OpKey {
     let mut deadline = limit();
     loop {
@@ -59,7 +59,7 @@ fn ask<T: Transport + 'static>(pair: &Pair<'_, '_, T>, ask: impl Fn() -> Result<
     }
 }
 
-/// RequiredModes until there is a message.
+/// Asks until there is a message.
 fn find<T: Transport + 'static>(pair: &Pair<'_, '_, T>, peek: impl Fn() -> Result<OpKey, PostError>) -> Found {
     let mut deadline = limit();
     while !deadline.passed() {

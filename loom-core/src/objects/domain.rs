@@ -64,7 +64,7 @@ const SERVED_MODES: Mode =
     Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::MSG_PREFIX).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 
 /// The registration modes that are served: addresses, keys and counters are handled by [`Mr`](super::mr::Mr), regions that are
-/// bound to endpoints by its builder, and local buffers and those of devices are to be
+/// bound to endpoints by [`Mr::open_for_in`](super::mr::Mr::open_for_in), and local buffers and those of devices are to be
 /// [`Registered`](super::registered::Registered).
 ///
 /// Not `FI_MR_RAW`: the keys that such providers have peers map (`ucx`, `ofi_mrail`) are addresses of this side's memory, which

@@ -112,9 +112,10 @@ pub(super) unsafe fn write_in_advance(net: &Net, port: &EndpointState, rma: &Rma
             own.end_transmit(Event::success(context, rma.flags(), rma.len));
             Some(Ok(()))
         }
-        other => {
+        // There is no cell for it: those that wait have to be done first.
+        _ => {
             own.tx().release();
-            other.err().map(Err)
+            Some(Err(Refusal::Again))
         }
     }
 }

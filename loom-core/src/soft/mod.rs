@@ -29,7 +29,7 @@
 //!
 //! Messages, tagged messages with directed receive, multi-receives, peeks, claims and discards of tagged messages, RMA with 8
 //! bytes of immediate data, up to four buffers in one operation, sources of messages, and counters.
-//! RMA is done when the post returns, and messages of one sender keep the order they were sent in.
+//! Unless it is strict, RMA is done when the post returns. Messages of one sender keep the order they were sent in.
 //! It asks for nothing, unless it is to ask for what hardware does ([`RequiredModes`]): registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
 //! Where things are to go wrong, an info is given a [`Plan`]: posts refused, messages delayed, writes reordered, completions

@@ -68,7 +68,8 @@ impl NetworkAttr {
         strict: false,
     };
 
-    /// The memory that a network takes from an allocator of type `A`, in one block.
+    /// The memory that a network takes from an allocator of type `A`, in one block. It is more where `LOOM_STRICT` makes networks
+    /// [strict](Self::strict).
     ///
     /// # Errors
     /// [`OpenError::Size`] if a number is zero (regions and the eager size may be), or if it is more than an address space holds.

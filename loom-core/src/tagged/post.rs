@@ -285,7 +285,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.messages.get(claim.0).filter(|message| message.id.is_none())
     }
 
-    /// RequiredModes for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had happened if it
+    /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had happened if it
     /// was too late. A receive that has no message ends at once; a send that waits for its receiver, when that agrees; what is
     /// on its way cannot be cancelled.
     ///

@@ -30,8 +30,8 @@ pub enum CounterWait {
 /// # Safety
 /// As [`Transport`](super::Transport).
 pub unsafe trait Counters: Fabrics {
-    /// `fid_cntr`
-    type Counter;
+    /// `fid_cntr`. The thread that closes the last region which is bound to it may close it.
+    type Counter: Send;
 
     /// `fi_cntr_open`, at zero.
     ///

@@ -52,8 +52,10 @@
 //!
 //! Posts:
 //!
-//! - **C13.** A [`FabricAddr`](crate::vocabulary::FabricAddr) that is given to a post was returned by `av_insert` of the endpoint's vector and not removed since,
-//!   or is `UNSPEC` where a receive means any source, or is the address of a group ([`Multicast`]).
+//! - **C13.** A [`FabricAddr`](crate::vocabulary::FabricAddr) that is given to a post was returned by `av_insert` or `av_insert_service` of
+//!   the endpoint's vector and not removed since, with the number of a receive context in its upper bits where the vector was opened
+//!   for contexts; or is `UNSPEC` where a receive means any source, and in every post of a connected endpoint; or is the address of a
+//!   group ([`Multicast`]). So no operation in flight refers to an address that `av_remove` takes out.
 //! - **C14.** Where an info asks for [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), no operation has more than one piece or part.
 //! - **C15.** What the [`ProviderQuirks`] of the endpoint's info deny is not asked for. A claim is fetched or discarded once, if it was made.
 //!

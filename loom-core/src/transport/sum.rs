@@ -4,7 +4,7 @@ use super::{MemoryRegions, Messages, Rma, TaggedMessages};
 
 /// A network layer underneath the safe objects: the sum of what a transport does.
 ///
-/// Handles are raw: dropping one does nothing, and each is closed by exactly one call of its `*_close`.
+/// Handles are raw: dropping one does nothing, and each is closed by exactly one call of its `*_close`, but for endpoints that are retired (C3).
 ///
 /// # Contract of callers
 ///

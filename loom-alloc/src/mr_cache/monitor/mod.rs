@@ -32,7 +32,7 @@ pub unsafe trait MemoryMonitor {
     /// Where it gives notice.
     fn notices(&self) -> &Notices;
 
-    /// RequiredModes to be told of a range from now on. A cache asks for what it is about to register: the pages that the buffer lies on.
+    /// Asks to be told of a range from now on. A cache asks for what it is about to register: the pages that the buffer lies on.
     ///
     /// Returns whether that is possible. If not, the region serves that one buffer, and is closed with it.
     fn watch(&self, start: usize, len: usize) -> bool;

@@ -29,7 +29,7 @@ pub struct AvAttr {
     pub bytes: Option<usize>,
     /// How many of the first places can have an address of their own, as [`AddressTableAttr::singles`] has it: fewer than all for
     /// peers that are inserted by range. The place of one of these that was removed is for the same address again, or takes a
-    /// endpoint slot or two of [`ranges`](Self::ranges): where they are used up, and the provider gives the place to another address, that is
+    /// record or two of [`ranges`](Self::ranges): where they are used up, and the provider gives the place to another address, that is
     /// [full](super::InsertError::Full).
     pub singles: usize,
     /// How many pieces of ranges are kept as such, as [`AddressTableAttr::ranges`] has it: none where addresses are no sockets.

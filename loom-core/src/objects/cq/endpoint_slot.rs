@@ -26,7 +26,7 @@ pub(crate) struct Bonds {
 
 /// A place for one endpoint in the storage of its queue, so that a forgotten one is closed with the queue.
 pub(crate) struct EndpointSlot<T: Transport> {
-    state: Cell<RecordState>,
+    state: Cell<SlotState>,
     raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
     /// What it is bound to.
     bonds: RefCell<Bonds>,
@@ -75,7 +75,7 @@ pub(crate) enum ReceiveMode {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum RecordState {
+enum SlotState {
     Closed,
     Open,
     /// To be closed with the queue; see [`Closing::Retired`].
@@ -89,7 +89,7 @@ enum RecordState {
 impl<T: Transport> EndpointSlot<T> {
     pub(crate) const fn closed() -> Self {
         EndpointSlot {
-            state: Cell::new(RecordState::Closed),
+            state: Cell::new(SlotState::Closed),
             raw: UnsafeCell::new(MaybeUninit::uninit()),
             bonds: RefCell::new(Bonds { av: None, others: Vec::new() }),
             truncated: Cell::new(0),
@@ -103,12 +103,12 @@ impl<T: Transport> EndpointSlot<T> {
 
     /// Whether an endpoint can be opened here.
     pub(crate) fn is_closed(&self) -> bool {
-        self.state.get() == RecordState::Closed
+        self.state.get() == SlotState::Closed
     }
 
     /// Whether something can be posted on what is open here.
     pub(crate) fn is_open(&self) -> bool {
-        self.state.get() == RecordState::Open
+        self.state.get() == SlotState::Open
     }
 
     /// Keeps an endpoint that has just been opened, of which there is one handle.
@@ -124,7 +124,7 @@ impl<T: Transport> EndpointSlot<T> {
         self.handles.set(Count::NONE.one_more());
         self.consumes.set(false);
         self.settles.set(false);
-        self.state.set(RecordState::Open);
+        self.state.set(SlotState::Open);
     }
 
     /// Keeps in mind that an endpoint was opened by half and cannot be closed: the queue finds out when it is dropped.
@@ -133,7 +133,7 @@ impl<T: Transport> EndpointSlot<T> {
         bonds.leave();
         self.bonds.replace(bonds);
         self.receives.set(receives);
-        self.state.set(RecordState::Failed(errno));
+        self.state.set(SlotState::Failed(errno));
     }
 
     /// Where the endpoint that is open here receives.
@@ -163,13 +163,13 @@ impl<T: Transport> EndpointSlot<T> {
 
     /// Whether it is to be closed, and was not yet.
     pub(crate) fn is_retired(&self) -> bool {
-        self.state.get() == RecordState::Retired
+        self.state.get() == SlotState::Retired
     }
 
     /// Leaves the endpoint to its queue.
     pub(crate) fn retire(&self) {
-        if self.state.get() == RecordState::Open {
-            self.state.set(RecordState::Retired);
+        if self.state.get() == SlotState::Open {
+            self.state.set(SlotState::Retired);
         }
     }
 
@@ -197,13 +197,13 @@ impl<T: Transport> EndpointSlot<T> {
     /// No `Endpoint` uses the endpoint slot after this; it is of an endpoint of `domain`, on which so much is in flight.
     pub(crate) unsafe fn close(&self, domain: &DomainInner<T>, in_flight: InFlight) -> Result<Closing, Errno> {
         match self.state.get() {
-            RecordState::Closed => return Ok(Closing::Closed),
-            RecordState::Left => return Ok(Closing::Left),
-            RecordState::Failed(errno) => return Err(errno),
-            RecordState::Open | RecordState::Retired => {}
+            SlotState::Closed => return Ok(Closing::Closed),
+            SlotState::Left => return Ok(Closing::Left),
+            SlotState::Failed(errno) => return Err(errno),
+            SlotState::Open | SlotState::Retired => {}
         }
         if !self.regions.get().is_none() {
-            self.state.set(RecordState::Retired);
+            self.state.set(SlotState::Retired);
             return Ok(Closing::Retired);
         }
         // SAFETY: the state is `Open` or `Retired`.
@@ -212,10 +212,10 @@ impl<T: Transport> EndpointSlot<T> {
         // SAFETY: open (C1), and closed once, unless it is retired (C3): the state changes below whatever comes back.
         let closing = unsafe { T::endpoint_close(raw, in_flight) };
         self.state.set(match closing {
-            Ok(Closing::Closed) => RecordState::Closed,
-            Ok(Closing::Retired) => RecordState::Retired,
-            Ok(Closing::Left) => RecordState::Left,
-            Err(errno) => RecordState::Failed(errno),
+            Ok(Closing::Closed) => SlotState::Closed,
+            Ok(Closing::Retired) => SlotState::Retired,
+            Ok(Closing::Left) => SlotState::Left,
+            Err(errno) => SlotState::Failed(errno),
         });
         // Left open, it is still bound to what it was bound to, which then stays open too.
         if let Ok(Closing::Left) = closing {
@@ -229,7 +229,7 @@ impl<T: Transport> EndpointSlot<T> {
 
     /// Tells the transport that the queue of a retired endpoint is not polled any more, until it is closed again.
     pub(crate) fn leave(&self) {
-        if self.state.get() == RecordState::Retired {
+        if self.state.get() == SlotState::Retired {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
             // SAFETY: the endpoint is retired (C3).
@@ -239,12 +239,12 @@ impl<T: Transport> EndpointSlot<T> {
 
     /// Tells the transport that the queue of a retired endpoint, on which nothing is in flight, is not polled ever again.
     pub(crate) fn leave_for_good(&self, domain: &DomainInner<T>) {
-        if self.state.get() == RecordState::Retired {
+        if self.state.get() == SlotState::Retired {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
             // SAFETY: the endpoint is retired (C3).
             let driven = unsafe { T::endpoint_leave(raw, true) };
-            self.state.set(RecordState::Left);
+            self.state.set(SlotState::Left);
             self.bonds.borrow().leave();
             if !driven {
                 domain.deferred_close().endpoint_closed();
@@ -262,9 +262,9 @@ impl<T: Transport> EndpointSlot<T> {
         !self.bonds.borrow().others.is_empty()
     }
 
-    /// RequiredModes for every operation in flight to end. Those that cannot be cancelled go on.
+    /// Asks for every operation in flight to end. Those that cannot be cancelled go on.
     pub(crate) fn cancel_all(&self, in_flight: impl Iterator<Item = Posted>) {
-        if let RecordState::Open | RecordState::Retired = self.state.get() {
+        if let SlotState::Open | SlotState::Retired = self.state.get() {
             // SAFETY: the state is `Open` or `Retired`.
             let raw = unsafe { self.raw() };
             for op in in_flight {
@@ -277,6 +277,6 @@ impl<T: Transport> EndpointSlot<T> {
 
 impl<T: Transport> fmt::Debug for EndpointSlot<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EndpointSlot").field("open", &(self.state.get() == RecordState::Open)).finish_non_exhaustive()
+        f.debug_struct("EndpointSlot").field("open", &(self.state.get() == SlotState::Open)).finish_non_exhaustive()
     }
 }

@@ -37,7 +37,7 @@ impl fmt::Display for CqError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CqError::Queue(errno) => write!(f, "the completion queue failed: {errno}"),
-            CqError::UnknownKey => f.write_str("the key does not belong to an operation of this queue"),
+            CqError::UnknownKey => f.write_str("the key is of another queue, or its completion was taken already"),
             CqError::PiecesOut => f.write_str("the operation's pieces have to be taken and dropped before waiting on"),
             CqError::TimedOut => f.write_str("the deadline has passed, and the operation is still in flight"),
             CqError::NotOpenedFor => f.write_str("the queue was not opened for sleeping on it"),

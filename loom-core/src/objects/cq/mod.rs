@@ -64,7 +64,6 @@ pub struct Cq<'m, T: Transport, B: Buffer> {
 }
 
 /// What there is one of, however many handles there are.
-/// What there is one of, however many handles there are.
 pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     /// How many slots there are.
     depth: u32,

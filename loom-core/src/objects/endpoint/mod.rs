@@ -100,7 +100,7 @@ pub struct Endpoint<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>> {
 }
 
 impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
-    /// RequiredModes for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
+    /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
     /// happened if it was too late, or if the provider cannot cancel this kind of operation.
     ///
     /// # Errors

@@ -206,7 +206,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
         MsgEndpoint::open(cq, through, bind, info, &mut None)
     }
 
-    /// RequiredModes for a connection to a passive endpoint. `data` goes along, for the peer's
+    /// Asks for a connection to a passive endpoint. `data` goes along, for the peer's
     /// [`ConnectionRequest::data`](crate::objects::eq::ConnectionRequest::data).
     ///
     /// # Errors

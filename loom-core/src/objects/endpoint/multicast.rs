@@ -129,7 +129,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
         static JOINS: AtomicU64 = AtomicU64::new(1);
 
         let context = JOINS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the endpoint is open (C1), and was opened for it (C22).
+        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was opened for it (C22).
         let raw = unsafe { T::join(self.raw(), address, context) }?;
         Ok(MulticastGroup { member: Membership { endpoint: self.clone(), raw, context }, state: PhantomData })
     }

@@ -33,7 +33,7 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 /// A registered memory region, and the memory: dropping it closes the region.
 ///
 /// While it is open, this side sees the memory through a [`Window`] only. Peers' operations on it are refused from then on when it
-/// is closed. The memory is dropped as soon as no peer can reach it. Over the software transport that is at once. Over libfabric an
+/// is closed. The memory is dropped as soon as no peer can reach it. Over the software transport that is at once. Over libfabric, and over a strict network, an
 /// operation that began before goes on, so the domain keeps the memory until none of its endpoints is open, and drops it then. A
 /// program that closes regions while endpoints stay open for long, and knows from its protocol when its peers have finished, gets
 /// the memory back with [`close_finished`](Self::close_finished).
@@ -52,7 +52,8 @@ pub struct Mr<'m, T: Transport, M: Buffer + Send, H = ()> {
     pub(super) hold: ManuallyDrop<H>,
 }
 
-// SAFETY: the region is moved to the other thread, with its memory; a region has one handle.
+// SAFETY: the region is moved to the other thread, with its memory; a region has one handle. The counter that it keeps open may be
+// closed by any thread (`Counters::Counter`).
 unsafe impl<'m, T: Transport, M: Buffer + Send, H: Send> Send for Mr<'m, T, M, H> where Handle<'m, DomainInner<T>>: Send {}
 // SAFETY: shared, it shows the window, which is `Sync`, and the raw region.
 unsafe impl<'m, T: Transport<Mr: Sync>, M: Buffer + Send, H: Sync> Sync for Mr<'m, T, M, H> where

@@ -276,7 +276,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     ///
     /// # Errors
     /// - [`CloseError::EndpointsOpen`] if an endpoint of the domain is open, through which peers may still reach the memory;
-    ///   never over the software transport. The region is as it was.
+    ///   never over a software network that is not strict. The region is as it was.
     /// - [`CloseError::Errno`] if the provider fails to close it: the memory is then leaked, because peers may still reach
     ///   it.
     pub fn close(self) -> Result<M, CloseError<Self>> {
