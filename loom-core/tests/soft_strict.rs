@@ -13,6 +13,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::{self, Mr, RemoteRegion};
+use loom_core::objects::options::{CompletionLevel, SendOptions};
 use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, MemoryKey, MsgOrder, RemoteAddr, Tag};
@@ -288,6 +289,24 @@ fn bytes_are_written_when_the_peer_polls() {
 }
 
 #[test]
+fn a_write_that_asks_for_delivery_is_reported_when_it_is_done() {
+    for (level, early) in [(CompletionLevel::Transmit, true), (CompletionLevel::Delivery, false)] {
+        over_both(|strict, world| {
+            world.meet();
+            let region = world.region(PEERS);
+            let (parts, options) = ([region.remote().part(0, 8).unwrap()], SendOptions::new().level(level));
+            let written = world.a.write_with(world.to_b, &parts, options, bytes(8)).unwrap();
+            let done = world.a.cq().wait(written, loom_core::Spins(5)).unwrap();
+            assert_eq!((done.is_some(), byte(&region)), (early || !strict, u8::from(!strict)));
+            if done.is_none() {
+                assert!(world.end(&world.a, written).result().is_ok());
+                assert_eq!(byte(&region), 1);
+            }
+        });
+    }
+}
+
+#[test]
 fn long_writes_and_reads_end_when_the_peer_has_polled() {
     over_both(|strict, world| {
         world.meet();
@@ -306,6 +325,37 @@ fn long_writes_and_reads_end_when_the_peer_has_polled() {
             assert!(done.into_buf() == bytes(LONG));
         }
     });
+}
+
+/// Nothing overtakes what waits because there is no room for it to wait.
+#[test]
+fn a_network_full_of_writes_says_try_again() {
+    for strict in [false, true] {
+        let attr = NetworkAttr { tx_depth: 4, strict, ..NetworkAttr::DEFAULT };
+        let world = World::open(&Network::new(attr).unwrap().info());
+        world.meet();
+        let region = Mr::open(&world.domain, bytes(LONG), PEERS).unwrap();
+        let remote = region.remote();
+        let posts: [Post; 4] = [
+            |w, to| w.a.write(w.to_b, to, 0, bytes(8)).map(drop).map_err(|rejected| rejected.error),
+            |w, to| w.a.write(w.to_b, to, 0, bytes(LONG)).map(drop).map_err(|rejected| rejected.error),
+            |w, to| w.a.read(w.to_b, to, 0, bytes(8)).map(drop).map_err(|rejected| rejected.error),
+            |w, to| w.a.inject_write(w.to_b, to, 0, &[1]),
+        ];
+        for post in posts {
+            for _ in 0..4 {
+                post(&world, &remote).unwrap();
+            }
+            for post in posts {
+                assert_eq!(post(&world, &remote), if strict { Err(PostError::Again) } else { Ok(()) });
+            }
+            for _ in 0..50 {
+                world.poll_both();
+            }
+            while world.a.cq().poll().unwrap().is_some() {}
+            assert_eq!(world.a.cq().in_flight(), 0);
+        }
+    }
 }
 
 #[test]

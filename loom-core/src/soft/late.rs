@@ -19,7 +19,6 @@ use super::faults::MOST_LOOKS;
 use super::mr::at_region;
 use super::network::Net;
 use super::send::{announce, end_offer, lose, take_cell};
-use super::strict::Strict;
 use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Event, Refusal, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
@@ -44,7 +43,7 @@ impl RmaOp {
 }
 
 /// How long an operation is held back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
     /// For so many looks of its endpoint.
     Looks(u32),
@@ -57,11 +56,17 @@ const NO_CONTEXT: u64 = u64::MAX;
 
 const _: () = assert!(usize::BITS == 64, "a length has room for a key");
 
-/// Takes a write or a read that is lost, or done later; `None` if it is to be done now.
+/// Takes a write or a read that is lost, or done later; `None` if it is to be done now. In a strict network, one that may be
+/// reported `early`, before it is done, is, if it is short.
 ///
 /// # Safety
 /// As [`hold`].
-pub(super) unsafe fn do_later(net: &Net, port: &EndpointState, rma: &RmaOp) -> Option<Result<(), Refusal>> {
+pub(super) unsafe fn do_later(
+    net: &Net,
+    port: &EndpointState,
+    rma: &RmaOp,
+    early: bool,
+) -> Option<Result<(), Refusal>> {
     let reported = rma.context.filter(|_| rma.report == Report::All);
     if let Some(lost) = lose(port.own(), reported, rma.flags()) {
         return Some(lost);
@@ -83,40 +88,25 @@ pub(super) unsafe fn do_later(net: &Net, port: &EndpointState, rma: &RmaOp) -> O
             return Some(Err(Refusal::Errno(errno)));
         }
     }
-    // SAFETY: the caller's promise.
-    match unsafe { hold(net, port, rma, until) } {
+    let early = rma.context.filter(|_| early && until == Until::PeerLooks && rma.len <= net.eager_size);
+    let rma = match early {
+        Some(_) if !port.own().tx().reserve() => return Some(Err(Refusal::Again)),
+        Some(_) => &RmaOp { context: None, report: Report::Told, ..*rma },
+        None => rma,
+    };
+    // SAFETY: the caller's promise; the cell has room for what is reported early.
+    let held = unsafe { hold(net, port, rma, until) };
+    match (held, early) {
+        (Ok(true), Some(context)) => port.own().end_transmit(Event::success(context, rma.flags(), rma.len)),
+        (_, Some(_)) => port.own().tx().release(),
+        (_, None) => {}
+    }
+    match held {
         Ok(true) => Some(Ok(())),
+        // Those that wait in the cells have to be done first.
+        Ok(false) if until == Until::PeerLooks => Some(Err(Refusal::Again)),
         Ok(false) => None,
         Err(refusal) => Some(Err(refusal)),
-    }
-}
-
-/// Takes a short write that is reported before it is done, in a strict network; `None` if it is not to be.
-///
-/// # Safety
-/// The bytes are valid for reads during the call.
-pub(super) unsafe fn write_in_advance(net: &Net, port: &EndpointState, rma: &RmaOp) -> Option<Result<(), Refusal>> {
-    let own = port.own();
-    let context = rma.context?;
-    let held = own.faults().strict().is_some_and(Strict::holds_rma);
-    if !held || rma.len > net.eager_size {
-        return None;
-    }
-    if !own.tx().reserve() {
-        return Some(Err(Refusal::Again));
-    }
-    let told = RmaOp { context: None, report: Report::Told, ..*rma };
-    // SAFETY: the caller's promise, and the cell has room for them.
-    match unsafe { hold(net, port, &told, Until::PeerLooks) } {
-        Ok(true) => {
-            own.end_transmit(Event::success(context, rma.flags(), rma.len));
-            Some(Ok(()))
-        }
-        // There is no cell for it: those that wait have to be done first.
-        _ => {
-            own.tx().release();
-            Some(Err(Refusal::Again))
-        }
     }
 }
 

@@ -43,6 +43,20 @@
 //! tests run over: `shm`, `tcp;ofi_rxm`, `net`/`tcp`, `sockets` and `udp;ofi_rxd`, of libfabric 1.17 and 2.5. A program that runs over
 //! it asks for what it needs ([`Network::query`]), posts again what is refused for the moment, and polls both sides.
 //!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Caps, Hints};
+//!
+//! let network = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT })?;
+//! // As over a fabric: who wants to know where messages come from asks for it.
+//! let hints = Hints { caps: Caps::MSG | Caps::SOURCE, ..Hints::default() };
+//! let info = network.query(&hints).expect("it can grant that");
+//! assert!(info.caps().contains(Caps::SOURCE) && !network.info().caps().contains(Caps::SOURCE));
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
 //! | what a program meets | by default | in a strict network | the least of the tested providers |
 //! |---|---|---|---|
 //! | capabilities | all, asked for or not | those of the hints; without any, messages, tags, RMA and multi-receives | all grant `DIRECTED_RECV` to hints with capabilities only if they have it; `tcp;ofi_rxm` also `SOURCE` (libfabric 2: all) |
@@ -72,7 +86,6 @@
 //! | the order of receives' completions | that of the messages | a short message may complete before a long one that was sent earlier (`tcp;ofi_rxm`) |
 //! | reads and writes of hints with an order (`WAW` and others) | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
 //! | reads and writes of several ranges | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
-//! | a write with options | not reported before it is done | as any other |
 //! | a read that its target forbids | fails | never ends (`shm` of libfabric 1, `udp;ofi_rxd`) |
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
 //! | closing an endpoint | gives every buffer back | may have to wait for other endpoints of the process (`shm`) |

@@ -51,7 +51,8 @@ pub struct NetworkAttr {
     /// - The seed does not protect from code in this process, which may look into memory anyway.
     pub seed: u64,
     /// Gives no more than the least of the tested providers does: for programs that are to run over libfabric without a change.
-    /// [What that is](super#strict-networks). Takes 20 bytes more for each pair of endpoints.
+    /// [What that is](super#strict-networks). Takes more memory: 20 bytes times the
+    /// square of `endpoints`.
     pub strict: bool,
 }
 

@@ -12,7 +12,7 @@ use heapless::Vec;
 use super::copy::{LIMIT, advanced, ranges, total};
 use super::endpoint_state::{EndpointState, LocalState, Report};
 use super::handles::SoftEndpoint;
-use super::late::{RmaOp, do_later, write_in_advance};
+use super::late::{RmaOp, do_later};
 use super::mr::at_region;
 use super::network::Net;
 use super::send::{announce, begin_send};
@@ -20,7 +20,7 @@ use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Context, Event, Msg, Refusal, RemotePart, Rma, RmaTarget};
-use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData, RemoteAddr};
+use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData, OpFlags, RemoteAddr};
 
 /// Writes into a peer's region, and with immediate data tells the peer. What the peer does not allow is an error
 /// event of the context, or without one a refusal.
@@ -152,8 +152,9 @@ unsafe fn rma_amid_faults(
     let ([lent], [part]) = (msg.pieces, remote) else { return None };
     let target = RmaTarget { to: msg.address, addr: part.addr, key: part.key };
     let (bytes, len) = (lent.ptr().as_ptr(), lent.len());
+    let early = !reads && !msg.flags.contains(OpFlags::DELIVERY_COMPLETE);
     // SAFETY: the caller's promise.
-    unsafe { do_later(net, port, &RmaOp { target, reads, bytes, len, data: msg.data, context, report }) }
+    unsafe { do_later(net, port, &RmaOp { target, reads, bytes, len, data: msg.data, context, report }, early) }
 }
 
 /// Writes to, or reads from, several ranges of a peer's memory.
@@ -271,11 +272,7 @@ impl SoftEndpoint<'_> {
         let report = Report::All;
         let rma = RmaOp { target, reads: false, bytes: bytes.cast_mut(), len, data, context, report };
         // SAFETY: the caller's promise.
-        if let Some(taken) = unsafe { write_in_advance(&self.net, self.port(), &rma) } {
-            return taken;
-        }
-        // SAFETY: the caller's promise.
-        if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma) } {
+        if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma, true) } {
             return taken;
         }
         let delay = self.port().own().faults().delay();
@@ -296,7 +293,7 @@ impl SoftEndpoint<'_> {
         let (data, report) = (None, Report::All);
         let rma = RmaOp { target, reads: true, bytes, len, data, context: Some(context), report };
         // SAFETY: the caller's promise.
-        if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma) } {
+        if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma, false) } {
             return taken;
         }
         // SAFETY: the caller's promise.
