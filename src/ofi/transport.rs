@@ -39,13 +39,14 @@ use super::region::{self, Mr};
 pub struct Ofi<L: Level>(PhantomData<L>);
 
 // SAFETY: the promises are libfabric's, which this implementation passes on:
-// - closing an endpoint or a region is where the provider stops touching memory (man fi_endpoint, fi_mr);
-// - contexts come from the provider as they were posted; an error entry is reported as an error, whatever it says, and
+// - P1, P2: closing an endpoint or a region is where the provider stops touching memory (man fi_endpoint, fi_mr);
+// - P3, P4, P6: contexts come from the provider as they were posted; an error entry is reported as an error, whatever it says, and
 //   nothing is reported for a read that gave no entry (`queue`);
-// - lengths are the provider's, which knows what was lent;
-// - pointers are kept for posts and for the batch in the memory of `cq_open` only: attributes, addresses and names are
+// - P5: lengths are the provider's, which knows what was lent;
+// - P7: pointers are kept for posts and for the batch in the memory of `cq_open` only: attributes, addresses and names are
 //   passed in memory of the call;
-// - nothing here panics, and C does not call back.
+// - P8: nothing here panics, and C does not call back;
+// - P17: domains are `Sync` at level `Shared`, which was granted a model that serialises by queue and not by thread (`level`).
 unsafe impl<L: Level> Transport for Ofi<L> {}
 
 // SAFETY: see `Transport`.

@@ -13,7 +13,7 @@
 //!    meanwhile. Under the lock only the transport's `mr_close` runs, which does not come back here.
 //! 3. The thread drops the memory afterwards, without the lock: that is user code, which may open endpoints, drop regions, and unwind.
 //!    An endpoint that is opened in between does not reach the memory: its region is closed, and what peers had begun through earlier
-//!    endpoints has ended with these (contract of `Transport`).
+//!    endpoints has ended with these (P2).
 //! 4. A region keeps a handle of the domain. A region that fails to close keeps it for ever, and its memory is leaked.
 
 #![allow(unsafe_code, reason = "a list of regions of many types in blocks of their own")]

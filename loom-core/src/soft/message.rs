@@ -18,7 +18,7 @@ use crate::transport::{Context, Messages, Msg, Refusal, TaggedMessages};
 use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
 impl SoftEndpoint<'_> {
-    /// Posts a receive of one of the kinds of messages where there are demands.
+    /// Posts a receive of one of the kinds of messages where the domain requires modes or a plan may strike.
     ///
     /// # Safety
     /// As [`post_receive`], of what is lent; and C10 and C12.
@@ -38,7 +38,7 @@ impl SoftEndpoint<'_> {
         unsafe { post_receive(&self.net, self.port(), kind, Want { tag, source: from }, room) }
     }
 
-    /// Sends a message where there are demands.
+    /// Sends a message where the domain requires modes or a plan may strike.
     ///
     /// # Safety
     /// As [`send`], of what is lent.
@@ -58,7 +58,7 @@ impl SoftEndpoint<'_> {
         unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, lent, context) }) }
     }
 
-    /// Injects a message where there are demands: without its prefix.
+    /// Injects a message where the domain requires modes or a plan may strike: without its prefix.
     ///
     /// # Safety
     /// As [`send`], of as many bytes as can be injected behind the prefix.

@@ -33,7 +33,7 @@ impl SoftEndpoint<'_> {
         Ok(())
     }
 
-    /// The bytes of one buffer where there are demands: they are met, or it is refused. Without the prefix.
+    /// The bytes of one buffer where the domain requires modes: they are kept to, or it is refused. Without the prefix.
     ///
     /// # Safety
     /// C10 and C12, of what is posted.

@@ -201,11 +201,12 @@ impl Net {
         unsafe { core::slice::from_raw_parts(self.ports.as_ptr(), self.attr.endpoints.into()) }
     }
 
-    /// The port of an endpoint, by an index that `open_port` gave out.
+    /// The port of this index: that of a port itself, or of the fabric address of an endpoint that is open.
     #[inline]
     pub(super) fn port(&self, index: u16) -> &EndpointState {
-        debug_assert!(index < self.attr.endpoints, "indices come from `open_port`");
-        // SAFETY: written in `Network::new_in`; indices come from `open_port`.
+        debug_assert!(index < self.attr.endpoints, "indices are those of ports");
+        // SAFETY: written in `Network::new_in`, one for each index below `attr.endpoints`. Indices come from ports (their own, their
+        // neighbours' on a queue, the owner of a cell), or from addresses that `reach` has found or an endpoint has.
         let port = unsafe { self.ports.add(index.into()) };
         // SAFETY: as above.
         unsafe { port.as_ref() }

@@ -231,7 +231,7 @@ fn report_written(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     true
 }
 
-/// [`report_written`], where there may be demands, or something goes wrong.
+/// [`report_written`], where the domain may require modes, or a plan may strike.
 #[cold]
 #[inline(never)]
 fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> bool {

@@ -221,7 +221,7 @@ unsafe fn rma_pieces(
 }
 
 impl SoftEndpoint<'_> {
-    /// Writes where there are demands.
+    /// Writes where the domain requires modes or a plan may strike.
     ///
     /// # Safety
     /// What is lent is readable until the event of the context or until the endpoint is closed.
@@ -242,7 +242,7 @@ impl SoftEndpoint<'_> {
         unsafe { self.write_amid_faults(to, (bytes.cast_const(), len), data, Some(context.addr())) }
     }
 
-    /// Reads where there are demands.
+    /// Reads where the domain requires modes or a plan may strike.
     ///
     /// # Safety
     /// What is lent is writable until the event of the context or until the endpoint is closed.
@@ -360,7 +360,7 @@ unsafe impl<'n> Rma for Soft<'n> {
         unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
     }
 
-    /// It has arrived when this returns, which is as late as any level asks for.
+    /// Unless it is held back, it has arrived when this returns, which is as late as any level asks for.
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         let mut room = Vec::new();
         // SAFETY: C10 and C12.

@@ -51,7 +51,7 @@ pub unsafe trait AddressVectors: Fabrics {
     /// `fi_av_remove` of one address.
     ///
     /// # Safety
-    /// The contract of callers; and no operation in flight refers to the address.
+    /// The contract of callers.
     unsafe fn av_remove(av: &Self::Av, peer: FabricAddr) -> Result<(), Errno>;
     /// `fi_av_lookup`
     ///

@@ -55,9 +55,11 @@
 //! - **C13.** A [`FabricAddr`](crate::vocabulary::FabricAddr) that is given to a post was returned by `av_insert` or `av_insert_service` of
 //!   the endpoint's vector and not removed since, with the number of a receive context in its upper bits where the vector was opened
 //!   for contexts; or is `UNSPEC` where a receive means any source, and in every post of a connected endpoint; or is the address of a
-//!   group ([`Multicast`]). So no operation in flight refers to an address that `av_remove` takes out.
+//!   group ([`Multicast`]). An address that is given to [`av_remove`](AddressVectors::av_remove) was returned by an insertion into that
+//!   vector and not removed since, and no operation in flight refers to it.
 //! - **C14.** Where an info asks for [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), no operation has more than one piece or part.
-//! - **C15.** What the [`ProviderQuirks`] of the endpoint's info deny is not asked for. A claim is fetched or discarded once, if it was made.
+//! - **C15.** What the [`ProviderQuirks`] of the endpoint's info deny is not asked for, but for multi-receives of callers that keep to P6
+//!   themselves (`multi_recv_unchecked`). A claim is fetched or discarded once, if it was made.
 //!
 //! Memory of queues and regions:
 //!
@@ -139,6 +141,10 @@
 //!
 //! - **P16.** [`cq_signal`](Signals::cq_signal) may be called by any thread at any time, also by several, while
 //!   the queue's own thread uses the queue or sleeps on it: C5 is not about it.
+//!
+//! Threads:
+//!
+//! - **P17.** Where [`Fabrics::Domain`] is `Sync`, a queue and the endpoints that are bound to it may be used by one thread after another.
 
 #![allow(unsafe_code, reason = "the unsafe traits of the boundary, and their contract")]
 

@@ -12,5 +12,5 @@ use super::{MemoryRegions, Messages, Rma, TaggedMessages};
 ///
 /// # Safety
 ///
-/// Implementations of this trait, and of those that it is the sum of, promise [P1 to P8](super#promises-of-implementations).
+/// Implementations of this trait, and of those that it is the sum of, promise [P1 to P8 and P17](super#promises-of-implementations).
 pub unsafe trait Transport: MemoryRegions + Messages + TaggedMessages + Rma {}

@@ -43,7 +43,7 @@ pub struct Parked<'m, T: Transport, B: Buffer, const N: usize = 0> {
 
 // SAFETY: all handles of the queue are in here (`park`), so that another thread uses what is in its block, and counts, only after this
 // one. What else is reached from there, domain and address vectors, threads may share. The transport's queues and endpoints may be
-// used by one thread after another (contract of `Transport`: its threading level is that of its domains).
+// used by one thread after another (P17: a handle of the domain is `Send` only where the raw domain is `Sync`).
 unsafe impl<'m, T: Transport, B: Buffer + Send, const N: usize> Send for Parked<'m, T, B, N>
 where
     Domain<'m, T>: Send,
