@@ -194,7 +194,7 @@ impl<T: Transport> EndpointSlot<T> {
     /// are bound is retired.
     ///
     /// # Safety
-    /// No `Endpoint` uses the endpoint slot after this; it is of an endpoint of `domain`, on which so much is in flight.
+    /// No `Endpoint` uses the endpoint slot after this; the endpoint is one of `domain`, and `in_flight` is what is in flight on it.
     pub(crate) unsafe fn close(&self, domain: &DomainInner<T>, in_flight: InFlight) -> Result<Closing, Errno> {
         match self.state.get() {
             SlotState::Closed => return Ok(Closing::Closed),

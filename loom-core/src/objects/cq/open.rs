@@ -125,7 +125,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
         let endpoint_slots = at(parts.endpoint_slots).cast::<EndpointSlot<T>>();
         for index in 0..usize::from(attr.endpoints) {
-            // SAFETY: the block has room for so many endpoint slots.
+            // SAFETY: the plan has room for `attr.endpoints` endpoint slots.
             let endpoint_slot = unsafe { endpoint_slots.add(index) };
             // SAFETY: as above.
             unsafe { endpoint_slot.write(EndpointSlot::closed()) };

@@ -92,7 +92,7 @@ impl Signalled {
         Signalled(AtomicBool::new(false))
     }
 
-    /// Release: what this thread did before happens before what the sleeper does that is told of it.
+    /// Release: what this thread did before the signal happens before what the sleeper does after it has seen it.
     fn set(&self) {
         self.0.store(true, Ordering::Release);
     }

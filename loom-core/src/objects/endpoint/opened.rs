@@ -47,7 +47,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         domain.deferred_close().endpoint_opened();
         match open(tx, rx) {
             Ok(raw) => {
-                // SAFETY: the endpoint slot is closed, so nobody refers to its handle; the endpoint is bound to no more.
+                // SAFETY: the endpoint slot is closed, so there is no reference to its handle; the endpoint is bound to no more.
                 unsafe { endpoint_slot.open(raw, receives, bonds) };
                 let limits = Limits::of(info, domain, receives);
                 let opened = Opened { cq: cq.clone(), endpoint_slot: endpoint_slot.into(), index, limits };
