@@ -191,7 +191,8 @@ fn messages_to_an_endpoint_that_was_closed_before<T: Transport + 'static>(info: 
         }
         println!("{}: {taken} of 32 messages to it were taken", info.provider());
         // The others go on.
-        let itself = av.insert(&later.address().expect("its address")).expect("inserted");
+        let its_address = later.address().expect("its address");
+        let itself = av.insert(&its_address).expect("inserted");
         let sent = post_on(&cq, pattern(64, 99), |buf| later.send(itself, buf));
         for seed in 0..=32 {
             let received = post_on(&cq, room(64), |buf| later.recv(Source::Any, buf));
@@ -200,9 +201,12 @@ fn messages_to_an_endpoint_that_was_closed_before<T: Transport + 'static>(info: 
             if bytes == pattern(64, 99) {
                 break;
             }
-            // The places of `sm2` have no generation.
-            assert_eq!((info.provider(), bytes), ("sm2", pattern(64, seed)), "whose message is it");
-            crate::matrix::partly("they reach the endpoint that has taken its place");
+            // The places of `sm2` have no generation; and a system may give the port of a closed socket to the next one.
+            assert!(info.provider() == "sm2" || its_address == address, "the message of another address");
+            assert_eq!(bytes, pattern(64, seed), "whose message is it");
+            if its_address != address {
+                crate::matrix::partly("they reach the endpoint that has taken its place");
+            }
         }
         drop(cq.wait(sent, limit()).or_cut("the queue works").expect("in time"));
     }
