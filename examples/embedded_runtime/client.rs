@@ -7,8 +7,8 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::transport::Transport;
 
 use crate::fabric::{Back, Buffer, DEPTH, Fabric, RECEIVES, buffer};
-use crate::histogram::Histogram;
 use crate::runtime::{Failure, Task};
+use crate::times::Times;
 
 /// Requests that are due and not answered yet.
 const OUTSTANDING: usize = 1024;
@@ -34,7 +34,7 @@ pub(crate) struct Client<T: Transport> {
     /// How many were due while so many were outstanding already, and were left out.
     left_out: u64,
     spare: Vec<Buffer, SENDS>,
-    times: Histogram,
+    times: Times,
 }
 
 impl<T: Transport> Client<T> {
@@ -54,7 +54,7 @@ impl<T: Transport> Client<T> {
             delayed: 0,
             left_out: 0,
             spare: (0..SENDS).map(|_| buffer()).collect(),
-            times: Histogram::new(),
+            times: Times::new(),
         }
     }
 
@@ -74,7 +74,7 @@ impl<T: Transport> Client<T> {
         self.left_out
     }
 
-    pub(crate) const fn times(&self) -> &Histogram {
+    pub(crate) const fn times(&self) -> &Times {
         &self.times
     }
 

@@ -15,7 +15,7 @@
 //! | `runtime` | the runtime, which knows nothing of loom: tasks, timers, turns |
 //! | `client`, `server`, `housekeeper` | the tasks |
 //! | `fabric` | what client and server have in common: an endpoint, its queue, its buffers |
-//! | `histogram` | times, in places of fixed number |
+//! | `times`, `histogram` | how long requests took, in places of fixed number |
 //! | `heap` | the global allocator, which counts what is asked of it after the start |
 //! | `options`, `pin` | what the user says; one processor for the thread |
 
@@ -29,6 +29,7 @@ mod options;
 mod pin;
 mod runtime;
 mod server;
+mod times;
 
 use std::error::Error;
 use std::process::ExitCode;
