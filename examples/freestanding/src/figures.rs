@@ -1,58 +1,151 @@
-//! Cycles of an operation, by the time stamp counter: the median of many rounds.
+//! Cycles of an operation: how many are measured, and how the figures are printed.
 
-use core::arch::x86_64::{_mm_lfence, _rdtsc};
-use core::fmt;
+use core::fmt::{self, Write};
 
-/// How many rounds are measured.
-const ROUNDS: usize = 2001;
-/// How many run before.
-const WARM_UP: usize = 20;
-/// How many calls are in a round: the counter of many processors moves in steps of dozens.
-const CALLS: u64 = 32;
+use crate::histogram::Histogram;
+use crate::processor::{Timer, is_emulated, now};
+use crate::world::World;
 
-/// Reads the counter after everything before is done, and before anything behind begins.
-fn now() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and Linux lets programs use it.
-    unsafe { _mm_lfence() };
-    // SAFETY: as above.
-    let now = unsafe { _rdtsc() };
-    // SAFETY: as above.
-    unsafe { _mm_lfence() };
-    now
+/// How many operations stand in a row between two looks at the counter.
+const ROW: u64 = 32;
+/// How many samples run before.
+const WARM_UP: u32 = 1000;
+
+/// The percentiles, in millionths.
+const PERCENTILES: [(&str, u64); 6] = [
+    ("p50", 500_000),
+    ("p90", 900_000),
+    ("p99", 990_000),
+    ("p99.9", 999_000),
+    ("p99.99", 999_900),
+    ("p99.999", 999_990),
+];
+
+/// How measurements are taken.
+pub struct Measure {
+    timer: Timer,
+    /// How many operations are measured one at a time.
+    samples: u32,
+    /// Whether the figures are worth keeping: of an optimised build, on a processor.
+    real: bool,
 }
 
-/// The median of the measured rounds, the fastest and the slowest of the middle nine tenths.
-pub struct Figures {
-    median: u64,
-    low: u64,
-    high: u64,
-}
+impl Measure {
+    /// For this processor and build.
+    pub fn new() -> Self {
+        let real = !cfg!(debug_assertions) && !is_emulated();
+        Measure { timer: Timer::calibrated(), samples: if real { 1_000_000 } else { 10_000 }, real }
+    }
 
-/// Runs the rounds; there are so many operations in each call.
-pub fn measure<E>(operations: u64, mut call: impl FnMut(u64) -> Result<(), E>) -> Result<Figures, E> {
-    let mut cycles = [0; ROUNDS];
-    let mut number = 0;
-    let mut round = || {
-        for _ in 0..CALLS {
-            call(number)?;
-            number += 1;
+    /// Prints what the figures are, and the head of the table.
+    pub fn head(&self, out: &mut impl Write) -> fmt::Result {
+        writeln!(out, "{}", self.timer)?;
+        if cfg!(debug_assertions) {
+            writeln!(out, "the cycles say nothing: the build is not optimised")?;
         }
-        Ok(())
-    };
-    for _ in 0..WARM_UP {
-        round()?;
+        if is_emulated() {
+            writeln!(out, "the cycles say nothing: an emulator translates the instructions")?;
+        }
+        writeln!(
+            out,
+            "cycles: median of rows of {ROW} operations; percentiles of {} operations one at a time",
+            self.samples
+        )?;
+        write!(out, "{:16} {:>8}", "", "row")?;
+        for (name, _) in PERCENTILES {
+            write!(out, " {name:>8}")?;
+        }
+        writeln!(out, " {:>8}", "max")
     }
-    for slot in &mut cycles {
-        let begin = now();
-        round()?;
-        *slot = now().saturating_sub(begin) / (CALLS * operations);
+
+    /// Whether the figures are worth keeping.
+    pub const fn is_real(&self) -> bool {
+        self.real
     }
-    cycles.sort_unstable();
-    Ok(Figures { median: cycles[ROUNDS / 2], low: cycles[ROUNDS / 20], high: cycles[ROUNDS - 1 - ROUNDS / 20] })
+
+    /// Runs an operation in rows, then one at a time. `prepare` and `check` run before and after each sample, while no
+    /// time is taken.
+    pub fn run<S, E>(
+        &self,
+        name: &'static str,
+        state: &mut S,
+        prepare: impl Fn(&mut S, u64) -> Result<(), E>,
+        operation: impl Fn(&mut S) -> Result<(), E>,
+        check: impl Fn(&mut S, u64) -> Result<(), E>,
+    ) -> Result<Figures, E> {
+        let mut number = 0;
+        let mut sample = |calls: u64| {
+            number += 1;
+            prepare(state, number)?;
+            let begin = now();
+            for _ in 0..calls {
+                operation(state)?;
+            }
+            let cycles = self.timer.since(begin) / calls;
+            check(state, number)?;
+            Ok(cycles)
+        };
+        let (mut rows, mut alone) = (Histogram::new(), Histogram::new());
+        for _ in 0..WARM_UP {
+            sample(1)?;
+        }
+        for _ in 0..self.samples / 100 {
+            rows.record(sample(ROW)?);
+        }
+        for _ in 0..self.samples {
+            alone.record(sample(1)?);
+        }
+        let percentile = |(_, of_million)| {
+            // Of fewer samples there is none above.
+            let enough = u64::from(self.samples) * (1_000_000 - of_million) >= 1_000_000;
+            enough.then(|| alone.quantile(of_million))
+        };
+        Ok(Figures {
+            name,
+            row: rows.quantile(500_000),
+            percentiles: PERCENTILES.map(percentile),
+            max: alone.longest(),
+        })
+    }
+}
+
+/// What an operation costs, as a line of the table.
+pub struct Figures {
+    name: &'static str,
+    /// The median of an operation's share of a row.
+    row: u64,
+    /// Operations one at a time: each begins when all before it is done.
+    percentiles: [Option<u64>; PERCENTILES.len()],
+    max: u64,
 }
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "median {:>6} cycles, {:>6} to {:>6} in nine of ten rounds", self.median, self.low, self.high)
+        write!(f, "{:16} {:>8}", self.name, self.row)?;
+        for cycles in self.percentiles {
+            match cycles {
+                Some(cycles) => write!(f, " {cycles:>8}")?,
+                None => write!(f, " {:>8}", "-")?,
+            }
+        }
+        write!(f, " {:>8}", self.max)
+    }
+}
+
+impl Figures {
+    /// Prints the figures for programs.
+    pub fn metrics(&self, out: &mut impl Write) -> fmt::Result {
+        let of = match World::here() {
+            World::Linux => "bare",
+            World::Machine => "booted",
+        };
+        let name = self.name;
+        writeln!(out, "metric {of}.cycles.{name}.row {} cycles", self.row)?;
+        for ((percentile, _), cycles) in PERCENTILES.iter().zip(self.percentiles) {
+            if let Some(cycles) = cycles {
+                writeln!(out, "metric {of}.cycles.{name}.{percentile} {cycles} cycles")?;
+            }
+        }
+        writeln!(out, "metric {of}.cycles.{name}.max {} cycles", self.max)
     }
 }

@@ -1,135 +1,159 @@
-//! Two endpoints, and the traffic between them: the safe objects alone.
+//! Two endpoints on one queue, and each operation between them: the safe objects alone.
 
-use loom_core::completion::Completion;
+use loom_core::completion::{Completion, Done};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::Cq;
-use loom_core::objects::deadline::Spins;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{ImmediateData, Tag};
 
+use crate::buffers::{Buffer, Buffers};
 use crate::failure::Failure;
 
-const PING: Tag = Tag(1);
-const PONG: Tag = Tag(2);
+const TAG: Tag = Tag(7);
+const DATA: ImmediateData = ImmediateData(u64::MAX - 9);
 
 /// How many looks at an empty queue are enough: everything here is over at the first.
-const PATIENCE: Spins = Spins(1000);
+const PATIENCE: u32 = 1000;
 
-type Buffer<'b> = &'b mut [u8];
-
-/// Two buffers of one length, whenever they are not in flight.
-pub struct Buffers<'b> {
-    here: Option<Buffer<'b>>,
-    there: Option<Buffer<'b>>,
+/// An endpoint, and what the other one calls it.
+struct Side<'m, 'b, T: Transport> {
+    endpoint: Endpoint<'m, T, Buffer<'b>>,
+    peer: Peer,
 }
 
-impl<'b> Buffers<'b> {
-    /// Both.
-    pub fn new(here: Buffer<'b>, there: Buffer<'b>) -> Self {
-        Buffers { here: Some(here), there: Some(there) }
-    }
-
-    fn take(&mut self) -> Result<(Buffer<'b>, Buffer<'b>), Failure> {
-        self.here.take().zip(self.there.take()).ok_or(Failure::Wrong("a buffer was lost"))
-    }
-}
-
-/// Two endpoints on one queue.
+/// Two endpoints on one queue: the first sends and writes, the second receives.
 pub struct Pair<'m, 'b, T: Transport> {
     cq: Cq<'m, T, Buffer<'b>>,
-    a: Endpoint<'m, T, Buffer<'b>>,
-    b: Endpoint<'m, T, Buffer<'b>>,
-    to_a: Peer,
-    to_b: Peer,
-    /// Memory of `b`, to which `a` writes.
+    from: Side<'m, 'b, T>,
+    to: Side<'m, 'b, T>,
+    /// Memory that both may write to.
     region: Mr<'m, T, Buffer<'b>>,
 }
 
 impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
     /// Opens both endpoints.
     pub fn open(cq: Cq<'m, T, Buffer<'b>>, av: &Av<'m, T>, region: Mr<'m, T, Buffer<'b>>) -> Result<Self, Failure> {
-        let (a, b) = (cq.endpoint(av)?, cq.endpoint(av)?);
-        let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
-        Ok(Pair { cq, a, b, to_a, to_b, region })
+        let side = || {
+            let endpoint = cq.endpoint(av)?;
+            let peer = av.insert(&endpoint.address()?)?;
+            Ok::<_, Failure>(Side { endpoint, peer })
+        };
+        let (from, to) = (side()?, side()?);
+        Ok(Pair { cq, from, to, region })
     }
 
-    /// The buffer of an operation that succeeded with so many bytes.
-    fn finish(&self, key: OpKey, len: usize) -> Result<Buffer<'b>, Failure> {
-        let done = self.cq.wait(key, PATIENCE)?.ok_or(Failure::Wrong("an operation does not end"))?;
-        let (buffer, result) = done.into_parts();
-        if result?.len() != len {
-            return Err(Failure::Wrong("a completion has another length"));
-        }
-        Ok(buffer)
+    /// From now on operations go the other way.
+    pub fn turn(&mut self) {
+        core::mem::swap(&mut self.from, &mut self.to);
     }
 
-    /// A message from `a` to `b` and one back, of whatever `here` holds. It is then in both buffers.
-    fn exchange(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
-        let (here, there) = buffers.take()?;
-        let len = here.len();
-        let received = self.b.tagged_recv(Source::Any, PING, there)?;
-        let sent = self.a.tagged_send(self.to_b, PING, here)?;
-        let there = self.finish(received, len)?;
-        let here = self.finish(sent, len)?;
-        // What comes back shall not be what was there before.
-        if let Some(byte) = here.first_mut() {
-            *byte = !*byte;
+    /// The next completion.
+    #[inline(always)]
+    fn completion(&self) -> Result<Completion<'_, Buffer<'b>>, Failure> {
+        for _ in 0..PATIENCE {
+            if let Some(completion) = self.cq.poll()? {
+                return Ok(completion);
+            }
         }
-        let received = self.a.tagged_recv(Source::Peer(self.to_b), PONG, here)?;
-        let sent = self.b.tagged_send(self.to_a, PONG, there)?;
-        let here = self.finish(received, len)?;
-        let there = self.finish(sent, len)?;
-        *buffers = Buffers::new(here, there);
+        Err(Failure::Wrong("an operation does not end"))
+    }
+
+    /// The next completion, of an operation.
+    #[inline(always)]
+    fn done(&self) -> Result<Done<Buffer<'b>>, Failure> {
+        match self.completion()? {
+            Completion::Op(done) => Ok(done),
+            _ => Err(Failure::Wrong("a completion of something else")),
+        }
+    }
+
+    /// Takes the completions of a receive and a send, in any order, and puts their buffers back.
+    #[inline(always)]
+    fn received(&self, buffers: &mut Buffers<'b>, received: OpKey, sent: OpKey, len: usize) -> Result<(), Failure> {
+        let mut dones = (self.done()?, self.done()?);
+        if dones.0.key() == sent {
+            dones = (dones.1, dones.0);
+        }
+        if (dones.0.key(), dones.1.key()) != (received, sent) {
+            return Err(Failure::Wrong("a completion of another operation"));
+        }
+        let there = buffer_of(dones.0, Some(len))?;
+        *buffers = Buffers::new(buffer_of(dones.1, None)?, there);
         Ok(())
     }
 
-    /// Writes `here` into the region, and sees that `b` is told so.
-    fn write_there(&self, buffers: &mut Buffers<'b>, data: ImmediateData) -> Result<(), Failure> {
+    /// A tagged message from anybody: a receive, a send and both completions.
+    #[inline(always)]
+    pub fn tagged(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let (here, there) = buffers.take()?;
         let len = here.len();
-        let key = self.a.write_data(self.to_b, &self.region.remote(), 0, data, here)?;
+        let received = self.to.endpoint.tagged_recv(Source::Any, TAG, there)?;
+        let sent = self.from.endpoint.tagged_send(self.to.peer, TAG, here)?;
+        self.received(buffers, received, sent, len)
+    }
+
+    /// A message from the other endpoint: a receive, a send and both completions.
+    #[inline(always)]
+    pub fn message(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+        let (here, there) = buffers.take()?;
+        let len = here.len();
+        let received = self.to.endpoint.recv(self.from.peer, there)?;
+        let sent = self.from.endpoint.send(self.to.peer, here)?;
+        self.received(buffers, received, sent, len)
+    }
+
+    /// A message that is injected: a receive, an inject, and the completion of the receive.
+    #[inline(always)]
+    pub fn inject(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+        let (here, there) = buffers.take()?;
+        let len = here.len();
+        let received = self.to.endpoint.recv(Source::Any, there)?;
+        self.from.endpoint.inject(self.to.peer, here)?;
+        let done = self.done()?;
+        if done.key() != received {
+            return Err(Failure::Wrong("a completion of another operation"));
+        }
+        *buffers = Buffers::new(here, buffer_of(done, Some(len))?);
+        Ok(())
+    }
+
+    /// A write into the region, and its completion.
+    #[inline(always)]
+    pub fn write(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+        let (here, there) = buffers.take()?;
+        let key = self.from.endpoint.write(self.to.peer, &self.region.remote(), 0, here)?;
+        let done = self.done()?;
+        if done.key() != key {
+            return Err(Failure::Wrong("a completion of another operation"));
+        }
+        *buffers = Buffers::new(buffer_of(done, None)?, there);
+        Ok(())
+    }
+
+    /// A write into the region with immediate data, its completion, and the news of it at the other endpoint.
+    #[inline(always)]
+    pub fn write_data(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+        let (here, there) = buffers.take()?;
+        let len = here.len();
+        let key = self.from.endpoint.write_data(self.to.peer, &self.region.remote(), 0, DATA, here)?;
         let (mut here, mut told) = (None, false);
-        for _ in 0..PATIENCE.0 {
-            match self.cq.poll()? {
-                Some(Completion::Op(done)) if done.key() == key => {
-                    let (buffer, result) = done.into_parts();
-                    result?;
-                    here = Some(buffer);
-                }
-                Some(Completion::Remote(event)) if event.data() == Some(data) && event.len() == len => told = true,
-                Some(_) => return Err(Failure::Wrong("a completion of something else")),
-                None => {}
-            }
-            if told && here.is_some() {
-                break;
+        while here.is_none() || !told {
+            match self.completion()? {
+                Completion::Op(done) if done.key() == key => here = Some(buffer_of(done, None)?),
+                Completion::Remote(event) if event.data() == Some(DATA) && event.len() == len => told = true,
+                _ => return Err(Failure::Wrong("a completion of something else")),
             }
         }
-        *buffers = Buffers { here, there: Some(there) };
-        if told { Ok(()) } else { Err(Failure::Wrong("the peer was not told of a write")) }
-    }
-
-    /// A round of ping-pong; the first bytes are different every time, and looked at.
-    pub fn ping_pong(&self, buffers: &mut Buffers<'b>, round: u64) -> Result<(), Failure> {
-        stamp(&mut buffers.here, round)?;
-        self.exchange(buffers)?;
-        let stamps = (stamped(&buffers.here)?, stamped(&buffers.there)?);
-        if stamps == (round, round) { Ok(()) } else { Err(Failure::Wrong("a message holds other bytes")) }
-    }
-
-    /// A write with immediate data; the first bytes are different every time, and looked at.
-    pub fn write(&self, buffers: &mut Buffers<'b>, round: u64) -> Result<(), Failure> {
-        stamp(&mut buffers.here, round)?;
-        self.write_there(buffers, ImmediateData(round))?;
-        let mut first = [0; 8];
-        self.region.window().copy_to(0, &mut first)?;
-        if u64::from_le_bytes(first) == round { Ok(()) } else { Err(Failure::Wrong("the region holds other bytes")) }
+        *buffers = Buffers::new(here.ok_or(Failure::Wrong("a buffer was lost"))?, there);
+        Ok(())
     }
 
     /// A poll that finds nothing.
+    #[inline(always)]
     pub fn poll_empty(&self) -> Result<(), Failure> {
         match self.cq.poll()? {
             None => Ok(()),
@@ -137,49 +161,19 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         }
     }
 
-    /// A message there and back and a write, of which every byte is looked at.
-    pub fn check(&self, buffers: &mut Buffers<'b>, seed: u8) -> Result<(), Failure> {
-        fill(&mut buffers.here, seed)?;
-        fill(&mut buffers.there, !seed)?;
-        self.exchange(buffers)?;
-        if !filled(&buffers.here, seed)? || !filled(&buffers.there, seed)? {
-            return Err(Failure::Wrong("a message holds other bytes"));
-        }
-        fill(&mut buffers.here, seed.wrapping_add(100))?;
-        self.write_there(buffers, ImmediateData(u64::MAX - u64::from(seed)))?;
-        let there = buffers.there.as_deref_mut().ok_or(LOST)?;
-        self.region.window().copy_to(0, there)?;
-        if !filled(&buffers.there, seed.wrapping_add(100))? {
-            return Err(Failure::Wrong("the region holds other bytes"));
-        }
-        self.poll_empty()
+    /// Copies what was written into the region to the buffer at the other side, where messages arrive.
+    pub fn fetch(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+        Ok(self.region.window().copy_to(0, buffers.there()?)?)
     }
 }
 
-const LOST: Failure = Failure::Wrong("a buffer was lost");
-
-fn stamp(buffer: &mut Option<Buffer<'_>>, stamp: u64) -> Result<(), Failure> {
-    let first = buffer.as_deref_mut().and_then(<[u8]>::first_chunk_mut).ok_or(LOST)?;
-    *first = stamp.to_le_bytes();
-    Ok(())
-}
-
-fn stamped(buffer: &Option<Buffer<'_>>) -> Result<u64, Failure> {
-    buffer.as_deref().and_then(<[u8]>::first_chunk).map(|first| u64::from_le_bytes(*first)).ok_or(LOST)
-}
-
-/// A different byte for every place within 251, and for every seed.
-fn pattern(seed: u8) -> impl Iterator<Item = u8> {
-    (0..251).cycle().map(move |place: u8| place.wrapping_mul(3).wrapping_add(seed))
-}
-
-fn fill(buffer: &mut Option<Buffer<'_>>, seed: u8) -> Result<(), Failure> {
-    for (byte, value) in buffer.as_deref_mut().ok_or(LOST)?.iter_mut().zip(pattern(seed)) {
-        *byte = value;
+/// The buffer of an operation that succeeded, for a receive with `len` bytes.
+#[inline(always)]
+fn buffer_of<'b>(done: Done<Buffer<'b>>, len: Option<usize>) -> Result<Buffer<'b>, Failure> {
+    let (buffer, result) = done.into_parts();
+    let arrived = result?.len();
+    if len.is_some_and(|len| len != arrived) {
+        return Err(Failure::Wrong("a completion has another length"));
     }
-    Ok(())
-}
-
-fn filled(buffer: &Option<Buffer<'_>>, seed: u8) -> Result<bool, Failure> {
-    Ok(buffer.as_deref().ok_or(LOST)?.iter().zip(pattern(seed)).all(|(byte, value)| *byte == value))
+    Ok(buffer)
 }

@@ -1,86 +1,13 @@
-//! What an operating system's library would bring: the entry point, memory functions, two system calls, panics.
+//! What the standard library would bring: the end of a panic, and the functions which compiled code calls by itself.
 
-use core::arch::{asm, naked_asm};
-use core::fmt;
+use core::fmt::Write;
 
-/// Where the kernel jumps to: the stack pointer is a multiple of 16, there is no return address.
-///
-/// # Safety
-/// Called by the kernel alone.
-// SAFETY: nothing else defines the symbol, for there are no start files.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-unsafe extern "C" fn _start() -> ! {
-    naked_asm!(
-        "xor ebp, ebp", // the outermost frame
-        "and rsp, -16", // as a caller has it before `call`
-        "call {main}",
-        "ud2",
-        main = sym main,
-    )
-}
-
-extern "C" fn main() -> ! {
-    exit(crate::run())
-}
-
-fn exit(code: i32) -> ! {
-    const SYS_EXIT_GROUP: u64 = 231;
-    // SAFETY: the call has no arguments that point anywhere, and does not return.
-    unsafe { asm!("syscall", in("rax") SYS_EXIT_GROUP, in("rdi") code, options(noreturn, nostack)) }
-}
-
-/// A file descriptor as a place to print to, by the system call `write`.
-pub struct Output {
-    descriptor: i32,
-}
-
-impl Output {
-    /// Standard output.
-    pub const fn stdout() -> Self {
-        Output { descriptor: 1 }
-    }
-
-    /// Standard error.
-    pub const fn stderr() -> Self {
-        Output { descriptor: 2 }
-    }
-}
-
-impl fmt::Write for Output {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        const SYS_WRITE: isize = 1;
-        const EINTR: isize = 4;
-        let mut rest = text.as_bytes();
-        while !rest.is_empty() {
-            let mut result = SYS_WRITE;
-            // SAFETY: the kernel reads `rest` and writes no memory of ours; `syscall` spoils rcx and r11.
-            unsafe {
-                asm!(
-                    "syscall",
-                    inout("rax") result,
-                    in("rdi") self.descriptor,
-                    in("rsi") rest.as_ptr(),
-                    in("rdx") rest.len(),
-                    out("rcx") _,
-                    out("r11") _,
-                    options(nostack, readonly),
-                );
-            }
-            match usize::try_from(result) {
-                Ok(written) => rest = rest.get(written..).ok_or(fmt::Error)?,
-                Err(_) if result == -EINTR => {}
-                Err(_) => return Err(fmt::Error),
-            }
-        }
-        Ok(())
-    }
-}
+use crate::world;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    let _ = fmt::Write::write_fmt(&mut Output::stderr(), format_args!("freestanding: {info}\n"));
-    exit(101)
+    let _ = writeln!(world::stderr(), "freestanding: {info}");
+    world::exit(101)
 }
 
 /// Debug builds name it in tables for unwinding, which nobody reads: panics abort.
