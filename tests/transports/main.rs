@@ -130,6 +130,15 @@ fn soft_trials(trials: &mut Vec<Trial>) {
             matrix::watch((number, name), "soft", || needs::run(all()[number], &network.info()));
             Ok(())
         }));
+        // The same by lanes.
+        trials.push(Trial::test(format!("soft-lanes::{name}"), move || {
+            let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
+            // On this trial's own thread.
+            pair::TALKS_FIRST.set(true);
+            needs::run(all()[number], &network.info());
+            pair::TALKS_FIRST.set(false);
+            Ok(())
+        }));
         // The same over a strict network, which is asked for what a provider is asked for.
         trials.push(Trial::test(format!("strict::{name}"), move || {
             let network = strict()?;

@@ -1,5 +1,6 @@
 //! Two endpoints on one queue, and what tests do with them.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use loom_core::completion::Completion;
@@ -160,6 +161,18 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         panic!("no event of a peer within {LIMIT:?}");
     }
 
+    /// So many short messages both ways that each endpoint has a lane to the other.
+    fn talk(&self) {
+        for number in 0..100 {
+            for (from, to, into) in [(&self.a, self.to_b, &self.b), (&self.b, self.to_a, &self.a)] {
+                let received = self.post(room(8), |buf| into.recv(Source::Any, buf));
+                let sent = self.post(pattern(8, number), |buf| from.send(to, buf));
+                assert_eq!(self.finish(received).0, pattern(8, number));
+                self.finish(sent);
+            }
+        }
+    }
+
     /// One message from `a` to `b`, checked: what follows meets a connection that is up.
     pub(crate) fn warm_up(&self) {
         let received = self.post(room(8), |buf| self.b.recv(Source::Any, buf));
@@ -167,6 +180,11 @@ impl<'q, 'd, T: Transport + 'static> Pair<'q, 'd, T> {
         assert_eq!(self.finish(received).0, pattern(8, 99));
         self.finish(sent);
     }
+}
+
+thread_local! {
+    /// Whether the endpoints of a pair talk before the test begins.
+    pub(crate) static TALKS_FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Retries something without a buffer, such as an injected message.
@@ -196,5 +214,9 @@ pub(crate) fn on_pair_with<T: Transport + 'static>(info: &Info<T>, attr: CqAttr,
     let domain = Domain::open(info).expect("domain");
     let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
     let cq = Cq::open_in(&domain, attr, allocator()).expect("queue");
-    test(&Pair::open(&domain, &cq, &av));
+    let pair = Pair::open(&domain, &cq, &av);
+    if TALKS_FIRST.get() {
+        pair.talk();
+    }
+    test(&pair);
 }

@@ -11,9 +11,10 @@ use crate::vocabulary::CompletionFlags;
 /// What a receiver learns of a message. A cell for each fact: a receiver reads what it needs when it needs it.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// What the receiver's completion reports; with `REMOTE_WRITE` it is not a message, but the news that memory was
-    /// written.
-    pub(super) flags: Cell<CompletionFlags>,
+    /// The lower half of [`flags`](Self::flags).
+    flags: Cell<u32>,
+    /// Its number among those for its receiver, if these are [numbered](super::lane): what [`number_in_pair`] makes of it.
+    in_pair: Cell<u32>,
     /// The sender: its fabric address.
     pub(super) from: Cell<u64>,
     pub(super) tag: Cell<u64>,
@@ -21,6 +22,44 @@ pub(super) struct Message {
     pub(super) len: Cell<usize>,
     /// Where the bytes are: behind the cell, or in the sender's buffer.
     pub(super) bytes: Cell<*const u8>,
+}
+
+/// In the flags of a cell that brings no message: what its sender says of one of its [lanes](super::lane).
+pub(super) const LANE_NEWS: CompletionFlags = CompletionFlags::from_bits_retain(1 << 31);
+
+/// What a cell says of a message's number in its pair: half of it, which is enough to tell it from those that are under way at the
+/// same time; zero is for messages that are not numbered.
+#[expect(clippy::cast_possible_truncation, reason = "half of the number")]
+#[inline]
+pub(super) const fn number_in_pair(number: u64) -> u32 {
+    (number << 1 | 1) as u32
+}
+
+impl Message {
+    /// What the receiver's completion reports; with `REMOTE_WRITE` it is not a message, but the news that memory was written, and with
+    /// [`LANE_NEWS`] not even that.
+    #[inline(always)]
+    pub(super) fn flags(&self) -> CompletionFlags {
+        CompletionFlags::from_bits_retain(self.flags.get().into())
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "flags of completions are among the lower bits")]
+    #[inline(always)]
+    pub(super) fn set_flags(&self, flags: CompletionFlags) {
+        self.flags.set(flags.bits() as u32);
+    }
+
+    /// Its number among those for its receiver, as [`number_in_pair`] says it; zero if it has none.
+    #[inline(always)]
+    pub(super) fn in_pair(&self) -> u32 {
+        self.in_pair.get()
+    }
+
+    /// Gives it a number, or none.
+    #[inline(always)]
+    pub(super) fn set_number(&self, number: Option<u64>) {
+        self.in_pair.set(number.map_or(0, number_in_pair));
+    }
 }
 
 /// Where a cell is in its life. It is the protocol by which a sender can take back what it has offered.
@@ -89,7 +128,8 @@ impl MessageCell {
             link: AtomicU32::new(0),
             state: AtomicU32::new(State::Home as u32),
             message: Message {
-                flags: Cell::new(CompletionFlags::empty()),
+                flags: Cell::new(0),
+                in_pair: Cell::new(0),
                 from: Cell::new(0),
                 tag: Cell::new(0),
                 data: Cell::new(0),

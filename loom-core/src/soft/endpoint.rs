@@ -6,11 +6,12 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::address::{NO_PORT, fabric_addr, write_address};
-use super::cell::{MessageCell, State};
+use super::cell::{LANE_NEWS, MessageCell, State};
 use super::counter::SoftCounter;
 use super::endpoint_state::{EndpointState, MIN_LEFT};
 use super::faults::Plan;
 use super::handles::SoftEndpoint;
+use super::lane_asking::{end_lanes, refuse_lane};
 use super::late::forget_late;
 use super::list::NIL;
 use super::matching::{KINDS, RecvBuffer, RecvKind};
@@ -49,6 +50,7 @@ unsafe fn open<'n>(
     own.counters.bind(counters);
     own.modes.set(modes);
     own.attended.set(modes.any() || !counters.is_empty() || plan.strikes());
+    own.routes.begin(!modes.any() && !plan.strikes());
     own.min_left.set(MIN_LEFT);
     join_circle(net, port, own.tx());
     if tx != rx {
@@ -127,7 +129,10 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
         }
     }
 
+    own.arrivals.leave_all();
+
     // What this endpoint has sent: offers are revoked, and copies under way waited for.
+    end_lanes(net, own);
     forget_late(net, own);
     harvest(net, port);
     for head in net.cells_of(own) {
@@ -160,6 +165,9 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
 
 /// Gives a message back to its sender unread.
 fn refuse(net: &Net, head: &MessageCell) {
+    if head.message.flags().contains(LANE_NEWS) {
+        refuse_lane(net, head);
+    }
     // An eager message is lost with its receiver; its sender's operation is over already. An offer that does not
     // stand was revoked. Either way the cell goes home.
     let _ = head.claim(State::Refused);

@@ -10,6 +10,9 @@ use super::address::{NO_PORT, addr_parts};
 use super::cell::Revocations;
 use super::counter::BoundCounters;
 use super::faults::Faults;
+use super::lane::Lane;
+use super::lane_arrivals::Arrivals;
+use super::lane_routes::Routes;
 use super::list::{Inbox, NIL, Reach, Returns};
 use super::matching::{Matching, Receive, RecvBuffer, RecvKind};
 use super::queue::Queue;
@@ -83,6 +86,10 @@ pub(super) struct LocalState {
     pub(super) posted: [PostedReceives; 2],
     /// Messages that no receive was posted for, for each of the `KINDS`. Their places are the numbers of their cells.
     pub(super) unexpected: [UnexpectedMessages; 2],
+    /// The endpoint's lanes, for what it sends.
+    pub(super) routes: Routes,
+    /// The lanes of others, by which it receives.
+    pub(super) arrivals: Arrivals,
 }
 
 // SAFETY: `own` is used by one thread at a time: the one that has the endpoint's queue (C5, C6); and while the place is free, by
@@ -91,7 +98,13 @@ unsafe impl Sync for EndpointState {}
 
 impl EndpointState {
     /// The port of this place, with these cells, and a place for a plan, which is written before it is used.
-    pub(super) fn new(index: u16, first_cell: u32, matching: Matching, faults: NonNull<Faults>) -> Self {
+    pub(super) fn new(
+        index: u16,
+        first_cell: u32,
+        matching: Matching,
+        lanes: Table<Lane>,
+        faults: NonNull<Faults>,
+    ) -> Self {
         EndpointState {
             inbox: Inbox::new(),
             revocations: Revocations::new(),
@@ -121,6 +134,8 @@ impl EndpointState {
                 by_context: matching.by_context,
                 posted: matching.posted,
                 unexpected: matching.unexpected,
+                routes: Routes::new(lanes),
+                arrivals: Arrivals::new(),
             }),
         }
     }
@@ -129,7 +144,11 @@ impl EndpointState {
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         let own = self.own();
-        !self.inbox.is_empty() || own.backlog.get() != NIL || own.offers.get() != 0 || self.revocations.are_told()
+        !self.inbox.is_empty()
+            || own.backlog.get() != NIL
+            || own.offers.get() != 0
+            || self.revocations.are_told()
+            || own.arrivals.have_some()
     }
 
     #[inline]

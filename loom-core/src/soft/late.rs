@@ -129,7 +129,7 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
     }
     let data = if rma.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
     let message = &head.message;
-    message.flags.set(rma.flags() | data);
+    message.set_flags(rma.flags() | data);
     message.from.set(rma.target.to.0);
     message.tag.set(rma.target.addr.0);
     #[expect(clippy::cast_possible_truncation, reason = "usize has 64 bits, asserted above")]
@@ -193,7 +193,7 @@ pub(super) fn do_late(net: &Net, port: &EndpointState) {
 /// What was lent with it still is.
 unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &Sending) {
     let (own, message, len) = (port.own(), &head.message, sending.len);
-    let reads = message.flags.get().contains(CompletionFlags::READ);
+    let reads = message.flags().contains(CompletionFlags::READ);
     let target = RmaTarget {
         to: FabricAddr(message.from.get()),
         addr: RemoteAddr(message.tag.get()),
@@ -211,7 +211,7 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
         }
     });
     let done = if reads { done } else { own.faults().end_of_write(done) };
-    let with_data = message.flags.get().contains(CompletionFlags::REMOTE_CQ_DATA);
+    let with_data = message.flags().contains(CompletionFlags::REMOTE_CQ_DATA);
     let result = match done {
         Ok(()) if with_data => {
             let data = ImmediateData(message.data.get());

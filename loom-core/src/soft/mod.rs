@@ -10,6 +10,8 @@
 //!   long ones the cell carries the address, and the receiver copies them once, straight from the sender's buffer.
 //! - A sender pushes its cell onto the receiver's *inbox* with one compare-and-swap; the receiver takes the whole inbox
 //!   with one swap and reverses it (`soft/list.rs`), so messages of one sender stay in order.
+//! - Short messages to a peer that gets many of them go by a *lane*, a ring of cache lines for the two (`soft/lane.rs`). Messages of one
+//!   sender keep their order whichever way they go.
 //! - The receiver matches messages with posted receives (`soft/receive.rs`) by the [tag
 //!   matcher](crate::engine::tag_matcher), at the same cost however many there are. A message that no receive was posted for stays in
 //!   its cell: memory is linear in endpoints, and a sender whose cells are all away is told to try again. One that its
@@ -121,6 +123,12 @@ mod list;
 
 mod cell;
 
+mod lane;
+
+mod lane_routes;
+
+mod lane_arrivals;
+
 mod copy;
 
 mod numbers;
@@ -155,11 +163,17 @@ mod fabric;
 
 mod mr;
 
+mod lane_asking;
+
 mod send;
 
 mod receive;
 
 mod late;
+
+mod deliver;
+
+mod lane_delivery;
 
 mod progress;
 

@@ -13,11 +13,13 @@ use super::address::{NO_PORT, addr_parts};
 use super::cell::MessageCell;
 use super::endpoint_state::{EndpointState, LocalState, Sending};
 use super::faults::{Faults, Injected};
+use super::lane::{LANE_CELL, Lane, MOST_SLOTS, Slot, cells_of_lane};
 use super::list::NIL;
 use super::matching::{MatchingLayout, WaitsLayout};
 use super::numbers::Numbers;
 use super::region::Region;
 use super::strict::{self, Contact};
+use crate::engine::tag_matcher::Table;
 use crate::error::OpenError;
 use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::storage::{array, extend};
@@ -29,7 +31,8 @@ use crate::vocabulary::{Errno, MemoryKey};
 pub struct NetworkAttr {
     /// How many endpoints can be open at a time.
     pub endpoints: u16,
-    /// How many messages an endpoint can have under way: sent and not yet received. Rounded up to a power of two.
+    /// How many messages an endpoint can have under way: sent and not yet received. Rounded up to a power of two. A [lane](Self::lanes)
+    /// has room for as many; it may seem full from three quarters on, because its receiver does not tell of each message.
     pub tx_depth: u32,
     /// How many receives can be posted on an endpoint. One into several buffers counts for each of them, and for one more.
     pub rx_depth: u32,
@@ -50,6 +53,10 @@ pub struct NetworkAttr {
     ///   closed. With any seed, the key of a region that was closed opens none of the next 2^46 regions.
     /// - The seed does not protect from code in this process, which may look into memory anyway.
     pub seed: u64,
+    /// For how many peers an endpoint has a *lane*: a ring for short messages, which moves them several times as fast between threads.
+    /// An endpoint uses its lanes for peers that it sends many messages of at most 40 bytes; other messages go without. With zero,
+    /// all do. A lane takes about 430 bytes for each of the `tx_depth` messages that it holds, of 256 at most.
+    pub lanes: u16,
     /// Gives no more than the least of the tested providers does: for programs that are to run over libfabric without a change.
     /// [What that is](super#strict-networks). Takes more memory: 20 bytes times the
     /// square of `endpoints`.
@@ -66,6 +73,7 @@ impl NetworkAttr {
         eager_size: 1024,
         regions: 64,
         seed: 0,
+        lanes: 2,
         strict: false,
     };
 
@@ -95,13 +103,22 @@ impl NetworkAttr {
         let tx_depth = self.tx_depth.checked_next_power_of_two().ok_or(OpenError::Size)?;
         let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
         let cells = cells.ok_or(OpenError::Size)?;
-        let (waits, all_cells) = (WaitsLayout::new(cells)?, cells);
-        let cells = cells as usize;
+        // One for each peer is as many as are ever used.
+        let lanes_each = self.lanes.min(self.endpoints);
+        let lane_slots = tx_depth.min(MOST_SLOTS);
+        let lane_count = u32::from(self.endpoints) * u32::from(lanes_each);
+        let lane_cells = lane_count.checked_mul(cells_of_lane(lane_slots)).ok_or(OpenError::Size)?;
+        let all_cells = cells.checked_add(lane_cells).filter(|cells| *cells < NIL - 1).ok_or(OpenError::Size)?;
+        let waits = WaitsLayout::new(all_cells)?;
+        let all_slots = array::<Slot>(lane_count as usize * lane_slots as usize)?;
+        let lane_cells = Layout::from_size_align(LANE_CELL, align_of::<MessageCell>()).map_err(|_| OpenError::Size)?;
+        let lane_cells = repeated(lane_cells, (all_cells - cells) as usize)?;
         let matching = MatchingLayout::new(self.rx_depth, tx_depth, all_cells)?;
+        let cells = cells as usize;
         let cell = Layout::new::<MessageCell>();
         let (cell, _) = extend(cell, array::<u8>(self.eager_size as usize)?)?;
         let cell = cell.pad_to_align();
-        let all_cells = repeated(cell, cells)?;
+        let own_cells = repeated(cell, cells)?;
 
         let mut plan = Plan::of::<Net, A>()?;
         let ports = plan.add(array::<EndpointState>(self.endpoints.into())?)?;
@@ -110,7 +127,10 @@ impl NetworkAttr {
         let matchings_at = plan.add(repeated(matching.layout, self.endpoints.into())?)?;
         let waits_at = plan.add(waits.layout)?;
         let sendings = plan.add(array::<Cell<Option<Sending>>>(cells)?)?;
-        let cells_at = plan.add(all_cells)?;
+        let cells_at = plan.add(own_cells)?;
+        let lanes = plan.add(array::<Lane>(lane_count as usize)?)?;
+        let slots = plan.add(all_slots)?;
+        let lane_cells = plan.add(lane_cells)?;
         let endpoints = if self.strict { usize::from(self.endpoints) } else { 0 };
         let contact_count = endpoints * endpoints;
         let contacts = plan.add(array::<Cell<Option<Contact>>>(contact_count)?)?;
@@ -125,6 +145,11 @@ impl NetworkAttr {
             waits_at,
             sendings,
             cells: cells_at,
+            lanes,
+            slots,
+            lane_cells,
+            lanes_each: lanes_each.into(),
+            lane_slots,
             contacts,
             contact_count,
             cell_count: cells,
@@ -159,11 +184,56 @@ struct Places {
     waits_at: usize,
     sendings: usize,
     cells: usize,
+    lanes: usize,
+    slots: usize,
+    lane_cells: usize,
+    /// How many lanes an endpoint has, and how many slots a lane.
+    lanes_each: u32,
+    lane_slots: u32,
     contacts: usize,
     contact_count: usize,
     cell_count: usize,
     cell_stride: usize,
     tx_shift: u32,
+}
+
+impl Places {
+    /// Builds the lanes of a port.
+    ///
+    /// # Safety
+    /// The network's block has the lanes and their cells, and from `slots` on their slots.
+    unsafe fn build_lanes(&self, net: &Net, slots: NonNull<Slot>, port: u16) -> Table<Lane> {
+        let first = u32::from(port) * self.lanes_each;
+        for lane in first..first + self.lanes_each {
+            let lane_cells = cells_of_lane(self.lane_slots);
+            // SAFETY: the caller's promise. So it is with all of these.
+            let slots = unsafe { slots.add(lane as usize * self.lane_slots as usize) };
+            for slot in 0..self.lane_slots as usize {
+                // SAFETY: as above.
+                let slot = unsafe { slots.add(slot) };
+                // SAFETY: as above.
+                unsafe { slot.write(Slot::new()) };
+            }
+            // SAFETY: as above.
+            let cells = unsafe { net.lane_cells.add((lane * lane_cells) as usize * LANE_CELL) };
+            for at in 0..lane_cells {
+                // SAFETY: as above.
+                let cell = unsafe { cells.add(at as usize * LANE_CELL) };
+                // SAFETY: as above.
+                unsafe { cell.cast().write(MessageCell::new(net.cell_count + lane * lane_cells + at)) };
+            }
+            // SAFETY: as above.
+            let place = unsafe { net.lanes.add(lane as usize) };
+            // SAFETY: its slots and cells were just written, and no other lane has them.
+            let built = unsafe { Lane::new(lane, slots, self.lane_slots, cells) };
+            // SAFETY: as above.
+            unsafe { place.write(built) };
+        }
+        // SAFETY: as above.
+        let of_port = unsafe { net.lanes.add(first as usize) };
+        // SAFETY: just written; they are looked up by numbers below the count.
+        unsafe { Table::new(of_port, self.lanes_each) }
+    }
 }
 
 /// What the block begins with; everything else follows it.
@@ -179,6 +249,10 @@ pub(super) struct Net {
     regions: NonNull<Region>,
     sendings: NonNull<Cell<Option<Sending>>>,
     cells: NonNull<u8>,
+    /// Those of lanes, which are numbered behind the others, and how many others there are.
+    lane_cells: NonNull<u8>,
+    cell_count: u32,
+    lanes: NonNull<Lane>,
     /// For each port of a strict network, what it knows of each port.
     contacts: NonNull<Cell<Option<Contact>>>,
     cell_stride: usize,
@@ -215,9 +289,13 @@ impl Net {
     /// A cell, by a number from one of the lists.
     #[inline]
     pub(super) fn cell(&self, cell: u32) -> &MessageCell {
-        debug_assert!(cell >> self.tx_shift < self.attr.endpoints.into(), "numbers come from lists of cells");
+        let (cells, at) = if cell < self.cell_count {
+            (self.cells, cell as usize * self.cell_stride)
+        } else {
+            (self.lane_cells, (cell - self.cell_count) as usize * LANE_CELL)
+        };
         // SAFETY: written in `Network::new_in`; lists hold numbers of cells only.
-        let cell = unsafe { self.cells.add(cell as usize * self.cell_stride) };
+        let cell = unsafe { cells.add(at) };
         // SAFETY: as above.
         unsafe { cell.cast().as_ref() }
     }
@@ -229,7 +307,17 @@ impl Net {
         self.cells.as_ptr().with_addr(head + size_of::<MessageCell>())
     }
 
-    /// The port that a cell belongs to.
+    /// A lane, by the number that its sender tells.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a lane, as it was told")]
+    pub(super) fn lane(&self, number: u64) -> &Lane {
+        // SAFETY: written in `Network::new_in`; a sender tells the number of one of its lanes.
+        let lane = unsafe { self.lanes.add(number as usize) };
+        // SAFETY: as above.
+        unsafe { lane.as_ref() }
+    }
+
+    /// The port that a cell belongs to, which is no lane's.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "there are no more ports than u16 counts")]
     pub(super) fn owner_of(&self, head: &MessageCell) -> &EndpointState {
@@ -358,6 +446,9 @@ impl<'n> Network<'n> {
             regions: at(places.regions).cast(),
             sendings: at(places.sendings).cast(),
             cells: at(places.cells),
+            lane_cells: at(places.lane_cells),
+            cell_count: u32::from(attr.endpoints) << places.tx_shift,
+            lanes: at(places.lanes).cast(),
             contacts: at(places.contacts).cast(),
             cell_stride: places.cell_stride,
             tx_shift: places.tx_shift,
@@ -377,8 +468,10 @@ impl<'n> Network<'n> {
             let faults = unsafe { at(places.faults).cast::<Faults>().add(index.into()) };
             // SAFETY: as above.
             unsafe { faults.write(Faults::none()) };
+            // SAFETY: the block has room for the lanes of each port, their slots and cells.
+            let lanes = unsafe { places.build_lanes(&net, at(places.slots).cast(), index) };
             // SAFETY: as above.
-            unsafe { port.write(EndpointState::new(index, u32::from(index) << net.tx_shift, matching, faults)) };
+            unsafe { port.write(EndpointState::new(index, u32::from(index) << net.tx_shift, matching, lanes, faults)) };
         }
         for index in 0..attr.regions {
             // SAFETY: the block has room for so many regions.

@@ -1,6 +1,6 @@
 //! Progress: what a poll does for the endpoints of its queue when it has no event at hand.
 
-#![allow(unsafe_code, reason = "hands messages to receives, and implements the unsafe trait `CompletionQueues`")]
+#![allow(unsafe_code, reason = "implements the unsafe trait `CompletionQueues`")]
 
 use core::alloc::Layout;
 use core::cell::Cell;
@@ -9,20 +9,19 @@ use core::ptr::NonNull;
 
 use super::address::NO_PORT;
 use super::cell::{MessageCell, State};
+use super::deliver::deliver;
 use super::endpoint_state::{EndpointState, LocalState};
 use super::handles::SoftCq;
+use super::lane_delivery::{deliver_from_lanes, deliver_numbered, take_in_lanes};
 use super::late::do_late;
 use super::list::NIL;
-use super::matching::kind_of;
 use super::network::Net;
 use super::queue::Queue;
-use super::receive::{admit, hand_on, hand_over};
 use super::send::{harvest, return_cell};
 use super::transport::Soft;
-use crate::engine::tag_matcher::Envelope;
 use crate::sync::Ordering;
 use crate::transport::{CompletionQueues, Event};
-use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag, WaitObj};
+use crate::vocabulary::{Errno, WaitObj};
 
 /// Moves what can be moved by the endpoints of an empty queue, until it has an event.
 #[inline]
@@ -83,10 +82,25 @@ fn advance_port(net: &Net, queue: &Queue, port: &EndpointState) {
     }
     // Messages stay in order: those in the inbox are younger.
     if own.backlog.get() == NIL && queue.is_empty() {
-        let newest = port.inbox.take(own.generation());
-        if newest != NIL {
-            own.backlog.set(deliver_from(net, net.oldest_first(newest), own, queue));
+        if !own.arrivals.is_empty() && !own.arrivals.is_inboxs_turn() {
+            deliver_from_lanes(net, own, queue);
         }
+        if queue.is_empty() {
+            deliver_from_inbox(net, port, queue);
+        }
+    }
+    // Those that were behind a message of the inbox; one that waits in the backlog keeps back others of its sender alone.
+    if !own.arrivals.is_empty() && queue.is_empty() {
+        deliver_from_lanes(net, own, queue);
+    }
+}
+
+#[inline(always)]
+fn deliver_from_inbox(net: &Net, port: &EndpointState, queue: &Queue) {
+    let own = port.own();
+    let newest = port.inbox.take(own.generation());
+    if newest != NIL {
+        own.backlog.set(deliver_from(net, net.oldest_first(newest), own, queue));
     }
 }
 
@@ -102,7 +116,7 @@ fn deliver_from(net: &Net, mut cell: u32, own: &LocalState, queue: &Queue) -> u3
     loop {
         let head = net.cell(cell);
         let next = head.link.load(Ordering::Relaxed);
-        if !deliver(net, own, head) {
+        if !deliver_in_turn(net, own, head) {
             return cell;
         }
         if next == NIL || !queue.is_empty() {
@@ -133,7 +147,7 @@ pub(super) fn take_in(net: &Net, port: &EndpointState) {
         while cell != NIL {
             let head = net.cell(cell);
             let next = head.link.load(Ordering::Relaxed);
-            if !deliver(net, own, head) {
+            if !deliver_in_turn(net, own, head) {
                 // Those in the inbox are younger, and wait behind it.
                 own.backlog.set(cell);
                 return;
@@ -141,62 +155,13 @@ pub(super) fn take_in(net: &Net, port: &EndpointState) {
             cell = next;
         }
     }
+    take_in_lanes(net, own);
 }
 
-/// Looks at a cell from the backlog: gives it to a posted receive, or keeps it. `false` if it has to wait,
-/// because the queue has no place for an event of a peer.
+/// Delivers a message that has come by the inbox, behind those of its sender that are before it.
 #[inline(always)]
-pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
-    let flags = head.message.flags.get();
-    if flags.contains(CompletionFlags::REMOTE_WRITE) {
-        return report_written(net, own, head);
-    }
-    let kind = kind_of(flags);
-    let posted = &own.posted[kind];
-    let envelope = Envelope { tag: Tag(head.message.tag.get()), source: FabricAddr(head.message.from.get()) };
-    if let Some(at) = posted.find(&envelope) {
-        let room = own.receive(at).room();
-        if room.min_left != 0 {
-            return deliver_to(net, own, head, kind, at);
-        }
-        // SAFETY: the receive is posted, so its memory is still lent.
-        if unsafe { hand_over(net, own, head, &room, |event| own.end_receive(event)) } {
-            posted.remove(at);
-            own.free_receive(at);
-        }
-        // Else the message was revoked, and the receive waits on.
-        return true;
-    }
-    if head.is(State::Revoked) {
-        // The word of it may have been read before the cell came here, and nobody would look again.
-        return_cell(net, head);
-    } else {
-        own.unexpected[kind].keep(head.number, envelope);
-    }
-    true
-}
-
-/// [`deliver`] to the posted receive in a place, which is a multi-receive, or has several buffers or a prefix.
-#[cold]
-#[inline(never)]
-fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: u32) -> bool {
-    let receive = own.receive(at);
-    let room = receive.room();
-    let over = if room.is_multi() {
-        let Some(nth) = admit(own, head, receive) else { return false };
-        // SAFETY: the receive is posted, so its memory is still lent.
-        unsafe { hand_on(net, own, head, receive, nth) }
-    } else {
-        // SAFETY: as above.
-        unsafe { hand_over(net, own, head, &room, |event| own.end_receive(event)) }
-    };
-    // From here on the cell is its sender's again.
-    if over {
-        own.posted[kind].remove(at);
-        own.free_pieces(room);
-        own.free_receive(at);
-    }
-    true
+fn deliver_in_turn(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
+    if head.message.in_pair() == 0 { deliver(net, own, head) } else { deliver_numbered(net, own, head) }
 }
 
 /// Returns the unexpected messages that their senders have revoked.
@@ -214,60 +179,6 @@ pub(super) fn return_revoked(net: &Net, port: &EndpointState) {
             }
         }
     }
-}
-
-/// Reports that a peer has written to memory of this side.
-#[inline(never)]
-fn report_written(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
-    if own.is_attended() {
-        return report_written_attended(net, own, head);
-    }
-    let queue = own.rx();
-    if !queue.reserve() {
-        return false;
-    }
-    let _ = queue.push(written(head, 0));
-    return_cell(net, head);
-    true
-}
-
-/// [`report_written`], where the domain may require modes, or a plan may strike.
-#[cold]
-#[inline(never)]
-fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
-    if own.modes.get().consumes_receives() {
-        return use_receive_up(net, own, head);
-    }
-    if !own.rx().reserve() {
-        return false;
-    }
-    own.tell(written(head, 0));
-    return_cell(net, head);
-    true
-}
-
-/// [`report_written`], with the event of the oldest receive. `false` if there is none.
-fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
-    let kind = kind_of(CompletionFlags::MSG);
-    let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));
-    let Some((at, _)) = waiting.min_by_key(|(at, _)| own.posted[kind].age(*at)) else { return false };
-    let room = own.receive(at).room();
-    own.posted[kind].remove(at);
-    own.free_pieces(room);
-    own.free_receive(at);
-    own.end_receive(written(head, room.context));
-    return_cell(net, head);
-    true
-}
-
-/// The event of a peer's write.
-#[inline(always)]
-fn written(head: &MessageCell, context: u64) -> Event {
-    let message = &head.message;
-    let mut event = Event::success(context, message.flags.get(), message.len.get());
-    event.data = ImmediateData(message.data.get());
-    event.source = FabricAddr(message.from.get());
-    event
 }
 
 /// A receiver looks at what is on its way to it, and takes what has arrived: behind what waits to be delivered.

@@ -113,7 +113,7 @@ pub(super) unsafe fn hand_over(
         unsafe { copy_message(message.bytes.get(), room.ptr, len) };
     }
 
-    let mut event = Event::success(room.context, message.flags.get(), len);
+    let mut event = Event::success(room.context, message.flags(), len);
     event.tag = Tag(message.tag.get());
     event.data = ImmediateData(message.data.get());
     event.source = FabricAddr(message.from.get());
@@ -133,7 +133,7 @@ pub(super) unsafe fn hand_over(
 
 /// The event of a receive whose buffer was shorter than the message.
 #[cold]
-fn truncated(mut event: Event, overflow: usize) -> Event {
+pub(super) fn truncated(mut event: Event, overflow: usize) -> Event {
     event.errno = Errno::ETRUNC;
     event.provider_errno = Errno::ETRUNC.as_raw();
     event.overflow_or_place = overflow;
@@ -335,7 +335,7 @@ fn found(context: u64, head: &MessageCell) -> Event {
         tag: Tag(message.tag.get()),
         data: ImmediateData(message.data.get()),
         source: FabricAddr(message.from.get()),
-        ..Event::success(context, message.flags.get(), message.len.get())
+        ..Event::success(context, message.flags(), message.len.get())
     }
 }
 

@@ -8,6 +8,8 @@ use super::address::addr_parts;
 use super::cell::{MessageCell, State};
 use super::copy::{LIMIT, List, NOTHING, at_most, copy_message, copy_ranges, ranges, send_limit, total};
 use super::endpoint_state::{EndpointState, LocalState, Report, Sending};
+use super::lane::{Facts, Lane, Room, SLOT_BYTES};
+use super::lane_asking::consider;
 use super::list::NIL;
 use super::network::Net;
 use crate::buffer::Lent;
@@ -190,21 +192,51 @@ pub(super) unsafe fn send(net: &Net, port: &EndpointState, outgoing: Outgoing, r
 /// Sends a short message, whose bytes `fill` writes to where they go.
 #[inline(always)]
 fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
+    let own = port.own();
+    let short = outgoing.len <= SLOT_BYTES;
+    if short && let Some(lane) = own.routes.lane_to(outgoing.to) {
+        match lane.room() {
+            Room::Free => return send_by_lane(own, lane, &outgoing, fill),
+            // As many as an endpoint can have under way.
+            Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
+            Room::Full | Room::Kept => {}
+        }
+    }
     let head = begin_send(net, port, outgoing.context)?;
+    if short && own.routes.is_time() {
+        consider(net, own, outgoing.to);
+    }
     let room = net.eager_room(head);
     fill(room);
-    write_message(head, port.own(), &outgoing, room);
+    write_message(head, own, &outgoing, room);
     head.set(State::Eager);
-    match (push(net, outgoing.to, head, outgoing.delay), outgoing.context) {
-        (Ok(()), None) => {
-            port.own().count_unsignaled(outgoing.sent(), outgoing.len);
+    match push(net, own, outgoing.to, head, outgoing.delay) {
+        Ok(()) => {
+            end_eager(own, &outgoing);
             Ok(())
         }
-        (Ok(()), Some(context)) => {
-            port.own().end_transmit(Event::success(context, outgoing.sent(), outgoing.len));
-            Ok(())
-        }
-        (Err(errno), context) => unsent(port.own(), head, context, outgoing.sent(), errno),
+        Err(errno) => unsent(own, head, outgoing.context, outgoing.sent(), errno),
+    }
+}
+
+/// Sends a short message through a slot that is free.
+#[inline(always)]
+fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
+    if outgoing.context.is_some() && !own.tx().reserve() {
+        return Err(Refusal::Again);
+    }
+    let facts = Facts::new(outgoing.len, outgoing.tag.is_some(), outgoing.data.is_some());
+    lane.send(facts, outgoing.tag.unwrap_or(0), outgoing.data.map_or(0, |data| data.0), fill);
+    end_eager(own, outgoing);
+    Ok(())
+}
+
+/// A short message is on its way, and over for its sender.
+#[inline(always)]
+fn end_eager(own: &LocalState, outgoing: &Outgoing) {
+    match outgoing.context {
+        Some(context) => own.end_transmit(Event::success(context, outgoing.sent(), outgoing.len)),
+        None => own.count_unsignaled(outgoing.sent(), outgoing.len),
     }
 }
 
@@ -233,7 +265,7 @@ fn offer_from(
     let (to, flags) = (addr_parts(outgoing.to).0, outgoing.sent());
     net.sending(head).set(Some(Sending { context, to, report, len: outgoing.len, flags }));
     own.offers.set(own.offers.get() + 1);
-    match push(net, outgoing.to, head, outgoing.delay) {
+    match push(net, own, outgoing.to, head, outgoing.delay) {
         Ok(()) => Ok(()),
         Err(errno) => {
             end_offer(net, own, head);
@@ -263,7 +295,7 @@ pub(super) fn begin_send<'n>(
 #[inline]
 fn write_message(head: &MessageCell, own: &LocalState, outgoing: &Outgoing, bytes: *const u8) {
     let message = &head.message;
-    message.flags.set(outgoing.received());
+    message.set_flags(outgoing.received());
     message.from.set(own.addr.get());
     message.tag.set(outgoing.tag.unwrap_or(0));
     message.data.set(outgoing.data.map_or(0, |data| data.0));
@@ -291,9 +323,10 @@ fn unsent(
 }
 
 #[inline]
-fn push(net: &Net, to: u64, head: &MessageCell, delay: Option<u32>) -> Result<(), Errno> {
+fn push(net: &Net, own: &LocalState, to: u64, head: &MessageCell, delay: Option<u32>) -> Result<(), Errno> {
     let (index, generation) = addr_parts(to);
     let port = net.ports().get(usize::from(index)).ok_or(Errno::EHOSTUNREACH)?;
+    head.message.set_number(own.routes.lane_to(to).map(Lane::number));
     if let Some(looks) = delay {
         return push_late(net, (port, generation), head, looks);
     }
@@ -333,14 +366,14 @@ pub(super) fn announce(
 ) -> Result<(), Errno> {
     let message = &head.message;
     let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
-    message.flags.set(CompletionFlags::RMA.union(remote));
+    message.set_flags(CompletionFlags::RMA.union(remote));
     message.from.set(own.addr.get());
     message.tag.set(0);
     message.data.set(data.0);
     message.len.set(len);
     message.bytes.set(ptr::null());
     head.set(State::Eager);
-    let pushed = push(net, to, head, delay);
+    let pushed = push(net, own, to, head, delay);
     if pushed.is_err() {
         head.come_home();
     }

@@ -15,8 +15,9 @@ use super::{Network, NetworkAttr, Soft};
 use crate::error::OpenError;
 use crate::objects::av::Av;
 use crate::objects::cq::{Cq, CqAttr};
+use crate::objects::deadline::Spins;
 use crate::objects::domain::Domain;
-use crate::objects::endpoint::Endpoint;
+use crate::objects::endpoint::{Endpoint, Source};
 use crate::objects::mr::Mr;
 use crate::transport::Refusal;
 use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData};
@@ -140,10 +141,83 @@ fn cell_comes_home_when_the_peer_closes_between_the_copy_and_the_news() {
             let _ = write_data_to_a_peer_that_closes(&writer, peer, context);
             let next = peers.endpoint(av).unwrap();
             let to_next = av.insert(&next.address().unwrap()).unwrap();
-            let received = next.recv(crate::objects::endpoint::Source::Any, Box::new([0; 8])).unwrap();
+            let received = next.recv(Source::Any, Box::new([0; 8])).unwrap();
             writer.inject(to_next, &[5; 8]).unwrap();
-            let done = peers.wait(received, crate::objects::deadline::Spins(10)).unwrap().expect("it is there");
+            let done = peers.wait(received, Spins(10)).unwrap().expect("it is there");
             assert_eq!(done.result().unwrap().len(), 8);
+        }
+    });
+}
+
+/// A network whose endpoints have so many lanes, and two queues on it.
+fn with_lanes(lanes: u16, test: impl FnOnce(&Queue, &Queue, &Av<'static, Soft<'static>>)) {
+    let attr = NetworkAttr { endpoints: 4, tx_depth: 8, rx_depth: 8, eager_size: 64, lanes, ..NetworkAttr::DEFAULT };
+    let network = Network::new(attr).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let queue = || Queue::open(&domain, CqAttr::new(16)).unwrap();
+    test(&queue(), &queue(), &Av::open(&domain, 16).unwrap());
+}
+
+/// Sends so many short messages, each of which is received; returns whether there is a lane then.
+fn talk(from: &Side, to: &Side, (into, av): (&Queue, &Av<'static, Soft<'static>>), messages: u32) -> bool {
+    let peer = av.insert(&to.address().unwrap()).unwrap();
+    for _ in 0..messages {
+        let key = to.recv(Source::Any, Box::new([0; 8])).unwrap();
+        from.inject(peer, &[5; 8]).unwrap();
+        assert_eq!(into.finish(key, Spins(100)).unwrap().result().unwrap().len(), 8);
+    }
+    let address = to.raw().port().own().addr.get();
+    from.raw().port().own().routes.lane_to(address).is_some()
+}
+
+#[test]
+fn endpoint_has_a_lane_to_a_peer_that_it_talks_to() {
+    with_lanes(2, |one, other, av| {
+        let (from, to) = (one.endpoint(av).unwrap(), other.endpoint(av).unwrap());
+        assert!(!talk(&from, &to, (other, av), 16));
+        assert!(talk(&from, &to, (other, av), 48));
+    });
+    with_lanes(0, |one, other, av| {
+        let (from, to) = (one.endpoint(av).unwrap(), other.endpoint(av).unwrap());
+        assert!(!talk(&from, &to, (other, av), 200), "there are none");
+    });
+}
+
+#[test]
+fn lane_that_is_not_used_any_more_goes_to_a_peer_that_is_talked_to() {
+    with_lanes(1, |one, other, av| {
+        let from = one.endpoint(av).unwrap();
+        let peers = [0; 3].map(|_| other.endpoint(av).unwrap());
+        for _ in 0..5 {
+            for peer in &peers {
+                assert!(talk(&from, peer, (other, av), 200));
+            }
+            assert!(!talk(&from, &peers[0], (other, av), 0), "it has one lane");
+        }
+    });
+}
+
+/// However often senders and receivers close, asked and unasked.
+#[test]
+fn lanes_come_back_from_endpoints_that_close() {
+    with_lanes(2, |one, other, av| {
+        let (mut from, mut to) = (one.endpoint(av).unwrap(), other.endpoint(av).unwrap());
+        for messages in (30..70).chain(30..70) {
+            talk(&from, &to, (other, av), messages);
+            if messages % 2 == 0 {
+                from = one.endpoint(av).unwrap();
+            } else {
+                to = other.endpoint(av).unwrap();
+            }
+            assert!(one.poll().unwrap().is_none() && other.poll().unwrap().is_none());
+        }
+        assert!(talk(&from, &to, (other, av), 100));
+        let net = from.raw().net;
+        let (from_place, to_place) = (from.raw().port().own().index, to.raw().port().own().index);
+        drop((from, to));
+        for place in 0..4 {
+            let idle = net.port(place).own().routes.are_idle();
+            assert!(idle, "place {place}; the last were {from_place} and {to_place}");
         }
     });
 }

@@ -1,0 +1,128 @@
+//! Delivering what has arrived: a message goes to a posted receive or waits for one, news are reported.
+
+#![allow(unsafe_code, reason = "hands messages to receives")]
+
+use super::cell::{LANE_NEWS, MessageCell, State};
+use super::endpoint_state::LocalState;
+use super::lane_asking::answer;
+use super::matching::kind_of;
+use super::network::Net;
+use super::receive::{admit, hand_on, hand_over};
+use super::send::return_cell;
+use crate::engine::tag_matcher::Envelope;
+use crate::transport::Event;
+use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData, Tag};
+
+/// Looks at a cell that has arrived: gives it to a posted receive, or keeps it. `false` if it has to wait,
+/// because the queue has no place for an event of a peer.
+#[inline(always)]
+pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
+    let flags = head.message.flags();
+    if flags.intersects(CompletionFlags::REMOTE_WRITE.union(LANE_NEWS)) {
+        return deliver_news(net, own, head);
+    }
+    let kind = kind_of(flags);
+    let posted = &own.posted[kind];
+    let envelope = Envelope { tag: Tag(head.message.tag.get()), source: FabricAddr(head.message.from.get()) };
+    if let Some(at) = posted.find(&envelope) {
+        let room = own.receive(at).room();
+        if room.min_left != 0 {
+            return deliver_to(net, own, head, kind, at);
+        }
+        // SAFETY: the receive is posted, so its memory is still lent.
+        if unsafe { hand_over(net, own, head, &room, |event| own.end_receive(event)) } {
+            posted.remove(at);
+            own.free_receive(at);
+        }
+        // Else the message was revoked, and the receive waits on.
+        return true;
+    }
+    if head.is(State::Revoked) {
+        // The word of it may have been read before the cell came here, and nobody would look again.
+        return_cell(net, head);
+    } else {
+        own.unexpected[kind].keep(head.number, envelope);
+    }
+    true
+}
+
+/// [`deliver`] to the posted receive in a place, which is a multi-receive, or has several buffers or a prefix.
+#[cold]
+#[inline(never)]
+fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: u32) -> bool {
+    let receive = own.receive(at);
+    let room = receive.room();
+    let over = if room.is_multi() {
+        let Some(nth) = admit(own, head, receive) else { return false };
+        // SAFETY: the receive is posted, so its memory is still lent.
+        unsafe { hand_on(net, own, head, receive, nth) }
+    } else {
+        // SAFETY: as above.
+        unsafe { hand_over(net, own, head, &room, |event| own.end_receive(event)) }
+    };
+    // From here on the cell is its sender's again.
+    if over {
+        own.posted[kind].remove(at);
+        own.free_pieces(room);
+        own.free_receive(at);
+    }
+    true
+}
+
+/// Sees to a cell that brings no message: a peer asks for a lane, or has written to memory of this side, which is reported.
+#[inline(never)]
+fn deliver_news(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
+    if head.message.flags().contains(LANE_NEWS) {
+        answer(net, own, head);
+        return true;
+    }
+    if own.is_attended() {
+        return report_written_attended(net, own, head);
+    }
+    let queue = own.rx();
+    if !queue.reserve() {
+        return false;
+    }
+    let _ = queue.push(written(head, 0));
+    return_cell(net, head);
+    true
+}
+
+/// [`deliver_news`] of a write, where the domain may require modes, or a plan may strike.
+#[cold]
+#[inline(never)]
+fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
+    if own.modes.get().consumes_receives() {
+        return use_receive_up(net, own, head);
+    }
+    if !own.rx().reserve() {
+        return false;
+    }
+    own.tell(written(head, 0));
+    return_cell(net, head);
+    true
+}
+
+/// [`report_written`], with the event of the oldest receive. `false` if there is none.
+fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
+    let kind = kind_of(CompletionFlags::MSG);
+    let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));
+    let Some((at, _)) = waiting.min_by_key(|(at, _)| own.posted[kind].age(*at)) else { return false };
+    let room = own.receive(at).room();
+    own.posted[kind].remove(at);
+    own.free_pieces(room);
+    own.free_receive(at);
+    own.end_receive(written(head, room.context));
+    return_cell(net, head);
+    true
+}
+
+/// The event of a peer's write.
+#[inline(always)]
+fn written(head: &MessageCell, context: u64) -> Event {
+    let message = &head.message;
+    let mut event = Event::success(context, message.flags(), message.len.get());
+    event.data = ImmediateData(message.data.get());
+    event.source = FabricAddr(message.from.get());
+    event
+}

@@ -1,0 +1,123 @@
+//! Asking for lanes, answering, and giving them up.
+
+use super::address::addr_parts;
+use super::cell::{LANE_NEWS, MessageCell, State};
+use super::endpoint_state::LocalState;
+use super::lane::{Lane, LaneUse};
+use super::network::Net;
+use crate::vocabulary::CompletionFlags;
+
+/// Thinks about lanes where a short message to a peer goes by the inbox. If the peer has accepted one, that message is the first that is
+/// numbered: it is in the inbox behind all that are not.
+#[cold]
+#[inline(never)]
+pub(super) fn consider(net: &Net, own: &LocalState, to: u64) {
+    let routes = &own.routes;
+    // Lanes may lead elsewhere from here on.
+    routes.forget();
+    let mut refused = false;
+    for lane in routes.lanes().filter(|lane| lane.is_idle()) {
+        // The peer has closed, or has read that it is over; or it has refused.
+        refused |= lane.used() == LaneUse::Asked;
+        lane.set_used(LaneUse::None);
+    }
+    routes.wait_on(refused);
+    if !routes.granted.get() || refused {
+        return;
+    }
+    let mut asked = false;
+    for lane in routes.lanes() {
+        if lane.to() == to && matches!(lane.used(), LaneUse::Asked | LaneUse::Numbered) {
+            asked = true;
+            if lane.is_open() {
+                lane.set_used(LaneUse::Numbered);
+            }
+        }
+    }
+    if asked || routes.candidate.replace(to) != to {
+        return;
+    }
+    let at_home = |lane: &&Lane| lane.asking_cell().is(State::Home) && lane.ending_cell().is(State::Home);
+    match routes.lanes().find(|lane| lane.used() == LaneUse::None && at_home(lane)) {
+        Some(lane) => ask(net, own, lane, to),
+        None => {
+            let quiet = routes.lanes().filter(|lane| lane.was_quiet()).last();
+            quiet.into_iter().for_each(|lane| end_lane(net, own, lane));
+        }
+    }
+}
+
+/// Asks a peer for a lane.
+fn ask(net: &Net, own: &LocalState, lane: &Lane, to: u64) {
+    let first = lane.ask(to);
+    if !tell(net, own, (lane.asking_cell(), to), (lane.index(), first), None) {
+        lane.take_back();
+    }
+}
+
+/// Ends what a lane is used for: its peer gives it back when it has read so.
+fn end_lane(net: &Net, own: &LocalState, lane: &Lane) {
+    match lane.used() {
+        LaneUse::None | LaneUse::Done => return,
+        LaneUse::Asked if lane.withdraw() => {}
+        LaneUse::Asked | LaneUse::Numbered => {
+            let number = lane.number();
+            // If the peer is gone, it gives the lane back anyway.
+            let _ = tell(net, own, (lane.ending_cell(), lane.to()), (0, 0), Some(number));
+        }
+    }
+    lane.set_used(LaneUse::Done);
+}
+
+/// Gives up the lanes of an endpoint that closes.
+pub(super) fn end_lanes(net: &Net, own: &LocalState) {
+    own.routes.forget();
+    own.routes.granted.set(false);
+    own.routes.lanes().for_each(|lane| end_lane(net, own, lane));
+}
+
+/// Tells a peer of a lane: which one and where it begins, or that it ends with this number. `false` if the peer is gone.
+fn tell(
+    net: &Net,
+    own: &LocalState,
+    (head, to): (&MessageCell, u64),
+    (lane, first): (u32, u64),
+    ends: Option<u64>,
+) -> bool {
+    let message = &head.message;
+    message.set_flags(LANE_NEWS | CompletionFlags::RECV);
+    message.from.set(own.addr.get());
+    message.tag.set(first);
+    message.data.set(lane.into());
+    message.set_number(ends);
+    head.set(State::Eager);
+    let (index, generation) = addr_parts(to);
+    let port = net.ports().get(usize::from(index));
+    let told = port.is_some_and(|port| port.inbox.push(generation, head.number, &head.link));
+    if !told {
+        head.come_home();
+    }
+    told
+}
+
+/// A sender asks for a lane.
+#[cold]
+#[inline(never)]
+pub(super) fn answer(net: &Net, own: &LocalState, head: &MessageCell) {
+    let message = &head.message;
+    let lane = net.lane(message.data.get());
+    if own.routes.are_granted() {
+        own.arrivals.accept(lane, message.from.get(), message.tag.get());
+    } else {
+        lane.leave();
+    }
+    head.come_home();
+}
+
+/// Nobody will read what a sender says of a lane: one that asks has it back.
+#[cold]
+pub(super) fn refuse_lane(net: &Net, head: &MessageCell) {
+    if head.message.in_pair() == 0 {
+        net.lane(head.message.data.get()).leave();
+    }
+}
