@@ -140,15 +140,11 @@ impl EndpointState {
         }
     }
 
-    /// Whether there may be something to do for the endpoint.
+    /// Whether there may be something to do for the endpoint, besides what comes by lanes.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         let own = self.own();
-        !self.inbox.is_empty()
-            || own.backlog.get() != NIL
-            || own.offers.get() != 0
-            || self.revocations.are_told()
-            || own.arrivals.have_some()
+        !self.inbox.is_empty() || own.backlog.get() != NIL || own.offers.get() != 0 || self.revocations.are_told()
     }
 
     #[inline]

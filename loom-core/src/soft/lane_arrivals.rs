@@ -67,18 +67,17 @@ impl Arrivals {
         self.count.get() == 0
     }
 
-    /// Whether something may have come.
+    /// The first lane by which something has come.
     #[inline(always)]
-    pub(super) fn have_some(&self) -> bool {
-        !self.is_empty() && self.have_message()
-    }
-
-    #[inline(never)]
-    fn have_message(&self) -> bool {
-        self.lanes().iter().any(|arriving| arriving.lane().may_have(arriving.next.get()))
+    pub(super) fn first_to_deliver(&self) -> Option<&Arriving> {
+        if self.is_empty() {
+            return None;
+        }
+        self.lanes().iter().find(|arriving| arriving.lane().may_have(arriving.next.get()))
     }
 
     /// Whether the inbox comes first this time. Next time it is the lanes' turn, so that neither waits for ever.
+    #[inline]
     pub(super) fn is_inboxs_turn(&self) -> bool {
         self.inbox_first.replace(!self.inbox_first.get())
     }

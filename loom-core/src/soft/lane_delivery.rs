@@ -32,7 +32,7 @@ pub(super) fn take_in_lanes(net: &Net, own: &LocalState) {
 
 /// Delivers the next message of a sender, if it has come by the lane. `false` if it has not, or has to wait.
 #[inline(always)]
-fn deliver_next(net: &Net, own: &LocalState, arriving: &Arriving) -> bool {
+pub(super) fn deliver_next(net: &Net, own: &LocalState, arriving: &Arriving) -> bool {
     let (lane, next) = (arriving.lane(), arriving.next.get());
     let Some((slot, facts)) = lane.arrived(next) else { return false };
     lane.prefetch(next);

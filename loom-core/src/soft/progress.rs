@@ -12,7 +12,8 @@ use super::cell::{MessageCell, State};
 use super::deliver::deliver;
 use super::endpoint_state::{EndpointState, LocalState};
 use super::handles::SoftCq;
-use super::lane_delivery::{deliver_from_lanes, deliver_numbered, take_in_lanes};
+use super::lane_arrivals::Arriving;
+use super::lane_delivery::{deliver_from_lanes, deliver_next, deliver_numbered, take_in_lanes};
 use super::late::do_late;
 use super::list::NIL;
 use super::network::Net;
@@ -32,14 +33,32 @@ pub(super) fn advance(net: &Net, queue: &Queue) {
         return;
     }
     let mut port = net.port(first);
-    while !port.is_busy() {
+    loop {
+        if let Some(arriving) = port.own().arrivals.first_to_deliver() {
+            return advance_by_lane(net, queue, port, arriving);
+        }
+        if port.is_busy() {
+            return advance_from(net, queue, port, first);
+        }
         let next = port.own().next_on(queue).get();
         if next == first {
             return;
         }
         port = net.port(next);
     }
-    advance_from(net, queue, port, first);
+}
+
+/// The next message of a lane, and no more if that is an event: the short way for what is to be fast.
+#[inline(never)]
+fn advance_by_lane(net: &Net, queue: &Queue, port: &EndpointState, arriving: &Arriving) {
+    let own = port.own();
+    let others_first = queue.is_overrun() || port.is_busy() && own.arrivals.is_inboxs_turn();
+    if others_first || !deliver_next(net, own, arriving) || queue.is_empty() {
+        return advance_from(net, queue, port, own.index);
+    }
+    if queue.had_its_turn(own.index) {
+        queue.turn.set(own.next_on(queue).get());
+    }
 }
 
 /// From this port on, until the circle is back at the first one.
