@@ -49,6 +49,19 @@ impl Message {
         self.flags.set(flags.bits() as u32);
     }
 
+    /// Makes it the news that a peer has written so many bytes.
+    #[inline]
+    pub(super) fn tell_written(&self, from: u64, len: usize, data: u64) {
+        let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
+        self.set_flags(CompletionFlags::RMA.union(remote));
+        self.set_number(None);
+        self.from.set(from);
+        self.tag.set(0);
+        self.data.set(data);
+        self.len.set(len);
+        self.bytes.set(core::ptr::null());
+    }
+
     /// Its number among those for its receiver, as [`number_in_pair`] says it; zero if it has none.
     #[inline(always)]
     pub(super) fn in_pair(&self) -> u32 {

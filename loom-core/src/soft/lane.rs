@@ -46,13 +46,22 @@ const WITH_DATA: u64 = 1 << 6;
 const LEN: u64 = WITH_DATA - 1;
 const NUMBER_SHIFT: u32 = 8;
 
-const _: () = assert!(SLOT_BYTES as u64 <= LEN, "the word has room for the length");
+const _: () = assert!((SLOT_BYTES as u64) < LEN, "the word has room for the length");
 
 /// What a slot says of its message besides the number: the lower part of its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts(u64);
 
 impl Facts {
+    /// Of no message, but the news that memory was written: the slot has the length in place of a tag, and immediate data.
+    pub(super) const WRITTEN: Facts = Facts(LEN | WITH_DATA);
+
+    /// Whether they are [`WRITTEN`](Self::WRITTEN).
+    #[inline(always)]
+    pub(super) const fn is_written(self) -> bool {
+        self.0 & LEN == LEN
+    }
+
     /// Of a message that is so long, `SLOT_BYTES` at most.
     #[inline(always)]
     pub(super) const fn new(len: usize, tagged: bool, with_data: bool) -> Self {

@@ -46,6 +46,9 @@ pub(super) fn deliver_next(net: &Net, own: &LocalState, arriving: &Arriving) -> 
 /// Gives the message of a slot to a posted receive, or has it wait in its cell.
 #[inline(always)]
 fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot, facts: Facts) -> bool {
+    if facts.is_written() {
+        return deliver_written(net, own, (cell, from), slot);
+    }
     let kind = usize::from(facts.is_tagged());
     let posted = &own.posted[kind];
     let envelope = Envelope { tag: Tag(slot.tag.get()), source: FabricAddr(from) };
@@ -90,6 +93,20 @@ fn deliver_by_cell(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
     let delivered = deliver(net, own, cell);
     if !delivered {
         // The message is in its slot as before.
+        cell.set(State::Home);
+    }
+    delivered
+}
+
+/// Puts the news that memory was written into a cell and delivers them from there.
+#[inline(never)]
+fn deliver_written(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot) -> bool {
+    #[expect(clippy::cast_possible_truncation, reason = "a length, as it was put there")]
+    let len = slot.tag.get() as usize;
+    cell.message.tell_written(from, len, slot.data.get());
+    cell.set(State::Eager);
+    let delivered = deliver(net, own, cell);
+    if !delivered {
         cell.set(State::Home);
     }
     delivered

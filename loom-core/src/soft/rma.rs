@@ -15,7 +15,7 @@ use super::handles::SoftEndpoint;
 use super::late::{RmaOp, do_later};
 use super::mr::at_region;
 use super::network::Net;
-use super::send::{announce, begin_send};
+use super::send::{News, announce, announce_by_lane, begin_news};
 use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::exposed::{copy_in, copy_out};
@@ -56,15 +56,16 @@ pub(super) fn write_by(
     copy: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<(), Refusal> {
     let own = port.own();
-    // The cell for the news comes first: once the bytes are written, nothing may be refused for lack of room.
-    let head = match data {
+    // The room for the news comes first: once the bytes are written, nothing may be refused for lack of it.
+    let news = match data {
         None if context.is_some() && !own.tx().reserve() => return Err(Refusal::Again),
         None => None,
-        Some(_) => Some(begin_send(net, port, context)?),
+        Some(data) => Some((begin_news(net, port, to, context)?, data)),
     };
-    let result = match (copy(), head, data) {
-        (Ok(()), Some(head), Some(data)) => announce(net, own, head, (to, len, data), delay),
-        (result, ..) => result,
+    let result = match (copy(), news) {
+        (Ok(()), Some((News::Slot(lane), data))) => announce_by_lane(lane, len, data),
+        (Ok(()), Some((News::Cell(head), data))) => announce(net, own, head, (to, len, data), delay),
+        (result, _) => result,
     };
     end_rma(own, CompletionFlags::RMA | CompletionFlags::WRITE, len, context, result)
 }

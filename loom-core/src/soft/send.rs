@@ -355,6 +355,39 @@ fn push_late(
     Ok(())
 }
 
+/// Room for the news that memory was written.
+pub(super) enum News<'n> {
+    Slot(&'n Lane),
+    Cell(&'n MessageCell),
+}
+
+/// Takes what the news to a peer need and, if the write will have an event, a place for that.
+#[inline]
+pub(super) fn begin_news<'n>(
+    net: &'n Net,
+    port: &'n EndpointState,
+    to: u64,
+    context: Option<u64>,
+) -> Result<News<'n>, Refusal> {
+    let own = port.own();
+    match own.routes.lane_to(to).filter(|lane| lane.room() == Room::Free) {
+        None => begin_send(net, port, context).map(News::Cell),
+        Some(_) if context.is_some() && !own.tx().reserve() => Err(Refusal::Again),
+        Some(lane) => Ok(News::Slot(lane)),
+    }
+}
+
+/// Tells an endpoint that so many bytes were written there, by a lane with room for it.
+#[inline(always)]
+pub(super) fn announce_by_lane(lane: &Lane, len: usize, data: ImmediateData) -> Result<(), Errno> {
+    if !lane.is_open() {
+        // The peer has closed since.
+        return Err(Errno::EHOSTUNREACH);
+    }
+    lane.send(Facts::WRITTEN, len as u64, data.0, |_| {});
+    Ok(())
+}
+
 /// Tells an endpoint that so many bytes were written there, with a cell that is given up.
 #[inline(always)]
 pub(super) fn announce(
@@ -364,15 +397,11 @@ pub(super) fn announce(
     (to, len, data): (u64, usize, ImmediateData),
     delay: Option<u32>,
 ) -> Result<(), Errno> {
-    let message = &head.message;
-    let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
-    message.set_flags(CompletionFlags::RMA.union(remote));
-    message.from.set(own.addr.get());
-    message.tag.set(0);
-    message.data.set(data.0);
-    message.len.set(len);
-    message.bytes.set(ptr::null());
+    head.message.tell_written(own.addr.get(), len, data.0);
     head.set(State::Eager);
+    if own.routes.is_time() {
+        consider(net, own, to);
+    }
     let pushed = push(net, own, to, head, delay);
     if pushed.is_err() {
         head.come_home();
