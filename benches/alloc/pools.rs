@@ -6,8 +6,10 @@ use std::alloc::Layout;
 use std::cell::RefCell;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
+use std::ptr;
 use std::ptr::NonNull;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::thread;
 
 use bumpalo::Bump;
@@ -15,6 +17,7 @@ use loom_alloc::allocator_api2::alloc::{Allocator, Global};
 use loom_alloc::{Arena, Pool, PoolAttr, SharedPool, SizeClasses, Spill, StaticPool};
 
 use crate::measure::{median, metric, per_operation, ratio};
+use crate::pin;
 
 /// Rounds of which the median is taken.
 const ROUNDS: usize = 31;
@@ -35,18 +38,30 @@ type Side<'a> = (&'static str, Box<dyn FnMut(u32) + 'a>);
 
 /// Runs the sides in turn, and prints a row for each. The first one is what the others are compared with.
 fn measured(what: &str, sides: &mut [Side<'_>]) {
-    println!("{what}");
+    let rounds = in_turn(sides.iter_mut().map(|(_, run)| move || per_operation(ROUND, &mut *run)));
+    let names: Vec<_> = sides.iter().map(|(name, _)| *name).collect();
+    print(what, &names, &rounds);
+}
+
+/// Runs the sides in turn; returns what each of them says that its rounds took.
+fn in_turn<R: FnMut() -> f64>(sides: impl IntoIterator<Item = R>) -> Vec<Vec<f64>> {
+    let mut sides: Vec<_> = sides.into_iter().collect();
     let mut rounds = vec![Vec::new(); sides.len()];
     for round in 0..=ROUNDS {
-        for ((_, run), figures) in sides.iter_mut().zip(&mut rounds) {
-            let cost = per_operation(ROUND, run);
+        for (run, figures) in sides.iter_mut().zip(&mut rounds) {
+            let cost = run();
             // The first one warms up.
             if round > 0 {
                 figures.push(cost);
             }
         }
     }
-    for ((name, _), figures) in sides.iter().zip(&rounds) {
+    rounds
+}
+
+fn print(what: &str, names: &[&str], rounds: &[Vec<f64>]) {
+    println!("{what}");
+    for (name, figures) in names.iter().zip(rounds) {
         println!("    {name:<24} {:>7.2} ns, {:.2} of the first", median(figures), ratio(figures, &rounds[0]));
         metric(name, median(figures), "ns");
     }
@@ -123,22 +138,63 @@ fn pools() {
     );
 }
 
-/// Blocks that two threads take from the same allocator at once, and give back: nanoseconds of each block of one thread.
-fn on_two_threads(run: impl Fn(u32) + Sync) -> impl FnMut(u32) {
-    move |count| {
-        let start = Barrier::new(2);
-        thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| {
-                    start.wait();
-                    run(count);
-                });
-            }
+/// What each of two threads does, on a processor of its own: nanoseconds of each block of the slower one.
+fn on_two_threads(runs: [&(dyn Fn(u32) + Sync); 2]) -> f64 {
+    let start = Barrier::new(2);
+    thread::scope(|scope| {
+        let threads = [0, 1].map(|core| {
+            let start = &start;
+            scope.spawn(move || {
+                // Where there is one processor only, or another choice was made for this program, the system places them.
+                let _ = pin::to(Some(core));
+                start.wait();
+                per_operation(ROUND, runs[core])
+            })
         });
+        threads.map(|thread| thread.join().unwrap()).into_iter().fold(0.0, f64::max)
+    })
+}
+
+/// Blocks on their way from one thread to another one.
+struct Handover([AtomicPtr<u8>; 64]);
+
+impl Handover {
+    const fn new() -> Self {
+        Handover([const { AtomicPtr::new(ptr::null_mut()) }; 64])
+    }
+
+    /// Waits for a moment at which `done` is true, and lets others run where there are not processors enough.
+    fn wait(mut done: impl FnMut() -> bool) {
+        let mut tries = 0_u32;
+        while !done() {
+            tries += 1;
+            if tries.is_multiple_of(1024) { thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+
+    fn take_and_hand_on(&self, alloc: impl Allocator, count: u32) {
+        for place in self.0.iter().cycle().take(count as usize) {
+            let block = alloc.allocate(black_box(BLOCK)).unwrap().cast().as_ptr();
+            Self::wait(|| place.load(Ordering::Acquire).is_null());
+            place.store(block, Ordering::Release);
+        }
+    }
+
+    fn give_back(&self, alloc: impl Allocator, count: u32) {
+        for place in self.0.iter().cycle().take(count as usize) {
+            let mut block = None;
+            Self::wait(|| {
+                block = NonNull::new(place.load(Ordering::Acquire));
+                block.is_some()
+            });
+            place.store(ptr::null_mut(), Ordering::Release);
+            // SAFETY: the other thread took it from this allocator with this layout, and has handed it on.
+            unsafe { alloc.deallocate(block.unwrap(), BLOCK) };
+        }
     }
 }
 
-fn contended() {
+fn two_threads() {
     let shared = SharedPool::new_in(ATTR, Global).unwrap();
     let sharded = sharded_slab::Slab::<u64>::new();
     let in_sharded = |count: u32| {
@@ -147,14 +203,30 @@ fn contended() {
             sharded.remove(key);
         }
     };
-    measured(
-        "a block on each of two threads",
-        &mut [
-            ("pool.contended.shared_ns", Box::new(on_two_threads(|count| one_by_one(&shared, count)))),
-            ("pool.contended.global_ns", Box::new(on_two_threads(|count| one_by_one(Global, count)))),
-            ("pool.contended.sharded_slab_ns", Box::new(on_two_threads(in_sharded))),
-        ],
-    );
+    let of_shared = |count: u32| one_by_one(&shared, count);
+    let of_global = |count: u32| one_by_one(Global, count);
+    let runs: [&(dyn Fn(u32) + Sync); 3] = [&of_shared, &of_global, &in_sharded];
+    let rounds = in_turn(runs.map(|run| move || on_two_threads([run; 2])));
+    let names = ["pool.contended.shared_ns", "pool.contended.global_ns", "pool.contended.sharded_slab_ns"];
+    print("a block on each of two threads", &names, &rounds);
+    metric("shared_pool_over_glibc.2threads", ratio(&rounds[0], &rounds[1]), "ratio");
+
+    let of_shared = |count: u32| in_batches(&shared, count);
+    let of_global = |count: u32| in_batches(Global, count);
+    let runs: [&(dyn Fn(u32) + Sync); 2] = [&of_shared, &of_global];
+    let rounds = in_turn(runs.map(|run| move || on_two_threads([run; 2])));
+    print("the same, 32 at a time", &["pool.contended.batch.shared_ns", "pool.contended.batch.global_ns"], &rounds);
+    metric("shared_pool_over_glibc.2threads_batch", ratio(&rounds[0], &rounds[1]), "ratio");
+
+    let (way, other_way) = (Handover::new(), Handover::new());
+    let to_shared = |count: u32| way.take_and_hand_on(&shared, count);
+    let from_shared = |count: u32| way.give_back(&shared, count);
+    let to_global = |count: u32| other_way.take_and_hand_on(Global, count);
+    let from_global = |count: u32| other_way.give_back(Global, count);
+    let runs: [[&(dyn Fn(u32) + Sync); 2]; 2] = [[&to_shared, &from_shared], [&to_global, &from_global]];
+    let rounds = in_turn(runs.map(|runs| move || on_two_threads(runs)));
+    print("a block that another thread gives back", &["pool.handed_on.shared_ns", "pool.handed_on.global_ns"], &rounds);
+    metric("shared_pool_over_glibc.handed_on", ratio(&rounds[0], &rounds[1]), "ratio");
 }
 
 /// Blocks that are taken until the memory is used up, which is then free again at once.
@@ -195,5 +267,5 @@ fn arenas() {
 pub(crate) fn run() {
     arenas();
     pools();
-    contended();
+    two_threads();
 }

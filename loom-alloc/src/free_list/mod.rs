@@ -8,7 +8,8 @@
 //! - [`OwnerList`]: one thread uses it.
 //! - [`SharedList`]: any number of threads, lock-free.
 //!
-//! Both give back first what was put last, which the caches still have.
+//! Both give back first what was put last, which the caches still have; the shared one what was put last by the thread that takes,
+//! as long as that has put any.
 //!
 //! # Nothing but zeros
 //!

@@ -7,10 +7,18 @@
 //! What a number stands for is plain memory that the checker does not see: a `Plain` value is in its place, which is read and
 //! written by whoever has the number, and fails the model where two do so without an order between them.
 //!
-//! The controls are the same models with lists from which an order, or the tag, is taken away. Each must fail, or the
-//! models prove nothing.
+//! Under the checker a list has two stacks. The main thread's is the first one, and that of the other one is a model's parameter where
+//! both are played.
+//!
+//! The controls are the same models with lists from which an order, the tag, or the second look, is taken away. Each must fail, or
+//! the models prove nothing.
 
-#![allow(unsafe_code, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+#![allow(
+    unsafe_code,
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests: they use `std`, and fail by panicking"
+)]
 
 use std::vec::Vec;
 
@@ -19,7 +27,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 
-use super::{FreeList, SharedList};
+use super::SharedList;
 
 /// Plain memory, whose accesses are checked for an order between them.
 struct Plain(UnsafeCell<u32>);
@@ -42,13 +50,23 @@ impl Plain {
 }
 
 /// A list that a model can be played on.
-trait Modelled: FreeList + Send + Sync + 'static {
+trait Modelled: Send + Sync + 'static {
     fn of(links: Vec<AtomicU32>) -> Self;
+    fn take_near(&self, stack: usize) -> Option<u32>;
+    fn put_near(&self, stack: usize, number: u32);
 }
 
 impl Modelled for SharedList<Vec<AtomicU32>> {
     fn of(links: Vec<AtomicU32>) -> Self {
         SharedList::new(links)
+    }
+
+    fn take_near(&self, stack: usize) -> Option<u32> {
+        self.take_near(stack)
+    }
+
+    fn put_near(&self, stack: usize, number: u32) {
+        self.put_near(stack, number);
     }
 }
 
@@ -64,21 +82,21 @@ impl<L: Modelled> Pool<L> {
         Arc::new(Pool { list, blocks: (0..count).map(|_| Plain(UnsafeCell::new(0))).collect() })
     }
 
-    fn take(&self) -> Option<u32> {
-        let number = self.list.take()?;
+    fn take(&self, near: usize) -> Option<u32> {
+        let number = self.list.take_near(near)?;
         self.blocks[number as usize].write(number);
         Some(number)
     }
 
-    fn put(&self, number: u32) {
+    fn put(&self, near: usize, number: u32) {
         assert_eq!(self.blocks[number as usize].read(), number);
-        self.list.put(number);
+        self.list.put_near(near, number);
     }
 
     /// The numbers that were taken for good and those on the list are all there are, once each.
     fn all_are_there(&self, taken: impl IntoIterator<Item = u32>) {
         let mut all: Vec<u32> = taken.into_iter().collect();
-        while let Some(number) = self.take() {
+        while let Some(number) = self.take(0) {
             all.push(number);
             assert!(all.len() <= self.blocks.len(), "more than there are");
         }
@@ -89,15 +107,15 @@ impl<L: Modelled> Pool<L> {
 }
 
 /// Two threads take and put, and there is one number for both.
-fn one_number_for_two<L: Modelled>() {
-    loom::model(|| {
+fn one_number_for_two<L: Modelled>(others: usize) {
+    loom::model(move || {
         let pool = Pool::<L>::new(1);
         let other = {
             let pool = pool.clone();
-            thread::spawn(move || pool.take().map(|number| pool.put(number)))
+            thread::spawn(move || pool.take(others).map(|number| pool.put(others, number)))
         };
-        if let Some(number) = pool.take() {
-            pool.put(number);
+        if let Some(number) = pool.take(0) {
+            pool.put(0, number);
         }
         other.join().unwrap();
         pool.all_are_there([]);
@@ -105,20 +123,20 @@ fn one_number_for_two<L: Modelled>() {
 }
 
 /// One takes a number while another one takes two, puts the first one back, and keeps the second.
-fn one_comes_back_while_another_takes<L: Modelled>() {
-    loom::model(|| {
+fn one_comes_back_while_another_takes<L: Modelled>(others: usize) {
+    loom::model(move || {
         let pool = Pool::<L>::new(3);
         let other = {
             let pool = pool.clone();
             thread::spawn(move || {
-                let (first, second) = (pool.take(), pool.take());
+                let (first, second) = (pool.take(others), pool.take(others));
                 if let Some(first) = first {
-                    pool.put(first);
+                    pool.put(others, first);
                 }
                 second
             })
         };
-        let mine = pool.take();
+        let mine = pool.take(0);
         let others = other.join().unwrap();
         assert!(mine.is_some() && others.is_some(), "three are enough for both");
         pool.all_are_there(mine.into_iter().chain(others));
@@ -126,34 +144,34 @@ fn one_comes_back_while_another_takes<L: Modelled>() {
 }
 
 /// Two put numbers of their own at once, and take again.
-fn two_put_at_once<L: Modelled>() {
-    loom::model(|| {
+fn two_put_at_once<L: Modelled>(others: usize) {
+    loom::model(move || {
         let pool = Pool::<L>::new(2);
-        let [mine, others] = [pool.take().unwrap(), pool.take().unwrap()];
+        let [mine, its] = [pool.take(0).unwrap(), pool.take(0).unwrap()];
         let other = {
             let pool = pool.clone();
             thread::spawn(move || {
-                pool.put(others);
-                pool.take()
+                pool.put(others, its);
+                pool.take(others)
             })
         };
-        pool.put(mine);
-        let mine = pool.take();
-        let others = other.join().unwrap();
-        assert!(mine.is_some() && others.is_some(), "there is one for each");
-        pool.all_are_there(mine.into_iter().chain(others));
+        pool.put(0, mine);
+        let mine = pool.take(0);
+        let its = other.join().unwrap();
+        assert!(mine.is_some() && its.is_some(), "there is one for each");
+        pool.all_are_there(mine.into_iter().chain(its));
     });
 }
 
-/// Nobody is told that there is none while there is one that nobody has.
-fn three_threads_and_two_numbers<L: Modelled>() {
-    loom::model(|| {
+/// A take never fails while there is a number that nobody has.
+fn three_threads_and_two_numbers<L: Modelled>(others: usize) {
+    loom::model(move || {
         let pool = Pool::<L>::new(2);
-        let threads = [(); 2].map(|()| {
+        let threads = [0, others].map(|near| {
             let pool = pool.clone();
-            thread::spawn(move || pool.take())
+            thread::spawn(move || pool.take(near))
         });
-        let mine = pool.take();
+        let mine = pool.take(0);
         let taken: Vec<u32> =
             threads.into_iter().map(|thread| thread.join().unwrap()).chain([mine]).flatten().collect();
         assert_eq!(taken.len(), 2, "two of three");
@@ -161,26 +179,52 @@ fn three_threads_and_two_numbers<L: Modelled>() {
     });
 }
 
+/// A take does not fail either while a number is put on the stack that it has looked at already, and one is taken from that which it has
+/// yet to look at: at no time is there none.
+fn one_is_put_before_another_is_taken<L: Modelled>() {
+    loom::model(|| {
+        let pool = Pool::<L>::new(2);
+        let [its, far] = [pool.take(0).unwrap(), pool.take(0).unwrap()];
+        pool.put(1, far);
+        let other = {
+            let pool = pool.clone();
+            thread::spawn(move || {
+                pool.put(0, its);
+                pool.take(1)
+            })
+        };
+        let mine = pool.take(0);
+        let its = other.join().unwrap();
+        assert!(mine.is_some() && its.is_some(), "there is one for each");
+        pool.all_are_there(mine.into_iter().chain(its));
+    });
+}
+
 type Real = SharedList<Vec<AtomicU32>>;
 
 #[test]
 fn one_number_for_two_threads() {
-    one_number_for_two::<Real>();
+    [0, 1].into_iter().for_each(one_number_for_two::<Real>);
 }
 
 #[test]
 fn a_number_comes_back_while_another_is_taken() {
-    one_comes_back_while_another_takes::<Real>();
+    [0, 1].into_iter().for_each(one_comes_back_while_another_takes::<Real>);
 }
 
 #[test]
 fn two_threads_put_at_once() {
-    two_put_at_once::<Real>();
+    [0, 1].into_iter().for_each(two_put_at_once::<Real>);
 }
 
 #[test]
 fn three_threads_want_two_numbers() {
-    three_threads_and_two_numbers::<Real>();
+    [0, 1].into_iter().for_each(three_threads_and_two_numbers::<Real>);
+}
+
+#[test]
+fn a_number_is_put_before_another_is_taken() {
+    one_is_put_before_another_is_taken::<Real>();
 }
 
 // Controls: what the models must find.
@@ -189,42 +233,68 @@ fn three_threads_want_two_numbers() {
 const TAG: u8 = 0;
 const ACQUIRE: u8 = 1;
 const RELEASE: u8 = 2;
+const SECOND_LOOK: u8 = 3;
+const RELEASE_OF_TAKE: u8 = 4;
 
 /// The list as it is, without one thing.
 struct Without<const THING: u8> {
-    head: AtomicU64,
+    heads: [AtomicU64; 2],
     links: Vec<AtomicU32>,
 }
 
-impl<const THING: u8> Modelled for Without<THING> {
-    fn of(links: Vec<AtomicU32>) -> Self {
-        Without { head: AtomicU64::new(0), links }
-    }
-}
-
-impl<const THING: u8> FreeList for Without<THING> {
-    fn take(&self) -> Option<u32> {
+impl<const THING: u8> Without<THING> {
+    fn pop(&self, stack: usize) -> Result<u32, u64> {
         let acquire = if THING == ACQUIRE { Ordering::Relaxed } else { Ordering::Acquire };
-        let mut head = self.head.load(acquire);
+        let release = if THING == RELEASE_OF_TAKE { Ordering::Relaxed } else { Ordering::Release };
+        let offset = stack as u32;
+        let own = &self.heads[stack];
+        let mut head = own.load(acquire);
         loop {
-            let (tag, number) = (head >> 32, u32::try_from(head & 0xffff_ffff).unwrap());
-            let link = self.links.get(number as usize)?;
-            let next = link.load(Ordering::Relaxed).wrapping_add(number).wrapping_add(1);
+            let (tag, number) = (head >> 32, (head as u32).wrapping_sub(offset));
+            let Some(link) = self.links.get(number as usize) else { return Err(head) };
+            let next = link.load(Ordering::Relaxed).wrapping_add(number).wrapping_add(1).wrapping_add(offset);
             let tag = if THING == TAG { 0 } else { tag + 1 };
-            match self.head.compare_exchange_weak(head, tag << 32 | u64::from(next), Ordering::Relaxed, acquire) {
-                Ok(_) => return Some(number),
+            match own.compare_exchange_weak(head, tag << 32 | u64::from(next), release, acquire) {
+                Ok(_) => return Ok(number),
                 Err(seen) => head = seen,
             }
         }
     }
+}
 
-    fn put(&self, number: u32) {
-        let release = if THING == RELEASE { Ordering::Relaxed } else { Ordering::Release };
-        let mut head = self.head.load(Ordering::Relaxed);
+impl<const THING: u8> Modelled for Without<THING> {
+    fn of(links: Vec<AtomicU32>) -> Self {
+        Without { heads: [(); 2].map(|()| AtomicU64::new(0)), links }
+    }
+
+    fn take_near(&self, stack: usize) -> Option<u32> {
+        let mut before = None;
         loop {
-            let (tag, first) = (head >> 32, u32::try_from(head & 0xffff_ffff).unwrap());
-            self.links[number as usize].store(first.wrapping_sub(number).wrapping_sub(1), Ordering::Relaxed);
-            match self.head.compare_exchange_weak(head, tag << 32 | u64::from(number), release, Ordering::Relaxed) {
+            let mut empty = [0; 2];
+            for stack in [stack, 1 - stack] {
+                match self.pop(stack) {
+                    Ok(number) => return Some(number),
+                    Err(head) => empty[stack] = head,
+                }
+            }
+            if before == Some(empty) || THING == SECOND_LOOK {
+                return None;
+            }
+            before = Some(empty);
+        }
+    }
+
+    fn put_near(&self, stack: usize, number: u32) {
+        let release = if THING == RELEASE { Ordering::Relaxed } else { Ordering::Release };
+        let offset = stack as u32;
+        let own = &self.heads[stack];
+        let mut head = own.load(Ordering::Relaxed);
+        loop {
+            let (tag, first) = (head >> 32, head as u32);
+            let next = first.wrapping_sub(offset).wrapping_sub(number).wrapping_sub(1);
+            self.links[number as usize].store(next, Ordering::Relaxed);
+            let put = tag << 32 | u64::from(number.wrapping_add(offset));
+            match own.compare_exchange_weak(head, put, release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(seen) => head = seen,
             }
@@ -235,17 +305,29 @@ impl<const THING: u8> FreeList for Without<THING> {
 #[test]
 #[should_panic]
 fn control_without_a_tag_a_number_has_two_owners() {
-    one_comes_back_while_another_takes::<Without<TAG>>();
+    one_comes_back_while_another_takes::<Without<TAG>>(0);
 }
 
 #[test]
 #[should_panic]
 fn control_without_acquire_the_last_owner_is_not_seen() {
-    one_number_for_two::<Without<ACQUIRE>>();
+    one_number_for_two::<Without<ACQUIRE>>(0);
 }
 
 #[test]
 #[should_panic]
 fn control_without_release_the_next_owner_sees_nothing() {
-    one_number_for_two::<Without<RELEASE>>();
+    one_number_for_two::<Without<RELEASE>>(0);
+}
+
+#[test]
+#[should_panic = "there is one for each"]
+fn control_without_a_second_look_a_take_fails_while_a_number_is_free() {
+    one_is_put_before_another_is_taken::<Without<SECOND_LOOK>>();
+}
+
+#[test]
+#[should_panic = "there is one for each"]
+fn control_without_release_of_a_take_the_second_look_sees_no_more() {
+    one_is_put_before_another_is_taken::<Without<RELEASE_OF_TAKE>>();
 }

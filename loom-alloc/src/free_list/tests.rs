@@ -14,6 +14,33 @@ fn shared<const N: usize>() -> SharedList<[AtomicU32; N]> {
     SharedList::new([const { AtomicU32::new(0) }; N])
 }
 
+/// A shared list as threads of these stacks use it, one after the other.
+struct Near<S> {
+    list: SharedList<S>,
+    stacks: &'static [usize],
+    calls: Cell<usize>,
+}
+
+impl<S> Near<S> {
+    fn new(list: SharedList<S>, stacks: &'static [usize]) -> Self {
+        Near { list, stacks, calls: Cell::new(0) }
+    }
+
+    fn next(&self) -> usize {
+        self.stacks[self.calls.replace(self.calls.get() + 1) % self.stacks.len()]
+    }
+}
+
+impl<S: AsRef<[AtomicU32]>> FreeList for Near<S> {
+    fn take(&self) -> Option<u32> {
+        self.list.take_near(self.next())
+    }
+
+    fn put(&self, number: u32) {
+        self.list.put_near(self.next(), number);
+    }
+}
+
 fn numbers_are_taken_in_order_and_the_last_one_put_comes_first(list: &impl FreeList) {
     assert_eq!([list.take(), list.take(), list.take()], [Some(0), Some(1), Some(2)]);
     list.put(1);
@@ -27,7 +54,9 @@ fn numbers_are_taken_in_order_and_the_last_one_put_comes_first(list: &impl FreeL
 #[test]
 fn both_take_in_order_and_the_last_one_put_first() {
     numbers_are_taken_in_order_and_the_last_one_put_comes_first(&owner::<4>());
-    numbers_are_taken_in_order_and_the_last_one_put_comes_first(&shared::<4>());
+    for stack in [&[0], &[1], &[6]] {
+        numbers_are_taken_in_order_and_the_last_one_put_comes_first(&Near::new(shared::<4>(), stack));
+    }
 }
 
 #[test]
@@ -39,7 +68,7 @@ fn a_list_of_nothing_is_empty() {
 fn the_storage_may_be_a_slice_or_a_vector() {
     let (cells, atomics) = ([const { Cell::new(0) }; 4], [const { AtomicU32::new(0) }; 4]);
     numbers_are_taken_in_order_and_the_last_one_put_comes_first(&OwnerList::new(&cells[..]));
-    numbers_are_taken_in_order_and_the_last_one_put_comes_first(&SharedList::new(&atomics[..]));
+    numbers_are_taken_in_order_and_the_last_one_put_comes_first(&Near::new(SharedList::new(&atomics[..]), &[2]));
     numbers_are_taken_in_order_and_the_last_one_put_comes_first(&OwnerList::new(vec![Cell::new(0); 4]));
 }
 
@@ -78,6 +107,8 @@ fn both_agree_with_a_set() {
     agrees_with_a_set(&owner::<37>(), 37);
     agrees_with_a_set(&shared::<1>(), 1);
     agrees_with_a_set(&shared::<37>(), 37);
+    agrees_with_a_set(&Near::new(shared::<1>(), &[3, 0, 5]), 1);
+    agrees_with_a_set(&Near::new(shared::<37>(), &[0, 1, 2, 3, 4, 5, 6, 3]), 37);
 }
 
 #[test]
@@ -141,4 +172,22 @@ fn threads_never_have_the_same_number() {
     let mut all: Vec<u32> = core::iter::from_fn(|| list.take()).collect();
     all.sort_unstable();
     assert_eq!(all, (0..8).collect::<Vec<u32>>(), "all of them are back");
+}
+
+/// Whatever stacks the others put theirs on.
+#[test]
+fn a_thread_that_has_no_number_gets_one_where_there_are_as_many_as_threads() {
+    let list = shared::<4>();
+    thread::scope(|scope| {
+        for me in 0..4 {
+            let list = &list;
+            scope.spawn(move || {
+                for round in 0..50_000 {
+                    let number = list.take_near((me + round) % 7).expect("each of the others has one at most");
+                    list.put_near((me + round / 3) % 7, number);
+                }
+            });
+        }
+    });
+    assert_eq!(core::iter::from_fn(|| list.take()).count(), 4, "all of them are back");
 }

@@ -85,9 +85,13 @@ pub type Pool<A> = BlockPool<A, Owner>;
 
 /// A [`BlockPool`] of any number of threads: `Sync`, and lock-free.
 ///
-/// Whoever is stopped in the middle of taking a block or giving one back delays nobody. Taking one and giving it back is one
-/// compare-and-swap each, repeated where others came first. All threads do so at the same word: those that take blocks all the
-/// time on different cores are faster with a [`Pool`] each.
+/// A thread that is stopped in the middle of taking a block or giving one back delays no other thread. Taking a block and giving it
+/// back is one compare-and-swap each, repeated where another thread came first.
+///
+/// The free blocks are on seven stacks, and a thread uses one of them (an address on its call stack tells which one): threads that
+/// take blocks and give them back do not meet. A thread whose stack is empty takes from the others'. So a block can be given
+/// back on any thread, no thread keeps blocks from the others, and an allocation fails only if at some moment during the call no
+/// block is free. Each pool has the heads of the stacks in itself, 128 bytes each.
 ///
 /// ```
 /// use core::alloc::Layout;
