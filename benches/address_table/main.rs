@@ -1,13 +1,13 @@
 //! What an address table costs: `cargo bench --bench address_table`, with `--features libfabric` for libfabric's own.
 //!
-//! Inserting, looking addresses up by peer and peers by address, and removing, at 10^3 and 10^6 peers with IPv4 addresses, all
+//! Inserting, looking addresses up by peer and peers by address, and removing, at 10^3 to 10^6 peers with IPv4 addresses, all
 //! but inserting in a random order; beside two maps of `hashbrown` as a program would have them (one for each way;
 //! `hashbrown_v4` has the smaller type for addresses, of IPv4 alone), and `fi_av_insert`, `fi_av_lookup` and `fi_av_remove` of
 //! `tcp;ofi_rxm` (of which no more than 1000 peers are removed, for that takes as long as there are free places) and `shm` (which
 //! takes 256 peers), called from C, `raw.c`. libfabric has no look-up by address.
 //!
 //! Everything runs on one thread, in rounds from empty to empty that alternate between the sides, after one that is not
-//! counted; times are medians of the rounds. Bytes are what the allocator has given out: Rust's, and in C `malloc`.
+//! counted; times are medians of the rounds, and ratios (`over_hashbrown`) medians of those in each round. Bytes are what the allocator has given out: Rust's, and in C `malloc`.
 
 #[path = "../measure/mod.rs"]
 mod measure;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 
-use measure::{median, metric};
+use measure::{median, metric, ratio};
 use work::{Counted, Maps, Times, Work, bytes_of, table};
 
 #[global_allocator]
@@ -28,6 +28,13 @@ static COUNTED: Counted = Counted;
 
 /// One of the times, by its name.
 type Time = (&'static str, fn(&Times) -> f64);
+
+const TIMES: [Time; 4] = [
+    ("insert", |times| times.insert),
+    ("lookup", |times| times.lookup),
+    ("reverse", |times| times.reverse),
+    ("remove", |times| times.remove),
+];
 
 /// One side's figures at a number of peers: in a row, and as metrics.
 struct Figures {
@@ -43,19 +50,24 @@ impl Figures {
     }
 
     fn print(&self, peers: u32) {
-        let of: [Time; 4] = [
-            ("insert_ns", |times| times.insert),
-            ("lookup_ns", |times| times.lookup),
-            ("reverse_ns", |times| times.reverse),
-            ("remove_ns", |times| times.remove),
-        ];
         metric(&format!("address_table{}.bytes_per_peer.{peers}", self.side), self.bytes, "bytes");
-        for (name, which) in of {
-            let median = median(&self.rounds.iter().map(which).collect::<Vec<_>>());
+        for (name, which) in TIMES {
+            let median = median(&self.times(which));
             if !median.is_nan() {
-                metric(&format!("address_table{}.{name}.{peers}", self.side), median, "ns");
+                metric(&format!("address_table{}.{name}_ns.{peers}", self.side), median, "ns");
             }
         }
+    }
+
+    fn print_over(&self, other: &Figures, peers: u32) {
+        for (name, which) in TIMES {
+            let ratio = ratio(&self.times(which), &other.times(which));
+            metric(&format!("address_table{}.{name}_over{}.{peers}", self.side, other.side), ratio, "ratio");
+        }
+    }
+
+    fn times(&self, which: fn(&Times) -> f64) -> Vec<f64> {
+        self.rounds.iter().map(which).collect()
     }
 }
 
@@ -102,6 +114,7 @@ fn at(peers: u32, rounds: usize) -> Result<(), String> {
     for figures in [&own, &of_maps, &of_small] {
         figures.print(peers);
     }
+    own.print_over(&of_maps, peers);
     #[cfg(feature = "libfabric")]
     of_tcp.print(peers);
     Ok(())
@@ -134,7 +147,9 @@ fn measure_shm(rounds: usize) -> Result<(), String> {
 
 fn run() -> Result<(), String> {
     at(1_000, 101)?;
-    at(1_000_000, 3)?;
+    at(10_000, 31)?;
+    at(100_000, 11)?;
+    at(1_000_000, 5)?;
     #[cfg(feature = "libfabric")]
     {
         println!("libfabric {}", loom_fabric::ofi::library_version());

@@ -56,7 +56,7 @@ unsafe impl Allocator for &Seen {
 }
 
 #[test]
-fn million_ipv4_peers_take_24_bytes_each() {
+fn million_ipv4_peers_take_30_bytes_each() {
     const NUMBERS: u32 = 1_000_000;
     const PEERS: usize = NUMBERS as usize;
     let seen = Seen::default();
@@ -73,7 +73,7 @@ fn million_ipv4_peers_take_24_bytes_each() {
     }
     let each = seen.bytes.get() as f64 / PEERS as f64;
     println!("{each:.3} bytes each, in {} block", seen.blocks.get());
-    assert!(each < 24.0 && seen.blocks.get() == 1, "{each} bytes, {} blocks", seen.blocks.get());
+    assert!(each < 30.2 && seen.blocks.get() == 1, "{each} bytes, {} blocks", seen.blocks.get());
     drop(memory);
     assert_eq!(seen.bytes.get(), 0);
 }

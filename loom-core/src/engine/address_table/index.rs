@@ -1,33 +1,35 @@
 //! [`Index`]: from an address to its place.
 //!
-//! A hash table whose buckets are trees, and every node of a tree is a place: its two links are all that the index keeps there.
-//! A node's children are told apart by one bit of the hash, those of a child by the next bit, and so on; when the hash has
-//! no more bits, by those of the address itself. So nothing is ever balanced, moved or hashed anew, an address goes in where the
-//! way to it ends, and one that leaves is replaced by any leaf below it.
+//! A hash table whose buckets are cache lines of twelve slots. What has no room in its bucket is in a tree of it, and every node
+//! of a tree is a place, with two links. A node's children are told apart by one bit of the hash, those of a child by the next bit,
+//! and so on; when the hash has no more bits, by those of the address itself. So nothing is ever balanced, moved or hashed anew,
+//! an address goes in where the way to it ends, and one that leaves is replaced by any leaf below it.
 //!
 //! Two nodes on one way agree in all bits down to the upper one, so that no way is longer than a hash and an address have bits
-//! ([`Key::words`]). That is the worst that addresses can do which were chosen to collide by somebody who knows the seed;
-//! of the others, a bucket has about two.
+//! ([`Key::words`]). That is the worst that addresses can do which were chosen to collide by somebody who knows the seed; of the
+//! others, two in a hundred are in trees.
 
 use super::NIL;
-use super::hash::hash;
+use super::bucket::Bucket;
+use super::hash::{hash, hash_v4};
 use super::key::Key;
 use super::store::Store;
 
-/// What the table keeps of a place besides its generation: 14 bytes.
+/// Where a tree goes on below a place.
+pub(super) type Links = [u32; 2];
+
+/// What the table keeps of a place besides its generation and its links: 6 bytes.
 ///
 /// Packed to an alignment of two: with four, there would be two bytes of nothing.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(2))]
 pub(super) struct Record {
-    /// Where the index goes on.
-    links: [u32; 2],
     /// The address of an IPv4 socket, or with port zero what else is here.
     value: u32,
     port: u16,
 }
 
-const _: () = assert!(size_of::<Record>() == 14);
+const _: () = assert!(size_of::<Record>() == 6);
 
 /// What is in a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +51,7 @@ const UNNAMED: u32 = NIL - 1;
 pub(super) const CELLS_LIMIT: usize = UNNAMED as usize;
 
 impl Record {
-    pub(super) const EMPTY: Record = Record { links: [NIL; 2], value: NOTHING, port: 0 };
+    pub(super) const EMPTY: Record = Record { value: NOTHING, port: 0 };
 
     pub(super) fn held(self) -> Held {
         match (self.port, self.value) {
@@ -67,14 +69,15 @@ impl Record {
             Held::V4 { ip, port } => (port, ip),
             Held::Stored(cell) => (0, cell),
         };
-        Record { value, port, ..Self::EMPTY }
+        Record { value, port }
     }
 
+    #[inline]
     fn is(self, store: &Store<'_>, key: &Key<'_>) -> bool {
-        match (self.held(), key) {
-            (Held::V4 { ip, port }, Key::V4 { ip: wanted, port: at }) => ip == *wanted && port == *at,
-            (Held::Stored(cell), key) => store.is(cell, key),
-            _ => false,
+        match *key {
+            // Port zero says that something else is in the place.
+            Key::V4 { ip, port } if port != 0 => self.value == ip && self.port == port,
+            ref key => matches!(self.held(), Held::Stored(cell) if store.is(cell, key)),
         }
     }
 }
@@ -87,6 +90,7 @@ pub(super) struct Way<'k> {
 }
 
 impl<'k> Way<'k> {
+    #[inline]
     pub(super) fn new(seed: u64, key: Key<'k>) -> Self {
         Way { hash: hash(seed, &key), key }
     }
@@ -115,23 +119,25 @@ enum Side {
 /// Where the number of a node stands.
 #[derive(Clone, Copy, Debug)]
 enum Link {
-    Bucket(usize),
+    Root(usize),
     Child(u32, Side),
 }
 
 /// The buckets, and the places that are in them.
 #[derive(Debug)]
 pub(super) struct Index<'s> {
-    buckets: &'s mut [u32],
+    buckets: &'s mut [Bucket],
     records: &'s mut [Record],
+    links: &'s mut [Links],
 }
 
 impl<'s> Index<'s> {
-    /// An index of nothing.
-    pub(super) fn new(buckets: &'s mut [u32], records: &'s mut [Record]) -> Self {
-        buckets.fill(NIL);
+    /// An index of nothing. There are as many links as records.
+    pub(super) fn new(buckets: &'s mut [Bucket], records: &'s mut [Record], links: &'s mut [Links]) -> Self {
+        buckets.fill(Bucket::EMPTY);
         records.fill(Record::EMPTY);
-        Index { buckets, records }
+        links.fill([NIL; 2]);
+        Index { buckets, records, links }
     }
 
     /// How many places can have an address of their own.
@@ -149,50 +155,71 @@ impl<'s> Index<'s> {
         self.records.get(place as usize).copied().unwrap_or(Record::EMPTY)
     }
 
+    fn links(&self, place: u32) -> Links {
+        self.links.get(place as usize).copied().unwrap_or([NIL; 2])
+    }
+
     /// As multiplication has it, so that any number of buckets will do: the upper half of the hash, and trees begin with the lower.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "less than the number of buckets")]
-    fn bucket(&self, way: &Way<'_>) -> usize {
-        ((u128::from(way.hash) * self.buckets.len() as u128) >> 64) as usize
+    fn bucket(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.buckets.len() as u128) >> 64) as usize
     }
 
     fn follow(&self, link: Link) -> u32 {
         match link {
-            Link::Bucket(at) => self.buckets.get(at).copied().unwrap_or(NIL),
-            Link::Child(place, Side::Left) => self.record(place).links[0],
-            Link::Child(place, Side::Right) => self.record(place).links[1],
+            Link::Root(at) => self.buckets.get(at).map_or(NIL, |bucket| bucket.root),
+            Link::Child(place, Side::Left) => self.links(place)[0],
+            Link::Child(place, Side::Right) => self.links(place)[1],
         }
     }
 
     fn set(&mut self, link: Link, to: u32) {
         match link {
-            Link::Bucket(at) => {
+            Link::Root(at) => {
                 if let Some(bucket) = self.buckets.get_mut(at) {
-                    *bucket = to;
+                    bucket.root = to;
                 }
             }
             Link::Child(place, side) => {
-                if let Some(record) = self.records.get_mut(place as usize) {
-                    record.links[side as usize] = to;
+                if let Some(links) = self.links.get_mut(place as usize) {
+                    links[side as usize] = to;
                 }
             }
         }
     }
 
-    /// The place of an address, and how many nodes were looked at.
+    /// The place of an IPv4 socket, if it is in a slot: as [`find`](Self::find) would, and made of nothing but numbers.
     #[inline]
-    pub(super) fn find(&self, store: &Store<'_>, way: &Way<'_>) -> (Option<u32>, u32) {
-        let mut at = self.buckets.get(self.bucket(way)).copied().unwrap_or(NIL);
+    pub(super) fn find_v4(&self, seed: u64, ip: u32, port: u16) -> Option<u32> {
+        let hash = hash_v4(seed, ip, port);
+        let is_there = |place: &u32| {
+            let record = self.record(*place);
+            record.value == ip && record.port == port && port != 0
+        };
+        self.buckets.get(self.bucket(hash))?.places(hash).find(is_there)
+    }
+
+    /// The place of an address.
+    pub(super) fn find(&self, store: &Store<'_>, way: &Way<'_>) -> Option<u32> {
+        let bucket = self.buckets.get(self.bucket(way.hash))?;
+        let found = bucket.places(way.hash).find(|place| self.record(*place).is(store, &way.key));
+        if found.is_some() || bucket.root == NIL {
+            return found;
+        }
+        self.find_in_tree(bucket.root, store, way).0
+    }
+
+    /// The place of an address in a tree, and how many nodes were looked at.
+    #[cold]
+    fn find_in_tree(&self, root: u32, store: &Store<'_>, way: &Way<'_>) -> (Option<u32>, u32) {
+        let mut at = root;
         let mut depth = 0;
         while at != NIL {
-            let record = self.record(at);
-            if record.is(store, &way.key) {
+            if self.record(at).is(store, &way.key) {
                 return (Some(at), depth + 1);
             }
-            at = match way.turn(depth) {
-                Side::Left => record.links[0],
-                Side::Right => record.links[1],
-            };
+            at = self.links(at)[way.turn(depth) as usize];
             depth += 1;
         }
         (None, depth)
@@ -205,7 +232,12 @@ impl<'s> Index<'s> {
         if self.held(place) != Held::Nothing {
             return false;
         }
-        let mut link = Link::Bucket(self.bucket(way));
+        self.put(place, held);
+        let at = self.bucket(way.hash);
+        if self.buckets.get_mut(at).is_some_and(|bucket| bucket.add(way.hash, place)) {
+            return true;
+        }
+        let mut link = Link::Root(at);
         let mut depth = 0;
         loop {
             match self.follow(link) {
@@ -214,7 +246,6 @@ impl<'s> Index<'s> {
             }
             depth += 1;
         }
-        self.put(place, held);
         self.set(link, place);
         true
     }
@@ -228,11 +259,20 @@ impl<'s> Index<'s> {
 
     /// Takes an address out of its place.
     pub(super) fn remove(&mut self, way: &Way<'_>, place: u32) {
-        let mut link = Link::Bucket(self.bucket(way));
+        let at = self.bucket(way.hash);
+        if self.buckets.get_mut(at).is_some_and(|bucket| bucket.remove(place)) || self.remove_from_tree(at, way, place)
+        {
+            self.put(place, Held::Nothing);
+        }
+    }
+
+    /// Takes a place out of the tree of a bucket. `false` if it is not there.
+    fn remove_from_tree(&mut self, bucket: usize, way: &Way<'_>, place: u32) -> bool {
+        let mut link = Link::Root(bucket);
         let mut depth = 0;
         loop {
             match self.follow(link) {
-                NIL => return,
+                NIL => return false,
                 node if node == place => break,
                 node => link = Link::Child(node, way.turn(depth)),
             }
@@ -241,10 +281,9 @@ impl<'s> Index<'s> {
         // Any leaf below it has the bits that lead here, too.
         let (mut leaf, mut above) = (place, link);
         loop {
-            let [left, right] = self.record(leaf).links;
-            let side = match (left, right) {
-                (NIL, NIL) => break,
-                (NIL, _) => Side::Right,
+            let side = match self.links(leaf) {
+                [NIL, NIL] => break,
+                [NIL, _] => Side::Right,
                 _ => Side::Left,
             };
             above = Link::Child(leaf, side);
@@ -252,15 +291,16 @@ impl<'s> Index<'s> {
         }
         self.set(above, NIL);
         if leaf != place {
-            let links = self.record(place).links;
-            if let Some(record) = self.records.get_mut(leaf as usize) {
-                record.links = links;
+            let links = self.links(place);
+            if let Some(of_leaf) = self.links.get_mut(leaf as usize) {
+                *of_leaf = links;
             }
             self.set(link, leaf);
         }
-        if let Some(record) = self.records.get_mut(place as usize) {
-            *record = Record::EMPTY;
+        if let Some(links) = self.links.get_mut(place as usize) {
+            *links = [NIL; 2];
         }
+        true
     }
 }
 
@@ -279,45 +319,66 @@ mod tests {
         Key::V4 { ip, port: PORT }
     }
 
-    /// Inserts addresses with hashes as given, and returns the most nodes that finding one of them looks at. Takes them out again
-    /// in another order, and looks for the others after each.
-    fn deepest(buckets: usize, ways: &[Way<'_>]) -> u32 {
-        let (mut buckets, mut records) = (vec![0; buckets], vec![Record::EMPTY; ways.len()]);
+    /// An index's memory, for so many addresses.
+    fn memory(buckets: usize, addresses: usize) -> (Vec<Bucket>, Vec<Record>, Vec<Links>) {
+        (vec![Bucket::EMPTY; buckets], vec![Record::EMPTY; addresses], vec![[NIL; 2]; addresses])
+    }
+
+    /// How many nodes of a tree are looked at until an address is found: none if it is in a bucket's slot.
+    fn depth(index: &Index<'_>, store: &Store<'_>, way: &Way<'_>) -> u32 {
+        let found = index.find(store, way);
+        let (in_tree, depth) = index.find_in_tree(index.buckets[index.bucket(way.hash)].root, store, way);
+        if in_tree.is_some() {
+            assert_eq!(in_tree, found);
+            return depth;
+        }
+        0
+    }
+
+    /// Inserts addresses with hashes as given, and returns the most nodes that finding one of them looks at, and how many are in
+    /// trees. Takes them out again in another order, and looks for the others after each.
+    fn deepest(buckets: usize, ways: &[Way<'_>]) -> (u32, usize) {
+        let (mut buckets, mut records, mut links) = memory(buckets, ways.len());
         let mut cells = [];
         let store = Store::new(&mut cells);
-        let mut index = Index::new(&mut buckets, &mut records);
+        let mut index = Index::new(&mut buckets, &mut records, &mut links);
         for (place, way) in (0..).zip(ways) {
-            assert_eq!(index.find(&store, way).0, None);
+            assert_eq!(index.find(&store, way), None);
             let Key::V4 { ip, port } = *way.key() else { panic!() };
             assert!(index.insert(way, place, Held::V4 { ip, port }));
         }
-        let deepest = (0..).zip(ways).map(|(place, way)| {
-            let (found, depth) = index.find(&store, way);
-            assert_eq!(found, Some(place));
-            depth
-        });
-        let deepest = deepest.max().unwrap();
+        let depths: Vec<_> = (0..)
+            .zip(ways)
+            .map(|(place, way)| {
+                assert_eq!(index.find(&store, way), Some(place));
+                depth(&index, &store, way)
+            })
+            .collect();
+        let in_trees = depths.iter().filter(|depth| **depth > 0).count();
+        let deepest = depths.into_iter().max().unwrap();
         let mut left: Vec<usize> = (0..ways.len()).collect();
         let mut at = 0;
         while !left.is_empty() {
             at = (at + 7919) % left.len();
             let place = left.swap_remove(at);
             index.remove(&ways[place], place as u32);
-            assert_eq!(index.find(&store, &ways[place]).0, None);
+            assert_eq!(index.find(&store, &ways[place]), None);
             let step = left.len() / 50 + 1;
             for place in left.iter().step_by(step) {
-                assert_eq!(index.find(&store, &ways[*place]).0, Some(*place as u32));
+                assert_eq!(index.find(&store, &ways[*place]), Some(*place as u32));
             }
         }
-        assert!(index.buckets.iter().all(|bucket| *bucket == NIL));
-        deepest
+        assert!(index.links.iter().all(|links| *links == [NIL; 2]));
+        assert!(index.buckets.iter().all(|bucket| bucket.root == NIL && bucket.places_taken() == 0));
+        (deepest, in_trees)
     }
 
     #[test]
     fn place_that_holds_something_is_refused() {
-        let (mut buckets, mut records, mut cells) = ([0; 1], [Record::EMPTY; 2], []);
+        let (mut buckets, mut records, mut links) = memory(1, 2);
+        let mut cells = [];
         let store = Store::new(&mut cells);
-        let mut index = Index::new(&mut buckets, &mut records);
+        let mut index = Index::new(&mut buckets, &mut records, &mut links);
         let ways = [1, 2].map(|ip| Way::new(0, key(ip)));
         let held = [1, 2].map(|ip| Held::V4 { ip, port: PORT });
         assert!(index.insert(&ways[0], 0, held[0]));
@@ -326,35 +387,37 @@ mod tests {
         }
         index.put(1, Held::Unnamed);
         assert!(!index.insert(&ways[1], 1, held[1]));
-        assert_eq!((index.find(&store, &ways[0]).0, index.find(&store, &ways[1]).0), (Some(0), None));
+        assert_eq!((index.find(&store, &ways[0]), index.find(&store, &ways[1])), (Some(0), None));
         index.remove(&ways[0], 0);
-        assert_eq!((index.find(&store, &ways[0]).0, index.held(1)), (None, Held::Unnamed));
+        assert_eq!((index.find(&store, &ways[0]), index.held(1)), (None, Held::Unnamed));
     }
 
     #[test]
-    fn ordinary_addresses_are_found_after_a_few_nodes() {
+    fn ordinary_addresses_are_found_in_one_bucket() {
         // Consecutive ones, as those of a machine room are.
         for seed in [0, 1, u64::MAX] {
             let ways: Vec<_> = (0..100_000).map(|ip| Way::new(seed, key(0x0a00_0000 + ip))).collect();
-            let deepest = deepest(buckets_for(ways.len()), &ways);
-            // With fewer buckets there would be eight.
-            assert!((3..8).contains(&deepest), "{deepest} nodes");
+            let (deepest, in_trees) = deepest(buckets_for(ways.len()), &ways);
+            // With more addresses for each bucket there would be eight and thousands.
+            assert!((2..8).contains(&deepest), "{deepest} nodes");
+            assert!((1000..2500).contains(&in_trees), "{in_trees} are in trees");
         }
     }
 
     #[test]
     fn addresses_with_one_hash_are_told_apart_by_their_own_bits() {
         let ways: Vec<_> = (0..3000).map(|ip| Way { hash: u64::MAX / 3, key: key(ip) }).collect();
-        let deepest = deepest(1000, &ways);
+        let (deepest, in_trees) = deepest(1000, &ways);
         // All bits of the hash, the port, and then as many as tell 3000 apart.
         assert!((64 + 16..=64 + 16 + 12).contains(&deepest), "{deepest} nodes");
+        assert_eq!(in_trees, 3000 - 12, "all but those of one bucket");
     }
 
     #[test]
     fn no_address_is_deeper_than_the_bits_of_a_hash_and_an_address() {
         // One hash for all, and the bits of the addresses that come first are the same: there is no deeper tree.
         let ways: Vec<_> = (0..256).map(|high| Way { hash: 0, key: key(high << 24) }).collect();
-        let deepest = deepest(1, &ways);
+        let (deepest, _) = deepest(1, &ways);
         // The hash, the port, the low bits of the address; those that differ tell the rest apart.
         assert!((64 + 16 + 24..=64 + 16 + 32).contains(&deepest), "{deepest} nodes");
     }
@@ -362,19 +425,18 @@ mod tests {
     #[test]
     fn addresses_chosen_with_the_seed_known_are_found_after_about_their_logarithm() {
         const SEED: u64 = 42;
-        const BUCKETS: usize = 1792;
+        const BUCKETS: usize = 256;
         // As many as there are places, and all in one bucket.
-        let mut cells = [];
-        let (mut buckets, mut records) = (vec![0; BUCKETS], []);
-        let index = Index::new(&mut buckets, &mut records);
-        let _ = Store::new(&mut cells);
-        let mut found = (0..).map(|ip| Way::new(SEED, key(ip))).filter(|way| index.bucket(way) == 17);
+        let (mut buckets, mut records, mut links) = memory(BUCKETS, 0);
+        let index = Index::new(&mut buckets, &mut records, &mut links);
+        let mut found = (0..).map(|ip| Way::new(SEED, key(ip))).filter(|way| index.bucket(way.hash) == 17);
         let ways: Vec<_> = found.by_ref().take(1024).collect();
-        let known = deepest(BUCKETS, &ways);
+        let (known, in_tree) = deepest(BUCKETS, &ways);
+        assert_eq!(in_tree, ways.len() - 12, "in one bucket");
         assert!(known <= 2 * 10 + 10, "{known} nodes for {} in one bucket", ways.len());
         // The same addresses, for whoever did not know the seed.
         let others: Vec<_> = ways.iter().map(|way| Way::new(SEED + 1, way.key)).collect();
-        let unknown = deepest(BUCKETS, &others);
-        assert!(unknown < 10, "{unknown} nodes");
+        let (unknown, in_trees) = deepest(BUCKETS, &others);
+        assert!(unknown < 10 && in_trees < 10, "{unknown} nodes, {in_trees} in trees");
     }
 }

@@ -17,12 +17,14 @@ pub enum AddressRef<'a> {
 }
 
 impl From<SocketAddr> for AddressRef<'_> {
+    #[inline]
     fn from(socket: SocketAddr) -> Self {
         AddressRef::Socket(socket)
     }
 }
 
 impl<'a> From<&'a EndpointAddr> for AddressRef<'a> {
+    #[inline]
     fn from(address: &'a EndpointAddr) -> Self {
         AddressRef::Address(address)
     }
@@ -46,11 +48,15 @@ const RAW: u64 = 3 << 56;
 
 impl<'a> Key<'a> {
     /// The key of an address, in a table of addresses of a format: that is what an unspecified format means there.
+    #[inline]
     pub(super) fn of(address: AddressRef<'a>, table: AddressFormat) -> Self {
-        let address = match address {
-            AddressRef::Socket(socket) => return socket.into(),
-            AddressRef::Address(address) => address,
-        };
+        match address {
+            AddressRef::Socket(socket) => socket.into(),
+            AddressRef::Address(address) => Self::of_address(address, table),
+        }
+    }
+
+    fn of_address(address: &'a EndpointAddr, table: AddressFormat) -> Self {
         let format = match address.format() {
             AddressFormat::UNSPEC => table,
             format => format,

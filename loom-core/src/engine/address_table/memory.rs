@@ -8,12 +8,13 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-use super::AddressTable;
+use super::bucket::Bucket;
 use super::free::words_for;
-use super::index::{CELLS_LIMIT, Record};
+use super::index::{CELLS_LIMIT, Links, Record};
 use super::store::{Cell, cells_for};
 use super::symmetric::Segment;
 use super::table::Parts;
+use super::{AddressTable, NIL};
 use crate::engine::peer_table::PeerSlot;
 use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
@@ -28,7 +29,7 @@ use crate::vocabulary::{AddressFormat, AvType, EndpointAddr};
 pub struct AddressTableAttr {
     /// How many peers there is room for. Eight bytes each.
     pub places: usize,
-    /// How many of the first places can have an address of their own: 16 bytes each. The others are for members of
+    /// How many of the first places can have an address of their own: 22 bytes each. The others are for members of
     /// [ranges](super::SymmetricRange), which have their addresses together. With more than there are places, all of them can.
     ///
     /// What a member has left of the others is for the same address again; and for a member of another range, once all other
@@ -93,17 +94,29 @@ impl AddressTableAttr {
         let (layout, words_at) = extend(array::<PeerSlot>(self.places)?, array::<u64>(words)?)?;
         let (layout, segments_at) = extend(layout, array::<Segment>(self.ranges)?)?;
         let (layout, cells_at) = extend(layout, array::<Cell>(cells)?)?;
-        let (layout, buckets_at) = extend(layout, array::<u32>(buckets)?)?;
+        let (layout, buckets_at) = extend(layout, array::<Bucket>(buckets)?)?;
+        let (layout, links_at) = extend(layout, array::<Links>(singles)?)?;
         let (layout, records_at) = extend(layout, array::<Record>(singles)?)?;
         let attr = AddressTableAttr { singles, ..*self };
-        Ok(Plan { attr, layout, words, cells, buckets, words_at, segments_at, cells_at, buckets_at, records_at })
+        Ok(Plan {
+            attr,
+            layout,
+            words,
+            cells,
+            buckets,
+            words_at,
+            segments_at,
+            cells_at,
+            buckets_at,
+            links_at,
+            records_at,
+        })
     }
 }
 
-/// How many buckets an index of so many addresses has: seven for sixteen of them. With one for each, a million IPv4 peers would
-/// take 26 bytes each, and a look-up 0.6 fewer of the places that it looks at.
+/// How many buckets an index of so many addresses has: one for eight of them, so that few have more than twelve.
 pub(super) const fn buckets_for(addresses: usize) -> usize {
-    addresses.div_ceil(16) * 7
+    addresses.div_ceil(8)
 }
 
 /// What is where in the block, and how much of it.
@@ -118,6 +131,7 @@ pub(crate) struct Plan {
     segments_at: usize,
     cells_at: usize,
     buckets_at: usize,
+    links_at: usize,
     records_at: usize,
 }
 
@@ -140,10 +154,12 @@ impl Plan {
         // SAFETY: as above.
         let cells = unsafe { fill(at(self.cells_at), self.cells, || Cell::EMPTY) };
         // SAFETY: as above.
-        let buckets = unsafe { fill(at(self.buckets_at), self.buckets, || 0) };
+        let buckets = unsafe { fill(at(self.buckets_at), self.buckets, || Bucket::EMPTY) };
+        // SAFETY: as above.
+        let links = unsafe { fill(at(self.links_at), self.attr.singles, || [NIL; 2]) };
         // SAFETY: as above.
         let records = unsafe { fill(at(self.records_at), self.attr.singles, || Record::EMPTY) };
-        let parts = Parts { entries, words, segments, cells, buckets, records };
+        let parts = Parts { entries, words, segments, cells, buckets, links, records };
         AddressTable::of(parts, &self.attr)
     }
 }
