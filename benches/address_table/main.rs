@@ -4,11 +4,14 @@
 //! but inserting in a random order; beside two maps of `hashbrown` as a program would have them (one for each way;
 //! `hashbrown_v4` has the smaller type for addresses, of IPv4 alone), and `fi_av_insert`, `fi_av_lookup` and `fi_av_remove` of
 //! `tcp;ofi_rxm` (of which no more than 1000 peers are removed, for that takes as long as there are free places) and `shm` (which
-//! takes 256 peers), called from C, `raw.c`. libfabric has no look-up by address.
+//! takes 256 peers), called from C, `raw.c`. libfabric has no look-up by address. Last, what a message costs over `tcp;ofi_rxm` in a vector of 10^6 peers
+//! beside one of 1 (`growth.peers`).
 //!
 //! Everything runs on one thread, in rounds from empty to empty that alternate between the sides, after one that is not
 //! counted; times are medians of the rounds, and ratios (`over_hashbrown`) medians of those in each round. Bytes are what the allocator has given out: Rust's, and in C `malloc`.
 
+#[cfg(feature = "libfabric")]
+mod growth;
 #[path = "../measure/mod.rs"]
 mod measure;
 #[cfg(feature = "libfabric")]
@@ -154,6 +157,7 @@ fn run() -> Result<(), String> {
     {
         println!("libfabric {}", loom_fabric::ofi::library_version());
         measure_shm(101)?;
+        growth::run().map_err(|error| error.to_string())?;
     }
     #[cfg(not(feature = "libfabric"))]
     println!("libfabric: skipped, the feature `libfabric` is off");
