@@ -17,7 +17,7 @@ use crate::pair::Pair;
 use crate::world::Output;
 
 /// Everything that loom allocates comes from here.
-static MEMORY: StaticArena<{ 80 * 1024 }> = StaticArena::new();
+static MEMORY: StaticArena<{ 256 * 1024 }> = StaticArena::new();
 
 const NETWORK: NetworkAttr =
     NetworkAttr { endpoints: 2, tx_depth: 16, rx_depth: 16, eager_size: 1024, regions: 1, ..NetworkAttr::DEFAULT };
