@@ -148,6 +148,7 @@ impl TagMatch {
 
     /// Whether a message sent with the tag `sent` is accepted.
     #[must_use]
+    #[inline]
     pub const fn accepts(self, sent: Tag) -> bool {
         (sent.0 ^ self.tag.0) & !self.ignore == 0
     }

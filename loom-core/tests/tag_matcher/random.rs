@@ -48,6 +48,26 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
+/// Much of one kind in a row: lists become indices, and lists again.
+fn burst() -> impl Strategy<Value = Vec<Action>> {
+    let envelope = (tag(), source(1)).prop_map(|(tag, source)| Envelope { tag, source });
+    prop_oneof![
+        2 => vec(want().prop_map(Action::Post), 0..14),
+        2 => vec(envelope.prop_map(|envelope| Action::Arrive { envelope, multi: false }), 0..14),
+        1 => vec(any::<usize>().prop_map(|nth| Action::Cancel { nth }), 0..14),
+        1 => vec(any::<usize>().prop_map(|nth| Action::Revoke { nth }), 0..14),
+        2 => vec(action(), 0..6),
+    ]
+}
+
+fn played(attr: TagMatcherAttr, actions: impl IntoIterator<Item = Action>) {
+    let mut world = World::new(attr);
+    for action in actions {
+        world.apply(action);
+    }
+    world.close();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
@@ -58,10 +78,11 @@ proptest! {
         masks in 0u32..8,
         actions in vec(action(), 0..500),
     ) {
-        let mut world = World::new(TagMatcherAttr { receives, messages, masks, seed: SEED });
-        for action in actions {
-            world.apply(action);
-        }
-        world.close();
+        played(TagMatcherAttr { receives, messages, masks, seed: SEED }, actions);
+    }
+
+    #[test]
+    fn stories_of_bursts_go_as_a_walk_along_lists_has_it(masks in 0u32..8, bursts in vec(burst(), 0..60)) {
+        played(TagMatcherAttr { receives: 30, messages: 30, masks, seed: SEED }, bursts.into_iter().flatten());
     }
 }

@@ -134,6 +134,36 @@ fn every_mask_is_served_however_few_are_kept() {
     world.close();
 }
 
+/// Few are walked along, many are in an index: around the number where the one becomes the other, and from each of these numbers back to
+/// none, with others posted, cancelled and looked for in between.
+#[test]
+fn order_holds_while_few_become_many_and_few_again() {
+    let ways = [want(5, 0, ANYBODY), want(5, 0, FabricAddr(1)), want(4, 1, ANYBODY), want(0, u64::MAX, ANYBODY)];
+    for (count, first) in (1..24).flat_map(|count| [0, 1, 2, 3].map(|first| (count, first))) {
+        let way = |nth: usize| ways[(first + nth) % ways.len()];
+        let arrives = |tag, source| Action::Arrive { envelope: envelope(tag, source), multi: false };
+        let mut world = World::new(TagMatcherAttr { receives: 32, messages: 32, masks: 1, seed: 1 });
+        for turn in 0..3 {
+            (0..count).for_each(|nth| world.apply(Action::Post(way(nth))));
+            world.apply(Action::Cancel { nth: count / 2 });
+            world.apply(Action::Post(way(turn)));
+            world.apply(arrives(9, 3));
+            (0..count).for_each(|_| world.apply(arrives(5, 1)));
+            // What is left goes, from its end on.
+            (0..count).rev().for_each(|nth| world.apply(Action::Cancel { nth }));
+        }
+        for turn in 0..3 {
+            (0..count).for_each(|nth| world.apply(arrives(4 + nth as u64 % 2, nth as u64 % 3)));
+            world.apply(Action::Revoke { nth: count / 2 });
+            world.apply(Action::Peek { want: way(turn), claim: turn == 1 });
+            (0..count / 2).for_each(|nth| world.apply(Action::Post(way(nth + turn))));
+            (0..count).rev().for_each(|nth| world.apply(Action::Revoke { nth }));
+            world.apply(Action::Post(want(7, 0, FabricAddr(2))));
+        }
+        world.close();
+    }
+}
+
 /// All keys in one bucket, which is one deep tree.
 #[test]
 fn tags_that_all_collide_are_told_apart() {

@@ -1,14 +1,18 @@
 //! [`PostedReceives`]: the receives that wait for a message.
 //!
-//! Receives that ignore the same bits, and all of which either name a source or do not, make a *pattern*. All of them are in
-//! one index, by what they compare. A message looks once for each pattern that has receives, and takes the oldest of what it
-//! finds.
+//! Receives that accept everything are in a list of their own, of which a message looks at the first. As long as no more than
+//! [`WALK`] others are posted, these are in a list, too, which a message walks along. One more moves all of them to the index, where
+//! receives are put from then on. When the last one has left the index, receives are listed again: so moving costs each receive
+//! once at most, however often others come and go.
+//!
+//! In the index, receives that ignore the same bits, and all of which either name a source or do not, make a *pattern*; they are found
+//! by what they compare. A message looks once for each pattern that has receives, and takes the oldest of what it finds.
 
 use core::cell::Cell;
 
 use super::index::{Index, Key, Link, List, NONE, Nodes};
 use super::table::Table;
-use super::{Envelope, Want};
+use super::{Envelope, WALK, Want};
 use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 
 /// A place for one receive.
@@ -23,6 +27,7 @@ pub(crate) struct Posted {
     /// How many were posted before.
     age: Cell<u64>,
     link: Link,
+    /// The pattern in the index; or one of the two below.
     pattern: Cell<u32>,
 }
 
@@ -30,6 +35,8 @@ const _: () = assert!(size_of::<Posted>() == 64, "a posted receive is one cache 
 
 /// In place of a pattern: of a receive that accepts everything.
 const EVERYTHING: u32 = u32::MAX;
+/// In place of a pattern: of a receive that messages walk along.
+const WALKED: u32 = u32::MAX - 1;
 
 impl Posted {
     pub(crate) const fn new() -> Self {
@@ -100,9 +107,14 @@ impl Nodes for Table<Posted> {
 #[derive(Debug)]
 pub(crate) struct PostedReceives {
     places: Table<Posted>,
-    index: Index,
     /// Those that accept every message from everybody.
     everything: List,
+    /// Others, unless they are in the index.
+    walked: List,
+    /// How many are in that list, and how many in the index. One of them is zero.
+    walked_now: Cell<u32>,
+    indexed_now: Cell<u32>,
+    index: Index,
     patterns: Table<Pattern>,
     /// Patterns that have receives, and some that had.
     first_pattern: Cell<u32>,
@@ -116,8 +128,11 @@ impl PostedReceives {
     pub(crate) fn new(places: Table<Posted>, patterns: Table<Pattern>, index: Index) -> Self {
         PostedReceives {
             places,
-            index,
             everything: List::new(),
+            walked: List::new(),
+            walked_now: Cell::new(0),
+            indexed_now: Cell::new(0),
+            index,
             patterns,
             first_pattern: Cell::new(NONE),
             free_pattern: Cell::new(0),
@@ -130,18 +145,39 @@ impl PostedReceives {
     pub(crate) fn post(&self, place: u32, want: Want) {
         let posted = self.places.at(place);
         posted.age.set(self.posted_ever.replace(self.posted_ever.get() + 1));
-        let key = key_of(want);
-        posted.set(key);
+        posted.set(key_of(want));
         if want.is_everything() {
             posted.pattern.set(EVERYTHING);
             self.everything.append(&self.places, place);
+        } else if self.indexed_now.get() == 0 && self.walked_now.get() < WALK {
+            self.walked_now.set(self.walked_now.get() + 1);
+            posted.pattern.set(WALKED);
+            self.walked.append(&self.places, place);
         } else {
-            let number = self.pattern_of(want.tag.ignore, want.is_directed());
-            let receives = &self.patterns.at(number).receives;
-            receives.set(receives.get() + 1);
-            posted.pattern.set(number);
-            self.index.append(&self.places, place, key);
+            self.post_indexed(place);
         }
+    }
+
+    /// Puts a receive into the index, and before it those that are walked along.
+    #[inline(never)]
+    fn post_indexed(&self, place: u32) {
+        while self.walked_now.get() > 0 {
+            let oldest = self.walked.first();
+            self.unlist(oldest);
+            self.append_to_index(oldest);
+        }
+        self.append_to_index(place);
+    }
+
+    #[inline]
+    fn append_to_index(&self, place: u32) {
+        let posted = self.places.at(place);
+        let number = self.pattern_of(posted.ignore.get(), self.want(place).is_directed());
+        let receives = &self.patterns.at(number).receives;
+        receives.set(receives.get() + 1);
+        posted.pattern.set(number);
+        self.indexed_now.set(self.indexed_now.get() + 1);
+        self.index.append(&self.places, place, self.places.key(place));
     }
 
     /// The pattern of a receive, which is among those that are looked at afterwards.
@@ -193,16 +229,39 @@ impl PostedReceives {
     /// The oldest receive that accepts a message. It stays posted.
     #[inline]
     pub(crate) fn find(&self, envelope: &Envelope) -> Option<u32> {
-        let mut oldest = self.everything.first();
+        let everything = self.everything.first();
+        let other = if self.indexed_now.get() == 0 { self.walk(envelope) } else { self.find_indexed(envelope) };
+        let oldest = self.older(everything, other);
+        (oldest != NONE).then_some(oldest)
+    }
+
+    /// The older one of two receives, each of which may be `NONE`.
+    #[inline]
+    fn older(&self, one: u32, other: u32) -> u32 {
+        if one == NONE || other != NONE && self.places.at(other).age < self.places.at(one).age { other } else { one }
+    }
+
+    /// The oldest receive that accepts a message, of those that are walked along; or `NONE`.
+    #[inline]
+    fn walk(&self, envelope: &Envelope) -> u32 {
+        let mut at = self.walked.first();
+        while at != NONE && !self.want(at).accepts(envelope) {
+            at = List::after(&self.places, at);
+        }
+        at
+    }
+
+    /// The oldest receive that accepts a message, of those in the index; or `NONE`.
+    #[inline(never)]
+    fn find_indexed(&self, envelope: &Envelope) -> u32 {
+        let mut oldest = NONE;
         let mut link = &self.first_pattern;
         while let Some(pattern) = self.next_pattern(link) {
             let found = self.index.find(&self.places, pattern.key(envelope));
-            if found != NONE && (oldest == NONE || self.places.at(found).age < self.places.at(oldest).age) {
-                oldest = found;
-            }
+            oldest = self.older(oldest, found);
             link = &pattern.next;
         }
-        (oldest != NONE).then_some(oldest)
+        oldest
     }
 
     /// Takes a posted receive out.
@@ -210,15 +269,28 @@ impl PostedReceives {
     pub(crate) fn remove(&self, place: u32) {
         match self.places.at(place).pattern.get() {
             EVERYTHING => self.everything.remove(&self.places, place),
-            number => {
-                let receives = &self.patterns.at(number).receives;
-                receives.set(receives.get() - 1);
-                self.index.remove(&self.places, place);
-            }
+            WALKED => self.unlist(place),
+            number => self.remove_indexed(place, number),
         }
     }
 
+    /// Takes a receive out of those that are walked along.
+    #[inline]
+    fn unlist(&self, place: u32) {
+        self.walked_now.set(self.walked_now.get() - 1);
+        self.walked.remove(&self.places, place);
+    }
+
+    #[inline(never)]
+    fn remove_indexed(&self, place: u32, pattern: u32) {
+        let receives = &self.patterns.at(pattern).receives;
+        receives.set(receives.get() - 1);
+        self.indexed_now.set(self.indexed_now.get() - 1);
+        self.index.remove(&self.places, place);
+    }
+
     /// What a posted receive wants. The bits of the tag that it ignores are clear.
+    #[inline]
     pub(crate) fn want(&self, place: u32) -> Want {
         let posted = self.places.at(place);
         let tag = TagMatch { tag: Tag(posted.tag.get()), ignore: posted.ignore.get() };

@@ -1,5 +1,8 @@
 //! [`UnexpectedMessages`]: the messages that wait for a receive.
 //!
+//! All of them are in a list, along which receives walk as long as there are no more than [`WALK`]. One more puts all into an index, where
+//! messages are from then on until no more than a quarter of that wait.
+//!
 //! A receive looks for messages in one way: in those bits of the tag that it does not ignore, with or without the source. For each
 //! such *view* there is an index over all messages. Two of them are always there: of exact tags from anybody, and of exact
 //! tags from one source. Views of masks, which may ignore the whole tag, come when a receive first asks for one, which takes a look at
@@ -9,7 +12,7 @@ use core::cell::Cell;
 
 use super::index::{Index, Key, Link, List, NONE, Nodes};
 use super::table::Table;
-use super::{Envelope, Want};
+use super::{Envelope, WALK, Want};
 use crate::vocabulary::{FabricAddr, Tag};
 
 /// A place for one message.
@@ -80,8 +83,11 @@ pub(crate) struct UnexpectedMessages {
     views: Table<Cell<View>>,
     views_shift: u32,
     index: Index,
-    /// All of them.
+    /// All of them, and how many that are.
     all: List,
+    waiting: Cell<u32>,
+    /// Whether they are in the index, too.
+    indexed: Cell<bool>,
     /// How many views there are, and how many of them are always there.
     live: Cell<u32>,
     lasting: u32,
@@ -133,6 +139,8 @@ impl UnexpectedMessages {
             views_shift: views.len().trailing_zeros(),
             index,
             all: List::new(),
+            waiting: Cell::new(0),
+            indexed: Cell::new(false),
             live: Cell::new(live),
             lasting: live,
             looks: Cell::new(0),
@@ -146,21 +154,47 @@ impl UnexpectedMessages {
     }
 
     /// Keeps a message in a place that is free. It is the youngest.
+    #[inline]
     pub(crate) fn keep(&self, place: u32, envelope: Envelope) {
         let message = self.places.at(place);
         message.tag.set(envelope.tag.0);
         message.source.set(envelope.source.0);
         self.all.append(&self.places, place);
-        let first = place << self.views_shift;
-        for number in 0..self.live.get() {
-            let key = self.views.at(number).get().key(envelope.tag.0, envelope.source.0, number);
-            self.index.append(self, first + number, key);
+        self.waiting.set(self.waiting.get() + 1);
+        if self.indexed.get() {
+            self.append_to_index(place);
+        } else if self.waiting.get() > WALK {
+            self.indexed.set(true);
+            self.each(|place| self.append_to_index(place));
         }
     }
 
     /// Takes a message out.
+    #[inline]
     pub(crate) fn remove(&self, place: u32) {
         self.all.remove(&self.places, place);
+        self.waiting.set(self.waiting.get() - 1);
+        if self.indexed.get() {
+            self.remove_from_index(place);
+            if self.waiting.get() <= WALK / 4 {
+                self.indexed.set(false);
+                self.each(|place| self.remove_from_index(place));
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn append_to_index(&self, place: u32) {
+        let message = self.places.at(place);
+        let first = place << self.views_shift;
+        for number in 0..self.live.get() {
+            let key = self.views.at(number).get().key(message.tag.get(), message.source.get(), number);
+            self.index.append(self, first + number, key);
+        }
+    }
+
+    #[inline(never)]
+    fn remove_from_index(&self, place: u32) {
         let first = place << self.views_shift;
         for view in 0..self.live.get() {
             self.index.remove(self, first + view);
@@ -170,17 +204,29 @@ impl UnexpectedMessages {
     /// The oldest message that a receive accepts. It stays where it is.
     #[inline]
     pub(crate) fn find(&self, want: &Want) -> Option<u32> {
-        let found = if want.is_everything() || self.is_empty() {
-            self.all.first()
-        } else {
-            let number = self.view_of(want);
-            let key = self.views.at(number).get().key(want.tag.tag.0, want.source.0, number);
-            match self.index.find(self, key) {
-                NONE => NONE,
-                node => node >> self.views_shift,
-            }
-        };
+        let found = if self.indexed.get() && !want.is_everything() { self.find_indexed(want) } else { self.walk(want) };
         (found != NONE).then_some(found)
+    }
+
+    /// The oldest message that a receive accepts, of all; or `NONE`.
+    #[inline]
+    fn walk(&self, want: &Want) -> u32 {
+        let mut at = self.all.first();
+        while at != NONE && !want.accepts(&self.envelope(at)) {
+            at = List::after(&self.places, at);
+        }
+        at
+    }
+
+    /// The oldest message that a receive accepts, of those in the index; or `NONE`.
+    #[inline(never)]
+    fn find_indexed(&self, want: &Want) -> u32 {
+        let number = self.view_of(want);
+        let key = self.views.at(number).get().key(want.tag.tag.0, want.source.0, number);
+        match self.index.find(self, key) {
+            NONE => NONE,
+            node => node >> self.views_shift,
+        }
     }
 
     /// The view that a receive looks through.
@@ -246,6 +292,7 @@ impl UnexpectedMessages {
     }
 
     /// What a message that waits is matched by.
+    #[inline]
     pub(crate) fn envelope(&self, place: u32) -> Envelope {
         let message = self.places.at(place);
         Envelope { tag: Tag(message.tag.get()), source: FabricAddr(message.source.get()) }
@@ -262,13 +309,16 @@ mod tests {
     fn mask_that_was_not_used_for_longest_makes_room() {
         let shift = views_shift(2);
         let memory = Memory {
-            places: Table::leaked([Waiting::new()]),
-            links: Table::leaked((0..1 << shift).map(|_| Link::new())),
+            places: Table::leaked((0..=WALK).map(|_| Waiting::new())),
+            links: Table::leaked((0..(WALK + 1) << shift).map(|_| Link::new())),
             views: Table::leaked((0..1 << shift).map(|_| Cell::new(UnexpectedMessages::NO_VIEW))),
         };
         let index = Index::new(Table::leaked([Line::new(), Line::new()]), 0);
         let messages = UnexpectedMessages::new(memory, index, true);
-        messages.keep(0, Envelope { tag: Tag(5), source: FabricAddr(1) });
+        // So many that they are not walked along.
+        for place in 0..=WALK {
+            messages.keep(place, Envelope { tag: Tag(5), source: FabricAddr(1) });
+        }
         let asks_with = |ignore: u64| {
             let tag = TagMatch { tag: Tag(5 & !ignore), ignore };
             assert_eq!(messages.find(&Want { tag, source: FabricAddr::UNSPEC }), Some(0));
