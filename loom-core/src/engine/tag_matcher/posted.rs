@@ -145,7 +145,8 @@ impl PostedReceives {
     pub(crate) fn post(&self, place: u32, want: Want) {
         let posted = self.places.at(place);
         posted.age.set(self.posted_ever.replace(self.posted_ever.get() + 1));
-        posted.set(key_of(want));
+        let key = key_of(want);
+        posted.set(key);
         if want.is_everything() {
             posted.pattern.set(EVERYTHING);
             self.everything.append(&self.places, place);
@@ -154,30 +155,32 @@ impl PostedReceives {
             posted.pattern.set(WALKED);
             self.walked.append(&self.places, place);
         } else {
-            self.post_indexed(place);
+            if self.indexed_now.get() == 0 {
+                self.index_walked();
+            }
+            self.append_to_index(place, key);
         }
     }
 
-    /// Puts a receive into the index, and before it those that are walked along.
+    /// Moves those that are walked along to the index.
+    #[cold]
     #[inline(never)]
-    fn post_indexed(&self, place: u32) {
+    fn index_walked(&self) {
         while self.walked_now.get() > 0 {
             let oldest = self.walked.first();
             self.unlist(oldest);
-            self.append_to_index(oldest);
+            self.append_to_index(oldest, self.places.key(oldest));
         }
-        self.append_to_index(place);
     }
 
     #[inline]
-    fn append_to_index(&self, place: u32) {
-        let posted = self.places.at(place);
-        let number = self.pattern_of(posted.ignore.get(), self.want(place).is_directed());
+    fn append_to_index(&self, place: u32, key: Key) {
+        let number = self.pattern_of(key.pattern, key.source != FabricAddr::UNSPEC.0);
         let receives = &self.patterns.at(number).receives;
         receives.set(receives.get() + 1);
-        posted.pattern.set(number);
+        self.places.at(place).pattern.set(number);
         self.indexed_now.set(self.indexed_now.get() + 1);
-        self.index.append(&self.places, place, self.places.key(place));
+        self.index.append(&self.places, place, key);
     }
 
     /// The pattern of a receive, which is among those that are looked at afterwards.
@@ -229,39 +232,37 @@ impl PostedReceives {
     /// The oldest receive that accepts a message. It stays posted.
     #[inline]
     pub(crate) fn find(&self, envelope: &Envelope) -> Option<u32> {
-        let everything = self.everything.first();
-        let other = if self.indexed_now.get() == 0 { self.walk(envelope) } else { self.find_indexed(envelope) };
-        let oldest = self.older(everything, other);
+        let oldest = if self.indexed_now.get() == 0 { self.walk(envelope) } else { self.find_indexed(envelope) };
         (oldest != NONE).then_some(oldest)
     }
 
-    /// The older one of two receives, each of which may be `NONE`.
-    #[inline]
-    fn older(&self, one: u32, other: u32) -> u32 {
-        if one == NONE || other != NONE && self.places.at(other).age < self.places.at(one).age { other } else { one }
-    }
-
-    /// The oldest receive that accepts a message, of those that are walked along; or `NONE`.
+    /// [`find`](Self::find) where nothing is in the index; or `NONE`.
     #[inline]
     fn walk(&self, envelope: &Envelope) -> u32 {
         let mut at = self.walked.first();
         while at != NONE && !self.want(at).accepts(envelope) {
             at = List::after(&self.places, at);
         }
-        at
+        self.older(self.everything.first(), at)
     }
 
-    /// The oldest receive that accepts a message, of those in the index; or `NONE`.
+    /// [`find`](Self::find) where there may be something in the index; or `NONE`.
     #[inline(never)]
     fn find_indexed(&self, envelope: &Envelope) -> u32 {
-        let mut oldest = NONE;
+        let mut oldest = self.everything.first();
         let mut link = &self.first_pattern;
         while let Some(pattern) = self.next_pattern(link) {
-            let found = self.index.find(&self.places, pattern.key(envelope));
-            oldest = self.older(oldest, found);
+            oldest = self.older(oldest, self.index.find(&self.places, pattern.key(envelope)));
             link = &pattern.next;
         }
         oldest
+    }
+
+    /// The older one of two receives, each of which may be `NONE`.
+    #[inline]
+    fn older(&self, one: u32, other: u32) -> u32 {
+        let other_is = other != NONE && (one == NONE || self.places.at(other).age < self.places.at(one).age);
+        if other_is { other } else { one }
     }
 
     /// Takes a posted receive out.
@@ -281,7 +282,7 @@ impl PostedReceives {
         self.walked.remove(&self.places, place);
     }
 
-    #[inline(never)]
+    #[inline]
     fn remove_indexed(&self, place: u32, pattern: u32) {
         let receives = &self.patterns.at(pattern).receives;
         receives.set(receives.get() - 1);

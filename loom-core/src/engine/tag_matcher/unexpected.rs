@@ -183,7 +183,7 @@ impl UnexpectedMessages {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     fn append_to_index(&self, place: u32) {
         let message = self.places.at(place);
         let first = place << self.views_shift;
@@ -193,7 +193,7 @@ impl UnexpectedMessages {
         }
     }
 
-    #[inline(never)]
+    #[inline]
     fn remove_from_index(&self, place: u32) {
         let first = place << self.views_shift;
         for view in 0..self.live.get() {
@@ -219,7 +219,7 @@ impl UnexpectedMessages {
     }
 
     /// The oldest message that a receive accepts, of those in the index; or `NONE`.
-    #[inline(never)]
+    #[inline]
     fn find_indexed(&self, want: &Want) -> u32 {
         let number = self.view_of(want);
         let key = self.views.at(number).get().key(want.tag.tag.0, want.source.0, number);
