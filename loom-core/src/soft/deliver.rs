@@ -24,7 +24,7 @@ pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let kind = kind_of(flags);
     let posted = &own.posted[kind];
     let envelope = Envelope { tag: Tag(head.message.tag.get()), source: FabricAddr(head.message.from.get()) };
-    if let Some(at) = posted.find(&envelope) {
+    if let Some(at) = posted.find(envelope) {
         let room = own.receive(at).room();
         if room.min_left != 0 {
             return deliver_to(net, own, head, kind, at);

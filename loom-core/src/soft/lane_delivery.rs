@@ -52,7 +52,7 @@ fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), 
     let kind = usize::from(facts.is_tagged());
     let posted = &own.posted[kind];
     let envelope = Envelope { tag: Tag(slot.tag.get()), source: FabricAddr(from) };
-    let at = posted.find(&envelope).filter(|at| own.receive(*at).room().min_left == 0);
+    let at = posted.find(envelope).filter(|at| own.receive(*at).room().min_left == 0);
     let Some(at) = at else { return deliver_by_cell(net, own, (cell, from), slot, facts) };
     let room = own.receive(at).room();
     let len = facts.len().min(room.len);

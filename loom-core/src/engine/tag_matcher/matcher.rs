@@ -277,7 +277,7 @@ impl<A: Allocator> TagMatcher<A> {
     /// The oldest posted receive that accepts a message. It stays posted.
     #[must_use]
     pub fn receive_for(&self, envelope: &Envelope) -> Option<ReceiveId> {
-        self.posted.find(envelope).map(|index| ReceiveId(self.receives.named(index)))
+        self.posted.find(*envelope).map(|index| ReceiveId(self.receives.named(index)))
     }
 
     /// Takes a posted receive out, because it has its message or is cancelled; returns what it wanted, with the bits of the tag

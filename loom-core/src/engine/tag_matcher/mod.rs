@@ -20,10 +20,10 @@
 //!
 //! # What it costs
 //!
-//! - Few are walked along: up to eight receives, besides those that accept everything, and up to eight messages. That takes about a
-//!   third of what the index takes that holds more, and no more than that, whatever the tags are. The ninth moves all of them to the
-//!   index. Receives are listed again when the last one has left the index, messages when two wait: what moves them takes six others
-//!   at least, so that they do not go to and fro.
+//! - Few are walked along: eight messages, and eight receives besides those that accept everything, or up to twice as many for a
+//!   while. That takes a third to all of what the index takes that holds more, whatever the tags are. Receives leave the walk for the index
+//!   together, and are walked along again when the last one has left the index; messages are, when two wait. What moves them takes
+//!   six others at least, so that they do not go to and fro.
 //! - In the index: exact tags, with and without source, and receives that accept everything: the same number of instructions however
 //!   many are posted or wait, but for the few that collide by chance: some hundredths more. So does taking any of them out.
 //! - In the index, a message that arrives looks once for each *pattern* among the posted receives: for each set of bits that some of them
@@ -59,6 +59,7 @@ mod matcher;
 mod posted;
 mod table;
 mod unexpected;
+mod walk;
 
 pub(crate) use index::{Index, Line, Link, NONE};
 pub use matcher::{Full, MessageId, Messages, ReceiveId, TagMatcher, TagMatcherAttr};
@@ -68,10 +69,6 @@ pub(crate) use table::Table;
 pub(crate) use unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shift};
 
 use crate::vocabulary::{FabricAddr, Tag, TagMatch};
-
-/// The most receives, or messages, that are walked along. An index costs more than a walk along so few, and much less than one
-/// along many.
-pub(crate) const WALK: u32 = 8;
 
 /// What a receive accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

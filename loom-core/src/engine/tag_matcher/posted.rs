@@ -1,8 +1,8 @@
 //! [`PostedReceives`]: the receives that wait for a message.
 //!
 //! Receives that accept everything are in a list of their own, of which a message looks at the first. As long as no more than
-//! [`WALK`] others are posted, these are in a list, too, which a message walks along. One more moves all of them to the index, where
-//! receives are put from then on. When the last one has left the index, receives are listed again: so moving costs each receive
+//! [`Walk::FEW`] others are posted, a message walks along these. More, at the latest when there are [`Walk::SLOTS`] of them, move to the index, where
+//! receives are put from then on. When the last one has left the index, it is walked again: so moving costs each receive
 //! once at most, however often others come and go.
 //!
 //! In the index, receives that ignore the same bits, and all of which either name a source or do not, make a *pattern*; they are found
@@ -12,7 +12,8 @@ use core::cell::Cell;
 
 use super::index::{Index, Key, Link, List, NONE, Nodes};
 use super::table::Table;
-use super::{Envelope, WALK, Want};
+use super::walk::Walk;
+use super::{Envelope, Want};
 use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 
 /// A place for one receive.
@@ -27,7 +28,7 @@ pub(crate) struct Posted {
     /// How many were posted before.
     age: Cell<u64>,
     link: Link,
-    /// The pattern in the index; or one of the two below.
+    /// The pattern in the index; or one of those below.
     pattern: Cell<u32>,
 }
 
@@ -35,8 +36,8 @@ const _: () = assert!(size_of::<Posted>() == 64, "a posted receive is one cache 
 
 /// In place of a pattern: of a receive that accepts everything.
 const EVERYTHING: u32 = u32::MAX;
-/// In place of a pattern: of a receive that messages walk along.
-const WALKED: u32 = u32::MAX - 1;
+/// In place of a pattern: of the receive in the first slot of the walk. Those in the slots behind it have the numbers behind it.
+const WALKED: u32 = EVERYTHING - Walk::SLOTS;
 
 impl Posted {
     pub(crate) const fn new() -> Self {
@@ -109,12 +110,11 @@ pub(crate) struct PostedReceives {
     places: Table<Posted>,
     /// Those that accept every message from everybody.
     everything: List,
-    /// Others, unless they are in the index.
-    walked: List,
-    /// How many are in that list, and how many in the index. One of them is zero.
-    walked_now: Cell<u32>,
-    indexed_now: Cell<u32>,
+    /// All others, unless there is something in the index.
+    walk: Walk,
     index: Index,
+    /// How many are in the index: all others, or none.
+    indexed: Cell<u32>,
     patterns: Table<Pattern>,
     /// Patterns that have receives, and some that had.
     first_pattern: Cell<u32>,
@@ -129,10 +129,9 @@ impl PostedReceives {
         PostedReceives {
             places,
             everything: List::new(),
-            walked: List::new(),
-            walked_now: Cell::new(0),
-            indexed_now: Cell::new(0),
+            walk: Walk::new(),
             index,
+            indexed: Cell::new(0),
             patterns,
             first_pattern: Cell::new(NONE),
             free_pattern: Cell::new(0),
@@ -150,26 +149,30 @@ impl PostedReceives {
         if want.is_everything() {
             posted.pattern.set(EVERYTHING);
             self.everything.append(&self.places, place);
-        } else if self.indexed_now.get() == 0 && self.walked_now.get() < WALK {
-            self.walked_now.set(self.walked_now.get() + 1);
-            posted.pattern.set(WALKED);
-            self.walked.append(&self.places, place);
-        } else {
-            if self.indexed_now.get() == 0 {
-                self.index_walked();
-            }
+        } else if self.indexed.get() != 0 {
             self.append_to_index(place, key);
+        } else if let Some(slot) = self.walk.append(place) {
+            posted.pattern.set(WALKED + slot);
+        } else {
+            self.post_behind_walk(place, key);
         }
     }
 
-    /// Moves those that are walked along to the index.
-    #[cold]
+    /// Posts a receive where the last slot of the walk is in use: the others move up if they are few, or else to the index.
     #[inline(never)]
-    fn index_walked(&self) {
-        while self.walked_now.get() > 0 {
-            let oldest = self.walked.first();
-            self.unlist(oldest);
-            self.append_to_index(oldest, self.places.key(oldest));
+    fn post_behind_walk(&self, place: u32, key: Key) {
+        let few = self.walk.len() <= Walk::FEW;
+        for other in self.walk.drain() {
+            self.place_again(other, few, self.places.key(other));
+        }
+        self.place_again(place, few, key);
+    }
+
+    #[inline]
+    fn place_again(&self, place: u32, few: bool, key: Key) {
+        match if few { self.walk.append(place) } else { None } {
+            Some(slot) => self.places.at(place).pattern.set(WALKED + slot),
+            None => self.append_to_index(place, key),
         }
     }
 
@@ -179,7 +182,7 @@ impl PostedReceives {
         let receives = &self.patterns.at(number).receives;
         receives.set(receives.get() + 1);
         self.places.at(place).pattern.set(number);
-        self.indexed_now.set(self.indexed_now.get() + 1);
+        self.indexed.set(self.indexed.get() + 1);
         self.index.append(&self.places, place, key);
     }
 
@@ -231,28 +234,25 @@ impl PostedReceives {
 
     /// The oldest receive that accepts a message. It stays posted.
     #[inline]
-    pub(crate) fn find(&self, envelope: &Envelope) -> Option<u32> {
-        let oldest = if self.indexed_now.get() == 0 { self.walk(envelope) } else { self.find_indexed(envelope) };
+    pub(crate) fn find(&self, envelope: Envelope) -> Option<u32> {
+        let oldest = if self.indexed.get() == 0 { self.find_walking(envelope) } else { self.find_indexed(envelope) };
         (oldest != NONE).then_some(oldest)
     }
 
     /// [`find`](Self::find) where nothing is in the index; or `NONE`.
     #[inline]
-    fn walk(&self, envelope: &Envelope) -> u32 {
-        let mut at = self.walked.first();
-        while at != NONE && !self.want(at).accepts(envelope) {
-            at = List::after(&self.places, at);
-        }
-        self.older(self.everything.first(), at)
+    fn find_walking(&self, envelope: Envelope) -> u32 {
+        let accepts = |place: &u32| self.want(*place).accepts(&envelope);
+        self.older(self.everything.first(), self.walk.nodes().find(accepts).unwrap_or(NONE))
     }
 
     /// [`find`](Self::find) where there may be something in the index; or `NONE`.
     #[inline(never)]
-    fn find_indexed(&self, envelope: &Envelope) -> u32 {
+    fn find_indexed(&self, envelope: Envelope) -> u32 {
         let mut oldest = self.everything.first();
         let mut link = &self.first_pattern;
         while let Some(pattern) = self.next_pattern(link) {
-            oldest = self.older(oldest, self.index.find(&self.places, pattern.key(envelope)));
+            oldest = self.older(oldest, self.index.find(&self.places, pattern.key(&envelope)));
             link = &pattern.next;
         }
         oldest
@@ -266,27 +266,20 @@ impl PostedReceives {
     }
 
     /// Takes a posted receive out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&self, place: u32) {
         match self.places.at(place).pattern.get() {
             EVERYTHING => self.everything.remove(&self.places, place),
-            WALKED => self.unlist(place),
+            slot @ WALKED.. => self.walk.remove(slot - WALKED),
             number => self.remove_indexed(place, number),
         }
-    }
-
-    /// Takes a receive out of those that are walked along.
-    #[inline]
-    fn unlist(&self, place: u32) {
-        self.walked_now.set(self.walked_now.get() - 1);
-        self.walked.remove(&self.places, place);
     }
 
     #[inline]
     fn remove_indexed(&self, place: u32, pattern: u32) {
         let receives = &self.patterns.at(pattern).receives;
         receives.set(receives.get() - 1);
-        self.indexed_now.set(self.indexed_now.get() - 1);
+        self.indexed.set(self.indexed.get() - 1);
         self.index.remove(&self.places, place);
     }
 
