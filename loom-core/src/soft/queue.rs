@@ -30,7 +30,7 @@ pub(super) struct Queue {
     reserved: Cell<u32>,
     /// The port to look at first; the ports that are bound to this queue are linked in a circle.
     pub(super) turn: Cell<u16>,
-    /// How many events in a row that port has had.
+    /// How many events in a row that port may still have.
     streak: Cell<u16>,
     overrun: Cell<bool>,
 }
@@ -71,7 +71,7 @@ impl Queue {
             capacity: Cell::new(capacity),
             reserved: Cell::new(0),
             turn: Cell::new(NO_PORT),
-            streak: Cell::new(0),
+            streak: Cell::new(Self::LONGEST_STREAK),
             overrun: Cell::new(false),
         };
         // SAFETY: the layout begins with a `Queue`.
@@ -97,15 +97,19 @@ impl Queue {
         self.reserved.set(self.reserved.get() - 1);
     }
 
+    const LONGEST_STREAK: u16 = 16;
+
     /// A port has had an event. Where there was one there will be more, so that it is looked at first again; `true` if it
     /// has been often enough, and the next one's turn has come.
     #[inline]
     pub(super) fn had_its_turn(&self, port: u16) -> bool {
-        const LONGEST: u16 = 16;
-        let streak = if self.turn.replace(port) == port { self.streak.get() + 1 } else { 1 };
-        let over = streak == LONGEST;
-        self.streak.set(if over { 0 } else { streak });
-        over
+        if self.turn.get() != port {
+            self.turn.set(port);
+            self.streak.set(Self::LONGEST_STREAK);
+        }
+        let left = self.streak.get() - 1;
+        self.streak.set(if left == 0 { Self::LONGEST_STREAK } else { left });
+        left == 0
     }
 
     /// The place after this one.

@@ -106,7 +106,7 @@ pub(super) unsafe fn hand_over(
     let list = offered && is_list(net, head);
     if list || room.is_scattered() {
         // SAFETY: as below, for each of the ranges.
-        unsafe { copy_pieces(own, message, room, list) };
+        unsafe { copy_pieces(own, message, (room.ptr, room.len), room.first_piece(), list) };
     } else {
         // SAFETY: the bytes are in the cell, which is the receiver's, or in the sender's buffer, which stays lent while
         // the state is `Copying`; the caller promises the other side, and that nobody else has it.
@@ -140,13 +140,14 @@ pub(super) fn truncated(mut event: Event, overflow: usize) -> Event {
     event
 }
 
-/// Copies a message, which may be a list, to where a receive wants it, which may be several buffers.
+/// Copies a message, which may be a list, to where a receive wants it: the one buffer, or those of the places from the first piece on.
+/// (Not by a reference to the room, which would have to lie in memory for it.)
 ///
 /// # Safety
 /// As [`hand_over`], and the message may be copied from.
 #[cold]
 #[inline(never)]
-unsafe fn copy_pieces(own: &LocalState, message: &Message, room: &RecvBuffer, list: bool) {
+unsafe fn copy_pieces(own: &LocalState, message: &Message, one: (*mut u8, usize), first_piece: u32, list: bool) {
     let bytes = message.bytes.get();
     let mut from: List = [NOTHING; LIMIT];
     if list {
@@ -155,9 +156,9 @@ unsafe fn copy_pieces(own: &LocalState, message: &Message, room: &RecvBuffer, li
     } else {
         from[0] = (bytes.cast_mut(), message.len.get());
     }
-    let one = (!room.is_scattered()).then_some(*room);
-    let several = own.chain_from(room.first_piece()).map(|at| own.receive(at).room());
-    let into = one.into_iter().chain(several).map(|room| (room.ptr, room.len));
+    let one = (first_piece == NIL).then_some(one);
+    let several = own.chain_from(first_piece).map(|at| own.receive(at).room()).map(|room| (room.ptr, room.len));
+    let into = one.into_iter().chain(several);
     // SAFETY: the caller's promise; ranges which are not used have no bytes.
     unsafe { copy_ranges(from.into_iter(), into) };
 }

@@ -242,16 +242,16 @@ impl Index {
             link.bit.set(NO_FORK);
             bucket.set(node);
         } else {
-            Self::append_to(bucket, nodes, node, &key);
+            Self::append_to(bucket, nodes, node, key);
         }
     }
 
     #[inline(never)]
-    fn append_to(bucket: &Cell<u32>, nodes: &impl Nodes, node: u32, key: &Key) {
+    fn append_to(bucket: &Cell<u32>, nodes: &impl Nodes, node: u32, key: Key) {
         let link = nodes.link(node);
         let mut leaf = bucket.get();
         while is_fork(leaf) {
-            leaf = child(nodes.link(leaf & !FORK), key).get();
+            leaf = child(nodes.link(leaf & !FORK), &key).get();
         }
         let Some(bit) = key.first_difference(&nodes.key(leaf)) else {
             follow(nodes, leaf, node);
@@ -265,7 +265,7 @@ impl Index {
             if fork.bit.get() > bit {
                 break;
             }
-            place = child(fork, key);
+            place = child(fork, &key);
         }
         link.be_alone(node);
         link.bit.set(bit);

@@ -144,40 +144,40 @@ impl PostedReceives {
     pub(crate) fn post(&self, place: u32, want: Want) {
         let posted = self.places.at(place);
         posted.age.set(self.posted_ever.replace(self.posted_ever.get() + 1));
-        let key = key_of(want);
-        posted.set(key);
+        posted.set(key_of(want));
         if want.is_everything() {
             posted.pattern.set(EVERYTHING);
             self.everything.append(&self.places, place);
         } else if self.indexed.get() != 0 {
-            self.append_to_index(place, key);
+            self.append_to_index(place);
         } else if let Some(slot) = self.walk.append(place) {
             posted.pattern.set(WALKED + slot);
         } else {
-            self.post_behind_walk(place, key);
+            self.post_behind_walk(place);
         }
     }
 
     /// Posts a receive where the last slot of the walk is in use: the others move up if they are few, or else to the index.
     #[inline(never)]
-    fn post_behind_walk(&self, place: u32, key: Key) {
+    fn post_behind_walk(&self, place: u32) {
         let few = self.walk.len() <= Walk::FEW;
         for other in self.walk.drain() {
-            self.place_again(other, few, self.places.key(other));
+            self.place_again(other, few);
         }
-        self.place_again(place, few, key);
+        self.place_again(place, few);
     }
 
     #[inline]
-    fn place_again(&self, place: u32, few: bool, key: Key) {
+    fn place_again(&self, place: u32, few: bool) {
         match if few { self.walk.append(place) } else { None } {
             Some(slot) => self.places.at(place).pattern.set(WALKED + slot),
-            None => self.append_to_index(place, key),
+            None => self.append_to_index(place),
         }
     }
 
     #[inline]
-    fn append_to_index(&self, place: u32, key: Key) {
+    fn append_to_index(&self, place: u32) {
+        let key = self.places.key(place);
         let number = self.pattern_of(key.pattern, key.source != FabricAddr::UNSPEC.0);
         let receives = &self.patterns.at(number).receives;
         receives.set(receives.get() + 1);
@@ -242,8 +242,13 @@ impl PostedReceives {
     /// [`find`](Self::find) where nothing is in the index; or `NONE`.
     #[inline]
     fn find_walking(&self, envelope: Envelope) -> u32 {
-        let accepts = |place: &u32| self.want(*place).accepts(&envelope);
-        self.older(self.everything.first(), self.walk.nodes().find(accepts).unwrap_or(NONE))
+        let everything = self.everything.first();
+        for place in self.walk.nodes() {
+            if self.want(place).accepts(&envelope) {
+                return self.older(everything, place);
+            }
+        }
+        everything
     }
 
     /// [`find`](Self::find) where there may be something in the index; or `NONE`.

@@ -155,7 +155,7 @@ impl UnexpectedMessages {
     }
 
     /// Keeps a message in a place that is free. It is the youngest.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep(&self, place: u32, envelope: Envelope) {
         let message = self.places.at(place);
         message.tag.set(envelope.tag.0);
@@ -165,23 +165,35 @@ impl UnexpectedMessages {
         if self.indexed.get() {
             self.append_to_index(place);
         } else if self.waiting.get() > Walk::FEW {
-            self.indexed.set(true);
-            self.each(|place| self.append_to_index(place));
+            self.start_index();
         }
     }
 
     /// Takes a message out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&self, place: u32) {
         self.all.remove(&self.places, place);
         self.waiting.set(self.waiting.get() - 1);
         if self.indexed.get() {
             self.remove_from_index(place);
             if self.waiting.get() <= Walk::FEW / 4 {
-                self.indexed.set(false);
-                self.each(|place| self.remove_from_index(place));
+                self.stop_index();
             }
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_index(&self) {
+        self.indexed.set(true);
+        self.each(|place| self.append_to_index(place));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn stop_index(&self) {
+        self.indexed.set(false);
+        self.each(|place| self.remove_from_index(place));
     }
 
     #[inline]
@@ -203,7 +215,7 @@ impl UnexpectedMessages {
     }
 
     /// The oldest message that a receive accepts. It stays where it is.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, want: &Want) -> Option<u32> {
         let found = if self.indexed.get() && !want.is_everything() { self.find_indexed(want) } else { self.walk(want) };
         (found != NONE).then_some(found)
