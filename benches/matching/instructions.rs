@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use crate::cases::{Case, Order, Run};
 use crate::measure::metric;
 use crate::sides::{Engine, List, SEEDS, Side};
-use crate::{DEPTHS, STEPS, heading};
+use crate::{DEEPEST, DEPTHS, INDEXED, STEPS, heading};
 
 /// How often a case is repeated.
 const REPEATED: u32 = 20_000;
@@ -52,11 +52,11 @@ pub(crate) fn all() {
         }
         // That of the worst seed.
         let others = SEEDS.into_iter().skip(1).map(|seed| {
-            let [one, many] = at_once([DEPTHS[0], DEPTHS[4]], |depth| count("engine", case, depth, seed));
-            many / one
+            let [few, many] = at_once([INDEXED, DEEPEST], |depth| count("engine", case, depth, seed));
+            many / few
         });
-        let worst = others.fold(counts[4] / counts[0], f64::max);
-        metric(&format!("tag_match.{name}.instructions.65536_over_1"), worst, "ratio");
+        let worst = others.fold(counts[5] / counts[2], f64::max);
+        metric(&format!("tag_match.{name}.instructions.65536_over_64"), worst, "ratio");
     }
     let cases = [Case::Exact, Case::Unexpected];
     let lists = at_once(cases, |case| at_once(DEPTHS, |depth| count("list", case, depth, SEEDS[0])));

@@ -28,8 +28,12 @@ use sides::{Engine, List, SEEDS};
 /// Rounds of which the median is taken.
 const ROUNDS: usize = 31;
 
-/// How many receives are posted, or messages wait.
-const DEPTHS: [u32; 5] = [1, 64, 1024, 16_384, 65_536];
+/// How many receives are posted, or messages wait: one and eight are walked along, more are in the index.
+const DEPTHS: [u32; 6] = [1, 8, INDEXED, 1024, 16_384, DEEPEST];
+
+/// What growth is measured from, and how far.
+const INDEXED: u32 = 64;
+const DEEPEST: u32 = 65_536;
 
 /// Operations of a round.
 const ROUND: u32 = 20_000;
@@ -73,29 +77,28 @@ fn measured(case: Case, order: Order) -> [Vec<Vec<f64>>; 2] {
     figures
 }
 
-/// The cost of exact tags in random order beside what memory costs: what it is with one receive, and four accesses to lines that are not
+/// The cost of exact tags in random order beside what memory costs: what it is with few in the index, and four accesses to lines that are not
 /// at hand, in as much memory.
 fn beside_memory(case: Case) {
-    let depth = DEPTHS[DEPTHS.len() - 1];
-    let mut one = engine_run(case, Order::Random, 1);
-    let mut many = engine_run(case, Order::Random, depth);
+    let mut few = engine_run(case, Order::Random, INDEXED);
+    let mut many = engine_run(case, Order::Random, DEEPEST);
     let mut lines = Lines::new(many.footprint());
     let (mut cost, mut bound, mut access) = (vec![], vec![], vec![]);
     for _ in 0..ROUNDS {
         let line = per_operation(ROUND, |count| lines.chase(count));
         cost.push(per_operation(ROUND, |count| many.run(count)));
-        bound.push(per_operation(ROUND, |count| one.run(count)) + 4.0 * line);
+        bound.push(per_operation(ROUND, |count| few.run(count)) + 4.0 * line);
         access.push(line);
     }
     let name = case.name();
     println!(
-        "{name} in random order at {depth}: {:.1} ns; with one {:.1} ns, a random line of {} KiB takes {:.1} ns",
+        "{name} in random order at {DEEPEST}: {:.1} ns; at {INDEXED} {:.1} ns, a random line of {} KiB takes {:.1} ns",
         median(&cost),
         median(&bound) - 4.0 * median(&access),
         many.footprint() / 1024,
         median(&access)
     );
-    metric(&format!("tag_match.{name}.random.{depth}_over_bound"), ratio(&cost, &bound), "ratio");
+    metric(&format!("tag_match.{name}.random.{DEEPEST}_over_bound"), ratio(&cost, &bound), "ratio");
 }
 
 fn engine() {
@@ -108,13 +111,13 @@ fn engine() {
             for (depth, rounds) in DEPTHS.into_iter().zip(&engine) {
                 metric(&format!("tag_match.{}.{}.{depth}", case.name(), order.name()), median(rounds), "ns");
             }
-            let (first, last) = (&engine[0], &engine[DEPTHS.len() - 1]);
+            let (few, last) = (&engine[2], &engine[5]);
             if *order == Order::AsPosted {
-                metric(&format!("tag_match.{}.65536_over_1", case.name()), ratio(last, first), "ratio");
+                metric(&format!("tag_match.{}.65536_over_64", case.name()), ratio(last, few), "ratio");
             }
             metric(
                 &format!("tag_match.list_over_engine.{}.{}.65536", case.name(), order.name()),
-                ratio(&list[4], last),
+                ratio(&list[5], last),
                 "ratio",
             );
         }
