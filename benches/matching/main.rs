@@ -28,8 +28,8 @@ use sides::{Engine, List, SEEDS};
 /// Rounds of which the median is taken.
 const ROUNDS: usize = 31;
 
-/// How many receives are posted, or messages wait: one and eight are walked along, more are in the index.
-const DEPTHS: [u32; 6] = [1, 8, INDEXED, 1024, 16_384, DEEPEST];
+/// How many receives are posted, or messages wait: one and four are walked along, more are in the index.
+const DEPTHS: [u32; 6] = [1, 4, INDEXED, 1024, 16_384, DEEPEST];
 
 /// What growth is measured from, and how far.
 const INDEXED: u32 = 64;

@@ -20,10 +20,10 @@
 //!
 //! # What it costs
 //!
-//! - Few are walked along: eight messages, and eight receives besides those that accept everything, or up to twice as many for a
-//!   while. That takes a third to all of what the index takes that holds more, whatever the tags are. Receives leave the walk for the index
-//!   together, and are walked along again when the last one has left the index; messages are, when two wait. What moves them takes
-//!   six others at least, so that they do not go to and fro.
+//! - Few are walked along: eight messages, and four receives besides those that accept everything, or up to twice as many for a
+//!   while. The oldest costs a third of what the index takes that holds more, whatever the tags are. Receives leave the walk for
+//!   the index together, and are walked along again when the last one has left the index; messages are, when two wait. What moves them
+//!   takes as many others, so that they do not go to and fro.
 //! - In the index: exact tags, with and without source, and receives that accept everything: the same number of instructions however
 //!   many are posted or wait, but for the few that collide by chance: some hundredths more. So does taking any of them out.
 //! - In the index, a message that arrives looks once for each *pattern* among the posted receives: for each set of bits that some of them

@@ -1,6 +1,6 @@
 //! [`UnexpectedMessages`]: the messages that wait for a receive.
 //!
-//! All of them are in a list, along which receives walk as long as there are no more than [`Walk::FEW`]. One more puts all into an index, where
+//! All of them are in a list, along which receives walk as long as there are no more than [`FEW`]. One more puts all into an index, where
 //! messages are from then on until no more than a quarter of that wait.
 //!
 //! A receive looks for messages in one way: in those bits of the tag that it does not ignore, with or without the source. For each
@@ -12,9 +12,11 @@ use core::cell::Cell;
 
 use super::index::{Index, Key, Link, List, NONE, Nodes};
 use super::table::Table;
-use super::walk::Walk;
 use super::{Envelope, Want};
 use crate::vocabulary::{FabricAddr, Tag};
+
+/// The most messages that receives walk along: more than of receives, because an index of messages costs more.
+const FEW: u32 = 8;
 
 /// A place for one message.
 #[derive(Debug)]
@@ -164,7 +166,7 @@ impl UnexpectedMessages {
         self.waiting.set(self.waiting.get() + 1);
         if self.indexed.get() {
             self.append_to_index(place);
-        } else if self.waiting.get() > Walk::FEW {
+        } else if self.waiting.get() > FEW {
             self.start_index();
         }
     }
@@ -176,7 +178,7 @@ impl UnexpectedMessages {
         self.waiting.set(self.waiting.get() - 1);
         if self.indexed.get() {
             self.remove_from_index(place);
-            if self.waiting.get() <= Walk::FEW / 4 {
+            if self.waiting.get() <= FEW / 4 {
                 self.stop_index();
             }
         }
@@ -322,14 +324,14 @@ mod tests {
     fn mask_that_was_not_used_for_longest_makes_room() {
         let shift = views_shift(2);
         let memory = Memory {
-            places: Table::leaked((0..=Walk::FEW).map(|_| Waiting::new())),
-            links: Table::leaked((0..(Walk::FEW + 1) << shift).map(|_| Link::new())),
+            places: Table::leaked((0..=FEW).map(|_| Waiting::new())),
+            links: Table::leaked((0..(FEW + 1) << shift).map(|_| Link::new())),
             views: Table::leaked((0..1 << shift).map(|_| Cell::new(UnexpectedMessages::NO_VIEW))),
         };
         let index = Index::new(Table::leaked([Line::new(), Line::new()]), 0);
         let messages = UnexpectedMessages::new(memory, index, true);
         // So many that they are not walked along.
-        for place in 0..=Walk::FEW {
+        for place in 0..=FEW {
             messages.keep(place, Envelope { tag: Tag(5), source: FabricAddr(1) });
         }
         let asks_with = |ignore: u64| {

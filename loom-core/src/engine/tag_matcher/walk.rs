@@ -11,8 +11,9 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// The most nodes that are few. An index costs more than a walk along so few, and much less than one along many.
-    pub(crate) const FEW: u32 = 8;
+    /// The most nodes that are few. The first of them is found sooner than in an index; in an order that the processor does not foresee,
+    /// the last of more would be found later.
+    pub(crate) const FEW: u32 = 4;
     /// Twice as many, so that few nodes have to move up only after as many have come.
     pub(crate) const SLOTS: u32 = 2 * Self::FEW;
 
