@@ -81,8 +81,10 @@ impl From<Peer> for RxPeer {
     }
 }
 
-/// A place for one peer: its generation, which is odd while the place is taken, and above the index the rest of its
-/// fabric address. One word, so that the two are always read together.
+/// A place for one peer: its generation, which is odd while the place is taken, and the rest of its fabric address.
+///
+/// The rest is what the address has above the index, and lies in the upper half as there. One word, so that the two are always read
+/// together.
 #[derive(Debug, Default)]
 pub struct PeerSlot(AtomicU64);
 
@@ -93,11 +95,11 @@ impl PeerSlot {
     fn load(&self) -> (u32, u32) {
         // Acquire: pairs with the release of `insert`; whoever finds the peer sees what its inserter did before.
         let word = self.0.load(Ordering::Acquire);
-        ((word >> 32) as u32, word as u32)
+        (word as u32, (word >> 32) as u32)
     }
 
     fn store(&self, generation: u32, rest: u32) {
-        self.0.store(u64::from(generation) << 32 | u64::from(rest), Ordering::Release);
+        self.0.store(u64::from(rest) << 32 | u64::from(generation), Ordering::Release);
     }
 }
 
@@ -244,7 +246,8 @@ mod tests {
     #[test]
     fn place_that_has_had_all_generations_has_no_peer_any_more() {
         for first in [LAST - 2, LAST - 3, LAST - 4] {
-            let mut entries = [PeerSlot(AtomicU64::new(u64::from(first) << 32))];
+            let mut entries = [PeerSlot::default()];
+            entries[0].store(first, 0);
             let mut table = PeerTable::new(&mut entries);
             let mut seen = 0;
             let mut peers = [None; 4];

@@ -28,11 +28,11 @@ impl SoftEndpoint<'_> {
         &self,
         kind: CompletionFlags,
         (from, tag): (FabricAddr, TagMatch),
-        lent: &Lent,
+        lent: Lent,
         context: Context,
     ) -> Result<(), Refusal> {
         // SAFETY: the caller's promise.
-        let (ptr, len) = unsafe { self.apply_modes(lent, Access::RECV, context) }?;
+        let (ptr, len) = unsafe { self.apply_modes(&lent, Access::RECV, context) }?;
         let room = RecvBuffer { ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller's promise.
         unsafe { post_receive(&self.net, self.port(), kind, Want { tag, source: from }, room) }
@@ -48,14 +48,14 @@ impl SoftEndpoint<'_> {
         &self,
         to: FabricAddr,
         with: (Option<Tag>, Option<ImmediateData>),
-        lent: &Lent,
+        lent: Lent,
         context: Context,
     ) -> Result<(), Refusal> {
         self.meets(to)?;
         // SAFETY: the caller's promise.
-        let (bytes, len) = unsafe { self.apply_modes(lent, Access::SEND, context) }?;
+        let (bytes, len) = unsafe { self.apply_modes(&lent, Access::SEND, context) }?;
         // SAFETY: the caller's promise.
-        unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, lent, context) }) }
+        unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, &lent, context) }) }
     }
 
     /// Injects a message where the domain requires modes or a plan may strike: without its prefix.
@@ -103,7 +103,7 @@ unsafe impl<'n> Messages for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe { endpoint.send_checked(to, (None, data), lent, context) };
+            return unsafe { endpoint.send_checked(to, (None, data), *lent, context) };
         }
         let outgoing = Outgoing::of(to, (None, data), lent, context);
         // SAFETY: what is lent stays until its event or the endpoint's close (C9).
@@ -135,7 +135,7 @@ unsafe impl<'n> Messages for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe { endpoint.recv_checked(CompletionFlags::MSG, (from, TagMatch::any()), lent, context) };
+            return unsafe { endpoint.recv_checked(CompletionFlags::MSG, (from, TagMatch::any()), *lent, context) };
         }
         let (want, room) = (Want { tag: TagMatch::any(), source: from }, RecvBuffer::of(lent, context));
         // SAFETY: what is lent stays until its event or the endpoint's close (C9).
@@ -179,7 +179,7 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe { endpoint.send_checked(to, (Some(tag), data), lent, context) };
+            return unsafe { endpoint.send_checked(to, (Some(tag), data), *lent, context) };
         }
         let outgoing = Outgoing::of(to, (Some(tag), data), lent, context);
         // SAFETY: what is lent stays until its event or the endpoint's close (C9).
@@ -213,7 +213,7 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
             // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
-            return unsafe { endpoint.recv_checked(CompletionFlags::TAGGED, (from, tag), lent, context) };
+            return unsafe { endpoint.recv_checked(CompletionFlags::TAGGED, (from, tag), *lent, context) };
         }
         let (want, room) = (Want { tag, source: from }, RecvBuffer::of(lent, context));
         // SAFETY: what is lent stays until its event or the endpoint's close (C9).
