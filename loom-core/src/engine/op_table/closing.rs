@@ -51,8 +51,7 @@ impl<B> OpTable<B> {
             match self.kind {
                 ContextKind::Space => slot.phase.set(if out { Phase::DrainingOwed } else { Phase::Owed }),
                 ContextKind::Word => {
-                    let ghosts = &self.ghosts[kind.direction().list()];
-                    ghosts.set(ghosts.get() + 1);
+                    self.leave_ghost(kind.direction());
                     self.room.set(self.room.get() - 1);
                 }
             }
@@ -68,10 +67,21 @@ impl<B> OpTable<B> {
             }
             ContextKind::Word => {
                 self.release(index, slot);
-                let ghosts = &self.ghosts[Direction::Receive.list()];
-                ghosts.set(ghosts.get() + 1);
+                self.leave_ghost(Direction::Receive);
             }
         }
+    }
+
+    /// The event of an operation of a closed endpoint may still lie in the queue.
+    fn leave_ghost(&self, direction: Direction) {
+        let ghosts = &self.ghosts[direction.list()];
+        ghosts.set(ghosts.get() + 1);
+        self.kept.set(true);
+    }
+
+    /// Whether events of closed endpoints may still lie in the queue.
+    pub(crate) fn has_ghosts(&self) -> bool {
+        self.ghosts.iter().any(|ghosts| ghosts.get() > 0)
     }
 
     /// An event of an operation that is over, because its endpoint was closed before it came, or it came twice; or of none
@@ -110,17 +120,12 @@ impl<B> OpTable<B> {
     }
 
     /// The transport's queue was read empty: with numbers as contexts, no event of a closed endpoint is left in it.
-    #[inline]
     pub fn drained(&self) {
-        let [transmits, receives] = &self.ghosts;
-        if transmits.get() | receives.get() != 0 {
-            self.drained_of(Direction::Transmit);
-            self.drained_of(Direction::Receive);
-        }
+        self.drained_of(Direction::Transmit);
+        self.drained_of(Direction::Receive);
     }
 
     /// As [`drained`](Self::drained), for a queue that reports one direction alone.
-    #[inline]
     pub fn drained_of(&self, direction: Direction) {
         let gone = self.ghosts[direction.list()].replace(0);
         self.room.set(self.room.get() + gone);

@@ -408,8 +408,8 @@ impl<B> OpTable<B> {
         self.kept.set(true);
     }
 
-    /// Whether a completion may be kept here: set where one is, also by a [`Piece`] that comes back, until the queue above
-    /// says otherwise, which may keep things of its own.
+    /// Whether a completion may be kept here, or events of closed endpoints may be left in the queue: set where that is so, also by a
+    /// [`Piece`] that comes back, until the queue above says otherwise, which may keep things of its own.
     #[inline(always)]
     pub fn is_kept(&self) -> bool {
         self.kept.get()

@@ -21,6 +21,16 @@ const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFla
 /// way in memory, where these are.
 type Next<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
+/// Why a poll goes another way than that of an operation that has succeeded.
+enum Detour {
+    /// Something may be kept, or left of endpoints that are closed, or there is more than one queue to look at.
+    Kept,
+    /// Any other event.
+    Event(Event),
+    /// An error of the provider's queue.
+    Failed(Errno),
+}
+
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// The next completion of either direction; `None` if there is none for now. Drives progress.
     ///
@@ -34,34 +44,45 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     // wants it, not copied from one return value to the next. That is a third of the cost of a poll.
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion<'m, B>>, CqError> {
-        if self.body.ops.is_kept() {
-            return self.poll_detour().transpose();
-        }
-        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
-        match unsafe { T::cq_poll(&self.body.tx) } {
-            Ok(Some(event)) => {
-                let event = event.borrow();
-                if !event.flags.intersects(PEERS) {
-                    // SAFETY: the transport has just reported the event, and a queue has one table. Where there are prefixes,
-                    // the table counts as keeping something (`detours`).
-                    if let Some(done) = unsafe { self.body.ops.succeed(event) } {
-                        return Ok(Some(Completion::Op(done)));
+        let detour = if self.body.ops.is_kept() {
+            Detour::Kept
+        } else {
+            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+            match unsafe { T::cq_poll(&self.body.tx) } {
+                Ok(Some(event)) => {
+                    let event = event.borrow();
+                    if !event.flags.intersects(PEERS) {
+                        // SAFETY: the transport has just reported the event, and a queue has one table. Where there are prefixes,
+                        // the table counts as keeping something (`detours`).
+                        if let Some(done) = unsafe { self.body.ops.succeed(event) } {
+                            return Ok(Some(Completion::Op(done)));
+                        }
                     }
+                    // A copy: most events are never put together in memory then.
+                    Detour::Event(Event::clone(event))
                 }
-                // Of a copy: most events are never put together in memory then.
-                self.poll_on(&Event::clone(event)).transpose()
+                // No event of a closed endpoint is left either: something counts as kept until there is none.
+                Ok(None) => return Ok(None),
+                Err(errno) => Detour::Failed(errno),
             }
-            Ok(None) => {
-                self.body.ops.drained();
-                Ok(None)
-            }
-            Err(errno) => self.poll_failed(errno).transpose(),
+        };
+        self.poll_detour(detour).transpose()
+    }
+
+    /// [`poll`](Self::poll) by any other way than that of a success. One call for all of them: with more, the compiler would keep the
+    /// completions of the fast way in memory, too.
+    #[cold]
+    #[inline(never)]
+    fn poll_detour(&self, detour: Detour) -> Next<'m, B> {
+        match detour {
+            Detour::Kept => self.poll_kept(),
+            Detour::Event(event) => self.poll_on(&event),
+            Detour::Failed(errno) => self.poll_failed(errno),
         }
     }
 
-    /// [`poll`](Self::poll) where something may be kept, or there are two provider queues or prefixes.
-    #[inline(never)]
-    fn poll_detour(&self) -> Next<'m, B> {
+    /// [`poll`](Self::poll) where something may be kept, or left of endpoints that are closed, or there are two provider queues or prefixes.
+    fn poll_kept(&self) -> Next<'m, B> {
         self.body.post_used_up_again();
         if let Some(completion) = self.take_any_kept() {
             return Some(Ok(completion));
@@ -74,7 +95,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// [`poll`](Self::poll) from an event on which is not that of a success.
-    #[inline(never)]
     fn poll_on(&self, event: &Event) -> Next<'m, B> {
         self.resolve(event).or_else(|| self.poll_last(&self.body.tx))
     }

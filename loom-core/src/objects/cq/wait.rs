@@ -106,7 +106,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     #[cold]
     pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
-        self.body.ops.set_kept(kept.is_some() || self.body.detours || self.body.ops.has_used_up());
+        let ops = &self.body.ops;
+        ops.set_kept(kept.is_some() || self.body.detours || ops.has_used_up() || ops.has_ghosts());
         kept
     }
 
