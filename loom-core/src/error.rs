@@ -75,6 +75,13 @@ impl PostError {
     pub const fn is_transient(self) -> bool {
         matches!(self, PostError::Full | PostError::Again)
     }
+
+    /// The error itself, out of line: a post that is taken puts no error together before a check that may fail.
+    #[cold]
+    #[inline(never)]
+    pub(crate) const fn cold(self) -> Self {
+        self
+    }
 }
 
 impl From<Refusal> for PostError {

@@ -43,6 +43,7 @@ pub(super) fn posted(code: isize) -> Result<(), Refusal> {
 }
 
 #[cold]
+#[inline(never)]
 fn refusal(code: isize) -> Refusal {
     const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
     if code == AGAIN { Refusal::Again } else { Refusal::Errno(errno(code)) }
@@ -54,8 +55,12 @@ pub(super) fn errno(code: isize) -> Errno {
     Errno::from_ret(code).unwrap_or(Errno::EOTHER)
 }
 
-/// What a post returns where the provider has no function for it.
-pub(super) const MISSING: Result<(), Refusal> = Err(Refusal::Errno(Errno::ENOSYS));
+/// What a post is refused with where the provider has no function for it.
+#[cold]
+#[inline(never)]
+pub(super) fn missing() -> Refusal {
+    Refusal::Errno(Errno::ENOSYS)
+}
 
 #[cfg(test)]
 mod tests {

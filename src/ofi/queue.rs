@@ -259,18 +259,24 @@ const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
 #[inline(always)]
 unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
     // Looked up each time: there are providers which set the table when an endpoint is enabled (opx), or change it later.
-    const NOSYS: isize = -(Errno::ENOSYS.as_raw() as isize);
     let raw = cq.fid.raw();
     let entries = batch.entries.as_mut_ptr().cast();
     if cq.with_source {
-        let Some(read) = entry!(raw, ops => readfrom) else { return NOSYS };
+        let Some(read) = entry!(raw, ops => readfrom) else { return no_entry() };
         // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have room.
         unsafe { read(raw.as_ptr(), entries, BATCH, batch.sources.as_mut_ptr()) }
     } else {
-        let Some(read) = entry!(raw, ops => read) else { return NOSYS };
+        let Some(read) = entry!(raw, ops => read) else { return no_entry() };
         // SAFETY: as above.
         unsafe { read(raw.as_ptr(), entries, BATCH) }
     }
+}
+
+/// What a function returns that the provider does not have.
+#[cold]
+#[inline(never)]
+const fn no_entry() -> isize {
+    -(Errno::ENOSYS.as_raw() as isize)
 }
 
 /// `fi_cq_sread` or `fi_cq_sreadfrom` into the batch, which is empty.

@@ -110,6 +110,11 @@ impl Lent {
         Some(self)
     }
 
+    /// The range and headroom of another, with everything else of this one.
+    pub(crate) const fn with_range_of(self, other: &Lent) -> Self {
+        Lent { ptr: other.ptr, len: other.len, headroom: other.headroom, ..self }
+    }
+
     /// Everything that the buffer has: the range and its headroom.
     pub(crate) fn whole(self) -> Self {
         self.with_prefix(self.headroom).unwrap_or(self)

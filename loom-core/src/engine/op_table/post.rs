@@ -10,15 +10,14 @@ use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::error::{PostError, Rejected};
 use crate::transport::Context;
 
-/// A buffer that is lent in its slot. Its operation is to be submitted, and what came of that [settled](OpTable::settle).
+/// A buffer that is lent in its slot. Its operation is to be submitted, and its slot [taken back](OpTable::take_back) if that is refused.
 #[must_use]
 pub(crate) struct Lending<'t, B, L = Lent> {
     /// What the buffer lends.
     pub(crate) lent: L,
     /// What the operation is submitted under.
     pub(crate) context: Context,
-    key: OpKey,
-    slot: &'t Slot<B>,
+    pub(crate) slot: &'t Slot<B>,
 }
 
 impl<B> OpTable<B> {
@@ -39,7 +38,7 @@ impl<B> OpTable<B> {
     {
         let lending = self.lend(endpoint, kind, buf)?;
         let submitted = submit(&lending.lent, lending.context);
-        self.settle(lending, submitted)
+        self.settle(lending.slot, submitted)
     }
 
     /// [`post`](Self::post) of a buffer that may lend several ranges.
@@ -68,7 +67,7 @@ impl<B> OpTable<B> {
         };
         let lending = self.lend_as(endpoint, kind, buf, (lend, posted))?;
         let submitted = submit(&lending.lent, lending.context);
-        self.settle(lending, submitted)
+        self.settle(lending.slot, submitted)
     }
 
     /// As [`post`](Self::post), for a receive that takes one message after the other.
@@ -93,7 +92,7 @@ impl<B> OpTable<B> {
         };
         let lending = self.lend_as(endpoint, Kind::MultiReceive, buf, (Buffer::lend, filling))?;
         let submitted = submit(&lending.lent, lending.context);
-        self.settle(lending, submitted)
+        self.settle(lending.slot, submitted)
     }
 
     /// The first half of [`post`](Self::post): no closure is between it and the second, so that what submits the operation is
@@ -130,31 +129,25 @@ impl<B> OpTable<B> {
         slot.endpoint.set(endpoint);
         slot.kind.set(kind);
         begin(slot, &lent);
-        Ok(Lending { lent, context: self.context(slot, key), key, slot })
+        Ok(Lending { lent, context: self.context(slot, key), slot })
     }
 
-    /// The operation is under way, or was refused: then nothing is lent. Rule 2 relies on whoever submits, as it does on the
-    /// `submit` of [`post`](Self::post): what the provider has taken is not said to be refused. `lending` is of this table.
-    ///
-    /// # Errors
-    /// What the operation was refused with; the buffer comes back.
-    #[inline(always)]
-    pub(crate) fn settle<L>(
-        &self,
-        lending: Lending<'_, B, L>,
-        submitted: Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>> {
-        let Lending { key, slot, .. } = lending;
+    /// The operation is under way, or was refused: then nothing is lent, and the buffer comes back.
+    fn settle(&self, slot: &Slot<B>, submitted: Result<(), PostError>) -> Result<OpKey, Rejected<B>> {
         match submitted {
-            Ok(()) => Ok(key),
-            Err(error) => {
-                self.make_room();
-                // SAFETY: rule 2: `lend_as` wrote the buffer, and the refused post lent nothing.
-                let buf = unsafe { slot.empty() };
-                self.release(key.index(), slot);
-                Err(Rejected { buf, error })
-            }
+            Ok(()) => Ok(slot.key.get()),
+            Err(error) => Err(Rejected { buf: self.take_back(slot), error }),
         }
+    }
+
+    /// Ends an operation that was refused. Rule 2 relies on whoever submits, as it does on the `submit` of [`post`](Self::post): what the
+    /// provider has taken is not said to be refused. The slot is one of this table.
+    pub(crate) fn take_back(&self, slot: &Slot<B>) -> B {
+        self.make_room();
+        // SAFETY: rule 2: `lend_as` wrote the buffer, and the refused post lent nothing.
+        let buf = unsafe { slot.empty() };
+        self.release(slot.key.get().index(), slot);
+        buf
     }
 
     #[inline]

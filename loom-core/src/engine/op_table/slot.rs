@@ -116,6 +116,12 @@ impl<B> Slot<B> {
         }
     }
 
+    /// Names its present or last operation.
+    #[inline]
+    pub(crate) const fn key(&self) -> OpKey {
+        self.key.get()
+    }
+
     /// Whether its buffer is lent.
     pub(super) fn is_lent(&self) -> bool {
         matches!(self.phase.get(), Phase::Posted | Phase::Filling)

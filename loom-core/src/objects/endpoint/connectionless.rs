@@ -39,7 +39,7 @@ impl<T: Transport> Transmits<T> for Connectionless<'_, T> {
 
     #[inline]
     fn destination(&self, _: &Limits, to: Peer) -> Result<FabricAddr, PostError> {
-        self.av.fabric_addr(to).ok_or(PostError::UnknownPeer)
+        self.av.fabric_addr(to).ok_or_else(|| PostError::UnknownPeer.cold())
     }
 }
 

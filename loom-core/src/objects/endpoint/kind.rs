@@ -73,7 +73,7 @@ impl Source {
             Source::Any => Ok(FabricAddr::UNSPEC),
             Source::Peer(peer) => {
                 limits.granted(Caps::DIRECTED_RECV)?;
-                av.fabric_addr(peer).ok_or(PostError::UnknownPeer)
+                av.fabric_addr(peer).ok_or_else(|| PostError::UnknownPeer.cold())
             }
         }
     }

@@ -4,7 +4,7 @@ use heapless::Vec;
 
 use super::opened::Opened;
 use crate::buffer::{Buffer, IoVecs, Lent};
-use crate::engine::op_table::{Kind, OpKey};
+use crate::engine::op_table::{Kind, OpKey, Slot};
 use crate::error::{PostError, Rejected};
 use crate::objects::cq::ReceiveMode;
 use crate::objects::domain::DomainInner;
@@ -113,7 +113,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     pub(super) fn lendable(&self, lent: &Lent, purpose: OpKind) -> Result<(), PostError> {
         let allowed = if purpose.is_out() { lent.is_readable() } else { lent.is_writable() };
         if !allowed {
-            return Err(PostError::Access);
+            return Err(PostError::Access.cold());
         }
         if lent.kind() != HmemIface::SYSTEM {
             self.takes_of_device(lent)?;
@@ -121,10 +121,10 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         if let Some(descriptor) = lent.descriptor()
             && descriptor.domain != self.cq().domain().identity()
         {
-            return Err(PostError::ForeignDescriptor);
+            return Err(PostError::ForeignDescriptor.cold());
         }
         if purpose.is_out() && lent.len() > self.limits.max_msg_size {
-            return Err(PostError::TooLong { limit: self.limits.max_msg_size });
+            return Err(PostError::TooLong { limit: self.limits.max_msg_size }.cold());
         }
         Ok(())
     }
@@ -169,23 +169,20 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Ok(lent)
     }
 
-    /// Hands what a buffer has lent to `submit`, as the provider wants it. (Which has one call only, so that it is compiled into
-    /// where that is.)
+    /// What is to be submitted of what a buffer has lent: that, or as the provider wants it.
     #[inline(always)]
-    pub(super) fn submit_checked(
+    pub(super) fn checked(
         &self,
         lent: &Lent,
         purpose: OpKind,
         (context, address): (Context, FabricAddr),
-        submit: impl FnOnce(&Lent) -> Result<(), PostError>,
-    ) -> Result<(), PostError> {
+    ) -> Result<Lent, PostError> {
         self.lendable(lent, purpose)?;
-        let mut lent = *lent;
-        if self.limits.extra_checks {
-            // By value: where nothing more is required, what is lent stays in registers.
-            lent = self.apply_modes(lent, purpose, Some((context, address)))?;
+        if !self.limits.extra_checks {
+            return Ok(*lent);
         }
-        submit(&lent)
+        // By value, and no more of the result than what may be another: where nothing more is required, what is lent stays in registers.
+        Ok(lent.with_range_of(&self.apply_modes(*lent, purpose, Some((context, address)))?))
     }
 
     /// Checks what can be checked before a buffer is in its slot.
@@ -201,34 +198,66 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         address()
     }
 
-    /// Posts an operation with a buffer. `submit` may rely on this: the endpoint is open (C1), on this thread (C5), the address is what
-    /// `address` gave (C13), and what is lent allows what the purpose says, with the prefix and registration that the provider asks
-    /// for (C11, C12), and stays in the op table until its event or the endpoint's close (C9, C10).
-    // Always: what does not hold for this endpoint or buffer is gone then, and the key need not go through memory.
+    /// Lends a buffer for an operation, which is to be submitted, and what came of that [settled](Self::settle).
+    // Always, and with no closure in between: what does not hold for this endpoint or buffer is gone then, and neither what is lent
+    // nor the key goes through memory.
     #[inline(always)]
-    pub(super) fn post(
+    pub(super) fn lend(
         &self,
         (caps, purpose): (Caps, OpKind),
         address: impl FnOnce() -> Result<FabricAddr, PostError>,
         data: Option<ImmediateData>,
         buf: B,
-        submit: impl FnOnce(&T::Endpoint, FabricAddr, &Lent, Context) -> Result<(), PostError>,
-    ) -> Result<OpKey, Rejected<B>> {
+    ) -> Result<Posting<'_, T, B>, Rejected<B>> {
         let address = match self.check(caps, address, data) {
             Ok(address) => address,
             Err(error) => return Err(Rejected { buf, error }),
         };
         let lending = self.cq().ops().lend(self.index(), purpose.kind(), buf)?;
-        let submit = |lent: &Lent| submit(self.raw(), address, lent, lending.context);
-        let submitted = self.submit_checked(&lending.lent, purpose, (lending.context, address), submit);
-        self.cq().ops().settle(lending, submitted)
+        match self.checked(&lending.lent, purpose, (lending.context, address)) {
+            Ok(lent) => Ok(Posting { raw: self.raw(), address, lent, context: lending.context, slot: lending.slot }),
+            Err(error) => Err(Rejected { buf: self.take_back(lending.slot), error }),
+        }
     }
+
+    /// The operation is under way, or was refused.
+    #[inline(always)]
+    pub(super) fn settle(
+        &self,
+        posting: Posting<'_, T, B>,
+        submitted: Result<(), PostError>,
+    ) -> Result<OpKey, Rejected<B>> {
+        match submitted {
+            Ok(()) => Ok(posting.slot.key()),
+            Err(error) => Err(Rejected { buf: self.take_back(posting.slot), error }),
+        }
+    }
+
+    /// The buffer of an operation that was refused.
+    // From the endpoint on: nothing of the table is kept in registers then while an operation is submitted.
+    #[cold]
+    #[inline(never)]
+    fn take_back(&self, slot: &Slot<B>) -> B {
+        self.cq().ops().take_back(slot)
+    }
+}
+
+/// An operation that is about to be submitted. Who does may rely on this: the endpoint is open (C1), on this thread (C5), the address is
+/// what [`lend`](Opened::lend) was given (C13), and what is lent allows what the purpose says, with the prefix and registration that the
+/// provider asks for (C11, C12), and stays in the op table until its event or the endpoint's close (C9, C10).
+#[must_use]
+pub(super) struct Posting<'t, T: Transport, B> {
+    pub(super) raw: &'t T::Endpoint,
+    pub(super) address: FabricAddr,
+    pub(super) lent: Lent,
+    pub(super) context: Context,
+    slot: &'t Slot<B>,
 }
 
 /// Where an RMA operation of `len` bytes goes.
 #[inline]
 pub(super) fn remote(to: FabricAddr, region: &RemoteRegion, offset: u64, len: usize) -> Result<RmaTarget, PostError> {
-    let addr = region.range(offset, len).ok_or(PostError::OutOfBounds)?;
+    let addr = region.range(offset, len).ok_or_else(|| PostError::OutOfBounds.cold())?;
     Ok(RmaTarget { to, addr, key: region.key() })
 }
 
@@ -247,7 +276,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }
     }
 
-    /// Posts an operation. `submit` may rely on what [`post`](Self::post) promises its own, for each piece.
+    /// Posts an operation. `submit` may rely on what a [`Posting`] promises, for each piece.
     pub(super) fn post_msg(
         &self,
         (caps, purpose, iov_limit): (Caps, OpKind, usize),
@@ -306,7 +335,8 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
 #[expect(unnameable_types, reason = "an argument of hidden methods")]
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    caps: Caps,
+    /// What is not granted: a post needs nothing of it.
+    lacking: Caps,
     pub(super) quirks: ProviderQuirks,
     pub(super) inject_size: usize,
     /// Injects of at least this length need a prefix, or are too long.
@@ -358,7 +388,7 @@ impl Limits {
         Limits {
             // Taken from the domain's info: `sockets` leaves the provider name out of the info of a connection request.
             quirks: T::quirks(domain.info().raw()),
-            caps: attributes.caps.intersection(granted).with_modifiers().difference(elsewhere).difference(without),
+            lacking: attributes.caps.intersection(granted).with_modifiers().complement() | elsewhere | without,
             inject_size,
             inject_end,
             max_msg_size: attributes.endpoint.max_msg_size,
@@ -378,20 +408,22 @@ impl Limits {
     /// Whether something is granted.
     #[inline]
     pub(super) fn granted(&self, caps: Caps) -> Result<(), PostError> {
-        let missing = caps.difference(self.caps);
-        if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing)) }
+        let missing = caps.intersection(self.lacking);
+        if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing).cold()) }
     }
 
     /// Whether memory of devices can be posted.
     pub(super) const fn takes_device_memory(&self) -> bool {
-        self.caps.contains(Caps::HMEM)
+        !self.lacking.contains(Caps::HMEM)
     }
 
     /// Whether immediate data is carried.
     #[inline]
     pub(super) fn check_data_width(&self, data: Option<ImmediateData>) -> Result<(), PostError> {
         match data {
-            Some(data) if !data.fits(self.cq_data_size) => Err(PostError::DataWidth { limit: self.cq_data_size }),
+            Some(data) if !data.fits(self.cq_data_size) => {
+                Err(PostError::DataWidth { limit: self.cq_data_size }.cold())
+            }
             _ => Ok(()),
         }
     }
@@ -402,7 +434,7 @@ impl Limits {
         if from == FabricAddr::UNSPEC || self.quirks.directed_recv {
             Ok(from)
         } else {
-            Err(PostError::NotGranted(Caps::DIRECTED_RECV))
+            Err(PostError::NotGranted(Caps::DIRECTED_RECV).cold())
         }
     }
 

@@ -29,23 +29,17 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// without tag (`net` and `tcp` take anybody's, `shm` and `tcp;ofi_rxm` of libfabric 2 crash), or any other [`PostError`];
     /// the buffer comes back.
     #[doc(alias = "fi_recv")]
-    // Always: see `post`.
+    // Always: see `lend`.
     #[inline(always)]
     pub fn recv(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
         let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive));
-        self.opened.post(
-            how,
-            || self.plain_source(from),
-            None,
-            buf,
-            |raw, from, lent, context| {
-                // SAFETY: see `post`.
-                map_refusal(unsafe { T::recv(raw, from, lent, context) })
-            },
-        )
+        let posting = self.opened.lend(how, || self.plain_source(from), None, buf)?;
+        // SAFETY: see `Posting`.
+        let submitted = unsafe { T::recv(posting.raw, posting.address, &posting.lent, posting.context) };
+        self.opened.settle(posting, map_refusal(submitted))
     }
 
     /// Receives a message into one buffer or several, each filled before the next: see [`send_with`](Self::send_with).
@@ -82,16 +76,10 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let (from, tag, how) = (from.into(), tag.into(), (required_caps::TAGGED_RECV, OpKind::TaggedReceive));
-        self.opened.post(
-            how,
-            || self.source(from),
-            None,
-            buf,
-            |raw, from, lent, context| {
-                // SAFETY: see `post`.
-                map_refusal(unsafe { T::tagged_recv(raw, from, lent, tag, context) })
-            },
-        )
+        let posting = self.opened.lend(how, || self.source(from), None, buf)?;
+        // SAFETY: see `Posting`.
+        let submitted = unsafe { T::tagged_recv(posting.raw, posting.address, &posting.lent, tag, posting.context) };
+        self.opened.settle(posting, map_refusal(submitted))
     }
 
     /// Receives a tagged message into one buffer or several: the oldest one that `tag` accepts.
@@ -218,14 +206,13 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
                 return Err(PostError::DeviceMemory);
             }
             // No prefix: these are not granted where one is asked for.
-            opened.submit_checked(lent, OpKind::Receive, (context, address), |lent| {
-                let pieces = core::slice::from_ref(lent);
-                let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
-                let msg = Msg { address, pieces, data: None, context, flags };
-                // SAFETY: the endpoint is open (C1), the address is one of its vector or none in particular (C13), and what is lent is
-                // writable and stays in the op table until the event that releases it or the endpoint's close (C9, C10).
-                map_refusal(unsafe { T::recvmsg(opened.raw(), &msg) })
-            })
+            let lent = opened.checked(lent, OpKind::Receive, (context, address))?;
+            let pieces = core::slice::from_ref(&lent);
+            let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
+            let msg = Msg { address, pieces, data: None, context, flags };
+            // SAFETY: the endpoint is open (C1), the address is one of its vector or none in particular (C13), and what is lent is
+            // writable and stays in the op table until the event that releases it or the endpoint's close (C9, C10).
+            map_refusal(unsafe { T::recvmsg(opened.raw(), &msg) })
         })
     }
 }
@@ -302,14 +289,13 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     {
         let opened = &self.opened;
         opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
-            opened.submit_checked(lent, OpKind::TaggedReceive, (context, FabricAddr::UNSPEC), |lent| {
-                let (address, pieces) = (FabricAddr::UNSPEC, core::slice::from_ref(lent));
-                let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
-                let msg = Msg { address, pieces, data: None, context, flags };
-                // SAFETY: the endpoint is open (C1), a message is claimed under the context (C15; rule 9 of the op table), and what is
-                // lent is writable and stays in the op table until its event or the endpoint's close (C9).
-                map_refusal(unsafe { T::tagged_recvmsg(opened.raw(), &msg, claim.tag().into()) })
-            })
+            let lent = opened.checked(lent, OpKind::TaggedReceive, (context, FabricAddr::UNSPEC))?;
+            let (address, pieces) = (FabricAddr::UNSPEC, core::slice::from_ref(&lent));
+            let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
+            let msg = Msg { address, pieces, data: None, context, flags };
+            // SAFETY: the endpoint is open (C1), a message is claimed under the context (C15; rule 9 of the op table), and what is
+            // lent is writable and stays in the op table until its event or the endpoint's close (C9).
+            map_refusal(unsafe { T::tagged_recvmsg(opened.raw(), &msg, claim.tag().into()) })
         })
     }
 

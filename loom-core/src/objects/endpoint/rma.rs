@@ -28,17 +28,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let (peer, how) = (peer.into(), (required_caps::READ, OpKind::Read));
-        self.opened.post(
-            how,
-            || self.destination(peer),
-            None,
-            buf,
-            |raw, peer, lent, context| {
-                let target = remote(peer, region, offset, lent.len())?;
-                // SAFETY: see `post`.
-                map_refusal(unsafe { T::read(raw, target, lent, context) })
-            },
-        )
+        let posting = self.opened.lend(how, || self.destination(peer), None, buf)?;
+        let submitted = match remote(posting.address, region, offset, posting.lent.len()) {
+            // SAFETY: see `Posting`.
+            Ok(target) => map_refusal(unsafe { T::read(posting.raw, target, &posting.lent, posting.context) }),
+            Err(error) => Err(error),
+        };
+        self.opened.settle(posting, submitted)
     }
 
     /// Reads parts of a peer's memory into one buffer or several. The parts
@@ -114,7 +110,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_write(peer.into(), region, offset, Some(data), buf)
     }
 
-    #[inline]
+    #[inline(always)]
     fn post_write(
         &self,
         peer: K::To,
@@ -124,17 +120,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
         let how = (required_caps::WRITE, OpKind::Write);
-        self.opened.post(
-            how,
-            || self.destination(peer),
-            data,
-            buf,
-            |raw, peer, lent, context| {
-                let target = remote(peer, region, offset, lent.len())?;
-                // SAFETY: see `post`.
-                map_refusal(unsafe { T::write(raw, target, lent, data, context) })
-            },
-        )
+        let posting = self.opened.lend(how, || self.destination(peer), data, buf)?;
+        let submitted = match remote(posting.address, region, offset, posting.lent.len()) {
+            // SAFETY: see `Posting`.
+            Ok(target) => map_refusal(unsafe { T::write(posting.raw, target, &posting.lent, data, posting.context) }),
+            Err(error) => Err(error),
+        };
+        self.opened.settle(posting, submitted)
     }
 
     /// Writes one buffer or several into parts of a peer's memory, as [`read_with`](Self::read_with) reads.

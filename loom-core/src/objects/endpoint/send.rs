@@ -41,16 +41,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
 
     #[inline(always)]
     fn post_send(&self, to: K::To, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.opened.post(
-            (required_caps::SEND, OpKind::Send),
-            || self.destination(to),
-            data,
-            buf,
-            |raw, to, lent, context| {
-                // SAFETY: see `post`.
-                map_refusal(unsafe { T::send(raw, to, lent, data, context) })
-            },
-        )
+        let how = (required_caps::SEND, OpKind::Send);
+        let posting = self.opened.lend(how, || self.destination(to), data, buf)?;
+        // SAFETY: see `Posting`.
+        let submitted = unsafe { T::send(posting.raw, posting.address, &posting.lent, data, posting.context) };
+        self.opened.settle(posting, map_refusal(submitted))
     }
 
     /// Sends a message out of one buffer or several. An array of buffers is one message out of all of them in order, up to the
@@ -150,16 +145,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[inline(always)]
     fn post_tagged_send(&self, to: K::To, tag: Tag, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
         let how = (required_caps::TAGGED_SEND, OpKind::Send);
-        self.opened.post(
-            how,
-            || self.destination(to),
-            data,
-            buf,
-            |raw, to, lent, context| {
-                // SAFETY: see `post`.
-                map_refusal(unsafe { T::tagged_send(raw, to, lent, data, tag, context) })
-            },
-        )
+        let posting = self.opened.lend(how, || self.destination(to), data, buf)?;
+        // SAFETY: see `Posting`.
+        let submitted =
+            unsafe { T::tagged_send(posting.raw, posting.address, &posting.lent, data, tag, posting.context) };
+        self.opened.settle(posting, map_refusal(submitted))
     }
 
     /// Sends a tagged message out of one buffer or several, as [`send_with`](Self::send_with).

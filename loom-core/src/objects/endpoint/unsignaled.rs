@@ -201,10 +201,9 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         let flags = flags.difference(OpFlags::COMPLETION);
         // No slot's context: the op table takes a failure for a stray.
         let context = Context::NONE;
-        self.submit_checked(lent, purpose, (context, address), |lent| {
-            let pieces = core::slice::from_ref(lent);
-            submit(self.raw(), &Msg { address, pieces, data, context, flags })
-        })
+        let lent = self.checked(lent, purpose, (context, address))?;
+        let pieces = core::slice::from_ref(&lent);
+        submit(self.raw(), &Msg { address, pieces, data, context, flags })
     }
 }
 
