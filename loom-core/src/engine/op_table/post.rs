@@ -161,19 +161,25 @@ impl<B> OpTable<B> {
     /// Takes a slot from the free list; it is then `Held` and has a new generation.
     #[inline]
     pub(super) fn reserve(&self) -> Option<(OpKey, &Slot<B>)> {
-        let room = self.room.get().checked_sub(1)?;
+        // Rule 5 counts it from here on: `lend` may post. Taken first and looked at then, which is one instruction.
+        let (room, full) = self.room.get().overflowing_sub(1);
+        self.room.set(room);
+        if full {
+            self.room.set(0);
+            return None;
+        }
         let free = self.free.get();
         let slot = match self.slot(free) {
             Some(slot) => {
                 self.free.set(slot.after.get());
                 slot
             }
-            None => self.reclaim_orphan()?,
+            None => self.reclaim_orphan().or_else(|| {
+                self.make_room();
+                None
+            })?,
         };
-        let key = slot.hold();
-        // Rule 5 counts it from here on: `lend` may post.
-        self.room.set(room);
-        Some((key, slot))
+        Some((slot.hold(), slot))
     }
 
     /// An operation is over: rule 5 admits another one.
