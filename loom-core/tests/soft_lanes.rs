@@ -87,7 +87,7 @@ fn message(number: u64, len: usize) -> Vec<u8> {
 }
 
 /// Short ones by the lane, longer ones in cells, long ones from the sender's buffer; with a receive at hand, or with none.
-const LENS: [usize; 7] = [8, 0, 40, 41, 100, 1000, 17];
+const LENS: [usize; 7] = [8, 0, 104, 105, 120, 1000, 64];
 
 #[test]
 fn messages_keep_their_order_whichever_way_they_go() {

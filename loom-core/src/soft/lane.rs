@@ -1,8 +1,8 @@
 //! Lanes: where the short messages of a sender travel to a receiver that it talks to.
 //!
 //! A message that goes by the [inbox](super::list) moves several cache lines one after the other: its cell, the inbox's word, the
-//! cell's state. A lane is a ring of [slots](Slot) for one sender and one receiver. A slot is one line, with everything that a short
-//! message says and with the word that tells of it. The receiver says how far it is once in a quarter of the ring. So a message moves
+//! cell's state. A lane is a ring of [slots](Slot) for one sender and one receiver. In a slot is everything that a short
+//! message says, and the word that tells of it: for a few bytes, all in one line. The receiver says how far it is once in a quarter of the ring. So such a message moves
 //! one line, and those of several messages move at a time.
 //!
 //! Each endpoint has a few lanes of its own, for what it sends (`soft/lane_asking.rs` says to whom); a receiver reads those that it has
@@ -35,16 +35,16 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::vocabulary::CompletionFlags;
 
 /// The longest message that fits into a slot, in bytes.
-pub(super) const SLOT_BYTES: usize = 40;
+pub(super) const SLOT_BYTES: usize = 104;
 
 /// The most slots that a lane has.
 pub(super) const MOST_SLOTS: u32 = 256;
 
 /// In a slot's word, below the message's number: whether it has a tag, whether it has immediate data, and how long it is.
-const TAGGED: u64 = 1 << 7;
-const WITH_DATA: u64 = 1 << 6;
+const TAGGED: u64 = 1 << 8;
+const WITH_DATA: u64 = 1 << 7;
 const LEN: u64 = WITH_DATA - 1;
-const NUMBER_SHIFT: u32 = 8;
+const NUMBER_SHIFT: u32 = 9;
 
 const _: () = assert!((SLOT_BYTES as u64) < LEN, "the word has room for the length");
 
@@ -91,9 +91,9 @@ impl Facts {
     }
 }
 
-/// Room for one message on its way.
+/// Room for one message on its way: a cache line for up to 40 bytes and all that is said of them, and another one for the rest.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub(super) struct Slot {
     /// The message's number, and the [`Facts`] of it.
     word: AtomicU64,
@@ -103,7 +103,7 @@ pub(super) struct Slot {
 }
 
 #[cfg(not(loom_model))]
-const _: () = assert!(size_of::<Slot>() == 64, "a slot is one cache line");
+const _: () = assert!(size_of::<Slot>() == 128, "a slot is two cache lines");
 
 // SAFETY: `word` is atomic. The other fields are used by one side at a time: by the sender until it sets the word, by the receiver
 // from then on until it says that it is further.

@@ -112,28 +112,48 @@ fn deliver_written(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
     delivered
 }
 
-/// Delivers a message of the inbox that is numbered, behind those of its sender that are before it. `false` if one of them has to wait.
+/// When a message of the inbox is delivered.
+pub(super) enum Turn<'a> {
+    /// Now; where it is numbered, the next one of its lane's sender has its turn then.
+    Now(Option<&'a Arriving>),
+    /// When one before it can be.
+    Later,
+    /// It was none, and has been seen to.
+    Over,
+}
+
+/// Whether it is the turn of a message of the inbox: those of its sender that are before it have come by the lane, and are delivered.
+#[inline(always)]
+pub(super) fn turn_of<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> Turn<'a> {
+    if head.message.in_pair() == 0 { Turn::Now(None) } else { turn_of_numbered(net, own, head) }
+}
+
 #[inline(never)]
-pub(super) fn deliver_numbered(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
+fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> Turn<'a> {
     let Some(arriving) = own.arrivals.from(head.message.from.get()) else {
         debug_assert!(false, "messages are numbered on the way to whoever has accepted a lane");
-        return deliver(net, own, head);
+        return Turn::Now(None);
     };
-    while number_in_pair(arriving.next.get()) != head.message.in_pair() {
-        // Those before it are in the lane: of the inbox's, it is the first.
-        if !deliver_next(net, own, arriving) {
-            return false;
-        }
+    if number_in_pair(arriving.next.get()) != head.message.in_pair() && !catch_up(net, own, arriving, head) {
+        return Turn::Later;
     }
     if head.message.flags().contains(LANE_NEWS) {
         // It was the last: the lane is the sender's again.
         own.arrivals.leave(arriving);
         head.come_home();
-        return true;
+        return Turn::Over;
     }
-    let delivered = deliver(net, own, head);
-    if delivered {
-        arriving.advance();
+    Turn::Now(Some(arriving))
+}
+
+/// Delivers the messages of a lane before this one. `false` if one of them has to wait.
+#[inline(never)]
+fn catch_up(net: &Net, own: &LocalState, arriving: &Arriving, head: &MessageCell) -> bool {
+    while number_in_pair(arriving.next.get()) != head.message.in_pair() {
+        // In the lane: of the inbox's, this one is the first.
+        if !deliver_next(net, own, arriving) {
+            return false;
+        }
     }
-    delivered
+    true
 }

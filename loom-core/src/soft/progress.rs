@@ -13,7 +13,7 @@ use super::deliver::deliver;
 use super::endpoint_state::{EndpointState, LocalState};
 use super::handles::SoftCq;
 use super::lane_arrivals::Arriving;
-use super::lane_delivery::{deliver_from_lanes, deliver_next, deliver_numbered, take_in_lanes};
+use super::lane_delivery::{Turn, deliver_from_lanes, deliver_next, take_in_lanes, turn_of};
 use super::late::do_late;
 use super::list::NIL;
 use super::network::Net;
@@ -101,14 +101,9 @@ fn advance_port(net: &Net, queue: &Queue, port: &EndpointState) {
     }
     // Messages stay in order: those in the inbox are younger.
     if own.backlog.get() == NIL && queue.is_empty() {
-        if !own.arrivals.is_empty() && !own.arrivals.is_inboxs_turn() {
-            deliver_from_lanes(net, own, queue);
-        }
-        if queue.is_empty() {
-            deliver_from_inbox(net, port, queue);
-        }
+        deliver_from_inbox(net, port, queue);
     }
-    // Those that were behind a message of the inbox; one that waits in the backlog keeps back others of its sender alone.
+    // With those that were behind a message of the inbox. One that waits in the backlog keeps back others of its sender alone.
     if !own.arrivals.is_empty() && queue.is_empty() {
         deliver_from_lanes(net, own, queue);
     }
@@ -180,7 +175,16 @@ pub(super) fn take_in(net: &Net, port: &EndpointState) {
 /// Delivers a message that has come by the inbox, behind those of its sender that are before it.
 #[inline(always)]
 fn deliver_in_turn(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
-    if head.message.in_pair() == 0 { deliver(net, own, head) } else { deliver_numbered(net, own, head) }
+    let arriving = match turn_of(net, own, head) {
+        Turn::Now(arriving) => arriving,
+        Turn::Later => return false,
+        Turn::Over => return true,
+    };
+    let delivered = deliver(net, own, head);
+    if delivered && let Some(arriving) = arriving {
+        arriving.advance();
+    }
+    delivered
 }
 
 /// Returns the unexpected messages that their senders have revoked.
