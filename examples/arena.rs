@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_block_that_is_too_small_is_refused_before_anything_is_opened() {
-        for (mib, what) in [("0", NETWORK_NAME), ("8", NETWORK_NAME), ("26", SLAB_NAME)] {
+        for (mib, what) in [("0", NETWORK_NAME), ("8", NETWORK_NAME), ("28", SLAB_NAME)] {
             let error = with(&["--mib", mib]).expect_err("it is too small");
             let error = error.downcast::<TooSmall>().expect("it is said beforehand");
             assert_eq!(error.name, what, "{error}");

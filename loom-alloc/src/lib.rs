@@ -43,7 +43,7 @@
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::vocabulary::Tag;
 //!
-//! let mut memory = [MaybeUninit::uninit(); 40 * 1024];
+//! let mut memory = [MaybeUninit::uninit(); 64 * 1024];
 //! let arena = Locked::new(Arena::new(&mut memory));
 //!
 //! let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1, ..NetworkAttr::DEFAULT };
