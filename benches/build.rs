@@ -1,0 +1,17 @@
+//! Notes the versions of the compiler and of loom.
+
+use std::process::Command;
+use std::{env, fs};
+
+fn main() {
+    let rustc = env::var_os("RUSTC").expect("cargo names the compiler");
+    let version = Command::new(rustc).arg("--version").output().ok();
+    let version = version.and_then(|output| String::from_utf8(output.stdout).ok());
+    println!("cargo::rustc-env=LOOM_RUSTC={}", version.as_deref().unwrap_or("unknown").trim());
+
+    let manifest = fs::read_to_string("../Cargo.toml").expect("loom's manifest");
+    let version = manifest.lines().find_map(|line| line.strip_prefix("version = ")).expect("loom has a version");
+    println!("cargo::rustc-env=LOOM_VERSION={}", version.trim_matches('"'));
+    println!("cargo::rerun-if-changed=../Cargo.toml");
+    println!("cargo::rerun-if-changed=build.rs");
+}

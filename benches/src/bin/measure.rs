@@ -1,0 +1,119 @@
+//! Measures loom: `cargo run --release --manifest-path benches/Cargo.toml -- all`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use lexopt::prelude::*;
+use loom_benches::compare::{Verdict, compare};
+use loom_benches::contest::Settings;
+use loom_benches::platform::Platform;
+use loom_benches::report::{Report, Run};
+use loom_benches::sets::{Failure, SETS, Set};
+use loom_benches::{contest, cores};
+
+fn usage() -> String {
+    let mut text =
+        "usage: measure [--quick] [--rounds N] [--json FILE] SET...\n       measure compare OLD.json NEW.json\n\
+                    sets: all, or any of\n"
+            .to_owned();
+    for Set { name, about, .. } in SETS {
+        text += &format!("  {name:<14} {about}\n");
+    }
+    text
+}
+
+enum Command {
+    Measure { settings: contest::Settings, json: Option<PathBuf>, sets: Vec<&'static Set> },
+    Compare { old: PathBuf, new: PathBuf },
+}
+
+fn command() -> Result<Command, Failure> {
+    let mut arguments = lexopt::Parser::from_env();
+    let (mut settings, mut rounds, mut json, mut names) = (Settings::FULL, None, None, Vec::<String>::new());
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Long("quick") => settings = Settings::QUICK,
+            Long("rounds") => rounds = Some(arguments.value()?.parse()?),
+            Long("json") => json = Some(PathBuf::from(arguments.value()?)),
+            Value(name) => names.push(name.string()?),
+            _ => return Err(argument.unexpected().into()),
+        }
+    }
+    if let Some(rounds) = rounds {
+        settings.rounds = rounds;
+    }
+    match &names[..] {
+        [] => Err("nothing to measure".into()),
+        [command, old, new] if command == "compare" => Ok(Command::Compare { old: old.into(), new: new.into() }),
+        [all] if all == "all" => Ok(Command::Measure { settings, json, sets: SETS.iter().collect() }),
+        names => {
+            let find = |name: &String| {
+                SETS.iter().find(|set| set.name == name).ok_or_else(|| format!("there is no set '{name}'"))
+            };
+            Ok(Command::Measure { settings, json, sets: names.iter().map(find).collect::<Result<_, _>>()? })
+        }
+    }
+}
+
+fn measure(settings: Settings, json: Option<&Path>, sets: &[&Set]) -> Result<(), Failure> {
+    cores::end_on_panic();
+    let pinned = cores::pin(0);
+    let mut run = Run::new(settings, Platform::here(pinned));
+    let platform = &run.report().platform;
+    println!("{}, {} cores, {}, {}", platform.cpu, platform.cores, platform.kernel, platform.date);
+    let libfabric =
+        platform.libfabric.as_deref().unwrap_or("none: the feature `libfabric` is off, its sets are skipped");
+    println!("loom {} ({}), {}, libfabric {libfabric}", platform.loom, platform.commit, platform.rustc);
+    if !pinned {
+        println!("the threads cannot be kept on a core each");
+    }
+    for set in sets {
+        run.begin(set.name);
+        (set.measure)(&mut run).map_err(|failure| format!("{}: {failure}", set.name))?;
+    }
+    print!("{}", run.conclusion());
+    if let Some(path) = json {
+        std::fs::write(path, serde_json::to_string_pretty(run.report())?)?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Report, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+/// Prints what has changed; an error if something became worse, or if nothing could be compared.
+fn compare_files(old: &Path, new: &Path) -> Result<(), Failure> {
+    let changes = compare(&read(old)?, &read(new)?);
+    let of = |verdict| changes.iter().filter(move |change| change.verdict == verdict);
+    for verdict in [Verdict::Missing, Verdict::Noisy, Verdict::Improvement, Verdict::Regression] {
+        of(verdict).for_each(|change| println!("{change}"));
+    }
+    let (same, worse) = (of(Verdict::Same).count(), of(Verdict::Regression).count());
+    let better = of(Verdict::Improvement).count();
+    println!("{same} the same, {better} better, {worse} worse");
+    match (same + better, worse) {
+        (0, 0) => Err("nothing could be compared".into()),
+        (_, 0) => Ok(()),
+        (_, worse) => Err(format!("{worse} regressions").into()),
+    }
+}
+
+fn main() -> ExitCode {
+    let result = match command() {
+        Err(failure) => {
+            eprint!("measure: {failure}\n{}", usage());
+            return ExitCode::from(2);
+        }
+        Ok(Command::Measure { settings, json, sets }) => measure(settings, json.as_deref(), &sets),
+        Ok(Command::Compare { old, new }) => compare_files(&old, &new),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("measure: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

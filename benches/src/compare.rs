@@ -1,0 +1,158 @@
+//! Regressions between two reports, beyond noise.
+//!
+//! What is compared is what holds on any machine: ratios of times within a run, and counted instructions. Times and rates
+//! themselves are not, because a busy machine changes them all.
+//!
+//! A ratio has changed if its median moved by more than [`CHANGE`] and the interquartile ranges of the two runs do not
+//! meet. A count has changed if it moved by more than [`COUNT_CHANGE`].
+
+use std::fmt;
+
+use crate::report::{INSTRUCTIONS, Metric, RATIO, Report};
+
+/// By which part a ratio must have changed.
+pub const CHANGE: f64 = 0.03;
+/// By which part a count must have changed.
+pub const COUNT_CHANGE: f64 = 0.01;
+
+/// What became of one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Worse beyond noise.
+    Regression,
+    /// Better beyond noise.
+    Improvement,
+    /// No change beyond noise.
+    Same,
+    /// Too noisy in one of the reports.
+    Noisy,
+    /// Not in the new report.
+    Missing,
+}
+
+/// One metric of the old report, and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The metric's name.
+    pub name: String,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Its old value, or `noisy`.
+    pub old: String,
+    /// Its new value, `noisy`, or nothing.
+    pub new: String,
+}
+
+/// Every metric of `old` that can be compared, and what became of it in `new`.
+#[must_use]
+pub fn compare(old: &Report, new: &Report) -> Vec<Change> {
+    let comparable = old.metrics.iter().filter(|metric| [RATIO, INSTRUCTIONS].contains(&&metric.unit[..]));
+    comparable
+        .map(|old| {
+            let new = new.metrics.iter().find(|new| new.name == old.name && new.unit == old.unit);
+            Change {
+                name: old.name.clone(),
+                verdict: new.map_or(Verdict::Missing, |new| verdict(old, new)),
+                old: old.text(),
+                new: new.map(Metric::text).unwrap_or_default(),
+            }
+        })
+        .collect()
+}
+
+fn verdict(old: &Metric, new: &Metric) -> Verdict {
+    if old.noisy || new.noisy {
+        return Verdict::Noisy;
+    }
+    let (was, is) = (&old.summary, &new.summary);
+    let least = if old.unit == INSTRUCTIONS { COUNT_CHANGE } else { CHANGE };
+    let moved = (is.median - was.median).abs() > least * was.median.abs();
+    let apart = is.q1 > was.q3 || is.q3 < was.q1;
+    if !(moved && apart) {
+        Verdict::Same
+    } else if (is.median > was.median) == old.goal.is_lower() {
+        Verdict::Regression
+    } else {
+        Verdict::Improvement
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.verdict {
+            Verdict::Regression => "REGRESSION",
+            Verdict::Improvement => "improvement",
+            Verdict::Same => "same",
+            Verdict::Noisy => "noisy",
+            Verdict::Missing => "not measured",
+        };
+        write!(f, "{verdict:<12} {:<50} {:>9} {:>9}", self.name, self.old, self.new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Goal;
+    use crate::statistics::Summary;
+
+    /// A report with one metric, whose rounds scatter by that part around the median.
+    fn report(unit: &str, goal: Goal, median: f64, scatter: f64) -> Report {
+        let mut run = crate::report::tests::run();
+        let (q1, q3) = (median * (1.0 - scatter), median * (1.0 + scatter));
+        run.summary("figure", (unit, goal), Summary { median, q1, q3, p99: q3, rounds: 61 });
+        run.report().clone()
+    }
+
+    fn verdict_of(old: &Report, new: &Report) -> Verdict {
+        let changes = compare(old, new);
+        assert_eq!(changes.len(), 1);
+        changes[0].verdict
+    }
+
+    #[test]
+    fn a_planted_regression_is_named_and_an_improvement_is_none() {
+        let report = |median| report(RATIO, Goal::AtMost(2.0), median, 0.02);
+        let changes = compare(&report(1.0), &report(1.2));
+        assert_eq!(changes[0].verdict, Verdict::Regression);
+        let line = changes[0].to_string();
+        assert!(line.starts_with("REGRESSION") && line.contains("figure"), "{line}");
+        assert_eq!(verdict_of(&report(1.2), &report(1.0)), Verdict::Improvement);
+    }
+
+    #[test]
+    fn where_higher_is_better_a_lower_figure_is_the_regression() {
+        let report = |median| report(RATIO, Goal::AtLeast(0.5), median, 0.02);
+        assert_eq!(verdict_of(&report(1.2), &report(1.0)), Verdict::Regression);
+        assert_eq!(verdict_of(&report(1.0), &report(1.2)), Verdict::Improvement);
+    }
+
+    #[test]
+    fn a_change_within_the_noise_of_the_rounds_is_none() {
+        let report = |median, scatter| report(RATIO, Goal::Lower, median, scatter);
+        assert_eq!(verdict_of(&report(1.0, 0.09), &report(1.1, 0.09)), Verdict::Same);
+        assert_eq!(verdict_of(&report(1.0, 0.0), &report(1.02, 0.0)), Verdict::Same, "too small to matter");
+    }
+
+    #[test]
+    fn noisy_figures_are_not_compared() {
+        let report = |median, scatter| report(RATIO, Goal::Lower, median, scatter);
+        assert_eq!(verdict_of(&report(1.0, 0.5), &report(9.0, 0.01)), Verdict::Noisy);
+        assert_eq!(verdict_of(&report(1.0, 0.01), &report(9.0, 0.5)), Verdict::Noisy);
+    }
+
+    #[test]
+    fn counts_are_compared_to_one_in_a_hundred() {
+        let report = |median| report(INSTRUCTIONS, Goal::Lower, median, 0.0);
+        assert_eq!(verdict_of(&report(700.0), &report(708.0)), Verdict::Regression);
+        assert_eq!(verdict_of(&report(700.0), &report(706.0)), Verdict::Same);
+    }
+
+    #[test]
+    fn times_are_not_compared_and_what_is_missing_is_said() {
+        let times = report("ns", Goal::Lower, 100.0, 0.0);
+        assert_eq!(compare(&times, &report("ns", Goal::Lower, 900.0, 0.0)), []);
+        let ratio = report(RATIO, Goal::Lower, 1.0, 0.0);
+        assert_eq!(verdict_of(&ratio, &times), Verdict::Missing);
+    }
+}

@@ -1,0 +1,265 @@
+//! Sides that do the same work, measured in short rounds that alternate.
+
+use std::time::{Duration, Instant};
+
+use crate::statistics::{Summary, ratios};
+
+/// How long is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Rounds of each side.
+    pub rounds: usize,
+    /// How long a round of a side takes, about.
+    pub round: Duration,
+    /// How often a contest whose ratios are noisy is run before the report calls it so.
+    pub attempts: usize,
+}
+
+impl Settings {
+    /// What figures are published from.
+    pub const FULL: Settings = Settings { rounds: 61, round: Duration::from_micros(1000), attempts: 3 };
+    /// Shows that everything runs; the figures are worth little.
+    pub const QUICK: Settings = Settings { rounds: 7, round: Duration::from_micros(200), attempts: 1 };
+}
+
+/// Does an operation this many times, and says how long that took.
+type Round<'a> = Box<dyn FnMut(u32) -> Duration + 'a>;
+
+struct Side<'a> {
+    name: String,
+    run: Round<'a>,
+}
+
+/// Several sides, to be measured beside each other.
+pub struct Contest<'a> {
+    name: String,
+    sides: Vec<Side<'a>>,
+}
+
+impl<'a> Contest<'a> {
+    /// A contest of that name, which names the work, without any side.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Contest { name: name.into(), sides: Vec::new() }
+    }
+
+    /// Adds a side: `run` does the operation as many times as it is told. The side that others are measured against comes first.
+    #[must_use]
+    pub fn side(self, name: impl Into<String>, mut run: impl FnMut(u32) + 'a) -> Self {
+        self.side_that_measures(name, move |count| {
+            let begin = Instant::now();
+            run(count);
+            begin.elapsed()
+        })
+    }
+
+    /// Adds a side that says itself how long a round took: one that prepares something in each.
+    #[must_use]
+    pub fn side_that_measures(mut self, name: impl Into<String>, run: impl FnMut(u32) -> Duration + 'a) -> Self {
+        self.sides.push(Side { name: name.into(), run: Box::new(run) });
+        self
+    }
+
+    /// Runs the rounds. If the ratios to the first side are noisy the rounds are run again, at most as often as the settings say;
+    /// the quietest attempt counts, whatever its figures.
+    #[must_use]
+    pub fn run(mut self, settings: &Settings) -> Outcome {
+        let counts: Vec<u32> = self.sides.iter_mut().map(|side| calibrate(&mut side.run, settings.round)).collect();
+        let mut best: Option<Outcome> = None;
+        for attempt in 1..=settings.attempts.max(1) {
+            let mut outcome = self.rounds(&counts, settings.rounds);
+            let is_better = best.as_ref().is_none_or(|best| outcome.worst_spread() < best.worst_spread());
+            if !is_better {
+                outcome = best.take().unwrap_or(outcome);
+            }
+            outcome.attempts = attempt;
+            let is_quiet = !outcome.is_noisy();
+            best = Some(outcome);
+            if is_quiet {
+                break;
+            }
+        }
+        best.expect("there is one attempt or more")
+    }
+
+    fn rounds(&mut self, counts: &[u32], rounds: usize) -> Outcome {
+        let named = self.sides.iter().zip(counts);
+        let mut measured: Vec<Measured> = named
+            .map(|(side, count)| Measured { name: side.name.clone(), count: *count, rounds: Vec::new() })
+            .collect();
+        for round in 0..rounds.max(1) {
+            // Each side comes first in turn, so that none always follows the same other one.
+            for turn in 0..self.sides.len() {
+                let index = (round + turn) % self.sides.len();
+                let count = counts[index];
+                let run = &mut self.sides[index].run;
+                // What the other sides have pushed out of the caches comes back here.
+                run((count / 8).max(1));
+                measured[index].rounds.push(run(count).as_secs_f64() * 1e9 / f64::from(count));
+            }
+        }
+        Outcome { name: self.name.clone(), sides: measured, attempts: 1 }
+    }
+}
+
+/// How often an operation is repeated in a round: as often as takes about `round`. This is the warm-up, too.
+fn calibrate(run: &mut Round<'_>, round: Duration) -> u32 {
+    let mut count = 1_u32;
+    loop {
+        let took = run(count);
+        if took >= round / 2 || count >= 1 << 24 {
+            let scale = round.as_secs_f64() / took.as_secs_f64().max(1e-9);
+            return ((f64::from(count) * scale) as u32).clamp(1, 1 << 24);
+        }
+        count *= 2;
+    }
+}
+
+/// The rounds of one side.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The side's name.
+    pub name: String,
+    /// Operations in a round.
+    pub count: u32,
+    /// Nanoseconds of an operation, in each round.
+    pub rounds: Vec<f64>,
+}
+
+/// What a contest has found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The contest's name.
+    pub name: String,
+    /// In the order in which they were added.
+    pub sides: Vec<Measured>,
+    /// How often the rounds were run.
+    pub attempts: usize,
+}
+
+impl Outcome {
+    fn rounds_of(&self, side: &str) -> &[f64] {
+        let found = self.sides.iter().find(|measured| measured.name == side);
+        &found.unwrap_or_else(|| panic!("the contest {} has no side {side}", self.name)).rounds
+    }
+
+    /// Nanoseconds of an operation of a side.
+    ///
+    /// # Panics
+    /// If there is no such side, or it measured no number.
+    #[must_use]
+    pub fn nanoseconds(&self, side: &str) -> Summary {
+        Summary::of(self.rounds_of(side)).expect("times are numbers")
+    }
+
+    /// A side's figure of each round, as `figure` makes it of nanoseconds.
+    ///
+    /// # Panics
+    /// If there is no such side, or a figure is no number.
+    #[must_use]
+    pub fn figure(&self, side: &str, figure: impl Fn(f64) -> f64) -> Summary {
+        let figures: Vec<f64> = self.rounds_of(side).iter().map(|nanoseconds| figure(*nanoseconds)).collect();
+        Summary::of(&figures).expect("figures are numbers")
+    }
+
+    /// The ratio of the times of two sides.
+    ///
+    /// # Panics
+    /// If there is no such side, or one took no time.
+    #[must_use]
+    pub fn ratio(&self, of: &str, over: &str) -> Summary {
+        Summary::of(&ratios(self.rounds_of(of), self.rounds_of(over))).expect("each side takes some time")
+    }
+
+    /// The largest spread of the ratios to the first side; a side that is alone is judged by its times.
+    fn worst_spread(&self) -> f64 {
+        let Some((first, others)) = self.sides.split_first() else { return 0.0 };
+        let spread = |samples: &[f64]| Summary::of(samples).map_or(f64::INFINITY, |summary| summary.spread());
+        if others.is_empty() {
+            return spread(&first.rounds);
+        }
+        others.iter().map(|other| spread(&ratios(&other.rounds, &first.rounds))).fold(0.0, f64::max)
+    }
+
+    fn is_noisy(&self) -> bool {
+        self.worst_spread() > crate::statistics::NOISE_LIMIT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    const SETTINGS: Settings = Settings { rounds: 12, round: Duration::from_micros(10), attempts: 3 };
+
+    fn nanoseconds(count: u32, each: u64) -> Duration {
+        Duration::from_nanos(u64::from(count) * each)
+    }
+
+    #[test]
+    fn a_ratio_is_that_of_the_sides() {
+        let outcome = Contest::new("work")
+            .side_that_measures("c", |count| nanoseconds(count, 100))
+            .side_that_measures("loom", |count| nanoseconds(count, 150))
+            .run(&SETTINGS);
+        assert_eq!(outcome.ratio("loom", "c").median, 1.5);
+        assert_eq!(outcome.nanoseconds("loom").median, 150.0);
+        assert_eq!(outcome.figure("c", |nanoseconds| 1000.0 / nanoseconds).median, 10.0);
+        assert_eq!((outcome.attempts, outcome.sides[0].rounds.len()), (1, 12));
+    }
+
+    #[test]
+    fn a_round_takes_about_as_long_as_it_should() {
+        let outcome = Contest::new("work").side_that_measures("c", |count| nanoseconds(count, 100)).run(&SETTINGS);
+        assert_eq!(outcome.sides[0].count, 100);
+        let slow = Contest::new("work").side_that_measures("c", |_| Duration::from_secs(1)).run(&SETTINGS);
+        assert_eq!(slow.sides[0].count, 1);
+    }
+
+    #[test]
+    fn sides_alternate_and_each_comes_first_in_turn() {
+        let order = RefCell::new(String::new());
+        let enter = |name, count| {
+            if count == 100 {
+                order.borrow_mut().push(name);
+            }
+            nanoseconds(count, 100)
+        };
+        let contest = Contest::new("work")
+            .side_that_measures("a", |count| enter('a', count))
+            .side_that_measures("b", |count| enter('b', count));
+        let _ = contest.run(&Settings { rounds: 4, ..SETTINGS });
+        assert_eq!(*order.borrow(), "abbaabba");
+    }
+
+    #[test]
+    fn a_noisy_contest_is_run_again_and_the_quietest_attempt_counts() {
+        // Noisy in the first attempt, which has 24 calls; then quiet.
+        let rounds = Cell::new(0);
+        let outcome = Contest::new("work")
+            .side_that_measures("c", |count| nanoseconds(count, 100))
+            .side_that_measures("loom", |count| {
+                rounds.set(rounds.get() + 1);
+                nanoseconds(count, if rounds.get() < 32 && rounds.get() % 4 < 2 { 400 } else { 150 })
+            })
+            .run(&SETTINGS);
+        assert_eq!(outcome.attempts, 2);
+        assert_eq!(outcome.ratio("loom", "c").median, 1.5);
+    }
+
+    #[test]
+    fn a_contest_that_stays_noisy_says_so() {
+        let rounds = Cell::new(0);
+        let outcome = Contest::new("work")
+            .side_that_measures("c", |count| nanoseconds(count, 100))
+            .side_that_measures("loom", |count| {
+                rounds.set(rounds.get() + 1);
+                nanoseconds(count, if rounds.get() % 4 < 2 { 400 } else { 150 })
+            })
+            .run(&SETTINGS);
+        assert_eq!(outcome.attempts, SETTINGS.attempts);
+        assert!(outcome.ratio("loom", "c").is_noisy());
+    }
+}

@@ -1,0 +1,117 @@
+//! Threads kept on a core each, and the far end of a side that needs two threads.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::Scope;
+
+use core_affinity::CoreId;
+
+/// The cores that this process may use, as they were before a thread was kept on one.
+fn cores() -> &'static [CoreId] {
+    static CORES: OnceLock<Vec<CoreId>> = OnceLock::new();
+    CORES.get_or_init(|| core_affinity::get_core_ids().unwrap_or_default())
+}
+
+/// How many cores there are to use.
+#[must_use]
+pub fn count() -> usize {
+    cores().len()
+}
+
+/// Keeps this thread on a core, counted from 0; says whether that succeeded.
+pub fn pin(core: usize) -> bool {
+    cores().get(core).is_some_and(|core| core_affinity::set_for_current(*core))
+}
+
+/// Whether there are two cores; says it if not.
+#[must_use]
+pub fn has_two(set: &str) -> bool {
+    let enough = count() >= 2;
+    if !enough {
+        println!("{set}: skipped, two cores are needed");
+    }
+    enough
+}
+
+/// The far end of a side: a thread on another core, which sleeps between the rounds of its side, and spins in them.
+pub struct Peer {
+    /// Sends the operations of the next round; the thread ends when this is dropped.
+    rounds: Sender<u32>,
+    /// Counts the rounds that the thread has begun.
+    begun: Arc<AtomicU32>,
+    told: u32,
+}
+
+/// The rounds of a [`Peer`], as its thread sees them.
+pub struct Rounds {
+    rounds: Receiver<u32>,
+    begun: Arc<AtomicU32>,
+}
+
+impl Peer {
+    /// Starts a thread on that core. `play` opens what it needs, and then does its part of each round until there is none.
+    pub fn start<'s>(scope: &'s Scope<'s, '_>, core: usize, play: impl FnOnce(Rounds) + Send + 's) -> Peer {
+        let (rounds, receiver) = channel();
+        let begun = Arc::new(AtomicU32::new(0));
+        let theirs = Rounds { rounds: receiver, begun: Arc::clone(&begun) };
+        scope.spawn(move || {
+            pin(core);
+            play(theirs);
+        });
+        Peer { rounds, begun, told: 0 }
+    }
+
+    /// Begins a round of so many operations; returns when the thread is in it.
+    ///
+    /// # Panics
+    /// If the thread has ended.
+    pub fn begin(&mut self, count: u32) {
+        self.told = self.told.wrapping_add(1);
+        self.rounds.send(count).expect("the peer's thread lives");
+        while self.begun.load(Ordering::Acquire) != self.told {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Iterator for Rounds {
+    /// Operations of the round.
+    type Item = u32;
+
+    /// Sleeps until the next round begins; `None` when there is none.
+    fn next(&mut self) -> Option<u32> {
+        let count = self.rounds.recv().ok()?;
+        self.begun.store(self.begun.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+        Some(count)
+    }
+}
+
+/// Ends the process when a thread panics: the other thread would wait for it for ever.
+pub fn end_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(101);
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_plays_the_rounds_that_it_is_told_and_ends() {
+        let played = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            let mut peer = Peer::start(scope, 1, |rounds| {
+                for count in rounds {
+                    played.fetch_add(count, Ordering::Relaxed);
+                }
+            });
+            peer.begin(3);
+            peer.begin(4);
+        });
+        assert_eq!(played.into_inner(), 7);
+    }
+}

@@ -1,0 +1,76 @@
+//! The machine and the versions, which belong to the figures.
+
+use std::fs;
+use std::process::Command;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+/// Where and with what a report was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Platform {
+    /// When, in UTC.
+    pub date: String,
+    /// The processor's name.
+    pub cpu: String,
+    /// The cores that the process could use.
+    pub cores: usize,
+    /// Whether threads were kept on cores.
+    pub pinned: bool,
+    /// The operating system and its version.
+    pub kernel: String,
+    /// The version of loom.
+    pub loom: String,
+    /// The commit, with a `+` if the files differ from it; `unknown` outside of a repository.
+    pub commit: String,
+    /// The version of libfabric, which the program runs with; `None` without the feature `libfabric`.
+    pub libfabric: Option<String>,
+    /// The compiler's version.
+    pub rustc: String,
+}
+
+const UNKNOWN: &str = "unknown";
+
+fn first_line(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok()?.lines().next().map(str::to_owned)
+}
+
+fn cpu() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    line.split_once(':').map(|(_, name)| name.trim().to_owned())
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(["-C", env!("CARGO_MANIFEST_DIR")]).args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn commit() -> Option<String> {
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|changes| !changes.is_empty());
+    Some(format!("{commit}{}", if changed { "+" } else { "" }))
+}
+
+impl Platform {
+    /// This machine, now.
+    #[must_use]
+    pub fn here(pinned: bool) -> Platform {
+        #[cfg(feature = "libfabric")]
+        let libfabric = Some(loom_fabric::ofi::library_version().to_string());
+        #[cfg(not(feature = "libfabric"))]
+        let libfabric = None;
+        let kernel = first_line("/proc/sys/kernel/osrelease").map(|release| format!("Linux {release}"));
+        Platform {
+            date: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            cpu: cpu().unwrap_or_else(|| UNKNOWN.into()),
+            cores: crate::cores::count(),
+            pinned,
+            kernel: kernel.unwrap_or_else(|| std::env::consts::OS.into()),
+            loom: env!("LOOM_VERSION").into(),
+            commit: commit().unwrap_or_else(|| UNKNOWN.into()),
+            libfabric,
+            rustc: env!("LOOM_RUSTC").into(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What is measured: a file for each set.
+
+use crate::report::Run;
+
+mod machine;
+mod soft;
+
+/// Why a set could not be measured.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// A set of measurements.
+pub struct Set {
+    /// As the command line calls it.
+    pub name: &'static str,
+    /// What it measures.
+    pub about: &'static str,
+    /// Measures it.
+    pub measure: fn(&mut Run) -> Result<(), Failure>,
+}
+
+/// All sets, in the order in which they are measured.
+///
+/// Sets of one thread come first: libfabric's providers are a little slower in a process that has ever had a second one.
+pub const SETS: &[Set] = &[
+    Set { name: "machine", about: "what the machine can do at all, on one thread", measure: machine::measure },
+    Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
+    Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },
+];

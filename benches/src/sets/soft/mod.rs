@@ -1,0 +1,3 @@
+//! The software transport, beside the machine and beside what matches nothing.
+
+pub(crate) mod threads;
