@@ -1,4 +1,4 @@
-//! Notes the versions of the compiler and of loom.
+//! Compiles the C side, and notes the versions of the compiler and of loom.
 
 use std::process::Command;
 use std::{env, fs};
@@ -14,4 +14,18 @@ fn main() {
     println!("cargo::rustc-env=LOOM_VERSION={}", version.trim_matches('"'));
     println!("cargo::rerun-if-changed=../Cargo.toml");
     println!("cargo::rerun-if-changed=build.rs");
+
+    #[cfg(feature = "libfabric")]
+    {
+        // Loom links libfabric itself, after this.
+        let libfabric =
+            pkg_config::Config::new().cargo_metadata(false).probe("libfabric").expect("libfabric's headers");
+        cc::Build::new()
+            .file("src/sides/raw.c")
+            .includes(libfabric.include_paths)
+            .opt_level(2)
+            .warnings_into_errors(true)
+            .compile("raw");
+        println!("cargo::rerun-if-changed=src/sides/raw.c");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::cores;
 use crate::statistics::{Summary, ratios};
 
 /// How long is measured.
@@ -20,6 +21,12 @@ impl Settings {
     pub const FULL: Settings = Settings { rounds: 61, round: Duration::from_micros(1000), attempts: 3 };
     /// Shows that everything runs; the figures are worth little.
     pub const QUICK: Settings = Settings { rounds: 7, round: Duration::from_micros(200), attempts: 1 };
+
+    /// A part of the rounds, for each of so many openings ([`Outcome::join`]).
+    #[must_use]
+    pub fn shared_by(self, openings: usize) -> Settings {
+        Settings { rounds: self.rounds.div_ceil(openings), ..self }
+    }
 }
 
 /// Does an operation this many times, and says how long that took.
@@ -92,10 +99,8 @@ impl<'a> Contest<'a> {
             for turn in 0..self.sides.len() {
                 let index = (round + turn) % self.sides.len();
                 let count = counts[index];
-                let run = &mut self.sides[index].run;
-                // What the other sides have pushed out of the caches comes back here.
-                run((count / 8).max(1));
-                measured[index].rounds.push(run(count).as_secs_f64() * 1e9 / f64::from(count));
+                let took = undisturbed(&mut self.sides[index].run, count);
+                measured[index].rounds.push(took.as_secs_f64() * 1e9 / f64::from(count));
             }
         }
         Outcome { name: self.name.clone(), sides: measured, attempts: 1 }
@@ -113,6 +118,24 @@ fn calibrate(run: &mut Round<'_>, round: Duration) -> u32 {
         }
         count *= 2;
     }
+}
+
+/// How often a round is repeated because the operating system gave a core of it to somebody else.
+const DISTURBED: usize = 8;
+
+/// A round in which no thread of the process was preempted, unless that does not come about.
+fn undisturbed(run: &mut Round<'_>, count: u32) -> Duration {
+    let mut took = Duration::ZERO;
+    for _ in 0..DISTURBED {
+        // What others have pushed out of the caches comes back here.
+        run((count / 8).max(1));
+        let before = cores::preemptions();
+        took = run(count);
+        if cores::preemptions() == before {
+            break;
+        }
+    }
+    took
 }
 
 /// The rounds of one side.
@@ -138,6 +161,22 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Adds the rounds of the same contest between sides that were opened anew.
+    ///
+    /// Where memory lies, and what a connection has come to, stays as it is for as long as a side is open, and can make one side
+    /// slower. Over several openings it is noise, and shows as such.
+    ///
+    /// # Panics
+    /// If it is not the same contest.
+    pub fn join(&mut self, other: Outcome) {
+        assert_eq!(self.name, other.name, "the same contest");
+        self.attempts = self.attempts.max(other.attempts);
+        for (side, more) in self.sides.iter_mut().zip(other.sides) {
+            assert_eq!(side.name, more.name, "the same sides");
+            side.rounds.extend(more.rounds);
+        }
+    }
+
     fn rounds_of(&self, side: &str) -> &[f64] {
         let found = self.sides.iter().find(|measured| measured.name == side);
         &found.unwrap_or_else(|| panic!("the contest {} has no side {side}", self.name)).rounds
@@ -247,6 +286,21 @@ mod tests {
             .run(&SETTINGS);
         assert_eq!(outcome.attempts, 2);
         assert_eq!(outcome.ratio("loom", "c").median, 1.5);
+    }
+
+    #[test]
+    fn sides_that_differ_from_one_opening_to_the_next_are_noisy() {
+        let opened = |each| {
+            Contest::new("work")
+                .side_that_measures("c", |count| nanoseconds(count, 100))
+                .side_that_measures("loom", move |count| nanoseconds(count, each))
+                .run(&SETTINGS.shared_by(2))
+        };
+        let (mut outcome, other) = (opened(100), opened(200));
+        assert!(!outcome.ratio("loom", "c").is_noisy() && !other.ratio("loom", "c").is_noisy());
+        outcome.join(other);
+        assert_eq!(outcome.sides[1].rounds.len(), 12);
+        assert!(outcome.ratio("loom", "c").is_noisy());
     }
 
     #[test]

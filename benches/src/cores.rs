@@ -1,5 +1,6 @@
 //! Threads kept on a core each, and the far end of a side that needs two threads.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,16 @@ pub fn count() -> usize {
 /// Keeps this thread on a core, counted from 0; says whether that succeeded.
 pub fn pin(core: usize) -> bool {
     cores().get(core).is_some_and(|core| core_affinity::set_for_current(*core))
+}
+
+/// How often a thread of this process had to give up its core though it was not waiting.
+#[must_use]
+pub fn preemptions() -> i64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: a place for the result, which is valid if all of it is zero, too.
+    unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
+    // SAFETY: as above.
+    unsafe { usage.assume_init() }.ru_nivcsw
 }
 
 /// Whether there are two cores; says it if not.

@@ -10,6 +10,7 @@
 //! - [`report`]: what a run has found, as a table, as `metric` lines and as JSON.
 //! - [`platform`]: the machine and the versions.
 //! - [`compare`]: regressions between two reports.
+//! - `sides`: who does the operations of one thread: loom, and C.
 //! - [`sets`]: what is measured.
 
 pub mod compare;
@@ -18,4 +19,5 @@ pub mod cores;
 pub mod platform;
 pub mod report;
 pub mod sets;
+mod sides;
 pub mod statistics;

@@ -3,6 +3,8 @@
 use crate::report::Run;
 
 mod machine;
+#[cfg(feature = "libfabric")]
+mod over_c;
 mod soft;
 
 /// Why a set could not be measured.
@@ -23,6 +25,9 @@ pub struct Set {
 /// Sets of one thread come first: libfabric's providers are a little slower in a process that has ever had a second one.
 pub const SETS: &[Set] = &[
     Set { name: "machine", about: "what the machine can do at all, on one thread", measure: machine::measure },
+    #[cfg(feature = "libfabric")]
+    Set { name: "over_c", about: "loom beside C, over libfabric's providers", measure: over_c::measure },
+    Set { name: "soft", about: "the software transport on one thread", measure: soft::one_thread::measure },
     Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
     Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },
 ];

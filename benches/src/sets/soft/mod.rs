@@ -1,3 +1,4 @@
 //! The software transport, beside the machine and beside what matches nothing.
 
+pub(crate) mod one_thread;
 pub(crate) mod threads;

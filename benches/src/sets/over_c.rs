@@ -1,0 +1,57 @@
+//! What loom adds to libfabric: its safe objects and its raw functions beside the same loop in C over the same provider.
+
+use crate::contest::{Contest, Outcome, Settings};
+use crate::report::{Goal, Ratio, Run};
+use crate::sets::Failure;
+use crate::sides::c::C;
+use crate::sides::{Provider, Side, raw, safe, work};
+
+/// How often both sides are opened, with a part of the rounds each time.
+const OPENINGS: usize = 5;
+
+/// What loom may take of C's time.
+const TARGET: Goal = Goal::AtMost(1.05);
+
+pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
+    for provider in [Provider::SHM, Provider::TCP] {
+        let mut outcomes = Vec::new();
+        for _ in 0..OPENINGS {
+            let opened = contests(&run.settings.shared_by(OPENINGS), provider)?;
+            if outcomes.is_empty() {
+                outcomes = opened;
+            } else {
+                outcomes.iter_mut().zip(opened).for_each(|(outcome, more): (&mut Outcome, _)| outcome.join(more));
+            }
+        }
+        for outcome in outcomes {
+            run.contest(&outcome);
+            for (metric, of) in [("loom_over_c", "loom"), ("loom_raw_over_c", "loom, raw")] {
+                let name = format!("{metric}.{}", outcome.name);
+                run.ratio(&outcome, Ratio { name: &name, of, over: "C", goal: TARGET });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens all sides, and runs the contest of each operation and length.
+fn contests(settings: &Settings, provider: Provider) -> Result<Vec<Outcome>, Failure> {
+    let info = provider.info()?;
+    let mut c = C::open(provider)?;
+    let inject_size = c.inject_size().min(info.attributes().tx.inject_size);
+    let mut outcomes = Vec::new();
+    safe::on_transport(&info, |safe| {
+        raw::on_transport(&info, |raw| {
+            outcomes = work(inject_size)
+                .map(|(operation, len)| {
+                    Contest::new(format!("{}.{}", provider.metric, operation.name(len)))
+                        .side_that_measures("C", |count| c.run(operation, len, count))
+                        .side_that_measures("loom", |count| safe.run(operation, len, count))
+                        .side_that_measures("loom, raw", |count| raw.run(operation, len, count))
+                        .run(settings)
+                })
+                .collect();
+        });
+    });
+    Ok(outcomes)
+}

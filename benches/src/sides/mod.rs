@@ -1,0 +1,154 @@
+//! Who does the operations that are measured: loom's safe objects, loom's raw functions, and C. All of them do the same work, on
+//! one thread, with both endpoints on one queue.
+
+#[cfg(feature = "libfabric")]
+pub(crate) mod c;
+pub(crate) mod raw;
+pub(crate) mod safe;
+
+use std::time::{Duration, Instant};
+
+#[cfg(feature = "libfabric")]
+use loom_core::objects::info::{Hints, Info};
+#[cfg(feature = "libfabric")]
+use loom_core::vocabulary::{Caps, MsgOrder};
+#[cfg(feature = "libfabric")]
+use loom_fabric::ofi::{Local, Ofi};
+
+/// What is measured, each with everything that belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// Receive, injected message, the receive's completion.
+    Inject,
+    /// Receive, send, both completions.
+    Message,
+    /// Tagged receive, tagged send, both completions.
+    Tagged,
+    /// Tagged send, its completion, then the tagged receive and its completion.
+    Unexpected,
+    /// Write and its completion.
+    Write,
+    /// Write with immediate data, its completion and the peer's event.
+    WriteData,
+    /// Read and its completion.
+    Read,
+    /// Poll of an empty queue.
+    PollEmpty,
+    /// Each of 64 completions of tagged receives, whose messages were sent before. C takes at most this many with a call.
+    PollFull(usize),
+}
+
+/// Completions that are polled from a full queue.
+pub(crate) const FULL: usize = 64;
+
+impl Operation {
+    /// Those which have a length.
+    pub(crate) const SIZED: [Operation; 7] = [
+        Operation::Inject,
+        Operation::Message,
+        Operation::Tagged,
+        Operation::Unexpected,
+        Operation::Write,
+        Operation::WriteData,
+        Operation::Read,
+    ];
+
+    /// Those which have none.
+    pub(crate) const POLLS: [Operation; 4] =
+        [Operation::PollEmpty, Operation::PollFull(1), Operation::PollFull(16), Operation::PollFull(FULL)];
+
+    /// As metrics call it, with its length if it has one.
+    pub(crate) fn name(self, len: usize) -> String {
+        let name = match self {
+            Operation::Inject => "inject",
+            Operation::Message => "message",
+            Operation::Tagged => "tagged",
+            Operation::Unexpected => "unexpected",
+            Operation::Write => "write",
+            Operation::WriteData => "write_data",
+            Operation::Read => "read",
+            Operation::PollEmpty => return "poll_empty".into(),
+            Operation::PollFull(batch) => return format!("poll_full.{batch}"),
+        };
+        format!("{name}.{}", size_name(len))
+    }
+}
+
+/// The lengths that are measured.
+pub(crate) const SIZES: [usize; 5] = [8, 64, 4 << 10, 64 << 10, 1 << 20];
+/// The longest one.
+pub(crate) const LONGEST: usize = SIZES[SIZES.len() - 1];
+
+/// As metrics call a length.
+pub(crate) fn size_name(len: usize) -> String {
+    match len {
+        len if len >= 1 << 20 => format!("{}MiB", len >> 20),
+        len if len >= 1 << 10 => format!("{}KiB", len >> 10),
+        len => format!("{len}B"),
+    }
+}
+
+/// Every operation with every length that a side can do it with. What is longer than an inject may complete for its sender only after
+/// the receive, so that it cannot be waited for before.
+pub(crate) fn work(inject_size: usize) -> impl Iterator<Item = (Operation, usize)> {
+    let sized = Operation::SIZED.into_iter().flat_map(|operation| SIZES.map(|len| (operation, len)));
+    let fits = move |(operation, len): &(Operation, usize)| match operation {
+        Operation::Inject | Operation::Unexpected => *len <= inject_size,
+        _ => true,
+    };
+    sized.filter(fits).chain(Operation::POLLS.map(|operation| (operation, 0)))
+}
+
+/// Two endpoints that do an operation so many times, one after the other.
+pub(crate) trait Side {
+    /// Does it, and says how long it took.
+    fn run(&mut self, operation: Operation, len: usize, count: u32) -> Duration;
+}
+
+/// How long that took.
+fn timed(run: impl FnOnce()) -> Duration {
+    let begin = Instant::now();
+    run();
+    begin.elapsed()
+}
+
+/// Takes `count` completions of a full queue, as often as it takes to fill it, and says how long the taking took.
+fn drain(count: u32, mut fill: impl FnMut(), mut take: impl FnMut()) -> Duration {
+    let times = (count as usize).div_ceil(FULL);
+    let mut took = Duration::ZERO;
+    for _ in 0..times {
+        fill();
+        took += timed(|| (0..FULL).for_each(|_| take()));
+    }
+    // So long for `count` of them.
+    took.mul_f64(f64::from(count) / (times * FULL) as f64)
+}
+
+/// A provider that C and loom are measured over.
+#[cfg(feature = "libfabric")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Provider {
+    /// As libfabric calls it.
+    pub(crate) name: &'static str,
+    /// As metrics call it.
+    pub(crate) metric: &'static str,
+    /// Where its endpoints listen.
+    pub(crate) node: Option<&'static str>,
+}
+
+#[cfg(feature = "libfabric")]
+impl Provider {
+    pub(crate) const SHM: Provider = Provider { name: "shm", metric: "shm", node: None };
+    pub(crate) const TCP: Provider = Provider { name: "tcp;ofi_rxm", metric: "tcp_rxm", node: Some("127.0.0.1") };
+
+    /// What both sides over libfabric are opened from.
+    pub(crate) fn info(self) -> Result<Info<Ofi<Local>>, String> {
+        let Provider { name, node, .. } = self;
+        let caps = Caps::MSG | Caps::TAGGED | Caps::RMA;
+        // The order that loom asks shm for anyway: with it, RMA goes through the peer's queue, where keys are checked.
+        let hints = Hints { caps, provider: Some(name), node, listen: node.is_some(), ..Hints::default() };
+        let mut infos =
+            Ofi::<Local>::query(&hints.with_msg_order(MsgOrder::WAW)).map_err(|error| format!("{name}: {error}"))?;
+        infos.next().ok_or_else(|| format!("libfabric offers no {name}"))
+    }
+}

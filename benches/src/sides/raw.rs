@@ -1,0 +1,220 @@
+//! Loom's raw functions, which are unsafe and keep no table of what is in flight, over any transport.
+
+use std::borrow::Borrow;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use loom_core::buffer::Lent;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::info::Info;
+use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::objects::scope::scope;
+use loom_core::transport::{Context, Refusal, RemotePart, RmaTarget, Transport};
+use loom_core::vocabulary::{Access, FabricAddr, ImmediateData, Mode, MrMode, Tag, TagMatch};
+
+use super::{FULL, LONGEST, Operation, Side, drain, timed, work};
+
+/// Two endpoints on one queue. The objects keep them open; what is posted and polled passes them by.
+struct Raw<'m, T: Transport> {
+    cq: Cq<'m, T, ()>,
+    a: Endpoint<'m, T, ()>,
+    b: Endpoint<'m, T, ()>,
+    to_b: FabricAddr,
+    region: RemoteRegion,
+    // Memory that operations use while they run; nothing else looks at it then. Longer than any of them.
+    from: Vec<u8>,
+    into: Vec<u8>,
+    /// Scratch space for providers that ask for it: that of a transmit, and of as many receives as fill the queue.
+    contexts: Vec<[u64; 8]>,
+}
+
+const TAG: Tag = Tag(7);
+
+// The memory and the contexts of every post stay where they are until `reap` has seen its event (C9, C10), or until the endpoints are
+// closed. The endpoints and the queue are open, and everything stays on this thread (C1, C5). `to_b` is in their vector (C13). The
+// info asks for no registration of local memory and no prefix (C11, C12): `on_transport` looks.
+impl<T: Transport> Raw<'_, T> {
+    fn from(&self, len: usize) -> Lent {
+        Lent::source(NonNull::from_ref(&self.from[..len]).cast(), len)
+    }
+
+    fn into(&mut self, len: usize) -> Lent {
+        Lent::both(NonNull::from_mut(&mut self.into[..len]).cast(), len)
+    }
+
+    fn context(&mut self, index: usize) -> Context {
+        Context::space(&raw mut self.contexts[index])
+    }
+
+    /// Posts until it is taken, as the C side does.
+    #[inline(always)]
+    fn post(&self, post: impl Fn() -> Result<(), Refusal>) {
+        while let Err(refusal) = post() {
+            assert_eq!(refusal, Refusal::Again);
+            self.cq.progress().expect("the queue works");
+        }
+    }
+
+    /// Waits for `count` events.
+    #[inline(always)]
+    fn reap(&self, count: usize) {
+        let mut missing = count;
+        while missing > 0 {
+            // SAFETY: see above.
+            if let Some(event) = unsafe { T::cq_poll(self.cq.raw().0) }.expect("the queue works") {
+                assert!(!event.borrow().is_error(), "the operation succeeds");
+                missing -= 1;
+            }
+        }
+    }
+
+    fn target(&self, len: usize) -> RmaTarget {
+        let RemotePart { addr, key, .. } = self.region.part(0, len).expect("the region is longer");
+        RmaTarget { to: self.to_b, addr, key }
+    }
+
+    #[inline(never)]
+    fn message(&mut self, len: usize, count: u32) {
+        let (from, into, sent, received) = (self.from(len), self.into(len), self.context(0), self.context(1));
+        for _ in 0..count {
+            // SAFETY: see above; so are those below.
+            self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, received) });
+            // SAFETY: as above.
+            self.post(|| unsafe { T::send(self.a.raw(), self.to_b, &from, None, sent) });
+            self.reap(2);
+        }
+    }
+
+    #[inline(never)]
+    fn tagged(&mut self, len: usize, count: u32) {
+        let (from, into, sent, received) = (self.from(len), self.into(len), self.context(0), self.context(1));
+        let tag = TagMatch::exact(TAG);
+        for _ in 0..count {
+            // SAFETY: see above.
+            self.post(|| unsafe { T::tagged_recv(self.b.raw(), FabricAddr::UNSPEC, &into, tag, received) });
+            // SAFETY: see above.
+            self.post(|| unsafe { T::tagged_send(self.a.raw(), self.to_b, &from, None, TAG, sent) });
+            self.reap(2);
+        }
+    }
+
+    #[inline(never)]
+    fn unexpected(&mut self, len: usize, count: u32) {
+        let (from, into, sent, received) = (self.from(len), self.into(len), self.context(0), self.context(1));
+        let tag = TagMatch::exact(TAG);
+        for _ in 0..count {
+            // SAFETY: see above.
+            self.post(|| unsafe { T::tagged_send(self.a.raw(), self.to_b, &from, None, TAG, sent) });
+            self.reap(1);
+            // SAFETY: see above.
+            self.post(|| unsafe { T::tagged_recv(self.b.raw(), FabricAddr::UNSPEC, &into, tag, received) });
+            self.reap(1);
+        }
+    }
+
+    #[inline(never)]
+    fn inject(&mut self, len: usize, count: u32) {
+        let (into, received) = (self.into(len), self.context(1));
+        for _ in 0..count {
+            // SAFETY: see above.
+            self.post(|| unsafe { T::recv(self.b.raw(), FabricAddr::UNSPEC, &into, received) });
+            // SAFETY: see above.
+            self.post(|| unsafe { T::inject(self.a.raw(), self.to_b, &self.from[..len], None) });
+            self.reap(1);
+        }
+    }
+
+    #[inline(never)]
+    fn write(&mut self, len: usize, count: u32, data: Option<ImmediateData>) {
+        let (from, target, context) = (self.from(len), self.target(len), self.context(0));
+        for _ in 0..count {
+            // SAFETY: see above.
+            self.post(|| unsafe { T::write(self.a.raw(), target, &from, data, context) });
+            self.reap(if data.is_some() { 2 } else { 1 });
+        }
+    }
+
+    #[inline(never)]
+    fn read(&mut self, len: usize, count: u32) {
+        let (into, target, context) = (self.into(len), self.target(len), self.context(0));
+        for _ in 0..count {
+            // SAFETY: see above.
+            self.post(|| unsafe { T::read(self.a.raw(), target, &into, context) });
+            self.reap(1);
+        }
+    }
+
+    #[inline(never)]
+    fn poll_empty(&self, count: u32) {
+        for _ in 0..count {
+            // SAFETY: see above.
+            let event = unsafe { T::cq_poll(self.cq.raw().0) }.expect("the queue works");
+            assert!(event.is_none(), "nothing was posted");
+        }
+    }
+
+    #[inline(never)]
+    fn fill(&mut self) {
+        let tag = TagMatch::exact(TAG);
+        for index in 0..FULL {
+            let (into, context) = (self.into(8), self.context(1 + index));
+            // SAFETY: see above.
+            self.post(|| unsafe { T::tagged_recv(self.b.raw(), FabricAddr::UNSPEC, &into, tag, context) });
+        }
+        for _ in 0..FULL {
+            // SAFETY: see above.
+            self.post(|| unsafe { T::tagged_inject(self.a.raw(), self.to_b, &[5; 8], None, TAG) });
+        }
+    }
+
+    fn poll_full(&mut self, count: u32) -> Duration {
+        let side = std::cell::RefCell::new(self);
+        drain(count, || side.borrow_mut().fill(), || side.borrow().reap(1))
+    }
+}
+
+impl<T: Transport> Side for Raw<'_, T> {
+    fn run(&mut self, operation: Operation, len: usize, count: u32) -> Duration {
+        match operation {
+            Operation::Inject => timed(|| self.inject(len, count)),
+            Operation::Message => timed(|| self.message(len, count)),
+            Operation::Tagged => timed(|| self.tagged(len, count)),
+            Operation::Unexpected => timed(|| self.unexpected(len, count)),
+            Operation::Write => timed(|| self.write(len, count, None)),
+            Operation::WriteData => timed(|| self.write(len, count, Some(ImmediateData(9)))),
+            Operation::Read => timed(|| self.read(len, count)),
+            Operation::PollEmpty => timed(|| self.poll_empty(count)),
+            Operation::PollFull(_) => self.poll_full(count),
+        }
+    }
+}
+
+/// Opens the side over a transport, does everything once, and measures.
+pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn Side)) {
+    let attributes = info.attributes();
+    assert!(!attributes.domain.mr_mode.contains(MrMode::LOCAL), "local memory needs no registration");
+    assert!(!attributes.mode.contains(Mode::MSG_PREFIX), "messages need no prefix");
+    let inject_size = attributes.tx.inject_size;
+    let mut window = vec![0; LONGEST];
+    scope(|s| {
+        let domain = s.open(info).expect("domain");
+        let av = Av::open(&domain, 4).expect("address vector");
+        let mr = Mr::open(&domain, &mut window[..], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("region");
+        let cq = Cq::open(&domain, CqAttr::new(2 * FULL)).expect("queue");
+        let a = cq.endpoint(&av).expect("endpoint a");
+        let b = cq.endpoint(&av).expect("endpoint b");
+        let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+        let to_b = av.fabric_addr(to_b).expect("just inserted");
+        let (from, into) = (vec![0x5a; LONGEST], vec![0; LONGEST]);
+        let mut side = Raw { cq, a, b, to_b, region: mr.remote(), from, into, contexts: vec![[0; 8]; 1 + FULL] };
+        for (operation, len) in work(inject_size) {
+            side.into[..len].fill(0);
+            side.run(operation, len, 3);
+            let is_received = !matches!(operation, Operation::Write | Operation::WriteData | Operation::Read);
+            assert!(!is_received || side.into[..len] == side.from[..len], "{operation:?} of {len} bytes moves bytes");
+        }
+        measure(&mut side);
+    });
+}
