@@ -12,7 +12,7 @@ use crate::report::{INSTRUCTIONS, Metric, RATIO, Report};
 
 /// By which part a ratio must have changed.
 pub const CHANGE: f64 = 0.03;
-/// By which part a count must have changed.
+/// By which part a count must have changed; and by two at least, because a difference of counts may be next to nothing.
 pub const COUNT_CHANGE: f64 = 0.01;
 
 /// What became of one metric.
@@ -65,8 +65,9 @@ fn verdict(old: &Metric, new: &Metric) -> Verdict {
         return Verdict::Noisy;
     }
     let (was, is) = (&old.summary, &new.summary);
-    let least = if old.unit == INSTRUCTIONS { COUNT_CHANGE } else { CHANGE };
-    let moved = (is.median - was.median).abs() > least * was.median.abs();
+    let size = was.median.abs();
+    let least = if old.unit == INSTRUCTIONS { (COUNT_CHANGE * size).max(1.0) } else { CHANGE * size };
+    let moved = (is.median - was.median).abs() > least;
     let apart = is.q1 > was.q3 || is.q3 < was.q1;
     if !(moved && apart) {
         Verdict::Same
@@ -146,6 +147,8 @@ mod tests {
         let report = |median| report(INSTRUCTIONS, Goal::Lower, median, 0.0);
         assert_eq!(verdict_of(&report(700.0), &report(708.0)), Verdict::Regression);
         assert_eq!(verdict_of(&report(700.0), &report(706.0)), Verdict::Same);
+        assert_eq!(verdict_of(&report(3.0), &report(4.0)), Verdict::Same);
+        assert_eq!(verdict_of(&report(3.0), &report(5.0)), Verdict::Regression);
     }
 
     #[test]

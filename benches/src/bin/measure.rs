@@ -8,6 +8,7 @@ use loom_benches::compare::{Verdict, compare};
 use loom_benches::contest::Settings;
 use loom_benches::platform::Platform;
 use loom_benches::report::{Report, Run};
+use loom_benches::sets::instructions::only;
 use loom_benches::sets::{Failure, SETS, Set};
 use loom_benches::{contest, cores};
 
@@ -23,8 +24,21 @@ fn usage() -> String {
 }
 
 enum Command {
-    Measure { settings: contest::Settings, json: Option<PathBuf>, sets: Vec<&'static Set> },
-    Compare { old: PathBuf, new: PathBuf },
+    Measure {
+        settings: contest::Settings,
+        json: Option<PathBuf>,
+        sets: Vec<&'static Set>,
+    },
+    Compare {
+        old: PathBuf,
+        new: PathBuf,
+    },
+    /// For callgrind.
+    Only {
+        side: String,
+        operation: String,
+        count: u32,
+    },
 }
 
 fn command() -> Result<Command, Failure> {
@@ -45,6 +59,9 @@ fn command() -> Result<Command, Failure> {
     match &names[..] {
         [] => Err("nothing to measure".into()),
         [command, old, new] if command == "compare" => Ok(Command::Compare { old: old.into(), new: new.into() }),
+        [command, side, operation, count] if command == "only" => {
+            Ok(Command::Only { side: side.clone(), operation: operation.clone(), count: count.parse()? })
+        }
         [all] if all == "all" => Ok(Command::Measure { settings, json, sets: SETS.iter().collect() }),
         names => {
             let find = |name: &String| {
@@ -107,6 +124,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
         Ok(Command::Measure { settings, json, sets }) => measure(settings, json.as_deref(), &sets),
+        Ok(Command::Only { side, operation, count }) => only(&side, &operation, count),
         Ok(Command::Compare { old, new }) => compare_files(&old, &new),
     };
     match result {

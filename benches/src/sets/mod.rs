@@ -2,6 +2,7 @@
 
 use crate::report::Run;
 
+pub mod instructions;
 mod machine;
 #[cfg(feature = "libfabric")]
 mod over_c;
@@ -24,6 +25,7 @@ pub struct Set {
 ///
 /// Sets of one thread come first: libfabric's providers are a little slower in a process that has ever had a second one.
 pub const SETS: &[Set] = &[
+    Set { name: "instructions", about: "instructions of an operation, by callgrind", measure: instructions::measure },
     Set { name: "machine", about: "what the machine can do at all, on one thread", measure: machine::measure },
     #[cfg(feature = "libfabric")]
     Set { name: "over_c", about: "loom beside C, over libfabric's providers", measure: over_c::measure },

@@ -57,9 +57,9 @@ impl Operation {
     pub(crate) const POLLS: [Operation; 4] =
         [Operation::PollEmpty, Operation::PollFull(1), Operation::PollFull(16), Operation::PollFull(FULL)];
 
-    /// As metrics call it, with its length if it has one.
-    pub(crate) fn name(self, len: usize) -> String {
-        let name = match self {
+    /// As metrics call it.
+    pub(crate) fn kind(self) -> String {
+        match self {
             Operation::Inject => "inject",
             Operation::Message => "message",
             Operation::Tagged => "tagged",
@@ -67,10 +67,16 @@ impl Operation {
             Operation::Write => "write",
             Operation::WriteData => "write_data",
             Operation::Read => "read",
-            Operation::PollEmpty => return "poll_empty".into(),
+            Operation::PollEmpty => "poll_empty",
             Operation::PollFull(batch) => return format!("poll_full.{batch}"),
-        };
-        format!("{name}.{}", size_name(len))
+        }
+        .into()
+    }
+
+    /// The same, with its length if it has one.
+    pub(crate) fn name(self, len: usize) -> String {
+        let kind = self.kind();
+        if Operation::SIZED.contains(&self) { format!("{kind}.{}", size_name(len)) } else { kind }
     }
 }
 

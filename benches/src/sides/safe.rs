@@ -1,14 +1,18 @@
 //! Loom's safe objects, as a program uses them, over any transport.
 
-use core::fmt;
+use std::cell::RefCell;
+use std::fmt;
+use std::mem::take;
 use std::time::Duration;
 
+use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{Mr, RemoteRegion};
@@ -18,63 +22,75 @@ use loom_core::vocabulary::{Access, ImmediateData, Tag};
 
 use super::{FULL, LONGEST, Operation, SIZES, Side, drain, timed, work};
 
-type Buffer<'b> = &'b mut [u8];
+/// A buffer, of a type of its own for each site.
+///
+/// The compiler puts a post into the function that calls it if no other one does, as in a program that does one thing. Operations
+/// which post alike, and would keep each other from that, have queues of different types.
+struct Own<'b, const SITE: u8>(&'b mut [u8]);
 
-/// The buffers of one length: `None` while they are in flight.
-struct Buffers<'b> {
-    len: usize,
-    from: Option<Buffer<'b>>,
-    into: Option<Buffer<'b>>,
+// SAFETY: those of the slice.
+unsafe impl<const SITE: u8> Buffer for Own<'_, SITE> {
+    #[inline]
+    fn lend(&mut self) -> Lent {
+        self.0.lend()
+    }
 }
+impl<const SITE: u8> SourceBuffer for Own<'_, SITE> {}
+impl<const SITE: u8> TargetBuffer for Own<'_, SITE> {}
+
+/// The site of what is not one of the others.
+const MOST: u8 = 0;
+/// The site of [`Operation::Unexpected`].
+const UNEXPECTED: u8 = 1;
+/// The site of [`Operation::PollFull`].
+const POLL_FULL: u8 = 2;
+
+/// The two buffers of an operation: what is sent from, and what is received into.
+type Buffers<'b, const SITE: u8> = (Own<'b, SITE>, Own<'b, SITE>);
 
 /// Two endpoints on one queue.
-struct Safe<'m, 'b, T: Transport> {
-    cq: Cq<'m, T, Buffer<'b>>,
-    a: Endpoint<'m, T, Buffer<'b>>,
-    b: Endpoint<'m, T, Buffer<'b>>,
+struct Pair<'m, 'b, T: Transport, const SITE: u8> {
+    cq: Cq<'m, T, Own<'b, SITE>>,
+    a: Endpoint<'m, T, Own<'b, SITE>>,
+    b: Endpoint<'m, T, Own<'b, SITE>>,
     to_b: Peer,
-    region: RemoteRegion,
-    buffers: Vec<Buffers<'b>>,
-    /// For as many receives as fill the queue.
-    full: Vec<Buffer<'b>>,
 }
 
 const TAG: Tag = Tag(7);
 
-/// Posts until it is taken, as the C side does.
-#[inline(always)]
-fn retry<'b, T: Transport>(
-    cq: &Cq<'_, T, Buffer<'b>>,
-    mut buf: Buffer<'b>,
-    post: impl Fn(Buffer<'b>) -> Result<OpKey, Rejected<Buffer<'b>>>,
-) -> OpKey {
-    loop {
-        match post(buf) {
-            Ok(key) => return key,
-            Err(rejected) if rejected.error.is_transient() => {
-                buf = rejected.buf;
-                cq.progress().expect("the queue works");
-            }
-            Err(rejected) => panic!("not posted: {rejected}"),
-        }
+impl<'m, 'b: 'm, T: Transport, const SITE: u8> Pair<'m, 'b, T, SITE> {
+    fn open(domain: &Domain<'m, T>, av: &Av<'m, T>) -> Self {
+        let cq = Cq::open(domain, CqAttr::new(2 * FULL)).expect("queue");
+        let a = cq.endpoint(av).expect("endpoint a");
+        let b = cq.endpoint(av).expect("endpoint b");
+        let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
+        Pair { cq, a, b, to_b }
     }
 }
 
-/// Takes what no queue should have: away from the loop around it, as what a program does with a completion is.
-#[cold]
-#[inline(never)]
-fn unexpected<B: fmt::Debug>(completion: Completion<'_, B>) {
-    panic!("nothing was posted: {completion:?}");
-}
+impl<'b, T: Transport, const SITE: u8> Pair<'_, 'b, T, SITE> {
+    /// Posts until it is taken, as the C side does.
+    #[inline(always)]
+    fn post(
+        &self,
+        mut buf: Own<'b, SITE>,
+        post: impl Fn(Own<'b, SITE>) -> Result<OpKey, Rejected<Own<'b, SITE>>>,
+    ) -> OpKey {
+        loop {
+            match post(buf) {
+                Ok(key) => return key,
+                Err(rejected) if rejected.error.is_transient() => {
+                    buf = rejected.buf;
+                    self.cq.progress().expect("the queue works");
+                }
+                Err(rejected) => panic!("not posted: {}", rejected.error),
+            }
+        }
+    }
 
-/// The two buffers of an operation, which come back with its completions.
-type Pair<'b> = (Buffer<'b>, Buffer<'b>);
-
-// Each operation is its own function, as on the C side.
-impl<'b, T: Transport> Safe<'_, 'b, T> {
     /// The next operation that is over, and its buffer.
     #[inline(always)]
-    fn completed(&self) -> (OpKey, Buffer<'b>) {
+    fn completed(&self) -> (OpKey, Own<'b, SITE>) {
         loop {
             if let Some(Completion::Op(done)) = self.cq.poll().expect("the queue works") {
                 done.result().expect("the operation succeeds");
@@ -85,48 +101,52 @@ impl<'b, T: Transport> Safe<'_, 'b, T> {
 
     /// Both buffers, of which one is that of `received`.
     #[inline(always)]
-    fn both(&self, received: OpKey) -> Pair<'b> {
+    fn both(&self, received: OpKey) -> Buffers<'b, SITE> {
         let (one, other) = (self.completed(), self.completed());
         if one.0 == received { (other.1, one.1) } else { (one.1, other.1) }
     }
+}
 
+/// Takes what no queue should have: away from the loop around it, as what a program does with a completion is.
+#[cold]
+#[inline(never)]
+fn nothing_was_posted<B: fmt::Debug>(completion: Completion<'_, B>) {
+    panic!("nothing was posted: {completion:?}");
+}
+
+impl<const SITE: u8> fmt::Debug for Own<'_, SITE> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+// Each operation is its own function, as on the C side.
+impl<'b, T: Transport> Pair<'_, 'b, T, MOST> {
     #[inline(never)]
-    fn message(&self, (mut from, mut into): Pair<'b>, count: u32) -> Pair<'b> {
+    fn message(&self, (mut from, mut into): Buffers<'b, MOST>, count: u32) -> Buffers<'b, MOST> {
         for _ in 0..count {
-            let received = retry(&self.cq, into, |buf| self.b.recv(Source::Any, buf));
-            retry(&self.cq, from, |buf| self.a.send(self.to_b, buf));
+            let received = self.post(into, |buf| self.b.recv(Source::Any, buf));
+            self.post(from, |buf| self.a.send(self.to_b, buf));
             (from, into) = self.both(received);
         }
         (from, into)
     }
 
     #[inline(never)]
-    fn tagged(&self, (mut from, mut into): Pair<'b>, count: u32) -> Pair<'b> {
+    fn tagged(&self, (mut from, mut into): Buffers<'b, MOST>, count: u32) -> Buffers<'b, MOST> {
         for _ in 0..count {
-            let received = retry(&self.cq, into, |buf| self.b.tagged_recv(Source::Any, TAG, buf));
-            retry(&self.cq, from, |buf| self.a.tagged_send(self.to_b, TAG, buf));
+            let received = self.post(into, |buf| self.b.tagged_recv(Source::Any, TAG, buf));
+            self.post(from, |buf| self.a.tagged_send(self.to_b, TAG, buf));
             (from, into) = self.both(received);
         }
         (from, into)
     }
 
-    /// The message is there before the receive.
     #[inline(never)]
-    fn unexpected(&self, (mut from, mut into): Pair<'b>, count: u32) -> Pair<'b> {
+    fn inject(&self, (from, mut into): Buffers<'b, MOST>, count: u32) -> Buffers<'b, MOST> {
         for _ in 0..count {
-            retry(&self.cq, from, |buf| self.a.tagged_send(self.to_b, TAG, buf));
-            from = self.completed().1;
-            retry(&self.cq, into, |buf| self.b.tagged_recv(Source::Any, TAG, buf));
-            into = self.completed().1;
-        }
-        (from, into)
-    }
-
-    #[inline(never)]
-    fn inject(&self, (from, mut into): Pair<'b>, count: u32) -> Pair<'b> {
-        for _ in 0..count {
-            retry(&self.cq, into, |buf| self.b.recv(Source::Any, buf));
-            while let Err(error) = self.a.inject(self.to_b, from) {
+            self.post(into, |buf| self.b.recv(Source::Any, buf));
+            while let Err(error) = self.a.inject(self.to_b, from.0) {
                 assert!(error.is_transient(), "{error}");
                 self.cq.progress().expect("the queue works");
             }
@@ -136,18 +156,18 @@ impl<'b, T: Transport> Safe<'_, 'b, T> {
     }
 
     #[inline(never)]
-    fn write(&self, (mut from, into): Pair<'b>, count: u32) -> Pair<'b> {
+    fn write(&self, region: &RemoteRegion, (mut from, into): Buffers<'b, MOST>, count: u32) -> Buffers<'b, MOST> {
         for _ in 0..count {
-            retry(&self.cq, from, |buf| self.a.write(self.to_b, &self.region, 0, buf));
+            self.post(from, |buf| self.a.write(self.to_b, region, 0, buf));
             from = self.completed().1;
         }
         (from, into)
     }
 
     #[inline(never)]
-    fn write_data(&self, (mut from, into): Pair<'b>, count: u32) -> Pair<'b> {
+    fn write_data(&self, region: &RemoteRegion, (mut from, into): Buffers<'b, MOST>, count: u32) -> Buffers<'b, MOST> {
         for _ in 0..count {
-            retry(&self.cq, from, |buf| self.a.write_data(self.to_b, &self.region, 0, ImmediateData(9), buf));
+            self.post(from, |buf| self.a.write_data(self.to_b, region, 0, ImmediateData(9), buf));
             let (mut buf, mut told) = (None, false);
             while buf.is_none() || !told {
                 match self.cq.poll().expect("the queue works") {
@@ -165,9 +185,9 @@ impl<'b, T: Transport> Safe<'_, 'b, T> {
     }
 
     #[inline(never)]
-    fn read(&self, (from, mut into): Pair<'b>, count: u32) -> Pair<'b> {
+    fn read(&self, region: &RemoteRegion, (from, mut into): Buffers<'b, MOST>, count: u32) -> Buffers<'b, MOST> {
         for _ in 0..count {
-            retry(&self.cq, into, |buf| self.a.read(self.to_b, &self.region, 0, buf));
+            self.post(into, |buf| self.a.read(self.to_b, region, 0, buf));
             into = self.completed().1;
         }
         (from, into)
@@ -177,120 +197,153 @@ impl<'b, T: Transport> Safe<'_, 'b, T> {
     fn poll_empty(&self, count: u32) {
         for _ in 0..count {
             if let Some(completion) = self.cq.poll().expect("the queue works") {
-                unexpected(completion);
+                nothing_was_posted(completion);
             }
         }
     }
+}
 
-    /// Sends as many messages as fill the queue.
+impl<'b, T: Transport> Pair<'_, 'b, T, UNEXPECTED> {
+    /// The message is there before the receive.
     #[inline(never)]
-    fn fill(&self, buffers: &mut Vec<Buffer<'b>>) {
+    fn unexpected(&self, (mut from, mut into): Buffers<'b, UNEXPECTED>, count: u32) -> Buffers<'b, UNEXPECTED> {
+        for _ in 0..count {
+            self.post(from, |buf| self.a.tagged_send(self.to_b, TAG, buf));
+            from = self.completed().1;
+            self.post(into, |buf| self.b.tagged_recv(Source::Any, TAG, buf));
+            into = self.completed().1;
+        }
+        (from, into)
+    }
+}
+
+impl<'b, T: Transport> Pair<'_, 'b, T, POLL_FULL> {
+    /// Sends as many messages as there are buffers.
+    #[inline(never)]
+    fn fill(&self, buffers: &mut Vec<Own<'b, POLL_FULL>>) {
         while let Some(into) = buffers.pop() {
-            retry(&self.cq, into, |buf| self.b.tagged_recv(Source::Any, TAG, buf));
+            self.post(into, |buf| self.b.tagged_recv(Source::Any, TAG, buf));
         }
         for _ in 0..FULL {
-            while let Err(error) = self.a.tagged_inject(self.to_b, TAG, &[5; 8]) {
+            while let Err(error) = self.a.tagged_inject(self.to_b, TAG, &[SENT; 8]) {
                 assert!(error.is_transient(), "{error}");
                 self.cq.progress().expect("the queue works");
             }
         }
     }
 
-    fn poll_full(&mut self, count: u32) -> Duration {
-        let buffers = std::cell::RefCell::new(std::mem::take(&mut self.full));
-        let took = drain(
-            count,
-            || self.fill(&mut buffers.borrow_mut()),
-            || {
-                let buffer = self.completed().1;
-                buffers.borrow_mut().push(buffer);
-            },
-        );
-        self.full = buffers.into_inner();
-        took
+    fn poll_full(&self, buffers: Vec<Own<'b, POLL_FULL>>, count: u32) -> (Vec<Own<'b, POLL_FULL>>, Duration) {
+        let buffers = RefCell::new(buffers);
+        let fill = || self.fill(&mut buffers.borrow_mut());
+        let take = || buffers.borrow_mut().push(self.completed().1);
+        let took = drain(count, fill, take);
+        (buffers.into_inner(), took)
+    }
+}
+
+/// The buffers of each length; none while they are in flight.
+struct Memory<'b, const SITE: u8>(Vec<Option<Buffers<'b, SITE>>>);
+
+impl<'b, const SITE: u8> Memory<'b, SITE> {
+    fn new(memory: &'b mut [(Vec<u8>, Vec<u8>)]) -> Self {
+        Memory(memory.iter_mut().map(|(from, into)| Some((Own(from), Own(into)))).collect())
     }
 
-    fn buffers(&mut self, len: usize) -> &mut Buffers<'b> {
-        self.buffers.iter_mut().find(|buffers| buffers.len == len).expect("buffers of each length")
+    fn of(&mut self, len: usize) -> &mut Option<Buffers<'b, SITE>> {
+        let at = SIZES.iter().position(|size| *size == len).expect("one of the lengths");
+        &mut self.0[at]
     }
+
+    /// Lends the buffers to an operation, and says how long it took.
+    fn lend(&mut self, len: usize, run: impl FnOnce(Buffers<'b, SITE>) -> Buffers<'b, SITE>) -> Duration {
+        let buffers = self.of(len);
+        let lent = buffers.take().expect("at hand");
+        timed(|| *buffers = Some(run(lent)))
+    }
+
+    /// What was received last, which is forgotten.
+    fn received(&mut self, len: usize) -> Vec<u8> {
+        let (_, into) = self.of(len).as_mut().expect("at hand");
+        let received = into.0.to_vec();
+        into.0.fill(0);
+        received
+    }
+}
+
+struct Safe<'m, 'b, T: Transport> {
+    most: Pair<'m, 'b, T, MOST>,
+    unexpected: Pair<'m, 'b, T, UNEXPECTED>,
+    full: Pair<'m, 'b, T, POLL_FULL>,
+    region: RemoteRegion,
+    buffers: Memory<'b, MOST>,
+    of_unexpected: Memory<'b, UNEXPECTED>,
+    of_full: Vec<Own<'b, POLL_FULL>>,
 }
 
 impl<T: Transport> Side for Safe<'_, '_, T> {
     fn run(&mut self, operation: Operation, len: usize, count: u32) -> Duration {
+        let Safe { most, region, buffers, .. } = self;
         match operation {
-            Operation::PollEmpty => return timed(|| self.poll_empty(count)),
-            Operation::PollFull(_) => return self.poll_full(count),
-            _ => {}
+            Operation::Inject => buffers.lend(len, |lent| most.inject(lent, count)),
+            Operation::Message => buffers.lend(len, |lent| most.message(lent, count)),
+            Operation::Tagged => buffers.lend(len, |lent| most.tagged(lent, count)),
+            Operation::Unexpected => self.of_unexpected.lend(len, |lent| self.unexpected.unexpected(lent, count)),
+            Operation::Write => buffers.lend(len, |lent| most.write(region, lent, count)),
+            Operation::WriteData => buffers.lend(len, |lent| most.write_data(region, lent, count)),
+            Operation::Read => buffers.lend(len, |lent| most.read(region, lent, count)),
+            Operation::PollEmpty => timed(|| most.poll_empty(count)),
+            Operation::PollFull(_) => {
+                let (buffers, took) = self.full.poll_full(take(&mut self.of_full), count);
+                self.of_full = buffers;
+                took
+            }
         }
-        let buffers = self.buffers(len);
-        let pair = (buffers.from.take().expect("at hand"), buffers.into.take().expect("at hand"));
-        let mut moved = None;
-        let took = timed(|| {
-            moved = Some(match operation {
-                Operation::Inject => self.inject(pair, count),
-                Operation::Tagged => self.tagged(pair, count),
-                Operation::Unexpected => self.unexpected(pair, count),
-                Operation::Write => self.write(pair, count),
-                Operation::WriteData => self.write_data(pair, count),
-                Operation::Read => self.read(pair, count),
-                Operation::Message | Operation::PollEmpty | Operation::PollFull(_) => self.message(pair, count),
-            });
-        });
-        let (from, into) = moved.expect("done");
-        *self.buffers(len) = Buffers { len, from: Some(from), into: Some(into) };
-        took
     }
 }
 
-/// Opens the side over a transport, does everything once, checks what was moved, and measures.
+/// What messages and writes consist of.
+const SENT: u8 = 0x5a;
+/// What is read from the region.
+const READ: u8 = 0x33;
+
+impl<T: Transport> Safe<'_, '_, T> {
+    /// Does everything a few times, and checks that it moves its bytes.
+    fn check(&mut self, inject_size: usize, mr: &Mr<'_, T, &mut [u8]>) {
+        let is_all = |bytes: &[u8], byte| bytes.iter().all(|it| *it == byte);
+        for (operation, len) in work(inject_size) {
+            mr.window().copy_from(0, &vec![READ; len]).expect("the window is longer");
+            self.run(operation, len, 3);
+            let moved = match operation {
+                Operation::PollEmpty => true,
+                Operation::PollFull(_) => self.of_full.iter_mut().all(|into| is_all(into.0, SENT)),
+                Operation::Unexpected => is_all(&self.of_unexpected.received(len), SENT),
+                Operation::Read => is_all(&self.buffers.received(len), READ),
+                Operation::Write | Operation::WriteData => {
+                    let mut written = vec![0; len];
+                    mr.window().copy_to(0, &mut written).expect("the window is longer");
+                    is_all(&written, SENT)
+                }
+                Operation::Inject | Operation::Message | Operation::Tagged => is_all(&self.buffers.received(len), SENT),
+            };
+            assert!(moved, "{operation:?} of {len} bytes moves bytes");
+        }
+    }
+}
+
+/// Opens the side over a transport, does everything a few times, checks what was moved, and measures.
 pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn Side)) {
-    let inject_size = info.attributes().tx.inject_size;
-    let mut memory: Vec<_> = SIZES.map(|len| (vec![0x5a_u8; len], vec![0_u8; len])).into();
-    let mut full = vec![0; FULL * 8];
+    let memory = || SIZES.map(|len| (vec![SENT; len], vec![0; len]));
+    let (mut memory, mut of_unexpected, mut of_full) = (memory(), memory(), vec![0; FULL * 8]);
+    let (buffers, of_unexpected) = (Memory::new(&mut memory), Memory::new(&mut of_unexpected));
+    let of_full = of_full.chunks_exact_mut(8).map(Own).collect();
     let mut window = vec![0; LONGEST];
-    let buffers = memory.iter_mut().map(|(from, into)| Buffers {
-        len: from.len(),
-        from: Some(&mut from[..]),
-        into: Some(&mut into[..]),
-    });
-    let (buffers, full) = (buffers.collect(), full.chunks_exact_mut(8).collect());
     scope(|s| {
         let domain = s.open(info).expect("domain");
         let av = Av::open(&domain, 4).expect("address vector");
         let mr = Mr::open(&domain, &mut window[..], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("region");
-        let cq = Cq::open(&domain, CqAttr::new(2 * FULL)).expect("queue");
-        let a = cq.endpoint(&av).expect("endpoint a");
-        let b = cq.endpoint(&av).expect("endpoint b");
-        let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
-        let mut side = Safe { cq, a, b, to_b, region: mr.remote(), buffers, full };
-        for (operation, len) in work(inject_size) {
-            if operation == Operation::Read {
-                // What is read differs from what was sent.
-                mr.window().copy_from(0, &vec![0x33; len]).expect("the window is longer");
-            } else if let Some(into) = side.buffers.iter_mut().find(|buffers| buffers.len == len) {
-                into.into.as_mut().expect("at hand").fill(0);
-            }
-            side.run(operation, len, 3);
-            check(operation, len, &mut side, |bytes| mr.window().copy_to(0, bytes).expect("the window is longer"));
-        }
+        let (most, unexpected, full) = (Pair::open(&domain, &av), Pair::open(&domain, &av), Pair::open(&domain, &av));
+        let mut side = Safe { most, unexpected, full, region: mr.remote(), buffers, of_unexpected, of_full };
+        side.check(info.attributes().tx.inject_size, &mr);
         measure(&mut side);
     });
-}
-
-/// Checks that an operation has moved its bytes.
-fn check<T: Transport>(operation: Operation, len: usize, side: &mut Safe<'_, '_, T>, window: impl FnOnce(&mut [u8])) {
-    match operation {
-        Operation::PollEmpty => {}
-        Operation::PollFull(_) => assert!(side.full.iter().all(|bytes| **bytes == [5; 8]), "{operation:?} moves bytes"),
-        Operation::Write | Operation::WriteData => {
-            let mut written = vec![0; len];
-            window(&mut written);
-            assert!(written.iter().all(|byte| *byte == 0x5a), "{operation:?} moves bytes");
-        }
-        _ => {
-            let expected = if operation == Operation::Read { 0x33 } else { 0x5a };
-            let into = side.buffers(len).into.as_deref().expect("at hand");
-            assert!(into.iter().all(|byte| *byte == expected), "{operation:?} of {len} bytes moves bytes");
-        }
-    }
 }

@@ -328,16 +328,16 @@ fn channel_of_crossbeam<'s>(scope: &'s Scope<'s, '_>, capacity: usize) -> impl F
     }
 }
 
-/// Messages that may be under way: the software transport's own default.
-const CAPACITY: usize = NetworkAttr::DEFAULT.tx_depth as usize;
+/// Messages that may be under way, with every side.
+const CAPACITY: u32 = 1024;
 
 fn rate(run: &mut Run, domain: &Domain<'static, Transport>) {
     let millions = |nanoseconds: f64| 1e3 / nanoseconds;
     std::thread::scope(|scope| {
         let mut soft = Stream::start(scope, domain, (1, 1));
         let outcome = Contest::new("rate of 8 B, tagged")
-            .side_that_measures("crossbeam", channel_of_crossbeam(scope, CAPACITY))
-            .side_that_measures("ring", ring(scope, CAPACITY))
+            .side_that_measures("crossbeam", channel_of_crossbeam(scope, CAPACITY as usize))
+            .side_that_measures("ring", ring(scope, CAPACITY as usize))
             .side_that_measures("soft", |count| soft.receive(count))
             .run(&run.settings);
         run.contest(&outcome);
@@ -369,7 +369,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     if !cores::has_two("soft_threads") {
         return Ok(());
     }
-    let network = Network::new(NetworkAttr { endpoints: 16, ..NetworkAttr::DEFAULT })?;
+    let network = Network::new(NetworkAttr { endpoints: 16, tx_depth: CAPACITY, ..NetworkAttr::DEFAULT })?;
     let domain = Domain::open(&network.info())?;
     latency(run, &domain);
     rate(run, &domain);

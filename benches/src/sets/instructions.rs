@@ -1,0 +1,112 @@
+//! How many instructions an operation of 64 bytes takes on one thread, counted by valgrind's callgrind, which gives the same figures
+//! on a busy machine.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::process::Command;
+
+use crate::report::{Goal, INSTRUCTIONS, Run};
+use crate::sets::Failure;
+use crate::sets::soft::one_thread::network;
+use crate::sides::{Operation, Side, raw, safe};
+#[cfg(feature = "libfabric")]
+use crate::sides::{Provider, c::C};
+use crate::statistics::Summary;
+
+const LEN: usize = 64;
+/// How often an operation is repeated. What is done once vanishes in the division.
+const COUNT: u32 = 1000;
+
+/// The sides, as metrics and `only` call them. Those of `soft` need no libfabric.
+#[cfg(feature = "libfabric")]
+const SIDES: &[&str] = &["c", "shm", "shm_raw", "soft", "soft_raw"];
+#[cfg(not(feature = "libfabric"))]
+const SIDES: &[&str] = &["soft", "soft_raw"];
+
+/// Polling a full queue is left out: filling it would be counted along.
+fn operations() -> impl Iterator<Item = Operation> {
+    Operation::SIZED.into_iter().chain([Operation::PollEmpty])
+}
+
+/// What the software transport may take of a tagged exchange.
+const TAGGED: f64 = 450.0;
+/// What loom may add to C's path.
+const ADDED: f64 = 25.0;
+
+pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
+    if let Err(error) = Command::new("valgrind").arg("--version").output() {
+        if error.kind() != ErrorKind::NotFound {
+            return Err(error.into());
+        }
+        println!("instructions: skipped, valgrind is not installed");
+        return Ok(());
+    }
+    let mut counts = HashMap::new();
+    for side in SIDES {
+        for operation in operations() {
+            let count = count(side, operation)?;
+            counts.insert((*side, operation.name(LEN)), count);
+            let goal = match (*side, operation) {
+                ("soft", Operation::Tagged) => Goal::AtMost(TAGGED),
+                _ => Goal::Lower,
+            };
+            let name = format!("{side}.instructions.{}", operation.name(LEN));
+            run.summary(&name, (INSTRUCTIONS, goal), Summary::exact(count));
+        }
+    }
+    // What loom adds, over the one provider whose instructions are all its own and not the kernel's.
+    for (side, name, goal) in
+        [("shm", "loom_minus_c", Goal::AtMost(ADDED)), ("shm_raw", "loom_raw_minus_c", Goal::Lower)]
+    {
+        for operation in operations() {
+            let count = |side| counts.get(&(side, operation.name(LEN)));
+            if let (Some(loom), Some(c)) = (count(side), count("c")) {
+                let name = format!("{name}.instructions.{}", operation.kind());
+                run.summary(&name, (INSTRUCTIONS, goal), Summary::exact(loom - c));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Instructions of an operation of a side: this program runs again under callgrind, with [`only`].
+fn count(side: &str, operation: Operation) -> Result<f64, Failure> {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*instructions*counted*"])
+        .arg(std::env::current_exe()?)
+        .args(["only", side, &operation.name(LEN), &COUNT.to_string()])
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let collected = said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse::<f64>().ok());
+    match collected {
+        Some(collected) if output.status.success() && collected > 0.0 => Ok((collected / f64::from(COUNT)).floor()),
+        _ => Err(format!("nothing was counted of {} of {side}:\n{said}", operation.name(LEN)).into()),
+    }
+}
+
+/// Does one operation of one side so many times and nothing else, for callgrind: `name` as metrics call it, of 64 bytes.
+///
+/// # Errors
+/// If there is no such side or operation, or it cannot be opened.
+pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
+    let operation = operations().find(|operation| operation.name(LEN) == name);
+    let operation = operation.ok_or_else(|| format!("there is no operation '{name}'"))?;
+    match side {
+        "soft" => safe::on_transport(&network()?.info(), |soft| counted(soft, operation, count)),
+        "soft_raw" => raw::on_transport(&network()?.info(), |soft| counted(soft, operation, count)),
+        #[cfg(feature = "libfabric")]
+        "shm" => safe::on_transport(&Provider::SHM.info()?, |shm| counted(shm, operation, count)),
+        #[cfg(feature = "libfabric")]
+        "shm_raw" => raw::on_transport(&Provider::SHM.info()?, |shm| counted(shm, operation, count)),
+        #[cfg(feature = "libfabric")]
+        "c" => counted(&mut C::open(Provider::SHM)?, operation, count),
+        side => return Err(format!("there is no side '{side}': {}", SIDES.join(", ")).into()),
+    }
+    Ok(())
+}
+
+// A function of its own: callgrind counts from its first instruction to its last.
+#[inline(never)]
+fn counted(side: &mut dyn Side, operation: Operation, count: u32) {
+    side.run(operation, LEN, count);
+}
