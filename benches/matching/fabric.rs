@@ -2,7 +2,7 @@
 //! walk along a list.
 //!
 //! Over libfabric it is loom that posts and polls, which adds some hundredths to what the same calls take in C
-//! (`cargo bench --bench overhead`).
+//! (the set `over_c` of `benches/src`).
 
 use loom_core::completion::Completion;
 use loom_core::objects::av::Av;

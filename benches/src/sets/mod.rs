@@ -1,5 +1,6 @@
 //! What is measured: a file for each set.
 
+use crate::contest::{Outcome, Settings};
 use crate::report::Run;
 
 pub mod instructions;
@@ -33,3 +34,19 @@ pub const SETS: &[Set] = &[
     Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
     Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },
 ];
+
+/// How often sides are opened, with a part of the rounds each time.
+const OPENINGS: usize = 5;
+
+/// The same contests over sides that are opened anew several times, joined ([`Outcome::join`]).
+fn over_openings(
+    settings: &Settings,
+    mut open: impl FnMut(&Settings) -> Result<Vec<Outcome>, Failure>,
+) -> Result<Vec<Outcome>, Failure> {
+    let settings = settings.shared_by(OPENINGS);
+    let mut outcomes = open(&settings)?;
+    for _ in 1..OPENINGS {
+        outcomes.iter_mut().zip(open(&settings)?).for_each(|(outcome, more)| outcome.join(more));
+    }
+    Ok(outcomes)
+}

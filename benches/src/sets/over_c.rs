@@ -2,28 +2,16 @@
 
 use crate::contest::{Contest, Outcome, Settings};
 use crate::report::{Goal, Ratio, Run};
-use crate::sets::Failure;
+use crate::sets::{Failure, over_openings};
 use crate::sides::c::C;
 use crate::sides::{Provider, Side, raw, safe, work};
-
-/// How often both sides are opened, with a part of the rounds each time.
-const OPENINGS: usize = 5;
 
 /// What loom may take of C's time.
 const TARGET: Goal = Goal::AtMost(1.05);
 
 pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     for provider in [Provider::SHM, Provider::TCP] {
-        let mut outcomes = Vec::new();
-        for _ in 0..OPENINGS {
-            let opened = contests(&run.settings.shared_by(OPENINGS), provider)?;
-            if outcomes.is_empty() {
-                outcomes = opened;
-            } else {
-                outcomes.iter_mut().zip(opened).for_each(|(outcome, more): (&mut Outcome, _)| outcome.join(more));
-            }
-        }
-        for outcome in outcomes {
+        for outcome in over_openings(&run.settings.clone(), |settings| contests(settings, provider))? {
             run.contest(&outcome);
             for (metric, of) in [("loom_over_c", "loom"), ("loom_raw_over_c", "loom, raw")] {
                 let name = format!("{metric}.{}", outcome.name);

@@ -24,7 +24,7 @@ pub(crate) enum Operation {
     Message,
     /// Tagged receive, tagged send, both completions.
     Tagged,
-    /// Tagged send, its completion, then the tagged receive and its completion.
+    /// Tagged send, a poll, then the tagged receive and the completions that are missing.
     Unexpected,
     /// Write and its completion.
     Write,
@@ -94,8 +94,8 @@ pub(crate) fn size_name(len: usize) -> String {
     }
 }
 
-/// Every operation with every length that a side can do it with. What is longer than an inject may complete for its sender only after
-/// the receive, so that it cannot be waited for before.
+/// Every operation with every length that a side can do it with. Of what is longer than an inject, no more than an offer is there
+/// before the receive.
 pub(crate) fn work(inject_size: usize) -> impl Iterator<Item = (Operation, usize)> {
     let sized = Operation::SIZED.into_iter().flat_map(|operation| SIZES.map(|len| (operation, len)));
     let fits = move |(operation, len): &(Operation, usize)| match operation {

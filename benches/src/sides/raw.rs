@@ -57,16 +57,23 @@ impl<T: Transport> Raw<'_, T> {
         }
     }
 
+    /// Whether there is an event.
+    #[inline(always)]
+    fn poll(&self) -> bool {
+        // SAFETY: see above.
+        let event = unsafe { T::cq_poll(self.cq.raw().0) }.expect("the queue works");
+        event.is_some_and(|event| {
+            assert!(!event.borrow().is_error(), "the operation succeeds");
+            true
+        })
+    }
+
     /// Waits for `count` events.
     #[inline(always)]
     fn reap(&self, count: usize) {
         let mut missing = count;
         while missing > 0 {
-            // SAFETY: see above.
-            if let Some(event) = unsafe { T::cq_poll(self.cq.raw().0) }.expect("the queue works") {
-                assert!(!event.borrow().is_error(), "the operation succeeds");
-                missing -= 1;
-            }
+            missing -= usize::from(self.poll());
         }
     }
 
@@ -107,10 +114,10 @@ impl<T: Transport> Raw<'_, T> {
         for _ in 0..count {
             // SAFETY: see above.
             self.post(|| unsafe { T::tagged_send(self.a.raw(), self.to_b, &from, None, TAG, sent) });
-            self.reap(1);
+            let is_sent = self.poll();
             // SAFETY: see above.
             self.post(|| unsafe { T::tagged_recv(self.b.raw(), FabricAddr::UNSPEC, &into, tag, received) });
-            self.reap(1);
+            self.reap(if is_sent { 1 } else { 2 });
         }
     }
 
