@@ -13,7 +13,7 @@ fn main() {
     let version = manifest.lines().find_map(|line| line.strip_prefix("version = ")).expect("loom has a version");
     println!("cargo::rustc-env=LOOM_VERSION={}", version.trim_matches('"'));
     println!("cargo::rerun-if-changed=../Cargo.toml");
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/build.rs");
 
     #[cfg(feature = "libfabric")]
     {
