@@ -288,7 +288,7 @@ pub(crate) mod tests {
             libfabric: None,
             rustc: "rustc".into(),
         };
-        let settings = Settings { rounds: 20, round: Duration::from_micros(10), attempts: 1 };
+        let settings = Settings { rounds: 20, repeats: 0, round: Duration::from_micros(10), attempts: 1 };
         let mut run = Run::new(settings, platform);
         run.begin("tests");
         run

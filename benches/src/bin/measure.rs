@@ -54,7 +54,7 @@ fn command() -> Result<Command, Failure> {
         }
     }
     if let Some(rounds) = rounds {
-        settings.rounds = rounds;
+        (settings.rounds, settings.repeats) = (rounds, rounds);
     }
     match &names[..] {
         [] => Err("nothing to measure".into()),
