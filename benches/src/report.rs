@@ -94,6 +94,41 @@ pub struct ContestTimes {
     pub sides: Vec<SideTimes>,
 }
 
+/// How a figure grows with a number: curves over the same axes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plot {
+    /// The set that measured it.
+    pub set: String,
+    /// Its name, which is also that of its file.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// What grows.
+    pub x: String,
+    /// The figure, with its unit.
+    pub y: String,
+    /// The curves.
+    pub curves: Vec<Curve>,
+}
+
+/// One curve of a [`Plot`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// What it is of.
+    pub name: String,
+    /// Its points, from left to right.
+    pub points: Vec<Point>,
+}
+
+/// One point of a [`Curve`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// How much there is of what grows.
+    pub x: u32,
+    /// The figure's rounds.
+    pub y: Summary,
+}
+
 /// Everything that a run has found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -103,6 +138,8 @@ pub struct Report {
     pub metrics: Vec<Metric>,
     /// The times that they are made of.
     pub contests: Vec<ContestTimes>,
+    /// How figures grow.
+    pub plots: Vec<Plot>,
 }
 
 /// How a ratio of two sides is called.
@@ -130,7 +167,7 @@ impl Run {
     /// A run that has found nothing yet.
     #[must_use]
     pub fn new(settings: Settings, platform: Platform) -> Run {
-        let report = Report { platform, metrics: Vec::new(), contests: Vec::new() };
+        let report = Report { platform, metrics: Vec::new(), contests: Vec::new(), plots: Vec::new() };
         Run { settings, report, set: String::new() }
     }
 
@@ -155,6 +192,13 @@ impl Run {
         };
         print!("{}", times.table());
         self.report.contests.push(times);
+    }
+
+    /// Prints the curves of a plot, and keeps them. The plot's set is that of the run.
+    pub fn plot(&mut self, plot: Plot) {
+        let plot = Plot { set: self.set.clone(), ..plot };
+        print!("{}", plot.table());
+        self.report.plots.push(plot);
     }
 
     /// The ratio of the times of two sides: how much longer the first one takes.
@@ -264,6 +308,17 @@ impl ContestTimes {
         for SideTimes { name, nanoseconds, .. } in &self.sides {
             let Summary { q1, median, q3, p99, .. } = nanoseconds;
             let _ = writeln!(text, "  {name:<34} {q1:>10.1} {median:>10.1} {q3:>10.1} {p99:>10.1}");
+        }
+        text
+    }
+}
+
+impl Plot {
+    fn table(&self) -> String {
+        let mut text = format!("{}: {} by {}\n", self.title, self.y, self.x);
+        for Curve { name, points } in &self.curves {
+            let points: Vec<_> = points.iter().map(|Point { x, y }| format!("{x}: {:.1}", y.median)).collect();
+            let _ = writeln!(text, "  {name:<34} {}", points.join("  "));
         }
         text
     }

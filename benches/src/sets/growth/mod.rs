@@ -1,0 +1,133 @@
+//! What an operation costs as numbers grow: endpoints, peers, posted receives, operations in flight, bytes, senders; and the
+//! memory that they take.
+
+mod endpoints;
+mod memory;
+mod messages;
+mod peers;
+mod posted;
+
+use std::time::Duration;
+
+use loom_core::completion::Completion;
+use loom_core::objects::cq::Cq;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::Tag;
+
+use crate::contest::{Contest, Outcome};
+use crate::report::{Curve, Goal, Plot, Point, Ratio, Run};
+use crate::sets::Failure;
+use crate::statistics::Summary;
+
+type Buffer = Box<[u8]>;
+
+const TAG: Tag = Tag(7);
+
+pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
+    endpoints::measure(run)?;
+    endpoints::measure_senders(run)?;
+    peers::measure(run)?;
+    posted::measure(run)?;
+    messages::measure_in_flight(run)?;
+    messages::measure_sizes(run)?;
+    memory::measure(run)
+}
+
+/// A contest whose sides are the points of curves.
+struct Growth<'a> {
+    contest: Contest<'a>,
+    /// The curve and the number of each side.
+    points: Vec<(String, u32)>,
+}
+
+/// How a plot is labelled.
+#[derive(Clone, Copy)]
+struct Labels<'a> {
+    name: &'a str,
+    title: &'a str,
+    x: &'a str,
+    y: &'a str,
+}
+
+impl<'a> Growth<'a> {
+    /// Named as its plot.
+    fn new(name: &str) -> Self {
+        Growth { contest: Contest::new(format!("growth.{name}")), points: Vec::new() }
+    }
+
+    fn side(curve: &str, x: u32) -> String {
+        format!("{curve}: {x}")
+    }
+
+    /// Adds a point. `run` does the operation so many times, and says how long it took.
+    fn point(mut self, curve: &str, x: u32, run: impl FnMut(u32) -> Duration + 'a) -> Self {
+        self.points.push((curve.into(), x));
+        self.contest = self.contest.side_that_measures(Self::side(curve, x), run);
+        self
+    }
+
+    /// Measures all points, in rounds that alternate.
+    fn run(self, run: &mut Run, labels: Labels<'_>) -> Outcome {
+        let outcome = self.contest.run(&run.settings);
+        let mut curves: Vec<Curve> = Vec::new();
+        for (name, x) in self.points {
+            let y = outcome.nanoseconds(&Self::side(&name, x));
+            match curves.iter_mut().find(|curve| curve.name == name) {
+                Some(curve) => curve.points.push(Point { x, y }),
+                None => curves.push(Curve { name, points: vec![Point { x, y }] }),
+            }
+        }
+        run.plot(labels.plot(curves));
+        outcome
+    }
+}
+
+impl Labels<'_> {
+    fn plot(self, curves: Vec<Curve>) -> Plot {
+        let Labels { name, title, x, y } = self;
+        Plot { set: String::new(), name: name.into(), title: title.into(), x: x.into(), y: y.into(), curves }
+    }
+}
+
+/// The ratio of two points of a curve: how much longer the operation takes.
+fn ratio(run: &mut Run, outcome: &Outcome, name: &str, (curve, of, over): (&str, u32, u32), goal: Goal) {
+    let (of, over) = (Growth::side(curve, of), Growth::side(curve, over));
+    run.ratio(outcome, Ratio { name, of: &of, over: &over, goal });
+}
+
+/// The same of rates: what the larger number keeps of the rate of the smaller one.
+fn rate_ratio(run: &mut Run, outcome: &Outcome, name: &str, (curve, of, over): (&str, u32, u32), goal: Goal) {
+    let (of, over) = (Growth::side(curve, of), Growth::side(curve, over));
+    run.rate_ratio(outcome, Ratio { name, of: &of, over: &over, goal });
+}
+
+/// A point that is counted and not timed.
+fn exact(x: u32, value: f64) -> Point {
+    Point { x, y: Summary::exact(value) }
+}
+
+/// The buffer of the next operation that is over.
+#[inline]
+fn completed<T: Transport>(cq: &Cq<'static, T, Buffer>) -> Buffer {
+    loop {
+        if let Some(Completion::Op(done)) = cq.poll().expect("the queue works") {
+            done.result().expect("the operation succeeds");
+            return done.into_buf();
+        }
+    }
+}
+
+/// Numbers in an order that the caches do not foresee, and which is always the same.
+struct Random(u64);
+
+impl Random {
+    const fn new() -> Self {
+        Random(1)
+    }
+
+    #[inline]
+    const fn below(&mut self, bound: u32) -> u32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (((self.0 >> 32) * bound as u64) >> 32) as u32
+    }
+}
