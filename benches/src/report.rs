@@ -103,6 +103,8 @@ pub struct Plot {
     pub name: String,
     /// What it shows.
     pub title: String,
+    /// What has to be known to read it; may be empty.
+    pub note: String,
     /// What grows.
     pub x: String,
     /// The figure, with its unit.
@@ -129,11 +131,22 @@ pub struct Point {
     pub y: Summary,
 }
 
+/// A set that was measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// As the command line calls it.
+    pub name: String,
+    /// What it measures.
+    pub about: String,
+}
+
 /// Everything that a run has found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The machine and the versions.
     pub platform: Platform,
+    /// The sets, in the order in which they were measured.
+    pub sets: Vec<Measured>,
     /// The figures.
     pub metrics: Vec<Metric>,
     /// The times that they are made of.
@@ -167,13 +180,15 @@ impl Run {
     /// A run that has found nothing yet.
     #[must_use]
     pub fn new(settings: Settings, platform: Platform) -> Run {
-        let report = Report { platform, metrics: Vec::new(), contests: Vec::new(), plots: Vec::new() };
+        let report =
+            Report { platform, sets: Vec::new(), metrics: Vec::new(), contests: Vec::new(), plots: Vec::new() };
         Run { settings, report, set: String::new() }
     }
 
     /// Begins a set: what follows belongs to it.
-    pub fn begin(&mut self, set: &str) {
+    pub fn begin(&mut self, set: &str, about: &str) {
         self.set = set.to_owned();
+        self.report.sets.push(Measured { name: set.into(), about: about.into() });
         println!("\n# {set}");
     }
 
@@ -345,7 +360,7 @@ pub(crate) mod tests {
         };
         let settings = Settings { rounds: 20, repeats: 0, round: Duration::from_micros(10), attempts: 1 };
         let mut run = Run::new(settings, platform);
-        run.begin("tests");
+        run.begin("tests", "what tests measure");
         run
     }
 

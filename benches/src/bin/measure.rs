@@ -10,12 +10,12 @@ use loom_benches::platform::Platform;
 use loom_benches::report::{Report, Run};
 use loom_benches::sets::instructions::only;
 use loom_benches::sets::{Failure, SETS, Set};
-use loom_benches::{contest, cores};
+use loom_benches::{contest, cores, page};
 
 fn usage() -> String {
     let mut text =
-        "usage: measure [--quick] [--rounds N] [--json FILE] SET...\n       measure compare OLD.json NEW.json\n\
-                    sets: all, or any of\n"
+        "usage: measure [--quick] [--rounds N] [--json FILE] SET...\n       measure compare OLD.json NEW.json\n       \
+                    measure page [--check] [REPORT.json...]\nsets: all, or any of\n"
             .to_owned();
     for Set { name, about, .. } in SETS {
         text += &format!("  {name:<14} {about}\n");
@@ -33,6 +33,11 @@ enum Command {
         old: PathBuf,
         new: PathBuf,
     },
+    /// The page of these reports, or of all that lie beside it.
+    Page {
+        reports: Vec<PathBuf>,
+        check: bool,
+    },
     /// For callgrind.
     Only {
         side: String,
@@ -43,11 +48,13 @@ enum Command {
 
 fn command() -> Result<Command, Failure> {
     let mut arguments = lexopt::Parser::from_env();
-    let (mut settings, mut rounds, mut json, mut names) = (Settings::FULL, None, None, Vec::<String>::new());
+    let (mut settings, mut rounds, mut json, mut check) = (Settings::FULL, None, None, false);
+    let mut names = Vec::<String>::new();
     while let Some(argument) = arguments.next()? {
         match argument {
             Long("quick") => settings = Settings::QUICK,
             Long("rounds") => rounds = Some(arguments.value()?.parse()?),
+            Long("check") => check = true,
             Long("json") => json = Some(PathBuf::from(arguments.value()?)),
             Value(name) => names.push(name.string()?),
             _ => return Err(argument.unexpected().into()),
@@ -56,9 +63,15 @@ fn command() -> Result<Command, Failure> {
     if let Some(rounds) = rounds {
         (settings.rounds, settings.repeats) = (rounds, rounds);
     }
+    if check && names.first().is_none_or(|name| name != "page") {
+        return Err("--check is for the page".into());
+    }
     match &names[..] {
         [] => Err("nothing to measure".into()),
         [command, old, new] if command == "compare" => Ok(Command::Compare { old: old.into(), new: new.into() }),
+        [command, reports @ ..] if command == "page" => {
+            Ok(Command::Page { reports: reports.iter().map(PathBuf::from).collect(), check })
+        }
         [command, side, operation, count] if command == "only" => {
             Ok(Command::Only { side: side.clone(), operation: operation.clone(), count: count.parse()? })
         }
@@ -85,7 +98,7 @@ fn measure(settings: Settings, json: Option<&Path>, sets: &[&Set]) -> Result<(),
         println!("the threads cannot be kept on a core each");
     }
     for set in sets {
-        run.begin(set.name);
+        run.begin(set.name, set.about);
         (set.measure)(&mut run).map_err(|failure| format!("{}: {failure}", set.name))?;
     }
     print!("{}", run.conclusion());
@@ -126,6 +139,8 @@ fn main() -> ExitCode {
         Ok(Command::Measure { settings, json, sets }) => measure(settings, json.as_deref(), &sets),
         Ok(Command::Only { side, operation, count }) => only(&side, &operation, count),
         Ok(Command::Compare { old, new }) => compare_files(&old, &new),
+        Ok(Command::Page { reports, check: true }) => page::check(&reports),
+        Ok(Command::Page { reports, check: false }) => page::write(&reports),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -93,20 +93,20 @@ pub(super) fn measure(run: &mut Run) -> Result<(), Failure> {
     }
     let labels = Labels {
         name: "endpoints",
-        title: "One pair of all open endpoints exchanges tagged messages of 8 B (software transport)",
+        title: "A tagged message of 8 B and its receive, while so many endpoints are open (software transport)",
+        note: "One pair exchanges messages; or one endpoint sends to any of the others. An endpoint takes 64 messages and 64 receives. Two are the least there can be.",
         x: "open endpoints",
         y: "ns per message",
     };
     let outcome = growth.run(run, labels);
-    let goal = Goal::AtMost(1.5);
-    ratio(run, &outcome, "growth.endpoints.1024_over_1", (OWN, 1024, 2), goal);
-    ratio(run, &outcome, "growth.endpoints.one_queue.1024_over_1", (SHARED, 1024, 2), goal);
+    ratio(run, &outcome, "growth.endpoints.1024_over_1", (OWN, 1024, 2), Goal::AtMost(1.5));
+    ratio(run, &outcome, "growth.endpoints.one_queue.1024_over_1", (SHARED, 1024, 2), Goal::Lower);
     ratio(run, &outcome, "growth.endpoints.any.1024_over_1", (DRAWN, 1024, 2), Goal::Lower);
     Ok(())
 }
 
 /// Messages that are sent before any is received.
-const BATCH: usize = 64;
+const BATCH: usize = 32;
 
 /// Endpoints that inject to one in turn, on one thread.
 struct Senders {
@@ -136,7 +136,10 @@ impl Senders {
         let begin = Instant::now();
         for _ in 0..batches {
             for (number, from) in (0..BATCH as u64).zip(self.from.iter().cycle()) {
-                from.tagged_inject(self.peer, TAG, &number.to_ne_bytes()).expect("there is room");
+                while let Err(error) = from.tagged_inject(self.peer, TAG, &number.to_ne_bytes()) {
+                    assert!(error.is_transient(), "{error}");
+                    self.cq.progress().expect("the queue works");
+                }
             }
             let mut sum = 0;
             for _ in 0..BATCH {
@@ -159,7 +162,8 @@ pub(super) fn measure_senders(run: &mut Run) -> Result<(), Failure> {
     }
     let labels = Labels {
         name: "senders",
-        title: "Endpoints that inject tagged messages of 8 B to one, 64 before it receives them (software transport)",
+        title: "Endpoints that inject tagged messages of 8 B to one, 32 before it receives them (software transport)",
+        note: "Senders have no completions: the time is that of 32 injects and 32 receives, for each.",
         x: "senders",
         y: "ns per message",
     };

@@ -103,6 +103,7 @@ pub(super) fn measure_in_flight(run: &mut Run) -> Result<(), Failure> {
     let labels = Labels {
         name: "in_flight",
         title: "Tagged messages of 8 B, so many posted before their completions are taken, on one thread",
+        note: "So many receives and sends are posted, and then their completions are taken.",
         x: "messages in flight",
         y: "ns per message",
     };
@@ -134,6 +135,7 @@ pub(super) fn measure_sizes(run: &mut Run) -> Result<(), Failure> {
     let labels = Labels {
         name: "size",
         title: "One tagged message at a time, on one thread, and one copy of as many bytes",
+        note: "A side sends from one buffer and receives into another, which are the same ones each time, as those of the copy are.",
         x: "bytes",
         y: "ns per message",
     };

@@ -1,6 +1,8 @@
 //! What an operation costs as numbers grow: endpoints, peers, posted receives, operations in flight, bytes, senders; and the
 //! memory that they take.
 
+#[cfg(feature = "libfabric")]
+mod datagrams;
 mod endpoints;
 mod memory;
 mod messages;
@@ -27,6 +29,10 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     endpoints::measure(run)?;
     endpoints::measure_senders(run)?;
     peers::measure(run)?;
+    #[cfg(feature = "libfabric")]
+    datagrams::measure(run)?;
+    #[cfg(not(feature = "libfabric"))]
+    println!("datagrams to many peers: skipped, the feature `libfabric` is off");
     posted::measure(run)?;
     messages::measure_in_flight(run)?;
     messages::measure_sizes(run)?;
@@ -45,6 +51,7 @@ struct Growth<'a> {
 struct Labels<'a> {
     name: &'a str,
     title: &'a str,
+    note: &'a str,
     x: &'a str,
     y: &'a str,
 }
@@ -84,8 +91,9 @@ impl<'a> Growth<'a> {
 
 impl Labels<'_> {
     fn plot(self, curves: Vec<Curve>) -> Plot {
-        let Labels { name, title, x, y } = self;
-        Plot { set: String::new(), name: name.into(), title: title.into(), x: x.into(), y: y.into(), curves }
+        let Labels { name, title, note, x, y } = self;
+        let own = str::to_owned;
+        Plot { set: String::new(), name: own(name), title: own(title), note: own(note), x: own(x), y: own(y), curves }
     }
 }
 

@@ -75,6 +75,7 @@ pub(super) fn measure(run: &mut Run) -> Result<(), Failure> {
     let labels = Labels {
         name: "posted",
         title: "A tagged message of 8 B for any of the posted receives, and the receive posted again, on one thread",
+        note: "Messages come in an order that the caches do not foresee. What grows over the software transport is memory that is no longer at hand.",
         x: "posted receives",
         y: "ns per message",
     };
