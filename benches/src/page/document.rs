@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::family::{Family, families, without_size};
+use super::family::{Family, families};
 use super::svg::{self, Bars};
 use super::{Named, Written, text};
 use crate::report::{Goal, Measured, Metric, Plot, RATIO};
@@ -122,20 +122,22 @@ impl Page {
         self.text += "\n## Targets\n\n";
         let names = runs.iter().map(|run| format!("`{}`", run.name));
         self.head(2, ["figure".to_owned(), "target".to_owned()].into_iter().chain(names));
-        let mut done: Vec<(&str, String)> = Vec::new();
-        for metric in runs.iter().flat_map(|run| &run.report.metrics).filter(|metric| metric.goal.is_met(0.0).is_some())
-        {
-            let group = (target_group(metric), limit(metric.goal));
+        let with_target = || {
+            let metrics = runs.iter().flat_map(|run| &run.report.metrics);
+            metrics.filter(|metric| metric.goal.is_met(0.0).is_some())
+        };
+        let mut done = Vec::new();
+        for group in with_target().map(target_group) {
             if done.contains(&group) {
                 continue;
             }
-            let of_group = |run: &Named| {
-                let all = run.report.metrics.iter();
-                let all: Vec<&Metric> = all.filter(|it| (target_group(it), limit(it.goal)) == group).collect();
-                reached(&all)
+            let name = one(with_target().filter(|it| target_group(it) == group).map(|it| &it.name[..]));
+            let of_run = |run: &Named| {
+                let metrics: Vec<_> = run.report.metrics.iter().filter(|it| target_group(it) == group).collect();
+                reached(&metrics)
             };
-            let reached: Vec<String> = runs.iter().map(of_group).collect();
-            self.row([format!("`{}`", group.0), group.1.clone()].into_iter().chain(reached));
+            let name = name.map_or_else(|| format!("`{}`, all", group.1), |name| format!("`{name}`"));
+            self.row([name, group.2.clone()].into_iter().chain(runs.iter().map(of_run)));
             done.push(group);
         }
     }
@@ -267,13 +269,11 @@ impl Page {
     }
 }
 
-/// What is a line of the targets: metrics which differ in operation and size are one.
-fn target_group(metric: &Metric) -> &str {
-    match without_size(&metric.name) {
-        // The library's, the provider's, the operation's.
-        (name, Some(_)) if name.split('.').count() >= 3 => name.rsplit_once('.').map_or(name, |(family, _)| family),
-        _ => &metric.name,
-    }
+/// What is a line of the targets: metrics of a set that differ in what follows the second part of their names, and have the same
+/// target.
+fn target_group(metric: &Metric) -> (&str, &str, String) {
+    let name = metric.name.match_indices('.').nth(1).map_or(&metric.name[..], |(second, _)| &metric.name[..second]);
+    (&metric.set, name, limit(metric.goal))
 }
 
 /// What became of some metrics with the same target.
@@ -355,7 +355,7 @@ mod tests {
         let text = &written()[0].text;
         assert!(
             text.contains(
-                "| `loom_over_c.shm` | at most 1.05 | 5 of 6 met; worst 1.20 (`loom_over_c.shm.send.4KiB`) |"
+                "| `loom_over_c.shm`, all | at most 1.05 | 5 of 6 met; worst 1.20 (`loom_over_c.shm.send.4KiB`) |"
             ),
             "{text}"
         );

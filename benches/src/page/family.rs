@@ -6,7 +6,7 @@ use super::text;
 use crate::report::Metric;
 
 /// The name of a metric without its size, and the size if there is one.
-pub(super) fn without_size(name: &str) -> (&str, Option<&str>) {
+fn without_size(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once('.') {
         Some((rest, size)) if text::bytes(size).is_some() => (rest, Some(size)),
         _ => (name, None),
