@@ -8,6 +8,7 @@ pub mod instructions;
 mod machine;
 #[cfg(feature = "libfabric")]
 mod over_c;
+mod peers;
 mod soft;
 
 /// Why a set could not be measured.
@@ -35,6 +36,7 @@ pub const SETS: &[Set] = &[
     Set { name: "growth", about: "what an operation costs as numbers grow, and memory", measure: growth::measure },
     Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
     Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },
+    Set { name: "peers", about: "the same beside what a program would take instead", measure: peers::measure },
 ];
 
 /// How often sides are opened, with a part of the rounds each time.

@@ -1,0 +1,140 @@
+//! A message to and fro, or many messages one way, between two ends, whatever is between them.
+
+use std::sync::mpsc::channel;
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use crate::cores::Peer;
+
+/// One end, for one thread. A message is its number, over and over.
+pub(crate) trait End {
+    /// Sends the message of that number; polls while there is no room.
+    fn send(&mut self, number: u64);
+
+    /// Polls until the next message is there, reads all of it, and checks that it is the one of that number.
+    fn receive(&mut self, number: u64);
+
+    /// What a program does while a message is on its way.
+    #[inline]
+    fn rest(&mut self) {}
+}
+
+/// Fails unless every word of a message is its number.
+#[inline]
+pub(crate) fn check<'w>(words: impl IntoIterator<Item = &'w u64>, number: u64) {
+    let differing = words.into_iter().fold(0, |differing, word| differing | (word ^ number));
+    assert_eq!(differing, 0, "the message {number} arrives whole and in its order");
+}
+
+/// The same of its bytes.
+#[inline]
+pub(crate) fn check_bytes(bytes: &[u8], number: u64) {
+    let (words, rest) = bytes.as_chunks();
+    assert!(rest.is_empty(), "whole words");
+    let differing = words.iter().fold(0, |differing, word| differing | (u64::from_ne_bytes(*word) ^ number));
+    assert_eq!(differing, 0, "the message {number} arrives whole and in its order");
+}
+
+/// Writes the bytes of the message of that number.
+#[inline]
+pub(crate) fn fill(bytes: &mut [u8], number: u64) {
+    bytes.as_chunks_mut().0.fill(number.to_ne_bytes());
+}
+
+/// What the far end does in each round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Play {
+    /// Sends each message back, as another number.
+    Answer,
+    /// Sends as many messages as the round has.
+    Stream,
+}
+
+impl Play {
+    /// Plays the far end until there are no more rounds.
+    pub(crate) fn far(self, mut end: impl End, rounds: impl Iterator<Item = u32>) {
+        for count in rounds {
+            match self {
+                Play::Answer => answer(&mut end, count),
+                Play::Stream => stream(&mut end, count),
+            }
+        }
+    }
+
+    /// Plays the near end: says how long a round of so many messages takes, each to the other end.
+    #[inline]
+    pub(crate) fn near(self, end: &mut impl End, count: u32) -> Duration {
+        match self {
+            Play::Answer => round_trips(end, count) / 2,
+            Play::Stream => receive(end, count),
+        }
+    }
+}
+
+// Each its own function, so that it is compiled alike wherever it is measured.
+#[inline(never)]
+fn answer(end: &mut impl End, count: u32) {
+    for number in 0..u64::from(count) {
+        end.receive(number);
+        end.send(!number);
+        end.rest();
+    }
+}
+
+#[inline(never)]
+fn stream(end: &mut impl End, count: u32) {
+    (0..u64::from(count)).for_each(|number| end.send(number));
+}
+
+#[inline(never)]
+fn round_trips(end: &mut impl End, count: u32) -> Duration {
+    let begin = Instant::now();
+    for number in 0..u64::from(count) {
+        end.send(number);
+        end.rest();
+        end.receive(!number);
+    }
+    begin.elapsed()
+}
+
+#[inline(never)]
+fn receive(end: &mut impl End, count: u32) -> Duration {
+    let begin = Instant::now();
+    for number in 0..u64::from(count) {
+        end.receive(number);
+        end.rest();
+    }
+    begin.elapsed()
+}
+
+/// Tells the other end a text, and learns that of the other end.
+pub(crate) type Exchange<'e> = &'e mut dyn FnMut(&str) -> String;
+
+/// Plays a round of so many messages, and says how long it took.
+pub(crate) type Round<'s> = Box<dyn FnMut(u32) -> Duration + 's>;
+
+/// The rounds of two ends in two threads. Each end is opened in its thread.
+pub(crate) fn between_threads<'s, N: End + 's, F: End>(
+    scope: &'s Scope<'s, '_>,
+    play: Play,
+    near: impl FnOnce(Exchange<'_>) -> N,
+    far: impl FnOnce(Exchange<'_>) -> F + Send + 's,
+) -> Round<'s> {
+    let ((tell, learned), (told, learn)) = (channel::<String>(), channel::<String>());
+    let mut peer = Peer::start(scope, 1, move |rounds| {
+        let mut exchange = |text: &str| {
+            told.send(text.into()).expect("the other thread lives");
+            learned.recv().expect("the other thread lives")
+        };
+        let end = far(&mut exchange);
+        play.far(end, rounds);
+    });
+    let mut end = near(&mut |text| {
+        tell.send(text.into()).expect("the other thread lives");
+        learn.recv().expect("the other thread lives")
+    });
+    Box::new(move |count| {
+        peer.begin(count);
+        play.near(&mut end, count)
+    })
+}

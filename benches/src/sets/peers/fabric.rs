@@ -1,0 +1,138 @@
+//! Loom, over any transport.
+
+use loom_core::completion::Completion;
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Endpoint, Source};
+#[cfg(feature = "libfabric")]
+use loom_core::objects::info::Hints;
+use loom_core::transport::Transport;
+#[cfg(feature = "libfabric")]
+use loom_core::vocabulary::Caps;
+use loom_core::vocabulary::Tag;
+#[cfg(feature = "libfabric")]
+use loom_fabric::ofi::{Local, Ofi};
+
+use super::end::{End, Exchange, check_bytes, fill};
+
+type Buffer = Box<[u8]>;
+
+const TAG: Tag = Tag(7);
+
+/// Receives that are always posted.
+const POSTED: usize = 64;
+
+/// How messages are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// With a completion that is polled.
+    Completed,
+    /// Injected: without one.
+    Injected,
+}
+
+/// An endpoint with its own queue, which sends tagged messages to another one and receives its.
+pub(crate) struct Loom<T: Transport> {
+    cq: Cq<'static, T, Buffer>,
+    endpoint: Endpoint<'static, T, Buffer>,
+    to: Peer,
+    sending: Sending,
+    /// `None` while it is in flight.
+    outbox: Option<Buffer>,
+    in_flight: Option<OpKey>,
+    /// The buffer of the message that was received last, until it is posted again.
+    read: Option<Buffer>,
+    _av: Av<'static, T>,
+}
+
+impl<T: Transport> Loom<T> {
+    /// For messages of `len` bytes.
+    pub(crate) fn open(domain: &Domain<'static, T>, sending: Sending, len: usize, exchange: Exchange<'_>) -> Self {
+        let cq = Cq::open(domain, CqAttr::new(2 * POSTED)).expect("queue");
+        let av = Av::open(domain, 1).expect("address vector");
+        let endpoint = cq.endpoint(&av).expect("endpoint");
+        for _ in 0..POSTED {
+            endpoint.tagged_recv(Source::Any, TAG, vec![0; len].into()).expect("there is room");
+        }
+        let theirs = exchange(&endpoint.address().expect("address").to_string());
+        let to = av.insert(&theirs.parse().expect("an address")).expect("address inserted");
+        let outbox = Some(vec![0; len].into());
+        Loom { cq, endpoint, to, sending, outbox, in_flight: None, read: None, _av: av }
+    }
+
+    /// Takes one completion; the buffer if it is that of a receive.
+    #[inline]
+    fn poll(&mut self) -> Option<Buffer> {
+        let Some(Completion::Op(done)) = self.cq.poll().expect("the queue works") else { return None };
+        done.result().expect("the operation succeeds");
+        let key = Some(done.key());
+        let buffer = done.into_buf();
+        if key == self.in_flight {
+            (self.outbox, self.in_flight) = (Some(buffer), None);
+            return None;
+        }
+        Some(buffer)
+    }
+}
+
+impl<T: Transport> End for Loom<T> {
+    #[inline]
+    fn send(&mut self, number: u64) {
+        let mut outbox = loop {
+            match self.outbox.take() {
+                Some(outbox) => break outbox,
+                None => assert!(self.poll().is_none(), "one message at a time"),
+            }
+        };
+        fill(&mut outbox, number);
+        if self.sending == Sending::Injected {
+            while let Err(error) = self.endpoint.tagged_inject(self.to, TAG, &outbox) {
+                assert!(error.is_transient(), "{error}");
+                self.cq.progress().expect("the queue works");
+            }
+            self.outbox = Some(outbox);
+            return;
+        }
+        loop {
+            match self.endpoint.tagged_send(self.to, TAG, outbox) {
+                Ok(key) => break self.in_flight = Some(key),
+                Err(rejected) => {
+                    assert!(rejected.error.is_transient(), "{rejected}");
+                    outbox = rejected.buf;
+                    self.cq.progress().expect("the queue works");
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, number: u64) {
+        let buffer = loop {
+            if let Some(buffer) = self.poll() {
+                break buffer;
+            }
+        };
+        check_bytes(&buffer, number);
+        self.read = Some(buffer);
+    }
+
+    /// Posts the last message's buffer again.
+    #[inline]
+    fn rest(&mut self) {
+        if let Some(buffer) = self.read.take() {
+            self.endpoint.tagged_recv(Source::Any, TAG, buffer).expect("there is room");
+        }
+    }
+}
+
+/// Loom over libfabric's shm, between the threads of one process or of two.
+#[cfg(feature = "libfabric")]
+pub(crate) fn open_shm(sending: Sending, len: usize, exchange: Exchange<'_>) -> Loom<Ofi<Local>> {
+    let hints = Hints { provider: Some("shm"), caps: Caps::TAGGED, ..Hints::default() };
+    let info = Ofi::<Local>::query(&hints).expect("libfabric").next().expect("libfabric has shm");
+    let domain = Domain::open(&info).expect("domain");
+    Loom::open(&domain, sending, len, exchange)
+}

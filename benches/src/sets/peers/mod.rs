@@ -1,0 +1,163 @@
+//! The software transport between two threads, beside what a program would take instead. The work is the same for all of them:
+//! a message is written word by word, moved, read and checked; both threads are kept on a core each and poll.
+
+pub(crate) mod end;
+pub(crate) mod fabric;
+#[cfg(feature = "iceoryx2")]
+pub(crate) mod iceoryx;
+mod queues;
+
+use std::thread::Scope;
+
+use loom_core::objects::domain::Domain;
+use loom_core::soft::{Network, NetworkAttr, Soft};
+
+use crate::contest::{Contest, Outcome};
+use crate::cores;
+use crate::report::{Goal, Ratio, Run};
+use crate::sets::Failure;
+use crate::sides::size_name;
+use end::{End, Exchange, Play, Round, between_threads};
+use fabric::{Loom, Sending};
+
+/// Messages that may be under way, with every side.
+pub(crate) const CAPACITY: usize = 1024;
+
+/// A side of a contest: its name, and what plays a round.
+type Side<'s> = (&'static str, Round<'s>);
+
+/// The software transport.
+const SOFT: &str = "soft";
+/// The same, with sends that have no completion.
+const INJECTED: &str = "soft, injected";
+/// libfabric's shm, driven by loom.
+#[cfg(feature = "libfabric")]
+const SHM: &str = "shm";
+#[cfg(feature = "iceoryx2")]
+const ICEORYX: &str = "iceoryx2";
+
+/// A side of which both ends are there before the far one goes to its thread.
+fn side<'s>(
+    scope: &'s Scope<'s, '_>,
+    name: &'static str,
+    play: Play,
+    (near, far): (impl End + 's, impl End + Send + 's),
+) -> Side<'s> {
+    (name, between_threads(scope, play, |_| near, |_| far))
+}
+
+/// All sides, for messages of so many words.
+fn sides<'s, const WORDS: usize>(
+    scope: &'s Scope<'s, '_>,
+    play: Play,
+    soft: &'s Domain<'static, Soft<'static>>,
+) -> Vec<Side<'s>> {
+    let len = 8 * WORDS;
+    let soft = |name, sending| -> Side<'s> {
+        let open = move |exchange: Exchange<'_>| Loom::open(soft, sending, len, exchange);
+        (name, between_threads(scope, play, open, open))
+    };
+    let mut sides = vec![
+        soft(SOFT, if play == Play::Answer { Sending::Completed } else { Sending::Injected }),
+        side(scope, "crossbeam channel", play, queues::crossbeam_channel::<WORDS>()),
+        side(scope, "crossbeam queue", play, queues::crossbeam_queue::<WORDS>()),
+        side(scope, "std channel", play, queues::std_channel::<WORDS>()),
+        side(scope, "rtrb", play, queues::rtrb::<WORDS>()),
+    ];
+    if play == Play::Answer {
+        sides.push(soft(INJECTED, Sending::Injected));
+    }
+    #[cfg(feature = "iceoryx2")]
+    {
+        // Its services for one process, whose ports have no locks.
+        use ::iceoryx2::service::local::Service;
+        let name = move || format!("{play:?}.{len}");
+        let near = move |exchange: Exchange<'_>| iceoryx::Iceoryx::<Service, WORDS>::open(&name(), true, exchange);
+        let far = move |exchange: Exchange<'_>| iceoryx::Iceoryx::<Service, WORDS>::open(&name(), false, exchange);
+        sides.push((ICEORYX, between_threads(scope, play, near, far)));
+    }
+    #[cfg(feature = "libfabric")]
+    {
+        let sending = if play == Play::Answer { Sending::Completed } else { Sending::Injected };
+        let open = move |exchange: Exchange<'_>| fabric::open_shm(sending, len, exchange);
+        sides.push((SHM, between_threads(scope, play, open, open)));
+    }
+    sides
+}
+
+/// Runs the contest of all sides.
+fn contest<const WORDS: usize>(run: &mut Run, play: Play, soft: &Domain<'static, Soft<'static>>) -> Outcome {
+    let work = match play {
+        Play::Answer => "half round trip",
+        Play::Stream => "rate",
+    };
+    std::thread::scope(|scope| {
+        let contest = Contest::new(format!("{work} of {} between threads", size_name(8 * WORDS)));
+        let sides = sides::<WORDS>(scope, play, soft);
+        let contest = sides.into_iter().fold(contest, |contest, (name, round)| contest.side_that_measures(name, round));
+        let outcome = contest.run(&run.settings);
+        run.contest(&outcome);
+        outcome
+    })
+}
+
+/// As metrics call the sides.
+const PEERS: &[(&str, &str)] = &[
+    ("crossbeam", "crossbeam channel"),
+    ("crossbeam_queue", "crossbeam queue"),
+    ("std", "std channel"),
+    ("rtrb", "rtrb"),
+    #[cfg(feature = "libfabric")]
+    ("shm", SHM),
+];
+
+fn latency<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>) {
+    let outcome = contest::<WORDS>(run, Play::Answer, soft);
+    let size = size_name(8 * WORDS);
+    for (metric, over) in PEERS {
+        let name = format!("soft_half_rtt_over_{metric}.{size}");
+        run.ratio(&outcome, Ratio { name: &name, of: SOFT, over, goal: Goal::Lower });
+    }
+    #[cfg(feature = "iceoryx2")]
+    {
+        let goal = if WORDS == 8 { Goal::Lower } else { Goal::AtMost(0.7) };
+        let name = format!("soft_over_iceoryx2.{size}");
+        run.ratio(&outcome, Ratio { name: &name, of: SOFT, over: ICEORYX, goal });
+        let name = format!("soft_over_iceoryx2.inject.{size}");
+        run.ratio(&outcome, Ratio { name: &name, of: INJECTED, over: ICEORYX, goal: Goal::Lower });
+    }
+}
+
+fn rate<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>) {
+    let outcome = contest::<WORDS>(run, Play::Stream, soft);
+    let size = size_name(8 * WORDS);
+    for (metric, over) in PEERS {
+        let goal = match (*metric, WORDS) {
+            ("crossbeam", 1) => Goal::AtLeast(0.5),
+            ("shm", 1) => Goal::AtLeast(2.0),
+            _ => Goal::Higher,
+        };
+        let name = format!("soft_rate_over_{metric}.{size}");
+        run.rate_ratio(&outcome, Ratio { name: &name, of: SOFT, over, goal });
+    }
+    #[cfg(feature = "iceoryx2")]
+    {
+        let name = format!("soft_rate_over_iceoryx2.{size}");
+        run.rate_ratio(&outcome, Ratio { name: &name, of: SOFT, over: ICEORYX, goal: Goal::Higher });
+    }
+}
+
+pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
+    if !cores::has_two("peers") {
+        return Ok(());
+    }
+    let attr = NetworkAttr { endpoints: 16, tx_depth: CAPACITY as u32, ..NetworkAttr::DEFAULT };
+    let soft = Domain::open(&Network::new(attr)?.info())?;
+    latency::<1>(run, &soft);
+    latency::<8>(run, &soft);
+    latency::<128>(run, &soft);
+    rate::<1>(run, &soft);
+    rate::<8>(run, &soft);
+    rate::<128>(run, &soft);
+    Ok(())
+}
