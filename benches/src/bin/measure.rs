@@ -9,6 +9,8 @@ use loom_benches::contest::Settings;
 use loom_benches::platform::Platform;
 use loom_benches::report::{Report, Run};
 use loom_benches::sets::instructions::only;
+#[cfg(feature = "libfabric")]
+use loom_benches::sets::processes;
 use loom_benches::sets::{Failure, SETS, Set};
 use loom_benches::{contest, cores, page};
 
@@ -44,6 +46,9 @@ enum Command {
         operation: String,
         count: u32,
     },
+    /// The other process of a side.
+    #[cfg(feature = "libfabric")]
+    Far([String; 4]),
 }
 
 fn command() -> Result<Command, Failure> {
@@ -74,6 +79,10 @@ fn command() -> Result<Command, Failure> {
         }
         [command, side, operation, count] if command == "only" => {
             Ok(Command::Only { side: side.clone(), operation: operation.clone(), count: count.parse()? })
+        }
+        #[cfg(feature = "libfabric")]
+        [command, arguments @ ..] if command == "far" => {
+            Ok(Command::Far(arguments.to_vec().try_into().map_err(|_| "the other process has four arguments")?))
         }
         [all] if all == "all" => Ok(Command::Measure { settings, json, sets: SETS.iter().collect() }),
         names => {
@@ -138,6 +147,8 @@ fn main() -> ExitCode {
         }
         Ok(Command::Measure { settings, json, sets }) => measure(settings, json.as_deref(), &sets),
         Ok(Command::Only { side, operation, count }) => only(&side, &operation, count),
+        #[cfg(feature = "libfabric")]
+        Ok(Command::Far(arguments)) => processes::far(&arguments),
         Ok(Command::Compare { old, new }) => compare_files(&old, &new),
         Ok(Command::Page { reports, check: true }) => page::check(&reports),
         Ok(Command::Page { reports, check: false }) => page::write(&reports),

@@ -9,6 +9,8 @@ mod machine;
 #[cfg(feature = "libfabric")]
 mod over_c;
 mod peers;
+#[cfg(feature = "libfabric")]
+pub mod processes;
 mod soft;
 
 /// Why a set could not be measured.
@@ -37,6 +39,12 @@ pub const SETS: &[Set] = &[
     Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
     Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },
     Set { name: "peers", about: "the same beside what a program would take instead", measure: peers::measure },
+    #[cfg(feature = "libfabric")]
+    Set {
+        name: "processes",
+        about: "shm between processes, beside sockets, iceoryx2 and UCX",
+        measure: processes::measure,
+    },
 ];
 
 /// How often sides are opened, with a part of the rounds each time.

@@ -16,7 +16,7 @@ use loom_core::vocabulary::Tag;
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Local, Ofi};
 
-use super::end::{End, Exchange, check_bytes, fill};
+use super::end::{End, Exchange, Play, check_bytes, fill};
 
 type Buffer = Box<[u8]>;
 
@@ -32,6 +32,16 @@ pub(crate) enum Sending {
     Completed,
     /// Injected: without one.
     Injected,
+}
+
+impl Sending {
+    /// How a program would send for that.
+    pub(crate) fn of(play: Play) -> Self {
+        match play {
+            Play::Answer => Sending::Completed,
+            Play::Stream => Sending::Injected,
+        }
+    }
 }
 
 /// An endpoint with its own queue, which sends tagged messages to another one and receives its.

@@ -7,7 +7,7 @@ use iceoryx2::sample_mut_uninit::SampleMutUninit;
 use std::mem::MaybeUninit;
 
 use super::CAPACITY;
-use super::end::{End, Exchange, check};
+use super::end::{End, Exchange, Play, check};
 
 /// Both ports of an end. The message is written where the subscriber reads it, into a sample which was borrowed before, as in
 /// iceoryx2's own benchmark.
@@ -20,14 +20,16 @@ pub(crate) struct Iceoryx<S: Service, const WORDS: usize> {
 
 impl<S: Service, const WORDS: usize> Iceoryx<S, WORDS> {
     /// `name` is that of the connection; `is_near` tells its ends apart.
-    pub(crate) fn open(name: &str, is_near: bool, exchange: Exchange<'_>) -> Self {
+    pub(crate) fn open(name: &str, is_near: bool, play: Play, exchange: Exchange<'_>) -> Self {
         let node = NodeBuilder::new().signal_handling_mode(SignalHandlingMode::Disabled).create::<S>().expect("node");
+        // One message is under way in a ping-pong.
+        let size = if play == Play::Answer { 1 } else { CAPACITY };
         let service = |direction: &str| {
             let name: ServiceName = format!("loom benches/{name}/{direction}").as_str().try_into().expect("a name");
             let builder = node.service_builder(&name).publish_subscribe::<[u64; WORDS]>();
             // For exactly these two, and no message is ever lost.
             let builder = builder.max_publishers(1).max_subscribers(1).max_nodes(2).history_size(0);
-            builder.subscriber_max_buffer_size(CAPACITY).enable_safe_overflow(false).open_or_create().expect("service")
+            builder.subscriber_max_buffer_size(size).enable_safe_overflow(false).open_or_create().expect("service")
         };
         let (there, back) = if is_near { ("there", "back") } else { ("back", "there") };
         let (there, back) = (service(there), service(back));

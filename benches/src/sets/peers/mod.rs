@@ -16,6 +16,8 @@ use crate::contest::{Contest, Outcome};
 use crate::cores;
 use crate::report::{Goal, Ratio, Run};
 use crate::sets::Failure;
+#[cfg(feature = "libfabric")]
+use crate::sets::processes::{Kind, between_processes};
 use crate::sides::size_name;
 use end::{End, Exchange, Play, Round, between_threads};
 use fabric::{Loom, Sending};
@@ -33,6 +35,9 @@ const INJECTED: &str = "soft, injected";
 /// libfabric's shm, driven by loom.
 #[cfg(feature = "libfabric")]
 const SHM: &str = "shm";
+/// The same, with the far end in a process of its own.
+#[cfg(feature = "libfabric")]
+const SHM_PROCESSES: &str = "shm, processes";
 #[cfg(feature = "iceoryx2")]
 const ICEORYX: &str = "iceoryx2";
 
@@ -51,14 +56,14 @@ fn sides<'s, const WORDS: usize>(
     scope: &'s Scope<'s, '_>,
     play: Play,
     soft: &'s Domain<'static, Soft<'static>>,
-) -> Vec<Side<'s>> {
+) -> Result<Vec<Side<'s>>, Failure> {
     let len = 8 * WORDS;
     let soft = |name, sending| -> Side<'s> {
         let open = move |exchange: Exchange<'_>| Loom::open(soft, sending, len, exchange);
         (name, between_threads(scope, play, open, open))
     };
     let mut sides = vec![
-        soft(SOFT, if play == Play::Answer { Sending::Completed } else { Sending::Injected }),
+        soft(SOFT, Sending::of(play)),
         side(scope, "crossbeam channel", play, queues::crossbeam_channel::<WORDS>()),
         side(scope, "crossbeam queue", play, queues::crossbeam_queue::<WORDS>()),
         side(scope, "std channel", play, queues::std_channel::<WORDS>()),
@@ -72,49 +77,64 @@ fn sides<'s, const WORDS: usize>(
         // Its services for one process, whose ports have no locks.
         use ::iceoryx2::service::local::Service;
         let name = move || format!("{play:?}.{len}");
-        let near = move |exchange: Exchange<'_>| iceoryx::Iceoryx::<Service, WORDS>::open(&name(), true, exchange);
-        let far = move |exchange: Exchange<'_>| iceoryx::Iceoryx::<Service, WORDS>::open(&name(), false, exchange);
+        let near =
+            move |exchange: Exchange<'_>| iceoryx::Iceoryx::<Service, WORDS>::open(&name(), true, play, exchange);
+        let far =
+            move |exchange: Exchange<'_>| iceoryx::Iceoryx::<Service, WORDS>::open(&name(), false, play, exchange);
         sides.push((ICEORYX, between_threads(scope, play, near, far)));
     }
     #[cfg(feature = "libfabric")]
     {
-        let sending = if play == Play::Answer { Sending::Completed } else { Sending::Injected };
+        let sending = Sending::of(play);
         let open = move |exchange: Exchange<'_>| fabric::open_shm(sending, len, exchange);
         sides.push((SHM, between_threads(scope, play, open, open)));
+        sides.push((SHM_PROCESSES, between_processes::<WORDS>(Kind::Shm, play)?));
     }
-    sides
+    Ok(sides)
 }
 
 /// Runs the contest of all sides.
-fn contest<const WORDS: usize>(run: &mut Run, play: Play, soft: &Domain<'static, Soft<'static>>) -> Outcome {
+fn contest<const WORDS: usize>(
+    run: &mut Run,
+    play: Play,
+    soft: &Domain<'static, Soft<'static>>,
+) -> Result<Outcome, Failure> {
     let work = match play {
         Play::Answer => "half round trip",
         Play::Stream => "rate",
     };
     std::thread::scope(|scope| {
         let contest = Contest::new(format!("{work} of {} between threads", size_name(8 * WORDS)));
-        let sides = sides::<WORDS>(scope, play, soft);
+        let sides = sides::<WORDS>(scope, play, soft)?;
         let contest = sides.into_iter().fold(contest, |contest, (name, round)| contest.side_that_measures(name, round));
         let outcome = contest.run(&run.settings);
         run.contest(&outcome);
-        outcome
+        Ok(outcome)
     })
 }
 
-/// As metrics call the sides.
-const PEERS: &[(&str, &str)] = &[
-    ("crossbeam", "crossbeam channel"),
-    ("crossbeam_queue", "crossbeam queue"),
-    ("std", "std channel"),
-    ("rtrb", "rtrb"),
+/// The sides, each with what metrics call it. Of shm between threads and between processes the faster one counts.
+fn peers(outcome: &Outcome) -> Vec<(&'static str, &'static str)> {
     #[cfg(feature = "libfabric")]
-    ("shm", SHM),
-];
+    let shm = {
+        let faster = |a: &&str, b: &&str| outcome.nanoseconds(a).median.total_cmp(&outcome.nanoseconds(b).median);
+        Some(("shm", [SHM, SHM_PROCESSES].into_iter().min_by(faster).expect("two")))
+    };
+    #[cfg(not(feature = "libfabric"))]
+    let shm = None;
+    let queues = [
+        ("crossbeam", "crossbeam channel"),
+        ("crossbeam_queue", "crossbeam queue"),
+        ("std", "std channel"),
+        ("rtrb", "rtrb"),
+    ];
+    queues.into_iter().chain(shm).collect()
+}
 
-fn latency<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>) {
-    let outcome = contest::<WORDS>(run, Play::Answer, soft);
+fn latency<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>) -> Result<(), Failure> {
+    let outcome = contest::<WORDS>(run, Play::Answer, soft)?;
     let size = size_name(8 * WORDS);
-    for (metric, over) in PEERS {
+    for (metric, over) in peers(&outcome) {
         let name = format!("soft_half_rtt_over_{metric}.{size}");
         run.ratio(&outcome, Ratio { name: &name, of: SOFT, over, goal: Goal::Lower });
     }
@@ -126,13 +146,14 @@ fn latency<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'stati
         let name = format!("soft_over_iceoryx2.inject.{size}");
         run.ratio(&outcome, Ratio { name: &name, of: INJECTED, over: ICEORYX, goal: Goal::Lower });
     }
+    Ok(())
 }
 
-fn rate<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>) {
-    let outcome = contest::<WORDS>(run, Play::Stream, soft);
+fn rate<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>) -> Result<(), Failure> {
+    let outcome = contest::<WORDS>(run, Play::Stream, soft)?;
     let size = size_name(8 * WORDS);
-    for (metric, over) in PEERS {
-        let goal = match (*metric, WORDS) {
+    for (metric, over) in peers(&outcome) {
+        let goal = match (metric, WORDS) {
             ("crossbeam", 1) => Goal::AtLeast(0.5),
             ("shm", 1) => Goal::AtLeast(2.0),
             _ => Goal::Higher,
@@ -145,6 +166,7 @@ fn rate<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>
         let name = format!("soft_rate_over_iceoryx2.{size}");
         run.rate_ratio(&outcome, Ratio { name: &name, of: SOFT, over: ICEORYX, goal: Goal::Higher });
     }
+    Ok(())
 }
 
 pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
@@ -153,11 +175,11 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     }
     let attr = NetworkAttr { endpoints: 16, tx_depth: CAPACITY as u32, ..NetworkAttr::DEFAULT };
     let soft = Domain::open(&Network::new(attr)?.info())?;
-    latency::<1>(run, &soft);
-    latency::<8>(run, &soft);
-    latency::<128>(run, &soft);
-    rate::<1>(run, &soft);
-    rate::<8>(run, &soft);
-    rate::<128>(run, &soft);
+    latency::<1>(run, &soft)?;
+    latency::<8>(run, &soft)?;
+    latency::<128>(run, &soft)?;
+    rate::<1>(run, &soft)?;
+    rate::<8>(run, &soft)?;
+    rate::<128>(run, &soft)?;
     Ok(())
 }

@@ -1,0 +1,183 @@
+//! A second process of this program, which plays the far end of a side on another core.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
+
+#[cfg(feature = "iceoryx2")]
+use iceoryx2::service::ipc::Service;
+
+use super::sockets;
+use crate::cores;
+use crate::sets::Failure;
+use crate::sets::peers::end::{End, Exchange, Play, Round};
+use crate::sets::peers::fabric::{Sending, open_shm};
+#[cfg(feature = "iceoryx2")]
+use crate::sets::peers::iceoryx::Iceoryx;
+
+/// What is between the processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A Unix stream socket.
+    Unix,
+    /// TCP over the loopback device.
+    Tcp,
+    /// libfabric's shm, driven by loom.
+    Shm,
+    /// iceoryx2's services for processes.
+    #[cfg(feature = "iceoryx2")]
+    Iceoryx,
+}
+
+impl Kind {
+    const ALL: &[Kind] = &[
+        Kind::Unix,
+        Kind::Tcp,
+        Kind::Shm,
+        #[cfg(feature = "iceoryx2")]
+        Kind::Iceoryx,
+    ];
+
+    /// As contests, metrics and the command line call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Unix => "unix",
+            Kind::Tcp => "tcp",
+            Kind::Shm => "shm",
+            #[cfg(feature = "iceoryx2")]
+            Kind::Iceoryx => "iceoryx2",
+        }
+    }
+}
+
+/// How a far end is told what to play.
+const PLAYS: [(&str, Play); 2] = [("answer", Play::Answer), ("stream", Play::Stream)];
+
+/// The other process. It sleeps between the rounds, and spins in them.
+struct Far {
+    /// Closed, it ends the process.
+    into: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    /// Waits for the end of the process.
+    watch: Option<JoinHandle<()>>,
+}
+
+impl Far {
+    fn start(kind: Kind, play: Play, len: usize, name: &str) -> Result<Far, Failure> {
+        let play = PLAYS.iter().find(|(_, named)| *named == play).map_or("", |(name, _)| name);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["far", kind.name(), play, &len.to_string(), name]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = on_the_other_core(|| command.spawn())?;
+        let (into, from) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
+        // Without its far end a side would poll for ever.
+        let watch = std::thread::spawn(move || {
+            let status = child.wait().expect("the other process can be waited for");
+            if !status.success() {
+                eprintln!("the other process: {status}");
+                std::process::exit(101);
+            }
+        });
+        Ok(Far { into, from: BufReader::new(from), watch: Some(watch) })
+    }
+
+    fn exchange(&mut self, text: &str) -> String {
+        self.tell(text);
+        self.learn()
+    }
+
+    fn tell(&mut self, text: &str) {
+        let into = self.into.as_mut().expect("open until the end");
+        writeln!(into, "{text}").expect("the other process lives");
+    }
+
+    fn learn(&mut self) -> String {
+        let mut line = String::new();
+        self.from.read_line(&mut line).expect("the other process lives");
+        line.truncate(line.trim_end().len());
+        line
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        self.into = None;
+        // The thread does not panic.
+        let _ = self.watch.take().map(JoinHandle::join);
+    }
+}
+
+/// Starts a process which is kept on the second core: it inherits where this thread may run.
+pub(super) fn on_the_other_core<T>(start: impl FnOnce() -> T) -> T {
+    cores::pin(1);
+    let started = start();
+    cores::pin(0);
+    started
+}
+
+/// The rounds of two ends in two processes, for messages of `WORDS` words.
+pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> Result<Round<'static>, Failure> {
+    let len = 8 * WORDS;
+    let name = format!("{}.{play:?}.{len}", std::process::id());
+    let mut far = Far::start(kind, play, len, &name)?;
+    let exchange: Exchange<'_> = &mut |text| far.exchange(text);
+    Ok(match kind {
+        Kind::Unix => near(sockets::unix_near(&name, len, exchange)?, far, play),
+        Kind::Tcp => near(sockets::tcp_near(len, exchange)?, far, play),
+        Kind::Shm => near(open_shm(Sending::of(play), len, exchange), far, play),
+        #[cfg(feature = "iceoryx2")]
+        Kind::Iceoryx => near(Iceoryx::<Service, WORDS>::open(&name, true, play, exchange), far, play),
+    })
+}
+
+fn near(mut end: impl End + 'static, mut far: Far, play: Play) -> Round<'static> {
+    Box::new(move |count| {
+        far.tell(&count.to_string());
+        far.learn();
+        play.near(&mut end, count)
+    })
+}
+
+/// The other process: `far KIND PLAY LEN NAME`. It ends when its standard input does, or with the process that started it.
+///
+/// # Errors
+/// If one of them is not known, or the end cannot be opened.
+pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
+    cores::end_on_panic();
+    #[cfg(target_os = "linux")]
+    // SAFETY: takes a number, and touches no memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+    }
+    let len = len.parse()?;
+    let kind = *Kind::ALL.iter().find(|known| known.name() == kind).ok_or("no such kind")?;
+    let play = PLAYS.iter().find(|(known, _)| *known == play).ok_or("no such play")?.1;
+    let exchange: Exchange<'_> = &mut |text| {
+        println!("{text}");
+        read_line().expect("the first process lives")
+    };
+    let rounds = std::iter::from_fn(|| {
+        let count = read_line()?.parse().expect("a number");
+        println!();
+        Some(count)
+    });
+    match kind {
+        Kind::Unix => play.far(sockets::unix_far(len, exchange)?, rounds),
+        Kind::Tcp => play.far(sockets::tcp_far(len, exchange)?, rounds),
+        Kind::Shm => play.far(open_shm(Sending::of(play), len, exchange), rounds),
+        #[cfg(feature = "iceoryx2")]
+        Kind::Iceoryx => match len {
+            8 => play.far(Iceoryx::<Service, 1>::open(name, false, play, exchange), rounds),
+            1024 => play.far(Iceoryx::<Service, 128>::open(name, false, play, exchange), rounds),
+            65536 => play.far(Iceoryx::<Service, 8192>::open(name, false, play, exchange), rounds),
+            _ => return Err("no such length".into()),
+        },
+    }
+    Ok(())
+}
+
+/// The next line of the standard input; `None` if there is none.
+fn read_line() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line).ok()?;
+    (read > 0).then(|| line.trim_end().to_owned())
+}

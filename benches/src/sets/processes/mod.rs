@@ -1,0 +1,77 @@
+//! libfabric's shm, driven by loom, between two processes, beside what a program would take instead. Both processes are kept on a
+//! core each and poll; every message is checked.
+
+mod far;
+mod sockets;
+mod ucx;
+
+pub use far::far;
+pub(crate) use far::{Kind, between_processes};
+
+use crate::contest::{Contest, Measured, Outcome};
+use crate::cores;
+use crate::report::{Goal, Ratio, Run};
+use crate::sets::Failure;
+use crate::sets::peers::end::{Play, Round};
+use crate::sides::size_name;
+
+/// The other kinds.
+const PEERS: &[Kind] = &[
+    Kind::Unix,
+    Kind::Tcp,
+    #[cfg(feature = "iceoryx2")]
+    Kind::Iceoryx,
+];
+
+fn latency<const WORDS: usize>(run: &mut Run) -> Result<(), Failure> {
+    let size = size_name(8 * WORDS);
+    let mut contest = Contest::new(format!("half round trip of {size} between processes"));
+    for kind in [Kind::Shm].iter().chain(PEERS) {
+        contest = contest.side_that_measures(kind.name(), between_processes::<WORDS>(*kind, Play::Answer)?);
+    }
+    let outcome = contest.run(&run.settings);
+    run.contest(&outcome);
+    for over in PEERS {
+        let name = format!("shm_half_rtt_over_{}.{size}", over.name());
+        let ratio = Ratio { name: &name, of: Kind::Shm.name(), over: over.name(), goal: Goal::Lower };
+        run.ratio(&outcome, ratio);
+    }
+    Ok(())
+}
+
+/// Rounds for each run of `ucx_perftest`, which takes a second to start.
+const ROUNDS_PER_RUN: usize = 12;
+
+/// Beside UCX, whose rounds are programs of their own: a round of loom has as many messages, and follows each of them.
+fn beside_ucx<const WORDS: usize>(run: &mut Run) -> Result<(), Failure> {
+    let size = size_name(8 * WORDS);
+    let mut shm: Round<'_> = between_processes::<WORDS>(Kind::Shm, Play::Answer)?;
+    let side = |name: &str| Measured { name: name.into(), count: ucx::MESSAGES, rounds: Vec::new() };
+    let name = format!("half round trip of {size} between processes, beside UCX");
+    let mut outcome = Outcome { name, sides: vec![side(Kind::Shm.name()), side("ucx")], attempts: 1 };
+    for _ in 0..run.settings.rounds.div_ceil(ROUNDS_PER_RUN) {
+        outcome.sides[1].rounds.push(ucx::half_round_trip(8 * WORDS)?);
+        outcome.sides[0].rounds.push(shm(ucx::MESSAGES).as_secs_f64() * 1e9 / f64::from(ucx::MESSAGES));
+    }
+    run.contest(&outcome);
+    let name = format!("shm_half_rtt_over_ucx.{size}");
+    run.ratio(&outcome, Ratio { name: &name, of: Kind::Shm.name(), over: "ucx", goal: Goal::Lower });
+    Ok(())
+}
+
+pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
+    if !cores::has_two("processes") {
+        return Ok(());
+    }
+    latency::<1>(run)?;
+    latency::<128>(run)?;
+    latency::<8192>(run)?;
+    if ucx::is_there() {
+        beside_ucx::<1>(run)?;
+        beside_ucx::<128>(run)?;
+        beside_ucx::<8192>(run)?;
+    }
+    // Its build script compiles wrappers for what `fi_profile.h` declares, which libfabric 1.17 does not have.
+    println!("ofi-libfabric-sys: skipped, version 0.2 does not build with the headers of libfabric 1.17");
+    Ok(())
+}
