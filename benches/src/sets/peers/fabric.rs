@@ -22,8 +22,13 @@ type Buffer = Box<[u8]>;
 
 const TAG: Tag = Tag(7);
 
-/// Receives that are always posted.
-const POSTED: usize = 64;
+/// Receives that are posted: one or two of a ping-pong, as one is posted again while the next message is under way.
+fn posted(play: Play) -> usize {
+    match play {
+        Play::Answer => 2,
+        Play::Stream => 64,
+    }
+}
 
 /// How messages are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +41,7 @@ pub(crate) enum Sending {
 
 impl Sending {
     /// How a program would send for that.
-    pub(crate) fn of(play: Play) -> Self {
+    pub(super) fn of(play: Play) -> Self {
         match play {
             Play::Answer => Sending::Completed,
             Play::Stream => Sending::Injected,
@@ -60,11 +65,16 @@ pub(crate) struct Loom<T: Transport> {
 
 impl<T: Transport> Loom<T> {
     /// For messages of `len` bytes.
-    pub(crate) fn open(domain: &Domain<'static, T>, sending: Sending, len: usize, exchange: Exchange<'_>) -> Self {
-        let cq = Cq::open(domain, CqAttr::new(2 * POSTED)).expect("queue");
+    pub(crate) fn open(
+        domain: &Domain<'static, T>,
+        (play, sending): (Play, Sending),
+        len: usize,
+        exchange: Exchange<'_>,
+    ) -> Self {
+        let cq = Cq::open(domain, CqAttr::new(2 * posted(play))).expect("queue");
         let av = Av::open(domain, 1).expect("address vector");
         let endpoint = cq.endpoint(&av).expect("endpoint");
-        for _ in 0..POSTED {
+        for _ in 0..posted(play) {
             endpoint.tagged_recv(Source::Any, TAG, vec![0; len].into()).expect("there is room");
         }
         let theirs = exchange(&endpoint.address().expect("address").to_string());
@@ -140,9 +150,9 @@ impl<T: Transport> End for Loom<T> {
 
 /// Loom over libfabric's shm, between the threads of one process or of two.
 #[cfg(feature = "libfabric")]
-pub(crate) fn open_shm(sending: Sending, len: usize, exchange: Exchange<'_>) -> Loom<Ofi<Local>> {
+pub(crate) fn open_shm(play: Play, len: usize, exchange: Exchange<'_>) -> Loom<Ofi<Local>> {
     let hints = Hints { provider: Some("shm"), caps: Caps::TAGGED, ..Hints::default() };
     let info = Ofi::<Local>::query(&hints).expect("libfabric").next().expect("libfabric has shm");
     let domain = Domain::open(&info).expect("domain");
-    Loom::open(&domain, sending, len, exchange)
+    Loom::open(&domain, (play, Sending::of(play)), len, exchange)
 }

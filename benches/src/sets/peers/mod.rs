@@ -32,6 +32,8 @@ type Side<'s> = (&'static str, Round<'s>);
 const SOFT: &str = "soft";
 /// The same, with sends that have no completion.
 const INJECTED: &str = "soft, injected";
+const CHANNEL: &str = "crossbeam channel";
+const QUEUE: &str = "crossbeam queue";
 /// libfabric's shm, driven by loom.
 #[cfg(feature = "libfabric")]
 const SHM: &str = "shm";
@@ -59,13 +61,13 @@ fn sides<'s, const WORDS: usize>(
 ) -> Result<Vec<Side<'s>>, Failure> {
     let len = 8 * WORDS;
     let soft = |name, sending| -> Side<'s> {
-        let open = move |exchange: Exchange<'_>| Loom::open(soft, sending, len, exchange);
+        let open = move |exchange: Exchange<'_>| Loom::open(soft, (play, sending), len, exchange);
         (name, between_threads(scope, play, open, open))
     };
     let mut sides = vec![
         soft(SOFT, Sending::of(play)),
-        side(scope, "crossbeam channel", play, queues::crossbeam_channel::<WORDS>()),
-        side(scope, "crossbeam queue", play, queues::crossbeam_queue::<WORDS>()),
+        side(scope, CHANNEL, play, queues::crossbeam_channel::<WORDS>()),
+        side(scope, QUEUE, play, queues::crossbeam_queue::<WORDS>()),
         side(scope, "std channel", play, queues::std_channel::<WORDS>()),
         side(scope, "rtrb", play, queues::rtrb::<WORDS>()),
     ];
@@ -85,8 +87,7 @@ fn sides<'s, const WORDS: usize>(
     }
     #[cfg(feature = "libfabric")]
     {
-        let sending = Sending::of(play);
-        let open = move |exchange: Exchange<'_>| fabric::open_shm(sending, len, exchange);
+        let open = move |exchange: Exchange<'_>| fabric::open_shm(play, len, exchange);
         sides.push((SHM, between_threads(scope, play, open, open)));
         sides.push((SHM_PROCESSES, between_processes::<WORDS>(Kind::Shm, play)?));
     }
@@ -113,28 +114,25 @@ fn contest<const WORDS: usize>(
     })
 }
 
-/// The sides, each with what metrics call it. Of shm between threads and between processes the faster one counts.
-fn peers(outcome: &Outcome) -> Vec<(&'static str, &'static str)> {
+/// What metrics call the sides. Of several the fastest one counts.
+const PEERS: &[(&str, &[&str])] = &[
+    ("crossbeam", &[CHANNEL, QUEUE]),
+    ("std", &["std channel"]),
+    ("rtrb", &["rtrb"]),
     #[cfg(feature = "libfabric")]
-    let shm = {
-        let faster = |a: &&str, b: &&str| outcome.nanoseconds(a).median.total_cmp(&outcome.nanoseconds(b).median);
-        Some(("shm", [SHM, SHM_PROCESSES].into_iter().min_by(faster).expect("two")))
-    };
-    #[cfg(not(feature = "libfabric"))]
-    let shm = None;
-    let queues = [
-        ("crossbeam", "crossbeam channel"),
-        ("crossbeam_queue", "crossbeam queue"),
-        ("std", "std channel"),
-        ("rtrb", "rtrb"),
-    ];
-    queues.into_iter().chain(shm).collect()
+    ("shm", &[SHM, SHM_PROCESSES]),
+];
+
+fn fastest(outcome: &Outcome, sides: &[&'static str]) -> &'static str {
+    let time = |side: &&str| outcome.nanoseconds(side).median;
+    sides.iter().min_by(|a, b| time(a).total_cmp(&time(b))).expect("there is one")
 }
 
 fn latency<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>) -> Result<(), Failure> {
     let outcome = contest::<WORDS>(run, Play::Answer, soft)?;
     let size = size_name(8 * WORDS);
-    for (metric, over) in peers(&outcome) {
+    for (metric, sides) in PEERS {
+        let over = fastest(&outcome, sides);
         let name = format!("soft_half_rtt_over_{metric}.{size}");
         run.ratio(&outcome, Ratio { name: &name, of: SOFT, over, goal: Goal::Lower });
     }
@@ -152,8 +150,9 @@ fn latency<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'stati
 fn rate<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>) -> Result<(), Failure> {
     let outcome = contest::<WORDS>(run, Play::Stream, soft)?;
     let size = size_name(8 * WORDS);
-    for (metric, over) in peers(&outcome) {
-        let goal = match (metric, WORDS) {
+    for (metric, sides) in PEERS {
+        let over = fastest(&outcome, sides);
+        let goal = match (*metric, WORDS) {
             ("crossbeam", 1) => Goal::AtLeast(0.5),
             ("shm", 1) => Goal::AtLeast(2.0),
             _ => Goal::Higher,

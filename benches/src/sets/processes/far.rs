@@ -11,7 +11,7 @@ use super::sockets;
 use crate::cores;
 use crate::sets::Failure;
 use crate::sets::peers::end::{End, Exchange, Play, Round};
-use crate::sets::peers::fabric::{Sending, open_shm};
+use crate::sets::peers::fabric::open_shm;
 #[cfg(feature = "iceoryx2")]
 use crate::sets::peers::iceoryx::Iceoryx;
 
@@ -123,7 +123,7 @@ pub(crate) fn between_processes<const WORDS: usize>(kind: Kind, play: Play) -> R
     Ok(match kind {
         Kind::Unix => near(sockets::unix_near(&name, len, exchange)?, far, play),
         Kind::Tcp => near(sockets::tcp_near(len, exchange)?, far, play),
-        Kind::Shm => near(open_shm(Sending::of(play), len, exchange), far, play),
+        Kind::Shm => near(open_shm(play, len, exchange), far, play),
         #[cfg(feature = "iceoryx2")]
         Kind::Iceoryx => near(Iceoryx::<Service, WORDS>::open(&name, true, play, exchange), far, play),
     })
@@ -161,9 +161,9 @@ pub fn far([kind, play, len, name]: &[String; 4]) -> Result<(), Failure> {
         Some(count)
     });
     match kind {
-        Kind::Unix => play.far(sockets::unix_far(len, exchange)?, rounds),
+        Kind::Unix => play.far(sockets::unix_far(name, len, exchange)?, rounds),
         Kind::Tcp => play.far(sockets::tcp_far(len, exchange)?, rounds),
-        Kind::Shm => play.far(open_shm(Sending::of(play), len, exchange), rounds),
+        Kind::Shm => play.far(open_shm(play, len, exchange), rounds),
         #[cfg(feature = "iceoryx2")]
         Kind::Iceoryx => match len {
             8 => play.far(Iceoryx::<Service, 1>::open(name, false, play, exchange), rounds),

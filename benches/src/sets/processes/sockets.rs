@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 
 use crate::sets::Failure;
 use crate::sets::peers::end::{End, Exchange, check_bytes, fill};
@@ -48,22 +49,27 @@ impl<S: Read + Write> End for Socket<S> {
     }
 }
 
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("loom-benches.{name}"))
+}
+
 fn unix(stream: UnixStream, len: usize) -> io::Result<Socket<UnixStream>> {
     stream.set_nonblocking(true)?;
     Ok(Socket::new(stream, len))
 }
 
 pub(super) fn unix_near(name: &str, len: usize, exchange: Exchange<'_>) -> Result<Socket<UnixStream>, Failure> {
-    let path = std::env::temp_dir().join(format!("loom-benches.{name}"));
+    let path = path(name);
     let listener = UnixListener::bind(&path)?;
-    exchange(path.to_str().ok_or("the folder for temporary files has no name in UTF-8")?);
+    exchange("");
     let accepted = listener.accept();
     std::fs::remove_file(&path)?;
     Ok(unix(accepted?.0, len)?)
 }
 
-pub(super) fn unix_far(len: usize, exchange: Exchange<'_>) -> Result<Socket<UnixStream>, Failure> {
-    Ok(unix(UnixStream::connect(exchange(""))?, len)?)
+pub(super) fn unix_far(name: &str, len: usize, exchange: Exchange<'_>) -> Result<Socket<UnixStream>, Failure> {
+    exchange("");
+    Ok(unix(UnixStream::connect(path(name))?, len)?)
 }
 
 fn tcp(stream: TcpStream, len: usize) -> io::Result<Socket<TcpStream>> {
