@@ -87,8 +87,11 @@ fn sides<'s, const WORDS: usize>(
     }
     #[cfg(feature = "libfabric")]
     {
-        let open = move |exchange: Exchange<'_>| fabric::open_shm(play, len, exchange);
-        sides.push((SHM, between_threads(scope, play, open, open)));
+        // Of libfabric 2.5 a longer message between two domains of one process crashes `fi_cq_read`.
+        if len <= 64 {
+            let open = move |exchange: Exchange<'_>| fabric::open_shm(play, len, exchange);
+            sides.push((SHM, between_threads(scope, play, open, open)));
+        }
         sides.push((SHM_PROCESSES, between_processes::<WORDS>(Kind::Shm, play)?));
     }
     Ok(sides)
@@ -123,9 +126,11 @@ const PEERS: &[(&str, &[&str])] = &[
     ("shm", &[SHM, SHM_PROCESSES]),
 ];
 
+/// The fastest of those that took part.
 fn fastest(outcome: &Outcome, sides: &[&'static str]) -> &'static str {
     let time = |side: &&str| outcome.nanoseconds(side).median;
-    sides.iter().min_by(|a, b| time(a).total_cmp(&time(b))).expect("there is one")
+    let took_part = |side: &&&'static str| outcome.sides.iter().any(|measured| measured.name == **side);
+    sides.iter().filter(took_part).min_by(|a, b| time(a).total_cmp(&time(b))).expect("there is one")
 }
 
 fn latency<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>) -> Result<(), Failure> {

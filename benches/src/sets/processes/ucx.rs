@@ -28,6 +28,8 @@ impl Drop for Server {
 
 fn perftest() -> Command {
     let mut command = Command::new("ucx_perftest");
+    // The path may lead to another libfabric, and to the libraries of another UCX beside it.
+    command.env_remove("LD_LIBRARY_PATH");
     // It polls, and locks nothing, if it is told nothing else.
     command.env("UCX_TLS", "shm").env("UCX_LOG_LEVEL", "error").stdin(Stdio::null()).stderr(Stdio::null());
     command
