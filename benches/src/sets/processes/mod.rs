@@ -14,6 +14,7 @@ use crate::report::{Goal, Ratio, Run};
 use crate::sets::Failure;
 use crate::sets::peers::end::{Play, Round};
 use crate::sides::size_name;
+use crate::statistics::Summary;
 
 /// The other kinds.
 const PEERS: &[Kind] = &[
@@ -39,19 +40,24 @@ fn latency<const WORDS: usize>(run: &mut Run) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Rounds for each run of `ucx_perftest`, which takes a second to start.
-const ROUNDS_PER_RUN: usize = 12;
+/// Runs of `ucx_perftest`, each of which takes a second to start.
+const RUNS: usize = 5;
+/// Rounds of loom for each of them.
+const PARTS: u32 = 20;
 
-/// Beside UCX, whose rounds are programs of their own: a round of loom has as many messages, and follows each of them.
+/// Beside UCX, whose rounds are programs of their own: as many messages of loom follow each of them.
 fn beside_ucx<const WORDS: usize>(run: &mut Run) -> Result<(), Failure> {
     let size = size_name(8 * WORDS);
     let mut shm: Round<'_> = between_processes::<WORDS>(Kind::Shm, Play::Answer)?;
     let side = |name: &str| Measured { name: name.into(), count: ucx::MESSAGES, rounds: Vec::new() };
     let name = format!("half round trip of {size} between processes, beside UCX");
     let mut outcome = Outcome { name, sides: vec![side(Kind::Shm.name()), side("ucx")], attempts: 1 };
-    for _ in 0..run.settings.rounds.div_ceil(ROUNDS_PER_RUN) {
+    for _ in 0..run.settings.rounds.min(RUNS) {
         outcome.sides[1].rounds.push(ucx::half_round_trip(8 * WORDS)?);
-        outcome.sides[0].rounds.push(shm(ucx::MESSAGES).as_secs_f64() * 1e9 / f64::from(ucx::MESSAGES));
+        let each = ucx::MESSAGES / PARTS;
+        let parts: Vec<f64> = (0..PARTS).map(|_| shm(each).as_secs_f64() * 1e9 / f64::from(each)).collect();
+        // A median, as UCX's is.
+        outcome.sides[0].rounds.push(Summary::of(&parts).map_or(f64::NAN, |parts| parts.median));
     }
     run.contest(&outcome);
     let name = format!("shm_half_rtt_over_ucx.{size}");
