@@ -119,7 +119,8 @@ fn contest<const WORDS: usize>(
 
 /// What metrics call the sides. Of several the fastest one counts.
 const PEERS: &[(&str, &[&str])] = &[
-    ("crossbeam", &[CHANNEL, QUEUE]),
+    ("crossbeam", &[CHANNEL]),
+    ("array_queue", &[QUEUE]),
     ("std", &["std channel"]),
     ("rtrb", &["rtrb"]),
     #[cfg(feature = "libfabric")]
@@ -156,9 +157,12 @@ fn rate<const WORDS: usize>(run: &mut Run, soft: &Domain<'static, Soft<'static>>
     let outcome = contest::<WORDS>(run, Play::Stream, soft)?;
     let size = size_name(8 * WORDS);
     for (metric, sides) in PEERS {
+        if (*metric, WORDS) == ("crossbeam", 1) {
+            // The set `soft_threads` has it.
+            continue;
+        }
         let over = fastest(&outcome, sides);
         let goal = match (*metric, WORDS) {
-            ("crossbeam", 1) => Goal::AtLeast(0.5),
             ("shm", 1) => Goal::AtLeast(2.0),
             _ => Goal::Higher,
         };
