@@ -87,6 +87,7 @@ impl Page {
                point is that range, and the point of noisy rounds is hollow.\n\
              - A busy machine, or cores that are farther apart, change times and rates. Ratios and counted instructions can be compared between runs,\n  \
                times cannot. Between two threads nothing but ratios within one run says anything.\n\
+             - [costs.md](costs.md) says what stands behind the targets that are not met.\n\
              - `soft` is the software transport. Names of metrics are those that the program prints; sizes are those of messages.\n",
         );
     }
