@@ -41,7 +41,9 @@ pub(super) fn consider(net: &Net, own: &LocalState, to: u64) {
     match routes.lanes().find(|lane| lane.used() == LaneUse::None && at_home(lane)) {
         Some(lane) => ask(net, own, lane, to),
         None => {
-            let quiet = routes.lanes().filter(|lane| lane.was_quiet()).last();
+            // Others are over already, and keep quiet until their peers have read so.
+            let in_use = routes.lanes().filter(|lane| matches!(lane.used(), LaneUse::Asked | LaneUse::Numbered));
+            let quiet = in_use.filter(|lane| lane.was_quiet()).last();
             quiet.into_iter().for_each(|lane| end_lane(net, own, lane));
         }
     }

@@ -197,6 +197,20 @@ fn lane_that_is_not_used_any_more_goes_to_a_peer_that_is_talked_to() {
     });
 }
 
+/// A peer that does not read that its lane is over keeps that one, and no other.
+#[test]
+fn lane_goes_to_a_peer_that_is_talked_to_though_another_is_not_given_back() {
+    with_lanes(2, |one, other, av| {
+        let (from, silent) = (one.endpoint(av).unwrap(), one.endpoint(av).unwrap());
+        let (busy, next) = (other.endpoint(av).unwrap(), other.endpoint(av).unwrap());
+        assert!(talk(&from, &busy, (other, av), 200) && talk(&from, &silent, (one, av), 200));
+        for _ in 0..20 {
+            assert!(talk(&from, &busy, (other, av), 16) && !talk(&from, &next, (other, av), 16));
+        }
+        assert!(talk(&from, &next, (other, av), 200), "the busy one is quiet now");
+    });
+}
+
 /// However often senders and receivers close, asked and unasked.
 #[test]
 fn lanes_come_back_from_endpoints_that_close() {
