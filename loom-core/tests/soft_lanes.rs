@@ -207,6 +207,30 @@ fn all_peers_are_heard_who_talk_to_one() {
     }
 }
 
+/// More than one sender that always has sent something already.
+#[test]
+fn sender_is_heard_beside_others_whose_lanes_are_never_empty() {
+    let network = Network::new(ATTR).unwrap();
+    let receiver = Node::open(&network);
+    let senders = [0; 4].map(|_| Node::open(&network));
+    let peers = senders.each_ref().map(|sender| sender.talk(&receiver));
+    let send = |from: usize| senders[from].tell(peers[from], from as u64, &[1], &receiver);
+    for quiet in 0..senders.len() {
+        (0..senders.len()).for_each(send);
+        let mut polls = 0..MANY;
+        let heard = polls.find(|_| {
+            let (_, from) = receiver.hear(TagMatch::any());
+            if from != quiet as u64 {
+                send(from as usize);
+            }
+            from == quiet as u64
+        });
+        assert!(heard.is_some(), "sender {quiet}");
+        // What is left.
+        (1..senders.len()).for_each(|_| drop(receiver.hear(TagMatch::any())));
+    }
+}
+
 #[test]
 fn one_is_heard_who_talks_to_more_peers_than_it_has_lanes() {
     let network = Network::new(ATTR).unwrap();

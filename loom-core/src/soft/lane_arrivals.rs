@@ -82,6 +82,15 @@ impl Arrivals {
         self.inbox_first.replace(!self.inbox_first.get())
     }
 
+    /// The first lane goes behind the others, so that each is looked at first at times, however much comes by another.
+    pub(super) fn pass_turn(&self) {
+        for (one, next) in self.lanes().iter().zip(self.lanes().iter().skip(1)) {
+            one.lane.swap(&next.lane);
+            one.from.swap(&next.from);
+            one.next.swap(&next.next);
+        }
+    }
+
     pub(super) fn from(&self, from: u64) -> Option<&Arriving> {
         self.lanes().iter().find(|arriving| arriving.from.get() == from)
     }

@@ -56,8 +56,15 @@ fn advance_by_lane(net: &Net, queue: &Queue, port: &EndpointState, arriving: &Ar
     if others_first || !deliver_next(net, own, arriving) || queue.is_empty() {
         return advance_from(net, queue, port, own.index);
     }
+    count_turn(queue, own);
+}
+
+/// A port has had an event. When it has had enough of them in a row, the next port has its turn, and of this one's lanes the next one.
+#[inline(always)]
+fn count_turn(queue: &Queue, own: &LocalState) {
     if queue.had_its_turn(own.index) {
         queue.turn.set(own.next_on(queue).get());
+        own.arrivals.pass_turn();
     }
 }
 
@@ -70,10 +77,7 @@ fn advance_from<'n>(net: &'n Net, queue: &Queue, mut port: &'n EndpointState, fi
     loop {
         advance_port(net, queue, port);
         if !queue.is_empty() {
-            if queue.had_its_turn(port.own().index) {
-                queue.turn.set(port.own().next_on(queue).get());
-            }
-            return;
+            return count_turn(queue, port.own());
         }
         let next = port.own().next_on(queue).get();
         if next == first {
