@@ -103,7 +103,7 @@ fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> b
     true
 }
 
-/// [`report_written`], with the event of the oldest receive. `false` if there is none.
+/// [`report_written_attended`], with the event of the oldest receive. `false` if there is none.
 fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let kind = kind_of(CompletionFlags::MSG);
     let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));

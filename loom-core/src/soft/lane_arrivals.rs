@@ -83,6 +83,8 @@ impl Arrivals {
     }
 
     /// The first lane goes behind the others, so that each is looked at first at times, however much comes by another.
+    #[cold]
+    #[inline(never)]
     pub(super) fn pass_turn(&self) {
         for (one, next) in self.lanes().iter().zip(self.lanes().iter().skip(1)) {
             one.lane.swap(&next.lane);

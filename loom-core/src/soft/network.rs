@@ -55,11 +55,10 @@ pub struct NetworkAttr {
     pub seed: u64,
     /// For how many peers an endpoint has a *lane*: a ring for short messages, which moves them several times as fast between threads.
     /// An endpoint uses its lanes for peers that it sends many messages of at most 104 bytes; other messages go without. With zero,
-    /// all do. A lane takes about 550 bytes for each of the `tx_depth` messages that it holds, of 256 at most.
+    /// all do. An endpoint receives by eight lanes at most, those of the first that asked. A lane takes about 550 bytes for each of the `tx_depth` messages that it holds, of 256 at most.
     pub lanes: u16,
     /// Gives no more than the least of the tested providers does: for programs that are to run over libfabric without a change.
-    /// [What that is](super#strict-networks). Takes more memory: 20 bytes times the
-    /// square of `endpoints`.
+    /// [What that is](super#strict-networks). Takes more memory, 20 bytes times the square of `endpoints`, and none for lanes.
     pub strict: bool,
 }
 
@@ -77,8 +76,8 @@ impl NetworkAttr {
         strict: false,
     };
 
-    /// The memory that a network takes from an allocator of type `A`, in one block. It is more where `LOOM_STRICT` makes networks
-    /// [strict](Self::strict).
+    /// The memory that a network takes from an allocator of type `A`, in one block. It is that of a [strict](Self::strict) one where
+    /// `LOOM_STRICT` makes all networks so.
     ///
     /// # Errors
     /// [`OpenError::Size`] if a number is zero (regions and the eager size may be), or if it is more than an address space holds.
@@ -103,8 +102,8 @@ impl NetworkAttr {
         let tx_depth = self.tx_depth.checked_next_power_of_two().ok_or(OpenError::Size)?;
         let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
         let cells = cells.ok_or(OpenError::Size)?;
-        // One for each peer is as many as are ever used.
-        let lanes_each = self.lanes.min(self.endpoints);
+        // One for each peer is as many as are ever used, and a strict network grants none.
+        let lanes_each = if self.strict { 0 } else { self.lanes.min(self.endpoints) };
         let lane_slots = tx_depth.min(MOST_SLOTS);
         let lane_count = u32::from(self.endpoints) * u32::from(lanes_each);
         let lane_cells = lane_count.checked_mul(cells_of_lane(lane_slots)).ok_or(OpenError::Size)?;
@@ -262,7 +261,7 @@ pub(super) struct Net {
     cell_mask: u32,
 }
 
-// SAFETY: ports, regions and cells are `Sync`, each for its own reason. Receives, sendings and contacts are a port's own, and so
+// SAFETY: ports, regions, cells and lanes are `Sync`, each for its own reason. Receives, sendings and contacts are a port's own, and so
 // used by one thread at a time, like `EndpointState::own`.
 unsafe impl Sync for Net {}
 // SAFETY: nothing depends on the thread.
