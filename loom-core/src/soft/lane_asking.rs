@@ -34,12 +34,13 @@ pub(super) fn consider(net: &Net, own: &LocalState, to: u64) {
             }
         }
     }
-    if asked || routes.candidate.replace(to) != to {
+    if asked {
         return;
     }
     let at_home = |lane: &&Lane| lane.asking_cell().is(State::Home) && lane.ending_cell().is(State::Home);
     match routes.lanes().find(|lane| lane.used() == LaneUse::None && at_home(lane)) {
         Some(lane) => ask(net, own, lane, to),
+        None if routes.candidate.replace(to) != to => {}
         None => {
             // Others are over already, and keep quiet until their peers have read so.
             let in_use = routes.lanes().filter(|lane| matches!(lane.used(), LaneUse::Asked | LaneUse::Numbered));

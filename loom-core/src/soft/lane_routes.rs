@@ -1,7 +1,7 @@
 //! To whom an endpoint's lanes lead: the sender's side.
 //!
-//! A lane is for a peer that gets many short messages. The endpoint looks at one in sixteen of those that go by the inbox; if two in
-//! turn are for the same peer, it asks that peer for a lane. If it has none left, it gives up one that has carried nothing meanwhile.
+//! A lane is for a peer that gets many short messages. The endpoint looks at one in sixteen of those that go by the inbox, and asks the
+//! peer for a lane. If it has none left, and two in turn are for the same peer, it gives up one that has carried nothing meanwhile.
 
 #![allow(unsafe_code, reason = "keeps the lane of the last message as a pointer")]
 
@@ -26,7 +26,7 @@ pub(super) struct Routes {
     lane: Cell<Option<NonNull<Lane>>>,
     /// How many short messages are to go by the inbox before the endpoint thinks about lanes.
     outside: Cell<u32>,
-    /// For whom the last of these was that was looked at.
+    /// For whom the last of these was that was looked at when no lane was left.
     pub(super) candidate: Cell<u64>,
 }
 

@@ -197,6 +197,21 @@ fn lane_that_is_not_used_any_more_goes_to_a_peer_that_is_talked_to() {
     });
 }
 
+/// None of whom gets two messages in a row.
+#[test]
+fn endpoint_has_lanes_to_peers_that_it_talks_to_in_turn() {
+    with_lanes(3, |one, other, av| {
+        let from = one.endpoint(av).unwrap();
+        let peers = [0; 3].map(|_| other.endpoint(av).unwrap());
+        for _ in 0..100 {
+            for peer in &peers {
+                talk(&from, peer, (other, av), 1);
+            }
+        }
+        assert_eq!(peers.each_ref().map(|peer| talk(&from, peer, (other, av), 0)), [true; 3]);
+    });
+}
+
 /// A peer that does not read that its lane is over keeps that one, and no other.
 #[test]
 fn lane_goes_to_a_peer_that_is_talked_to_though_another_is_not_given_back() {
