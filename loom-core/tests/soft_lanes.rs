@@ -35,9 +35,13 @@ struct Node {
 
 impl Node {
     fn open(network: &Network<'static>) -> Self {
+        Self::with_queue(network, 256)
+    }
+
+    fn with_queue(network: &Network<'static>, depth: usize) -> Self {
         let domain = Domain::open(&network.info()).unwrap();
         let av = Av::open(&domain, 64).unwrap();
-        let cq = Cq::open(&domain, CqAttr::new(256)).unwrap();
+        let cq = Cq::open(&domain, CqAttr::new(depth)).unwrap();
         let endpoint = cq.endpoint(&av).unwrap();
         Node { av, cq, endpoint }
     }
@@ -171,6 +175,32 @@ fn short_message_is_truncated_with_an_error() {
         let error = done.result().unwrap_err();
         assert_eq!((error.errno, error.overflow), (Errno::ETRUNC, 25));
         assert_eq!(done.into_buf()[..], message(3, 30)[..5]);
+    }
+}
+
+/// A multi-receive takes more messages than the receiver's queue has places for. Those of the inbox have others before them in the lane.
+#[test]
+fn messages_keep_their_order_when_the_queue_of_their_receiver_is_full() {
+    const BEFORE: u64 = 180;
+    let network = Network::new(NetworkAttr { tx_depth: 256, ..ATTR }).unwrap();
+    let sender = Node::open(&network);
+    let receiver = Node::with_queue(&network, 4);
+    let to = sender.talk(&receiver);
+    let len_of = |number| if number % BEFORE == BEFORE - 1 { 105 } else { 8 };
+    for round in 0..10 {
+        let key = receiver.endpoint.multi_recv(Source::Any, vec![0; 10_000].into()).unwrap();
+        let sent = BEFORE + 10 + round;
+        for number in 0..sent {
+            sender.endpoint.inject(to, &message(number, len_of(number))).unwrap();
+        }
+        for number in 0..sent {
+            match receiver.cq.poll().unwrap() {
+                Some(Completion::Piece(piece)) => assert_eq!(piece.bytes(), message(number, len_of(number))),
+                other => panic!("{number} in round {round}: {other:?}"),
+            }
+        }
+        receiver.endpoint.cancel(key).unwrap();
+        assert!(matches!(receiver.cq.poll().unwrap(), Some(Completion::Op(op)) if op.key() == key));
     }
 }
 
