@@ -12,6 +12,7 @@ use std::vec::Vec;
 use super::region::{Exposed, Reached, Region};
 use super::rma::write_by;
 use super::{Network, NetworkAttr, Soft};
+use crate::completion::Completion;
 use crate::error::OpenError;
 use crate::objects::av::Av;
 use crate::objects::cq::{Cq, CqAttr};
@@ -193,6 +194,60 @@ fn lane_that_is_not_used_any_more_goes_to_a_peer_that_is_talked_to() {
                 assert!(talk(&from, peer, (other, av), 200));
             }
             assert!(!talk(&from, &peers[0], (other, av), 0), "it has one lane");
+        }
+    });
+}
+
+/// More often than the queue has places.
+#[test]
+fn write_with_data_fails_if_its_peer_closes_before_the_news_go_by_their_lane() {
+    with_lanes(2, |one, other, av| {
+        let from = one.endpoint(av).unwrap();
+        let queue = from.raw().port().own().tx();
+        for round in 0..100 {
+            let context = (round % 2 == 0).then_some(round);
+            let peer = other.endpoint(av).unwrap();
+            assert!(talk(&from, &peer, (other, av), 100));
+            let result = write_data_to_a_peer_that_closes(&from, peer, context);
+            match context {
+                None => assert!(matches!(result, Err(Refusal::Errno(Errno::EHOSTUNREACH)))),
+                Some(_) => assert_eq!(queue.pop().unwrap().errno, Errno::EHOSTUNREACH),
+            }
+            assert!(queue.pop().is_none());
+        }
+    });
+}
+
+/// On both ways: there are more than a lane has slots.
+#[test]
+fn news_of_writes_keep_their_order_among_messages() {
+    with_lanes(2, |one, other, av| {
+        let (from, to) = (one.endpoint(av).unwrap(), other.endpoint(av).unwrap());
+        assert!(talk(&from, &to, (other, av), 100));
+        let (raw, address) = (from.raw(), to.raw().port().own().addr.get());
+        let peer = av.insert(&to.address().unwrap()).unwrap();
+        for round in 0..50 {
+            let is_message = |number| number % 3 == round % 3 && number < 6;
+            for number in 0..12 {
+                let data = ImmediateData(number);
+                if is_message(number) {
+                    to.recv(Source::Any, Box::new([0; 8])).unwrap();
+                    from.inject_data(peer, data, &[7]).unwrap();
+                } else {
+                    write_by(&raw.net, raw.port(), (address, 9), Some(data), (None, None), || Ok(())).unwrap();
+                }
+            }
+            for number in 0..12 {
+                let (data, message) = match other.poll().unwrap() {
+                    Some(Completion::Op(op)) => (op.result().unwrap().data(), true),
+                    Some(Completion::Remote(event)) => {
+                        assert_eq!(event.len(), 9);
+                        (event.data(), false)
+                    }
+                    nothing => panic!("{nothing:?}"),
+                };
+                assert_eq!((data, message), (Some(ImmediateData(number)), is_message(number)), "round {round}");
+            }
         }
     });
 }
