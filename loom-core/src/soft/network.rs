@@ -55,7 +55,8 @@ pub struct NetworkAttr {
     pub seed: u64,
     /// For how many peers an endpoint has a *lane*: a ring for short messages, which moves them several times as fast between threads.
     /// An endpoint uses its lanes for peers that it sends many messages of at most 104 bytes; other messages go without. With zero,
-    /// all do. An endpoint receives by eight lanes at most, those of the first that asked. A lane takes about 550 bytes for each of the `tx_depth` messages that it holds, of 256 at most.
+    /// all do. An endpoint receives by eight lanes at most, those of the first that asked. A lane takes about 550 bytes for each of the
+    /// `tx_depth` messages that it holds, of 256 at most.
     pub lanes: u16,
     /// Gives no more than the least of the tested providers does: for programs that are to run over libfabric without a change.
     /// [What that is](super#strict-networks). Takes more memory, 20 bytes times the square of `endpoints`, and none for lanes.
