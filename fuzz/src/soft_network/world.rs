@@ -31,9 +31,6 @@ type Counters = [Counter<'static, Soft<'static>>; 4];
 /// Messages begin with their number times this, and no two of a story with the same byte.
 pub const NUMBERED: usize = 31;
 
-/// How many messages an endpoint sends to each of the others that talks first.
-const TALK: usize = 60;
-
 pub const COUNTED: [Counted; 4] = [Counted::SEND, Counted::RECV, Counted::READ, Counted::WRITE];
 
 /// What there is around the queues.
@@ -77,31 +74,6 @@ impl<'w> World<'w> {
             world.open(place);
         }
         world
-    }
-
-    /// Every endpoint sends the others so many short messages that it has lanes to them; no story tells of these.
-    pub fn talk(&mut self) {
-        for from in 0..ENDPOINTS {
-            for to in (0..ENDPOINTS).filter(|to| *to != from) {
-                for _ in 0..TALK {
-                    self.say(from, to);
-                }
-            }
-        }
-    }
-
-    fn say(&mut self, from: usize, to: usize) {
-        let [Some((sender, from)), Some((receiver, to))] = [from, to].map(|place| self.places[place].as_ref()) else {
-            unreachable!("every place has an endpoint at first")
-        };
-        let received = to.recv(Source::Any, Memory::new(&[0xee])).expect("nothing else is posted");
-        from.inject(self.record.lives[*receiver].peer, &[7]).expect("nothing else is on its way");
-        let queue = &self.queues[self.record.lives[*receiver].queue];
-        let done = queue.wait(received, Spins(100)).expect("the queue works").expect("it is there");
-        assert_eq!(done.into_buf().bytes(), [7]);
-        for (life, counter) in [(*sender, 0), (*receiver, 1)] {
-            self.record.count(life, counter);
-        }
     }
 
     pub fn play(&mut self, step: Step) {
