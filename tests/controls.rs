@@ -78,6 +78,10 @@ fn plants_a_data_race() {
                 for round in 0..1_000_000 {
                     // SAFETY: none. That is the point.
                     unsafe { *black_box(WORD.0.get()) = round };
+                    // On a busy machine one thread would be through before the other goes on.
+                    if round % 1024 == 0 {
+                        std::thread::yield_now();
+                    }
                 }
             });
         }
