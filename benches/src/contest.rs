@@ -25,7 +25,7 @@ impl Settings {
     /// Shows that everything runs; the figures are worth little.
     pub const QUICK: Settings = Settings { rounds: 7, repeats: 7, round: Duration::from_micros(200), attempts: 1 };
 
-    /// A part of the rounds, for each of so many openings ([`Outcome::join`]).
+    /// A part of the rounds, where sides are opened several times ([`Outcome::join`]).
     #[must_use]
     pub fn shared_by(self, openings: usize) -> Settings {
         let (rounds, repeats) = (self.rounds.div_ceil(openings), self.repeats.div_ceil(openings));

@@ -73,7 +73,7 @@ impl Peer {
         Peer { rounds, begun, told: 0 }
     }
 
-    /// Begins a round of so many operations; returns when the thread is in it.
+    /// Begins a round of `count` operations; returns when the thread is in it.
     ///
     /// # Panics
     /// If the thread has ended.

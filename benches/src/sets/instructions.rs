@@ -84,7 +84,7 @@ fn count(side: &str, operation: Operation) -> Result<f64, Failure> {
     }
 }
 
-/// Does one operation of one side so many times and nothing else, for callgrind: `name` as metrics call it, of 64 bytes.
+/// Does one operation of one side `count` times and nothing else, for callgrind: `name` as metrics call it, of 64 bytes.
 ///
 /// # Errors
 /// If there is no such side or operation, or it cannot be opened.

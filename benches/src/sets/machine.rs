@@ -57,7 +57,7 @@ impl<'l> PingPong<'l> {
     }
 }
 
-/// Numbers through an empty ring between two threads; `capacity` of them fit. Says how long so many took.
+/// Numbers through an empty ring between two threads; `capacity` of them fit. Says how long as many took as it is told.
 pub(crate) fn ring<'s>(scope: &'s Scope<'s, '_>, capacity: usize) -> impl FnMut(u32) -> Duration + 's {
     let (mut into, mut from) = rtrb::RingBuffer::<u64>::new(capacity);
     let mut peer = Peer::start(scope, 1, move |rounds| {
@@ -99,7 +99,7 @@ impl Copies {
         Copies { from: vec![1; Self::FORGOTTEN], into: vec![2; Self::FORGOTTEN], len, at: 0 }
     }
 
-    /// Copies so many times.
+    /// Copies `count` times.
     pub(crate) fn copy(&mut self, count: u32) {
         for _ in 0..count {
             let place = self.at..self.at + self.len;

@@ -2,8 +2,8 @@
 //!
 //! A message that goes by the [inbox](super::list) moves several cache lines one after the other: its cell, the inbox's word, the
 //! cell's state. A lane is a ring of [slots](Slot) for one sender and one receiver. In a slot is everything that a short
-//! message says, and the word that tells of it: for a few bytes, all in one line. The receiver says how far it is once in a quarter of the ring. So such a message moves
-//! one line, and those of several messages move at a time.
+//! message says, and the word that tells of it: up to 40 bytes are all in one line. The receiver says how far it is once in a quarter
+//! of the ring. So such a message moves one line, and those of several messages move at a time.
 //!
 //! Each endpoint has a few lanes of its own, for what it sends (`soft/lane_asking.rs` says to whom); a receiver reads those that it has
 //! accepted (`soft/lane_delivery.rs`). Everything else goes by the inbox: longer messages, other peers, and messages whose slot is
@@ -110,26 +110,14 @@ const _: () = assert!(size_of::<Slot>() == 128, "a slot is two cache lines");
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    pub(super) const fn room(&self) -> *mut u8 {
-        self.bytes.get().cast()
-    }
-}
-
-#[cfg(not(loom_model))]
-impl Slot {
-    /// An empty one. Numbers begin with one.
-    pub(super) const fn new() -> Self {
-        let bytes = UnsafeCell::new(MaybeUninit::uninit());
-        Slot { word: AtomicU64::new(0), tag: Cell::new(0), data: Cell::new(0), bytes }
-    }
-}
-
-#[cfg(loom_model)]
-impl Slot {
     /// An empty one. Numbers begin with one.
     pub(super) fn new() -> Self {
         let bytes = UnsafeCell::new(MaybeUninit::uninit());
         Slot { word: AtomicU64::new(0), tag: Cell::new(0), data: Cell::new(0), bytes }
+    }
+
+    pub(super) const fn room(&self) -> *mut u8 {
+        self.bytes.get().cast()
     }
 }
 
@@ -295,7 +283,7 @@ impl Lane {
 impl Lane {
     /// Whether it is the sender's.
     ///
-    /// Acquire: pairs with `leave` and `refuse`, so that the receiver is done with slots and cells.
+    /// Acquire: pairs with `leave`, so that the receiver is done with slots and cells.
     pub(super) fn is_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) == LaneState::Idle as u32
     }

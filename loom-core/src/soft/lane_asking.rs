@@ -109,7 +109,7 @@ fn tell(
 pub(super) fn answer(net: &Net, own: &LocalState, head: &MessageCell) {
     let message = &head.message;
     let lane = net.lane(message.data.get());
-    if own.routes.are_granted() {
+    if own.routes.granted.get() {
         own.arrivals.accept(lane, message.from.get(), message.tag.get());
     } else {
         lane.leave();

@@ -19,7 +19,7 @@ const OUTSIDE_WHEN_REFUSED: u32 = 1024;
 #[derive(Debug)]
 pub(super) struct Routes {
     lanes: Table<Lane>,
-    /// Whether the endpoint may have any: not if its domain requires modes or a plan may strike.
+    /// Whether the endpoint may ask for lanes, and peers may ask it: not if its domain requires modes or a plan may strike.
     pub(super) granted: Cell<bool>,
     /// Where the last message went, and the lane that leads there.
     last: Cell<u64>,
@@ -48,11 +48,6 @@ impl Routes {
         self.outside.set(OUTSIDE);
         self.candidate.set(0);
         self.forget();
-    }
-
-    /// Whether peers may ask the endpoint for lanes, and it them.
-    pub(super) fn are_granted(&self) -> bool {
-        self.granted.get()
     }
 
     pub(super) fn forget(&self) {

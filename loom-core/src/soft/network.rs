@@ -53,7 +53,7 @@ pub struct NetworkAttr {
     ///   closed. With any seed, the key of a region that was closed opens none of the next 2^46 regions.
     /// - The seed does not protect from code in this process, which may look into memory anyway.
     pub seed: u64,
-    /// For how many peers an endpoint has a *lane*: a ring for short messages, which moves them several times as fast between threads.
+    /// For how many peers an endpoint has a *lane*: a ring for short messages, which moves several times as many a second between threads.
     /// An endpoint uses its lanes for peers that it sends many messages of at most 104 bytes; other messages go without. With zero,
     /// all do. An endpoint receives by eight lanes at most, those of the first that asked. A lane takes about 550 bytes for each of the
     /// `tx_depth` messages that it holds, of 256 at most.

@@ -15,7 +15,7 @@ use crate::report::{Curve, Goal, Point, Run};
 use crate::sets::Failure;
 use crate::statistics::Summary;
 
-/// For each of so many.
+/// The bytes that each takes, by how many there are.
 fn each(count: u32, layout: Layout) -> Point {
     exact(count, layout.size() as f64 / f64::from(count))
 }

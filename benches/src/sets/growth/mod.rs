@@ -66,7 +66,7 @@ impl<'a> Growth<'a> {
         format!("{curve}: {x}")
     }
 
-    /// Adds a point. `run` does the operation so many times, and says how long it took.
+    /// Adds a point. `run` does the operation as many times as it is told, and says how long it took.
     fn point(mut self, curve: &str, x: u32, run: impl FnMut(u32) -> Duration + 'a) -> Self {
         self.points.push((curve.into(), x));
         self.contest = self.contest.side_that_measures(Self::side(curve, x), run);

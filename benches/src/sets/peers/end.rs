@@ -61,7 +61,7 @@ impl Play {
         }
     }
 
-    /// Plays the near end: says how long a round of so many messages takes, each to the other end.
+    /// Plays the near end: says how long a round of `count` messages takes, each to the other end.
     #[inline]
     pub(crate) fn near(self, end: &mut impl End, count: u32) -> Duration {
         match self {
@@ -110,7 +110,7 @@ fn receive(end: &mut impl End, count: u32) -> Duration {
 /// Tells the other end a text, and learns that of the other end.
 pub(crate) type Exchange<'e> = &'e mut dyn FnMut(&str) -> String;
 
-/// Plays a round of so many messages, and says how long it took.
+/// Plays a round of as many messages as it is told, and says how long it took.
 pub(crate) type Round<'s> = Box<dyn FnMut(u32) -> Duration + 's>;
 
 /// The rounds of two ends in two threads. Each end is opened in its thread.

@@ -24,7 +24,7 @@ impl<V> Table<V> {
     ///
     /// # Safety
     /// From `first` on there are `len` values, which stay where they are and are reached by shared references only, from one
-    /// thread at a time, as long as the table or a copy of it is used. No number that is not below `len` is ever
+    /// thread at a time unless they are `Sync`, as long as the table or a copy of it is used. No number that is not below `len` is ever
     /// [looked up](Self::at).
     pub(crate) const unsafe fn new(first: NonNull<V>, len: u32) -> Self {
         Table { first, len }
