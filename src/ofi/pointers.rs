@@ -151,7 +151,7 @@ impl<L: Level> Cq<L> {
     ) -> Result<Self, Errno> {
         let cq = queue::adopt(domain, raw, wait)?;
         // SAFETY: the caller's promise.
-        Ok(unsafe { queue::with_batch(cq, with_source, memory) })
+        Ok(unsafe { queue::with_batch(cq, usize::MAX, with_source, memory) })
     }
 }
 

@@ -315,15 +315,22 @@ impl<B> OpTable<B> {
         if event.is_error() {
             return None;
         }
-        let (key, slot) = self.by_context(event.context, Phase::Posted)?;
-        let mut len = slot.lent.get();
-        if slot.kind.get().direction() == Direction::Receive {
-            if event.len > len {
-                return None;
+        // One look at the kind for all that depends on it.
+        let (slot, len) = match self.kind {
+            ContextKind::Word => {
+                let slot = self.slot(OpKey::from_word(event.context).index())?;
+                if slot.key.get().word() != event.context {
+                    return None;
+                }
+                (slot, slot.succeeds_with(event)?)
             }
-            len = event.len;
-        }
-        self.count_event();
+            ContextKind::Space => {
+                let (_, slot) = self.by_address(event.context)?;
+                let len = slot.succeeds_with(event)?;
+                self.count_event();
+                (slot, len)
+            }
+        };
         let success = Event {
             tag: event.tag,
             data: event.data,
@@ -331,7 +338,7 @@ impl<B> OpTable<B> {
             ..Event::success(event.context, event.flags, len)
         };
         // SAFETY: the caller's promise.
-        Some(unsafe { self.end(key, slot, success) })
+        Some(unsafe { self.end(slot.key.get(), slot, success) })
     }
 
     /// Receives are lent so many bytes more than what their buffers say, in front of it, and their events count these: the table

@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
 use super::list::NONE;
-use super::{Kind, OpKey};
+use super::{Direction, Kind, OpKey};
 use crate::transport::Event;
 
 /// One operation: its buffer, and what is known of it.
@@ -125,6 +125,20 @@ impl<B> Slot<B> {
     /// Whether its buffer is lent.
     pub(super) fn is_lent(&self) -> bool {
         matches!(self.phase.get(), Phase::Posted | Phase::Filling)
+    }
+
+    /// How many bytes the slot's operation has moved, if it is over with this event, which is a success. A receive that claims more
+    /// than was lent is not one.
+    #[inline(always)]
+    pub(super) fn succeeds_with(&self, event: &Event) -> Option<usize> {
+        if self.phase.get() != Phase::Posted {
+            return None;
+        }
+        let lent = self.lent.get();
+        match self.kind.get().direction() {
+            Direction::Transmit => Some(lent),
+            Direction::Receive => (event.len <= lent).then_some(event.len),
+        }
     }
 
     /// Of a multi-receive that is being filled: whether it was cancelled.
