@@ -89,7 +89,7 @@ fn count(side: &str, operation: Operation) -> Result<f64, Failure> {
 /// # Errors
 /// If there is no such side or operation, or it cannot be opened.
 pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
-    let operation = operations().find(|operation| operation.name(LEN) == name);
+    let operation = Operation::SIZED.into_iter().chain(Operation::POLLS).find(|operation| operation.name(LEN) == name);
     let operation = operation.ok_or_else(|| format!("there is no operation '{name}'"))?;
     match side {
         "soft" => safe::on_transport(&network()?.info(), |soft| counted(soft, operation, count)),

@@ -1,5 +1,7 @@
 //! What loom adds to libfabric: its safe objects and its raw functions beside the same loop in C over the same provider.
 
+use std::fs::read_dir;
+
 use crate::contest::{Contest, Outcome, Settings};
 use crate::report::{Goal, Ratio, Run};
 use crate::sets::{Failure, over_openings};
@@ -30,6 +32,7 @@ fn contests(settings: &Settings, provider: Provider) -> Result<Vec<Outcome>, Fai
     let mut outcomes = Vec::new();
     safe::on_transport(&info, |safe| {
         raw::on_transport(&info, |raw| {
+            unpaced().expect("the descriptors of this process");
             outcomes = work(inject_size)
                 .map(|(operation, len)| {
                     Contest::new(format!("{}.{}", provider.metric, operation.name(len)))
@@ -42,4 +45,24 @@ fn contests(settings: &Settings, provider: Provider) -> Result<Vec<Outcome>, Fai
         });
     });
     Ok(outcomes)
+}
+
+/// Has the kernel send over every TCP connection of this process at once, by the congestion control `reno`. BBR, which some machines
+/// have by default, paces a connection at its estimate of the bandwidth, and some of the connections then take twice as long as the others.
+fn unpaced() -> std::io::Result<()> {
+    const RENO: &[u8] = b"reno";
+    for file in read_dir("/proc/self/fd")? {
+        let Some(descriptor) = file?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // SAFETY: bytes that are read, and so many. What is no TCP socket refuses the option.
+        unsafe {
+            libc::setsockopt(
+                descriptor,
+                libc::IPPROTO_TCP,
+                libc::TCP_CONGESTION,
+                RENO.as_ptr().cast(),
+                RENO.len() as libc::socklen_t,
+            )
+        };
+    }
+    Ok(())
 }

@@ -118,13 +118,13 @@ fn timed(run: impl FnOnce()) -> Duration {
     begin.elapsed()
 }
 
-/// Takes `count` completions of a full queue, as often as it takes to fill it, and says how long the taking took.
-fn drain(count: u32, mut fill: impl FnMut(), mut take: impl FnMut()) -> Duration {
+/// Takes `count` completions of a full queue, as often as it takes to fill it, and says how long the taking took. `take` takes all.
+fn drain<S>(count: u32, side: &mut S, fill: impl Fn(&mut S), take: impl Fn(&mut S)) -> Duration {
     let times = (count as usize).div_ceil(FULL);
     let mut took = Duration::ZERO;
     for _ in 0..times {
-        fill();
-        took += timed(|| (0..FULL).for_each(|_| take()));
+        fill(side);
+        took += timed(|| take(side));
     }
     // So long for `count` of them.
     took.mul_f64(f64::from(count) / (times * FULL) as f64)

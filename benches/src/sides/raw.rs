@@ -177,8 +177,7 @@ impl<T: Transport> Raw<'_, T> {
     }
 
     fn poll_full(&mut self, count: u32) -> Duration {
-        let side = std::cell::RefCell::new(self);
-        drain(count, || side.borrow_mut().fill(), || side.borrow().reap(1))
+        drain(count, self, Self::fill, |side| side.reap(FULL))
     }
 }
 

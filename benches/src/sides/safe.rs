@@ -1,8 +1,6 @@
 //! Loom's safe objects, as a program uses them, over any transport.
 
-use std::cell::RefCell;
 use std::fmt;
-use std::mem::take;
 use std::time::Duration;
 
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
@@ -242,12 +240,11 @@ impl<'b, T: Transport> Pair<'_, 'b, T, POLL_FULL> {
         }
     }
 
-    fn poll_full(&self, buffers: Vec<Own<'b, POLL_FULL>>, count: u32) -> (Vec<Own<'b, POLL_FULL>>, Duration) {
-        let buffers = RefCell::new(buffers);
-        let fill = || self.fill(&mut buffers.borrow_mut());
-        let take = || buffers.borrow_mut().push(self.completed().1);
-        let took = drain(count, fill, take);
-        (buffers.into_inner(), took)
+    #[inline(never)]
+    fn take(&self, buffers: &mut Vec<Own<'b, POLL_FULL>>) {
+        for _ in 0..FULL {
+            buffers.push(self.completed().1);
+        }
     }
 }
 
@@ -256,7 +253,10 @@ struct Memory<'b, const SITE: u8>(Vec<Option<Buffers<'b, SITE>>>);
 
 impl<'b, const SITE: u8> Memory<'b, SITE> {
     fn new(memory: &'b mut [(Vec<u8>, Vec<u8>)]) -> Self {
-        Memory(memory.iter_mut().map(|(from, into)| Some((Own(from), Own(into)))).collect())
+        let of = |((from, into), len): (&'b mut (Vec<u8>, Vec<u8>), usize)| {
+            Some((Own(&mut from[..len]), Own(&mut into[..len])))
+        };
+        Memory(memory.iter_mut().zip(SIZES).map(of).collect())
     }
 
     fn of(&mut self, len: usize) -> &mut Option<Buffers<'b, SITE>> {
@@ -303,9 +303,7 @@ impl<T: Transport> Side for Safe<'_, '_, T> {
             Operation::Read => buffers.lend(len, |lent| most.read(region, lent, count)),
             Operation::PollEmpty => timed(|| most.poll_empty(count)),
             Operation::PollFull(_) => {
-                let (buffers, took) = self.full.poll_full(take(&mut self.of_full), count);
-                self.of_full = buffers;
-                took
+                drain(count, &mut self.of_full, |buffers| self.full.fill(buffers), |buffers| self.full.take(buffers))
             }
         }
     }
@@ -342,7 +340,8 @@ impl<T: Transport> Safe<'_, '_, T> {
 
 /// Opens the side over a transport, does everything a few times, checks what was moved, and measures.
 pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&mut dyn Side)) {
-    let memory = || SIZES.map(|len| (vec![SENT; len], vec![0; len]));
+    // As long as those of the other sides, and so aligned as these are: a copy of 4 KiB depends on it.
+    let memory = || SIZES.map(|_| (vec![SENT; LONGEST], vec![0; LONGEST]));
     let (mut memory, mut of_unexpected, mut of_full) = (memory(), memory(), vec![0; FULL * 8]);
     let (buffers, of_unexpected) = (Memory::new(&mut memory), Memory::new(&mut of_unexpected));
     let of_full = of_full.chunks_exact_mut(8).map(Own).collect();
