@@ -118,6 +118,7 @@ pub use vocabulary::{Access, Caps, Counted, EndpointAddr, Errno, ImmediateData, 
 
 mod abort;
 mod any_error;
+pub mod atomic;
 pub mod buffer;
 pub mod completion;
 mod count;

@@ -13,6 +13,7 @@ pub(super) const PROVIDER: &str = "soft";
 const CAPS: Caps = Caps::MSG
     .union(Caps::TAGGED)
     .union(Caps::RMA)
+    .union(Caps::ATOMIC)
     .union(Caps::SEND)
     .union(Caps::RECV)
     .union(Caps::READ)
@@ -36,7 +37,11 @@ const MSG_ORDER: MsgOrder = MsgOrder::RAR
     .union(MsgOrder::RMA_RAR)
     .union(MsgOrder::RMA_RAW)
     .union(MsgOrder::RMA_WAR)
-    .union(MsgOrder::RMA_WAW);
+    .union(MsgOrder::RMA_WAW)
+    .union(MsgOrder::ATOMIC_RAR)
+    .union(MsgOrder::ATOMIC_RAW)
+    .union(MsgOrder::ATOMIC_WAR)
+    .union(MsgOrder::ATOMIC_WAW);
 
 /// The attributes of a network that was made with `attr`.
 pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {

@@ -23,6 +23,7 @@
 //!   messages that wait, and a claim keeps one for itself (`soft/receive.rs`).
 //! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message. Keys of regions are drawn
 //!   (`soft/numbers.rs`).
+//! - Atomic operations go straight to the peer's memory, too: the poster's processor does them (`soft/atomic.rs`).
 //! - Closing an endpoint revokes what it has offered, and waits for a copy that is under way; closing a region waits for
 //!   operations that are using it. No other function waits for another thread, except that opening and closing
 //!   endpoints and regions take a spin lock.
@@ -30,13 +31,13 @@
 //! # What it grants
 //!
 //! Messages, tagged messages with directed receive, multi-receives, peeks, claims and discards of tagged messages, RMA with 8
-//! bytes of immediate data, up to four buffers in one operation, sources of messages, and counters.
+//! bytes of immediate data, atomic operations on every datatype (128 bits on x86-64 alone), up to four buffers in one operation, sources of messages, and counters.
 //! Unless it is strict, RMA is done when the post returns. Messages of one sender keep the order they were sent in.
 //! It asks for nothing, unless it is to ask for what hardware does ([`RequiredModes`]): registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
 //! Where things are to go wrong, an info is given a [`Plan`]: posts refused, messages delayed, writes reordered, completions
 //! failed, queues overrun, peers killed, less granted (`soft/faults/`). An endpoint without one pays nothing for it.
-//! Not there yet: atomics, counters of what peers do, and triggered operations.
+//! Not there yet: counters of what peers do, and triggered operations.
 //!
 //! # Strict networks
 //!
@@ -184,6 +185,8 @@ mod mode_checks;
 mod message;
 
 mod rma;
+
+mod atomic;
 
 #[cfg(all(test, loom_model))]
 mod model;

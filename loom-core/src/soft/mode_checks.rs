@@ -103,7 +103,7 @@ impl SoftEndpoint<'_> {
         Ok(Msg { pieces: room, ..*msg })
     }
 
-    fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
+    pub(super) fn lies_in_its_region(&self, lent: &Lent, access: Access) -> Result<(), Errno> {
         if lent.len() == 0 || !self.port().own().modes.get().mr_mode.contains(MrMode::LOCAL) {
             return Ok(());
         }

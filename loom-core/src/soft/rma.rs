@@ -105,8 +105,9 @@ fn read_by(
     end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, context, copy())
 }
 
+/// Ends an operation on a peer's memory.
 #[inline]
-fn end_rma(
+pub(super) fn end_rma(
     own: &LocalState,
     flags: CompletionFlags,
     len: usize,
@@ -114,7 +115,7 @@ fn end_rma(
     result: Result<(), Errno>,
 ) -> Result<(), Refusal> {
     let result = match result {
-        Err(_) if flags.contains(CompletionFlags::WRITE) => own.faults().end_of_write(result),
+        Err(_) if flags.contains(CompletionFlags::RMA | CompletionFlags::WRITE) => own.faults().end_of_write(result),
         other => other,
     };
     match (context, result) {

@@ -61,6 +61,10 @@
 //! - **C15.** What the [`ProviderQuirks`] of the endpoint's info deny is not asked for, but for multi-receives of callers that keep to P6
 //!   themselves (`multi_recv_unchecked`). A claim is fetched or discarded once, if it was made.
 //!
+//! - **C28.** An atomic operation is one that `query_atomic` of the endpoint's domain grants, of one element at least and of no more than that
+//!   says. Operands, results, what is compared, and the parts of the peer's memory have the same number of elements, and each range and
+//!   part is a multiple of their size.
+//!
 //! Memory of queues and regions:
 //!
 //! - **C16.** Memory given to [`cq_open`](CompletionQueues::cq_open) has the layout that `cq_layout` returned for the depth, and stays until the last
@@ -109,7 +113,7 @@
 //!   data has `REMOTE_WRITE` and the context of the receive that it has used up, which is over then: nothing of what it was
 //!   lent is touched any more.
 //! - **P5.** A successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent, and `len`
-//!   never exceeds what was lent.
+//!   never exceeds what was lent. A successful atomic that fetches has initialised all that was lent for its results.
 //! - **P6.** A receive that was posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV) is reported once for each
 //!   message, whose bytes have been initialised where the event says, and are not touched again; with the event that has
 //!   [`CompletionFlags::MULTI_RECV`](crate::vocabulary::CompletionFlags::MULTI_RECV) nothing of what was lent is touched any
@@ -168,6 +172,8 @@ mod message;
 
 mod rma;
 
+mod atomics;
+
 mod sum;
 
 mod signals;
@@ -178,6 +184,7 @@ mod multicast;
 
 pub mod scalable;
 
+pub use self::atomics::{AtomicAttr, AtomicRanges, Atomics};
 pub use self::av::AddressVectors;
 pub use self::connected::Connected;
 pub use self::counter::{CounterAttr, CounterWait, Counters};

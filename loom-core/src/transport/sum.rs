@@ -1,6 +1,6 @@
 //! [`Transport`]: all subjects together.
 
-use super::{MemoryRegions, Messages, Rma, TaggedMessages};
+use super::{Atomics, MemoryRegions, Messages, Rma, TaggedMessages};
 
 /// A network layer underneath the safe objects: the sum of what a transport does.
 ///
@@ -8,9 +8,9 @@ use super::{MemoryRegions, Messages, Rma, TaggedMessages};
 ///
 /// # Contract of callers
 ///
-/// [C1 to C18](super#contract-of-callers).
+/// [C1 to C18, and C28](super#contract-of-callers).
 ///
 /// # Safety
 ///
 /// Implementations of this trait, and of those that it is the sum of, promise [P1 to P8 and P17](super#promises-of-implementations).
-pub unsafe trait Transport: MemoryRegions + Messages + TaggedMessages + Rma {}
+pub unsafe trait Transport: MemoryRegions + Messages + TaggedMessages + Rma + Atomics {}

@@ -67,6 +67,8 @@ macro_rules! enumeration {
     };
 }
 
+pub(super) use enumeration;
+
 enumeration! {
     /// Which calls the user keeps from running at the same time.
     ///

@@ -19,6 +19,7 @@
     allow(clippy::unwrap_used, reason = "the crate never names `alloc`: its tests use `std`, and fail by panicking")
 )]
 
+mod atomics;
 mod attributes;
 mod cm_data;
 mod endpoint_addr;
@@ -30,6 +31,7 @@ mod flags;
 mod values;
 mod version;
 
+pub use atomics::{AtomicOp, Datatype};
 pub use attributes::{Attributes, DomainAttributes, EndpointAttributes, RxAttributes, TxAttributes};
 pub use cm_data::CmData;
 pub use endpoint_addr::{AddressError, EndpointAddr};

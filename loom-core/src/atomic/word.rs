@@ -1,0 +1,161 @@
+//! [`Word`]: elements as the processor changes them, in one step. For memory that peers reach: the rule is in [`crate::exposed`].
+
+#![allow(unsafe_code, reason = "memory that others change meanwhile")]
+
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+/// Everything that was written before a change is seen by whom sees the change, as between threads.
+const ORDER: Ordering = Ordering::AcqRel;
+
+/// An unsigned integer that the processor changes in one step, wherever it does.
+pub(crate) trait Word: Copy + PartialEq {
+    const ZERO: Self;
+
+    /// Whether this processor can.
+    #[inline]
+    fn is_atomic() -> bool {
+        true
+    }
+
+    /// The value.
+    ///
+    /// # Safety
+    /// `at` is memory for an atomic of this size: aligned, valid, and reached in no other way meanwhile but by the rule of
+    /// `exposed`; and [`is_atomic`](Self::is_atomic).
+    unsafe fn load(at: *mut Self) -> Self;
+
+    /// Replaces `old` by `new`; or tells what else was there.
+    ///
+    /// # Safety
+    /// As [`load`](Self::load), of memory that may be written.
+    unsafe fn compare_exchange(at: *mut Self, old: Self, new: Self) -> Result<(), Self>;
+
+    /// Changes the value until `change` has no other, and tells what was there before.
+    ///
+    /// # Safety
+    /// As [`compare_exchange`](Self::compare_exchange).
+    #[inline]
+    unsafe fn update(at: *mut Self, change: impl Fn(Self) -> Option<Self>) -> Self {
+        // SAFETY: the caller's promise.
+        let mut old = unsafe { Self::load(at) };
+        loop {
+            let Some(new) = change(old) else { return old };
+            // SAFETY: the caller's promise.
+            match unsafe { Self::compare_exchange(at, old, new) } {
+                Ok(()) => return old,
+                Err(other) => old = other,
+            }
+        }
+    }
+
+    /// Adds, without what does not fit, and tells what was there before.
+    ///
+    /// # Safety
+    /// As [`compare_exchange`](Self::compare_exchange).
+    unsafe fn fetch_add(at: *mut Self, operand: Self) -> Self;
+
+    /// Replaces the value, and tells what was there before.
+    ///
+    /// # Safety
+    /// As [`compare_exchange`](Self::compare_exchange).
+    unsafe fn swap(at: *mut Self, new: Self) -> Self;
+}
+
+macro_rules! words {
+    ($($Type:ty, $Atomic:ident;)+) => {$(
+        impl Word for $Type {
+            const ZERO: Self = 0;
+
+            #[inline]
+            unsafe fn load(at: *mut Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $Atomic::from_ptr(at) }.load(Ordering::Acquire)
+            }
+
+            #[inline]
+            unsafe fn compare_exchange(at: *mut Self, old: Self, new: Self) -> Result<(), Self> {
+                // SAFETY: the caller's promise.
+                unsafe { $Atomic::from_ptr(at) }.compare_exchange(old, new, ORDER, Ordering::Acquire).map(|_| ())
+            }
+
+            #[inline]
+            unsafe fn fetch_add(at: *mut Self, operand: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $Atomic::from_ptr(at) }.fetch_add(operand, ORDER)
+            }
+
+            #[inline]
+            unsafe fn swap(at: *mut Self, new: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $Atomic::from_ptr(at) }.swap(new, ORDER)
+            }
+        }
+    )+};
+}
+
+words! {
+    u8, AtomicU8;
+    u16, AtomicU16;
+    u32, AtomicU32;
+    u64, AtomicU64;
+}
+
+/// Only x86-64 has an instruction for these that stable Rust gives; nowhere else are they atomic.
+impl Word for u128 {
+    const ZERO: Self = 0;
+
+    #[inline]
+    fn is_atomic() -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            // Every processor but the first ones of the architecture.
+            core::arch::x86_64::__cpuid(1).ecx & (1 << 13) != 0
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    #[inline]
+    unsafe fn load(at: *mut Self) -> Self {
+        // SAFETY: the caller's promise. Zero is replaced by zero, or nothing is changed.
+        match unsafe { Self::compare_exchange(at, 0, 0) } {
+            Ok(()) => 0,
+            Err(other) => other,
+        }
+    }
+
+    #[inline]
+    unsafe fn compare_exchange(at: *mut Self, old: Self, new: Self) -> Result<(), Self> {
+        #[cfg(target_arch = "x86_64")]
+        {
+            /// # Safety
+            /// The processor has the instruction, and `at` is as [`Word::compare_exchange`] asks.
+            #[target_feature(enable = "cmpxchg16b")]
+            unsafe fn exchange(at: *mut u128, old: u128, new: u128) -> u128 {
+                // SAFETY: the caller's promise.
+                unsafe { core::arch::x86_64::cmpxchg16b(at, old, new, ORDER, Ordering::Acquire) }
+            }
+            // SAFETY: the caller's promise.
+            let found = unsafe { exchange(at, old, new) };
+            if found == old { Ok(()) } else { Err(found) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            let (_, _) = (at, new);
+            // Nobody calls this: it is not atomic here.
+            Err(old)
+        }
+    }
+
+    #[inline]
+    unsafe fn fetch_add(at: *mut Self, operand: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::update(at, |old| Some(old.wrapping_add(operand))) }
+    }
+
+    #[inline]
+    unsafe fn swap(at: *mut Self, new: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::update(at, |_| Some(new)) }
+    }
+}

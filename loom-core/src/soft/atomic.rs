@@ -1,0 +1,393 @@
+//! Atomic operations: each element is changed in the peer's memory by the poster's own processor, in one step. Peers and the owner of the
+//! memory ([`Window::element`](crate::exposed::Window::element)) see one order of the changes of an element.
+//!
+//! An operation is over when its post returns, also where a plan holds writes back. Elements must be aligned to their size.
+
+#![allow(
+    unsafe_code,
+    reason = "changes memory of regions, and reads and writes what was lent; implements the unsafe trait `Atomics`"
+)]
+
+use heapless::Vec;
+
+use super::copy::{LIMIT, Range};
+use super::endpoint_state::{Report, begin_context};
+use super::handles::SoftEndpoint;
+use super::mr::at_region;
+use super::network::Net;
+use super::rma::end_rma;
+use super::send::lose;
+use super::transport::Soft;
+use crate::atomic::{Atomic, Complex, Compute, Element, Form, Word};
+use crate::buffer::Lent;
+use crate::transport::{AtomicAttr, AtomicRanges, Atomics, Context, Msg, Refusal, RemotePart, RmaTarget};
+use crate::vocabulary::{Access, AtomicOp, CompletionFlags, Datatype, Errno};
+
+/// `$run::<E>($arguments)` for the type of the datatype.
+macro_rules! by_datatype {
+    ($datatype:expr, $run:ident($($argument:expr),*)) => {
+        match $datatype {
+            Datatype::INT8 => $run::<i8>($($argument),*),
+            Datatype::UINT8 => $run::<u8>($($argument),*),
+            Datatype::INT16 => $run::<i16>($($argument),*),
+            Datatype::UINT16 => $run::<u16>($($argument),*),
+            Datatype::INT32 => $run::<i32>($($argument),*),
+            Datatype::UINT32 => $run::<u32>($($argument),*),
+            Datatype::INT64 => $run::<i64>($($argument),*),
+            Datatype::UINT64 => $run::<u64>($($argument),*),
+            Datatype::INT128 => $run::<i128>($($argument),*),
+            Datatype::UINT128 => $run::<u128>($($argument),*),
+            Datatype::FLOAT => $run::<f32>($($argument),*),
+            Datatype::DOUBLE => $run::<f64>($($argument),*),
+            Datatype::FLOAT_COMPLEX => $run::<Complex<f32>>($($argument),*),
+            Datatype::DOUBLE_COMPLEX => $run::<Complex<f64>>($($argument),*),
+            _ => Err(Errno::EOPNOTSUPP),
+        }
+    };
+}
+
+/// What is granted of an operation.
+fn granted<E: Element>(Atomic { form, op, .. }: Atomic) -> Result<AtomicAttr, Errno> {
+    let compares = op >= AtomicOp::CSWAP;
+    let has = E::admits(op)
+        && match form {
+            Form::Base => !compares && op != AtomicOp::READ,
+            Form::Fetch => !compares,
+            Form::Compare => compares,
+        };
+    if !has || !<E as Compute>::Word::is_atomic() {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    Ok(AtomicAttr { count: isize::MAX.unsigned_abs() / size_of::<E>(), size: size_of::<E>() })
+}
+
+/// What the region must permit.
+fn access(Atomic { form, datatype, op }: Atomic) -> Access {
+    match (form, op) {
+        (Form::Base, _) => Access::REMOTE_WRITE,
+        // The processor reads 16 bytes in one step only by an instruction that writes.
+        (Form::Fetch, AtomicOp::READ) if datatype.size() < Some(16) => Access::REMOTE_READ,
+        _ => Access::REMOTE_READ | Access::REMOTE_WRITE,
+    }
+}
+
+/// Elements that lie in several ranges, one after the other.
+#[derive(Clone, Copy)]
+struct Elements<'r> {
+    here: Range,
+    rest: &'r [Range],
+}
+
+impl<'r> Elements<'r> {
+    const NONE: Elements<'static> = Elements { here: super::copy::NOTHING, rest: &[] };
+
+    #[inline]
+    const fn one(here: Range) -> Self {
+        Elements { here, rest: &[] }
+    }
+
+    #[inline]
+    fn of(ranges: &'r [Range]) -> Self {
+        match ranges {
+            [] => Elements::NONE,
+            [here, rest @ ..] => Elements { here: *here, rest },
+        }
+    }
+
+    /// The next one of `size` bytes. Ranges hold whole elements (C28).
+    #[inline]
+    fn next(&mut self, size: usize) -> Option<*mut u8> {
+        while self.here.1 < size {
+            let (next, rest) = self.rest.split_first()?;
+            (self.here, self.rest) = (*next, rest);
+        }
+        let at = self.here.0;
+        self.here = super::copy::advanced(self.here, size);
+        Some(at)
+    }
+}
+
+/// The ranges of this side.
+#[derive(Clone, Copy)]
+struct Local<'r> {
+    operands: Elements<'r>,
+    compare: Elements<'r>,
+    results: Elements<'r>,
+}
+
+/// Changes elements.
+///
+/// # Safety
+/// There are `len` bytes at `place`, exposed memory that may be written unless the operation only reads. What is lent is valid.
+#[inline]
+unsafe fn change<E: Element>(place: *mut u8, len: usize, op: AtomicOp, local: &mut Local<'_>) -> Result<(), Errno> {
+    /// # Safety
+    /// There is an element, if anything.
+    #[inline]
+    unsafe fn read<E: Element>(at: Option<*mut u8>) -> E {
+        let word = match at {
+            // SAFETY: the caller's promise.
+            Some(at) => unsafe { at.cast::<E::Word>().read_unaligned() },
+            None => E::Word::ZERO,
+        };
+        E::from_word(word)
+    }
+
+    let size = size_of::<E>();
+    if place.addr() % size != 0 {
+        return Err(Errno::EINVAL);
+    }
+    for at in (0..len).step_by(size) {
+        // SAFETY: the caller's promise.
+        let operand = unsafe { read::<E>(local.operands.next(size)) };
+        // SAFETY: the caller's promise.
+        let compare = unsafe { read::<E>(local.compare.next(size)) };
+        // SAFETY: aligned, as was seen, and within the range; the processor can, as was seen when the operation was asked for (C28).
+        let old = unsafe { E::change_at(place.wrapping_add(at), op, operand, compare) };
+        if let Some(result) = local.results.next(size) {
+            // SAFETY: the caller's promise.
+            unsafe { result.cast::<E::Word>().write_unaligned(old.to_word()) };
+        }
+    }
+    Ok(())
+}
+
+/// Does an operation.
+///
+/// # Safety
+/// What is lent is valid during the call: for reads, and for writes of the results.
+#[inline]
+unsafe fn perform(net: &Net, to: RmaTarget, len: usize, mut local: Local<'_>, atomic: Atomic) -> Result<(), Errno> {
+    // SAFETY: as this function.
+    unsafe { perform_part(net, to, len, &mut local, atomic) }
+}
+
+/// Does the part of an operation that is of one range of the peer's memory.
+///
+/// # Safety
+/// As [`perform`].
+#[inline]
+unsafe fn perform_part(
+    net: &Net,
+    to: RmaTarget,
+    len: usize,
+    local: &mut Local<'_>,
+    atomic: Atomic,
+) -> Result<(), Errno> {
+    /// # Safety
+    /// As [`change`].
+    #[inline]
+    unsafe fn run(place: *mut u8, len: usize, atomic: Atomic, local: &mut Local<'_>) -> Result<(), Errno> {
+        // SAFETY: the caller's promise.
+        unsafe { by_datatype!(atomic.datatype, change(place, len, atomic.op, local)) }
+    }
+    let mut done = Ok(());
+    at_region(net, &to, len, access(atomic), |place| {
+        // SAFETY: the region is held open, permits the access, and the range lies within; the caller promises the rest.
+        done = unsafe { run(place, len, atomic, local) };
+    })?;
+    done
+}
+
+const fn flags(form: Form) -> CompletionFlags {
+    CompletionFlags::ATOMIC.union(match form {
+        Form::Base => CompletionFlags::WRITE,
+        Form::Fetch | Form::Compare => CompletionFlags::READ,
+    })
+}
+
+fn range(lent: &Lent) -> Range {
+    (lent.ptr().as_ptr(), lent.len())
+}
+
+impl SoftEndpoint<'_> {
+    /// Posts an operation of one range; `context` is `None` for an injected one.
+    ///
+    /// # Safety
+    /// What is lent is valid during the call.
+    #[inline]
+    unsafe fn post_atomic(
+        &self,
+        mut to: RmaTarget,
+        len: usize,
+        local: Local<'_>,
+        atomic: Atomic,
+        context: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let own = self.port().own();
+        if self.extra_checks {
+            to = self.aim(to);
+            if let Some(lost) = lose(own, context, flags(atomic.form)) {
+                return lost;
+            }
+        }
+        if context.is_some() && !own.tx().reserve() {
+            return Err(Refusal::Again);
+        }
+        // SAFETY: the caller's promise.
+        let done = unsafe { perform(&self.net, to, len, local, atomic) };
+        end_rma(own, flags(atomic.form), len, context, done)
+    }
+
+    /// Of an operation with one range each, what the domain requires of it: the bytes of the ranges.
+    ///
+    /// # Safety
+    /// C10.
+    #[inline]
+    unsafe fn lent_ranges<const N: usize>(
+        &self,
+        to: RmaTarget,
+        lent: [(&Lent, Access); N],
+        context: Context,
+    ) -> Result<[Range; N], Refusal> {
+        if self.extra_checks {
+            self.meets(to.to)?;
+            self.gate()?;
+            for (lent, access) in lent {
+                self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
+            }
+            // SAFETY: the context is what the domain asks for (C10).
+            unsafe { begin_context(self.port().own().modes.get(), context) };
+        }
+        Ok(lent.map(|(lent, _)| range(lent)))
+    }
+}
+
+// SAFETY: as `Transport`.
+unsafe impl<'n> Atomics for Soft<'n> {
+    unsafe fn query_atomic(_: &Self::Domain, atomic: Atomic) -> Result<AtomicAttr, Errno> {
+        by_datatype!(atomic.datatype, granted(atomic))
+    }
+
+    #[inline]
+    unsafe fn atomic(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        operands: &Lent,
+        atomic: Atomic,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        // SAFETY: C10.
+        let [operands] = unsafe { endpoint.lent_ranges(to, [(operands, Access::WRITE)], context) }?;
+        let local =
+            Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
+        // SAFETY: what is lent is readable (C9).
+        unsafe { endpoint.post_atomic(to, operands.1, local, atomic, Some(context.addr())) }
+    }
+
+    #[inline]
+    unsafe fn inject_atomic(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        operands: &[u8],
+        atomic: Atomic,
+    ) -> Result<(), Refusal> {
+        if endpoint.extra_checks {
+            endpoint.meets(to.to)?;
+            endpoint.gate()?;
+        }
+        let operands = (operands.as_ptr().cast_mut(), operands.len());
+        let local =
+            Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
+        // SAFETY: a borrow is readable; operands are only read.
+        unsafe { endpoint.post_atomic(to, operands.1, local, atomic, None) }
+    }
+
+    #[inline]
+    unsafe fn fetch_atomic(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        operands: &Lent,
+        results: &Lent,
+        atomic: Atomic,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let lent = [(operands, Access::WRITE), (results, Access::READ)];
+        // SAFETY: C10.
+        let [operands, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
+        let local = Local {
+            operands: Elements::one(operands),
+            compare: Elements::NONE,
+            results: Elements::one(results),
+        };
+        // SAFETY: what is lent is readable, and the results are writable (C9).
+        unsafe { endpoint.post_atomic(to, results.1, local, atomic, Some(context.addr())) }
+    }
+
+    #[inline]
+    unsafe fn compare_atomic(
+        endpoint: &Self::Endpoint,
+        to: RmaTarget,
+        [operands, compare, results]: [&Lent; 3],
+        atomic: Atomic,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let lent = [(operands, Access::WRITE), (compare, Access::WRITE), (results, Access::READ)];
+        // SAFETY: C10.
+        let [operands, compare, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
+        let local = Local {
+            operands: Elements::one(operands),
+            compare: Elements::one(compare),
+            results: Elements::one(results),
+        };
+        // SAFETY: what is lent is readable, and the results are writable (C9).
+        unsafe { endpoint.post_atomic(to, results.1, local, atomic, Some(context.addr())) }
+    }
+
+    unsafe fn atomicmsg(
+        endpoint: &Self::Endpoint,
+        msg: &Msg<'_>,
+        ranges: AtomicRanges<'_>,
+        remote: &[RemotePart],
+        atomic: Atomic,
+    ) -> Result<(), Refusal> {
+        type Ranges = Vec<Range, LIMIT>;
+        fn of(lent: &[Lent]) -> Result<Ranges, Refusal> {
+            let ranges: Ranges = lent.iter().take(LIMIT).map(range).collect();
+            if lent.len() > LIMIT { Err(Refusal::Errno(Errno::EINVAL)) } else { Ok(ranges) }
+        }
+
+        let mut room = Vec::new();
+        // SAFETY: C10; there is no prefix for what is no message.
+        let msg = &unsafe { endpoint.pieces(msg, Access::WRITE, &mut room) }?;
+        if endpoint.extra_checks {
+            let others = ranges.compare.iter().map(|lent| (lent, Access::WRITE));
+            for (lent, access) in others.chain(ranges.results.iter().map(|lent| (lent, Access::READ))) {
+                endpoint.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
+            }
+        }
+        let mut aimed = Vec::new();
+        let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
+        let (operands, compare, results) = (of(msg.pieces)?, of(ranges.compare)?, of(ranges.results)?);
+        if !(1..=LIMIT).contains(&remote.len()) {
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        let (own, report) = (endpoint.port().own(), endpoint.report(msg));
+        let context = (report == Report::All).then(|| msg.context.addr());
+        if endpoint.extra_checks
+            && let Some(lost) = lose(own, context, flags(atomic.form))
+        {
+            return lost;
+        }
+        if context.is_some() && !own.tx().reserve() {
+            return Err(Refusal::Again);
+        }
+        let mut local = Local {
+            operands: Elements::of(&operands),
+            compare: Elements::of(&compare),
+            results: Elements::of(&results),
+        };
+        let target = |part: &RemotePart| RmaTarget { to: msg.address, addr: part.addr, key: part.key };
+        // All of them are looked at before anything is changed.
+        let allowed = remote
+            .iter()
+            .try_for_each(|part| at_region(&endpoint.net, &target(part), part.len, access(atomic), |_| {}));
+        let done = allowed.and_then(|()| {
+            remote.iter().try_for_each(|part| {
+                // SAFETY: what is lent is valid (C9).
+                unsafe { perform_part(&endpoint.net, target(part), part.len, &mut local, atomic) }
+            })
+        });
+        end_rma(own, flags(atomic.form), remote.iter().map(|part| part.len).sum(), context, done)
+    }
+}
