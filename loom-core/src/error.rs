@@ -63,6 +63,24 @@ pub enum PostError {
     /// The endpoint was not opened for operations that do not report their success
     /// ([`selective`](crate::objects::endpoint::Binding::selective)).
     NotSelective,
+    /// Of an atomic operation: the length is not a number of elements for operands, results and what is compared; or is nothing.
+    NotElements {
+        /// Bytes of an element.
+        size: usize,
+    },
+    /// Of an atomic operation: the peer's memory is not aligned to the size of the elements.
+    Misaligned {
+        /// Bytes of an element.
+        size: usize,
+    },
+    /// Of an atomic operation: more elements than the provider takes at once
+    /// ([`Granted::max_count`](crate::objects::atomic::Granted::max_count)).
+    TooManyElements {
+        /// The most that it takes.
+        limit: usize,
+    },
+    /// The atomic operation was granted by another domain.
+    ForeignOperation,
     /// The message was fetched or discarded already, or was claimed through another endpoint.
     UnknownClaim,
     /// The provider refused.
@@ -98,6 +116,12 @@ impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PostError::UnknownClaim => f.write_str("no message is claimed by that"),
+            PostError::NotElements { size } => {
+                write!(f, "the buffer does not hold elements of {size} bytes for each part")
+            }
+            PostError::Misaligned { size } => write!(f, "the peer's memory is not aligned to elements of {size} bytes"),
+            PostError::TooManyElements { limit } => write!(f, "an atomic operation takes at most {limit} elements"),
+            PostError::ForeignOperation => f.write_str("the atomic operation was granted by another domain"),
             PostError::NotRegistered => f.write_str("only a registered buffer can be posted here"),
             PostError::NotSelective => f.write_str("the endpoint was not opened for operations that report nothing"),
             PostError::NoPrefix { needed } => write!(f, "the provider asks for {needed} bytes in front of the message"),

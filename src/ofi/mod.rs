@@ -337,6 +337,7 @@
 //! | `closing`, `neighbours` | when an endpoint can be closed; endpoints that reach into each other's memory |
 //! | `transport`, `connected`, `signals` | the implementations of the traits, which name all of the above |
 
+mod atomic;
 mod batch;
 mod call;
 mod closing;

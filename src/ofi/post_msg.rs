@@ -42,7 +42,7 @@ impl Iov {
 }
 
 /// The flags for a call that goes out, and the immediate data.
-fn flags_and_data<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> (u64, u64) {
+pub(super) fn flags_and_data<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> (u64, u64) {
     let flags = if endpoint.is_selective() { msg.flags } else { reported(msg) };
     match msg.data {
         None => (flags.bits(), 0),

@@ -11,6 +11,8 @@ pub(crate) trait Compute: Copy {
     /// The same bits.
     type Word: Word;
 
+    const ZERO: Self;
+
     fn from_word(word: Self::Word) -> Self;
     fn to_word(self) -> Self::Word;
 
@@ -95,6 +97,7 @@ macro_rules! integers {
         impl Compute for $Type {
             type Word = $Word;
 
+            const ZERO: Self = 0;
             const ADDS_AS_WORD: bool = true;
 
             #[inline]
@@ -147,12 +150,12 @@ integers! {
     u128, u128;
 }
 
-/// One or zero.
 macro_rules! floats {
     ($($Type:ty, $Word:ty, $PairWord:ty;)+) => {$(
         impl Compute for $Type {
             type Word = $Word;
 
+            const ZERO: Self = 0.0;
             const ADDS_AS_WORD: bool = false;
 
             #[inline]
@@ -190,6 +193,7 @@ macro_rules! floats {
         impl Compute for Complex<$Type> {
             type Word = $PairWord;
 
+            const ZERO: Self = Complex { re: 0.0, im: 0.0 };
             const ADDS_AS_WORD: bool = false;
 
             #[inline]

@@ -1,5 +1,5 @@
 //! What atomic operations are of: elements ([`Element`]) and what can be done with them ([`BaseOp`], [`FetchOp`],
-//! [`CompareOp`]).
+//! [`ReadOp`], [`CompareOp`]).
 //!
 //! The type of the elements decides libfabric's datatype, and has only those operations as constants that the datatype admits:
 //! `BaseOp::<u64>::BOR` is one, `BaseOp::<f64>::BOR` does not compile.
@@ -107,7 +107,7 @@ pub struct Atomic {
     pub op: AtomicOp,
 }
 
-/// An operation whose type says what its elements are: [`BaseOp`], [`FetchOp`] and [`CompareOp`].
+/// An operation whose type says what its elements are: [`BaseOp`], [`FetchOp`], [`ReadOp`] and [`CompareOp`].
 #[expect(private_bounds, reason = "nobody else implements it")]
 pub trait Operation: Copy + fmt::Debug + Sealed {
     /// What it computes with.
@@ -165,12 +165,17 @@ operations! {
         Ordered: MIN, MAX;
         Integer: BOR, BAND, BXOR;
     }
-    /// An operation that changes the peer's memory, or leaves it as it is (`READ`), and brings back what was there before.
+    /// An operation that changes the peer's memory, and brings back what was there before.
     #[doc(alias = "fi_fetch_atomic")]
     FetchOp is Fetch {
-        Element: SUM, PROD, LOR, LAND, LXOR, READ, WRITE;
+        Element: SUM, PROD, LOR, LAND, LXOR, WRITE;
         Ordered: MIN, MAX;
         Integer: BOR, BAND, BXOR;
+    }
+    /// The operation that brings back what is there, and takes no operands.
+    #[doc(alias = "FI_ATOMIC_READ")]
+    ReadOp is Fetch {
+        Element: READ;
     }
     /// An operation that changes the peer's memory if a comparison says so, and brings back what was there before.
     #[doc(alias = "fi_compare_atomic")]
@@ -178,13 +183,5 @@ operations! {
         Element: CSWAP, CSWAP_NE;
         Ordered: CSWAP_LE, CSWAP_LT, CSWAP_GE, CSWAP_GT;
         Integer: MSWAP;
-    }
-}
-
-impl<E> FetchOp<E> {
-    /// Whether it takes operands: `READ` has none.
-    #[must_use]
-    pub fn has_operands(self) -> bool {
-        self.op != AtomicOp::READ
     }
 }

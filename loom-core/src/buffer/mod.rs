@@ -102,6 +102,15 @@ impl Lent {
         self
     }
 
+    /// What lies behind its first `len` bytes.
+    pub(crate) fn behind(mut self, len: usize) -> Self {
+        let len = len.min(self.len);
+        self.ptr = self.ptr.map_addr(|addr| addr.saturating_add(len));
+        self.len -= len;
+        self.headroom = 0;
+        self
+    }
+
     /// The same range with `bytes` bytes of its headroom; `None` if it has fewer.
     pub(crate) fn with_prefix(mut self, bytes: usize) -> Option<Self> {
         self.headroom = self.headroom.checked_sub(bytes)?;

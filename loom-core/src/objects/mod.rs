@@ -16,6 +16,8 @@ mod left_open;
 
 pub mod domain;
 
+pub mod atomic;
+
 pub mod av;
 
 pub mod counter;

@@ -106,6 +106,40 @@ impl ReadOptions {
     }
 }
 
+/// What can be asked of an atomic operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct AtomicOptions {
+    pub(crate) flags: OpFlags,
+}
+
+impl AtomicOptions {
+    /// Nothing but what the endpoint does by default.
+    pub const fn new() -> Self {
+        AtomicOptions { flags: OpFlags::empty() }
+    }
+
+    /// As [`SendOptions::more`].
+    #[doc(alias = "FI_MORE")]
+    pub const fn more(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::MORE);
+        self
+    }
+
+    /// As [`SendOptions::fence`].
+    #[doc(alias = "FI_FENCE")]
+    pub const fn fence(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::FENCE);
+        self
+    }
+
+    /// When it counts as over, if it fetches nothing: what fetches is over when the results are there.
+    pub const fn level(mut self, level: CompletionLevel) -> Self {
+        self.flags = self.flags.difference(CompletionLevel::ALL).union(level.flag());
+        self
+    }
+}
+
 /// What can be asked of a receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]

@@ -269,8 +269,7 @@ unsafe impl<'n> Atomics for Soft<'n> {
     ) -> Result<(), Refusal> {
         // SAFETY: C10.
         let [operands] = unsafe { endpoint.lent_ranges(to, [(operands, Access::WRITE)], context) }?;
-        let local =
-            Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
+        let local = Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
         // SAFETY: what is lent is readable (C9).
         unsafe { endpoint.post_atomic(to, operands.1, local, atomic, Some(context.addr())) }
     }
@@ -287,8 +286,7 @@ unsafe impl<'n> Atomics for Soft<'n> {
             endpoint.gate()?;
         }
         let operands = (operands.as_ptr().cast_mut(), operands.len());
-        let local =
-            Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
+        let local = Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
         // SAFETY: a borrow is readable; operands are only read.
         unsafe { endpoint.post_atomic(to, operands.1, local, atomic, None) }
     }
@@ -305,11 +303,8 @@ unsafe impl<'n> Atomics for Soft<'n> {
         let lent = [(operands, Access::WRITE), (results, Access::READ)];
         // SAFETY: C10.
         let [operands, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
-        let local = Local {
-            operands: Elements::one(operands),
-            compare: Elements::NONE,
-            results: Elements::one(results),
-        };
+        let local =
+            Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::one(results) };
         // SAFETY: what is lent is readable, and the results are writable (C9).
         unsafe { endpoint.post_atomic(to, results.1, local, atomic, Some(context.addr())) }
     }

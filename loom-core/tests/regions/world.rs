@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use loom_core::atomic::Atomic;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::objects::info::{Info, Nic};
 use loom_core::transport::{
-    AddressVectors, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters, EndpointError,
-    Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks, Refusal,
-    RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
+    AddressVectors, AtomicAttr, AtomicRanges, Atomics, Bindings, Closing, CompletionQueues, Context, CounterAttr,
+    CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg,
+    Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
@@ -427,5 +428,20 @@ unsafe impl Rma for Watched {
         fn readmsg(&Self::Endpoint, &Msg<'_>, &[RemotePart]) -> Result<(), Refusal> = Err(NO_POSTS);
         fn writemsg(&Self::Endpoint, &Msg<'_>, &[RemotePart]) -> Result<(), Refusal> = Err(NO_POSTS);
         fn inject_write(&Self::Endpoint, RmaTarget, &[u8], Option<ImmediateData>) -> Result<(), Refusal> = Err(NO_POSTS);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl Atomics for Watched {
+    answers! {
+        fn query_atomic(&Self::Domain, Atomic) -> Result<AtomicAttr, Errno> = Err(NOT_HERE);
+        fn atomic(&Self::Endpoint, RmaTarget, &Lent, Atomic, Context) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn inject_atomic(&Self::Endpoint, RmaTarget, &[u8], Atomic) -> Result<(), Refusal> = Err(NO_POSTS);
+        fn fetch_atomic(&Self::Endpoint, RmaTarget, &Lent, &Lent, Atomic, Context) -> Result<(), Refusal> =
+            Err(NO_POSTS);
+        fn compare_atomic(&Self::Endpoint, RmaTarget, [&Lent; 3], Atomic, Context) -> Result<(), Refusal> =
+            Err(NO_POSTS);
+        fn atomicmsg(&Self::Endpoint, &Msg<'_>, AtomicRanges<'_>, &[RemotePart], Atomic) -> Result<(), Refusal> =
+            Err(NO_POSTS);
     }
 }

@@ -18,6 +18,7 @@ impl<B> OpTable<B> {
             }
             match slot.phase.get() {
                 Phase::Posted | Phase::Filling => {}
+                Phase::PostedValue => self.release_holder(slot),
                 // There is no buffer to come back.
                 Phase::Claimed => {
                     self.release(index, slot);
@@ -175,7 +176,7 @@ impl<B> DropFrom<'_, B> {
             let index = self.index;
             self.index += 1;
             match slot.phase.get() {
-                Phase::Posted | Phase::Filling => table.make_room(),
+                Phase::Posted | Phase::Filling | Phase::PostedValue => table.make_room(),
                 Phase::UsedUp => {
                     table.used_up.unlink(&table.slots, index);
                     table.make_room();
@@ -187,6 +188,9 @@ impl<B> DropFrom<'_, B> {
             }
             // Rule 6: neither found nor used again, also by the destructor.
             slot.phase.set(Phase::Dropped);
+            if slot.kind.get() == Kind::Value {
+                continue;
+            }
             // SAFETY: rule 2: the slot held a buffer, and `drop_buffers` was told that nobody uses it.
             drop(unsafe { slot.empty() });
         }

@@ -29,8 +29,11 @@
 //! 10. A receive that a peer's write has used up (`FI_RX_CQ_DATA`) is over for the provider and not for its user: it keeps its slot,
 //!     and waits there, unlent, until it is posted again under the same context. Receives of the table's own have a slot and no
 //!     buffer, and are told to nobody.
+//! 11. An atomic operation on a value has no buffer. Its operand, what that is compared with, and its result lie in the scratch space of
+//!     its slot where contexts are numbers; where the provider writes there, in that of a second slot, which is taken and given back
+//!     with it.
 
-#![allow(unsafe_code, reason = "buffers in slots: rules 1 to 10")]
+#![allow(unsafe_code, reason = "buffers in slots: rules 1 to 11")]
 
 mod closing;
 mod done;
@@ -41,6 +44,7 @@ mod peek;
 mod post;
 mod rx_cq_data;
 mod slot;
+mod values;
 
 use core::cell::Cell;
 use core::fmt;
@@ -55,6 +59,7 @@ pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 pub use self::peek::{Claim, Found, Peek};
 use self::slot::Phase;
 pub use self::slot::Slot;
+pub use self::values::{Fetched, LentValues};
 use crate::transport::{Context, Event};
 use crate::vocabulary::{CompletionFlags, Errno};
 
@@ -69,6 +74,8 @@ pub enum Resolution<'t, B> {
     NotOver,
     /// A peek is answered.
     Peek(Peek),
+    /// An atomic operation on a value is over.
+    Value(Fetched),
     /// A message came to an endpoint that takes none: it is lost.
     Unwanted(OpError),
     /// The event belongs to an operation that is over already.
@@ -81,6 +88,8 @@ pub enum Resolution<'t, B> {
 enum Other<'t, B> {
     /// An operation is over: its buffer can be had, with this event.
     Over(OpKey, &'t Slot<B>, Event),
+    /// An atomic operation on a value is over, with this event.
+    Value(OpKey, &'t Slot<B>, Event),
     /// This is all that there is to say.
     Resolved(Resolution<'t, B>),
 }
@@ -96,6 +105,25 @@ pub enum Taken<B> {
     Draining,
     /// The key is not, or no more, one of this table.
     Unknown,
+}
+
+/// A completion that was kept.
+#[derive(Debug)]
+pub enum Parked<B> {
+    /// Of an operation with a buffer.
+    Done(Done<B>),
+    /// Of an atomic operation on a value.
+    Value(Fetched),
+}
+
+impl<B> Parked<B> {
+    /// That of an operation with a buffer.
+    pub fn done(self) -> Option<Done<B>> {
+        match self {
+            Parked::Done(done) => Some(done),
+            Parked::Value(_) => None,
+        }
+    }
 }
 
 /// A fixed number of slots, and who is in them.
@@ -278,6 +306,7 @@ impl<B> OpTable<B> {
                 Other::Resolved(resolution) => resolution,
                 // SAFETY: as above.
                 Other::Over(key, slot, event) => Resolution::Done(unsafe { self.end(key, slot, event) }),
+                Other::Value(key, slot, event) => Resolution::Value(self.end_value(key, slot, event)),
             },
         }
     }
@@ -295,6 +324,10 @@ impl<B> OpTable<B> {
             Some(Filled::Message(message)) => return Other::Resolved(Resolution::Piece(self.piece(message))),
             Some(Filled::NotOver) => return Other::Resolved(Resolution::NotOver),
             None => {}
+        }
+        // SAFETY: the caller's promise.
+        if let Some((key, slot, event)) = unsafe { self.valued(event) } {
+            return Other::Value(key, slot, event);
         }
         Other::Resolved(if let Some(peek) = self.peeked(event) {
             Resolution::Peek(peek)
@@ -385,7 +418,7 @@ impl<B> OpTable<B> {
             // SAFETY: the caller's promise.
             None => match unsafe { self.other(event) } {
                 Other::Resolved(resolution) => return Some(resolution),
-                Other::Over(key, slot, event) => (key, slot, event),
+                Other::Over(key, slot, event) | Other::Value(key, slot, event) => (key, slot, event),
             },
         };
         // SAFETY: the caller's promise: the operation is over.
@@ -428,7 +461,7 @@ impl<B> OpTable<B> {
     }
 
     /// Takes the oldest completion of this direction that [`park`](Self::park) kept.
-    pub fn take_parked(&self, direction: Direction) -> Option<Done<B>> {
+    pub fn take_parked(&self, direction: Direction) -> Option<Parked<B>> {
         self.parked[direction.list()].first().map(|index| self.take_at(index))
     }
 
@@ -436,14 +469,22 @@ impl<B> OpTable<B> {
     pub fn take(&self, key: OpKey) -> Taken<B> {
         match self.slot(key.index()) {
             Some(slot) if slot.key.get() == key => match slot.phase.get() {
-                Phase::Done | Phase::Owed => Taken::Done(self.take_at(key.index())),
+                Phase::Done | Phase::Owed => match slot.kind.get() {
+                    Kind::Value => Taken::Unknown,
+                    _ => self.take_at(key.index()).done().map_or(Taken::Unknown, Taken::Done),
+                },
                 Phase::Draining | Phase::DrainingOwed => Taken::Draining,
                 Phase::Posted | Phase::Held | Phase::Filling | Phase::Peeking | Phase::UsedUp | Phase::HeldAgain => {
                     Taken::InFlight
                 }
-                Phase::Free | Phase::Orphan | Phase::Dropped | Phase::Claimed | Phase::Spare | Phase::SpareUsedUp => {
-                    Taken::Unknown
-                }
+                Phase::Free
+                | Phase::Orphan
+                | Phase::Dropped
+                | Phase::Claimed
+                | Phase::Spare
+                | Phase::SpareUsedUp
+                | Phase::PostedValue
+                | Phase::Holds => Taken::Unknown,
             },
             _ => Taken::Unknown,
         }
@@ -484,20 +525,23 @@ impl<B> OpTable<B> {
     }
 
     /// Takes the completion in a slot that is `Done` or `Owed`.
-    fn take_at(&self, index: u32) -> Done<B> {
+    fn take_at(&self, index: u32) -> Parked<B> {
         let slot = self.own(index);
         let key = slot.key.get();
         // SAFETY: the slot has a completion: its event was kept.
         let event = unsafe { slot.kept() };
-        // SAFETY: rule 2: its buffer is there and nobody uses it.
-        let buf = unsafe { slot.empty() };
+        let parked = match slot.kind.get() {
+            Kind::Value => Parked::Value(Self::fetched(slot, event)),
+            // SAFETY: rule 2: its buffer is there and nobody uses it.
+            _ => Parked::Done(Done::new(key, unsafe { slot.empty() }, event)),
+        };
         self.parked_like(slot).unlink(&self.slots, index);
         if slot.phase.get() == Phase::Owed {
             self.orphan(index);
         } else {
             self.release(index, slot);
         }
-        Done::new(key, buf, event)
+        parked
     }
 }
 

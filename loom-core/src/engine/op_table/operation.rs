@@ -83,6 +83,8 @@ pub enum Kind {
     Send,
     /// A read: a transmit whose buffer is written.
     Read,
+    /// An atomic operation on a value: a transmit without a buffer.
+    Value,
     /// A receive: the buffer is written.
     Receive,
     /// A receive of a tagged message.
@@ -103,7 +105,7 @@ impl Kind {
     #[must_use]
     pub const fn direction(self) -> Direction {
         match self {
-            Kind::Send | Kind::Read => Direction::Transmit,
+            Kind::Send | Kind::Read | Kind::Value => Direction::Transmit,
             _ => Direction::Receive,
         }
     }
@@ -113,6 +115,7 @@ impl Kind {
         match self {
             Kind::Send => CompletionFlags::SEND,
             Kind::Read => CompletionFlags::READ,
+            Kind::Value => CompletionFlags::ATOMIC,
             Kind::Receive | Kind::TaggedReceive | Kind::Peek | Kind::PeekClaim | Kind::Spare => CompletionFlags::RECV,
             Kind::MultiReceive => CompletionFlags::RECV.union(CompletionFlags::MULTI_RECV),
         }

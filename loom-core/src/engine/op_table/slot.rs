@@ -33,7 +33,7 @@ pub struct Slot<B> {
     /// [cancelled](Self::cancelled).
     pub(super) since: Cell<u32>,
     /// Of a multi-receive: how many of its pieces are out. Safe code may forget them, one after the other: 64 bits are more
-    /// than there is time for. Of a receive that may be posted again: the address from which its message may come.
+    /// than there is time for. Of a receive that may be posted again: the address from which its message may come. Of an atomic operation on a value: the second slot, if it has one.
     pub(super) pieces: Cell<u64>,
     /// Of a multi-receive: the first byte that it lent.
     pub(super) start: Cell<NonNull<u8>>,
@@ -65,6 +65,10 @@ pub(super) enum Phase {
     Draining,
     /// As `Draining`, and more events of it may still come (rule 4).
     DrainingOwed,
+    /// An atomic operation on a value that is in flight: without buffer. Rule 11.
+    PostedValue,
+    /// The values of such an operation lie in the scratch space: without buffer. Rule 11.
+    Holds,
     /// A peek that waits for its answer: without buffer.
     Peeking,
     /// A message is claimed under the slot's context: without buffer.
@@ -122,9 +126,9 @@ impl<B> Slot<B> {
         self.key.get()
     }
 
-    /// Whether its buffer is lent.
+    /// Whether its buffer or values are lent.
     pub(super) fn is_lent(&self) -> bool {
-        matches!(self.phase.get(), Phase::Posted | Phase::Filling)
+        matches!(self.phase.get(), Phase::Posted | Phase::Filling | Phase::PostedValue)
     }
 
     /// How many bytes the slot's operation has moved, if it is over with this event, which is a success. A receive that claims more

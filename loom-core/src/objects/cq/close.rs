@@ -241,8 +241,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             Kind::Receive | Kind::TaggedReceive | Kind::MultiReceive | Kind::Spare => {
                 InFlight { receives: in_flight.receives + 1, ..in_flight }
             }
-            Kind::Send | Kind::Read if with_transmits => InFlight { transmits: in_flight.transmits + 1, ..in_flight },
-            Kind::Read => InFlight { longest_read: in_flight.longest_read.max(op.len), ..in_flight },
+            Kind::Send | Kind::Read | Kind::Value if with_transmits => {
+                InFlight { transmits: in_flight.transmits + 1, ..in_flight }
+            }
+            Kind::Read | Kind::Value => InFlight { longest_read: in_flight.longest_read.max(op.len), ..in_flight },
             Kind::Send | Kind::Peek | Kind::PeekClaim => in_flight,
         })
     }

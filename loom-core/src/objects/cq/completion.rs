@@ -9,7 +9,7 @@ use core::ptr::NonNull;
 
 use super::Cq;
 use crate::buffer::Buffer;
-use crate::engine::op_table::{self, Done, OpError, OpKey, Peek};
+use crate::engine::op_table::{self, Done, Fetched, OpError, OpKey, Peek};
 use crate::handle::{Erased, Head};
 use crate::transport::{Event, Transport};
 use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
@@ -78,6 +78,9 @@ pub enum Completion<'m, B> {
     Piece(Piece<'m, B>),
     /// A peek is answered ([`Endpoint::tagged_peek`](crate::objects::endpoint::Endpoint::tagged_peek)).
     Peek(Peek),
+    /// An atomic operation on a value is over
+    /// ([`Endpoint::fetch_value`](crate::objects::endpoint::Endpoint::fetch_value) and its like).
+    Atomic(Fetched),
     /// A peer wrote to this side's memory and said so.
     Remote(RemoteEvent),
     /// An operation without a key failed: an injected message that could not be delivered, an operation that reports nothing

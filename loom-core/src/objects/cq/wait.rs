@@ -7,7 +7,7 @@ use core::borrow::Borrow;
 use super::poll::of_an_operation;
 use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{Direction, Done, Message, OpError, OpKey, Peek, Resolution, Taken};
+use crate::engine::op_table::{Direction, Done, Fetched, Message, OpError, OpKey, Parked, Peek, Resolution, Taken};
 use crate::error::{PostError, Rejected};
 use crate::objects::deadline::Deadline;
 use crate::transport::Transport;
@@ -52,6 +52,24 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
                     Taken::Done(done) => Some(done),
                     _ => None,
                 });
+            }
+        }
+    }
+
+    /// Waits for one atomic operation on a value, as [`wait`](Self::wait) does for operations with a buffer.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
+        loop {
+            if let Some(fetched) = self.body.ops.take_value(key) {
+                return Ok(Some(fetched));
+            }
+            if !self.body.ops.is_valued(key) {
+                return Err(CqError::UnknownKey);
+            }
+            if !self.body.progress()? && until.passed() {
+                return Ok(self.body.ops.take_value(key));
             }
         }
     }
@@ -117,7 +135,10 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         {
             return Some(self.unmatched(event));
         }
-        self.body.ops.take_parked(direction).map(Completion::Op)
+        Some(match self.body.ops.take_parked(direction)? {
+            Parked::Done(done) => Completion::Op(done),
+            Parked::Value(fetched) => Completion::Atomic(fetched),
+        })
     }
 
     /// The completion of an unmatched event.

@@ -40,6 +40,7 @@
 //! # }
 //! ```
 
+mod atomic;
 mod binding;
 mod connectionless;
 mod kind;

@@ -25,6 +25,9 @@ pub(super) mod required_caps {
     pub(in crate::objects::endpoint) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
     pub(in crate::objects::endpoint) const READ: Caps = Caps::RMA.union(Caps::READ);
     pub(in crate::objects::endpoint) const WRITE: Caps = Caps::RMA.union(Caps::WRITE);
+    pub(in crate::objects::endpoint) const ATOMIC: Caps = Caps::ATOMIC.union(Caps::WRITE);
+    pub(in crate::objects::endpoint) const ATOMIC_READ: Caps = Caps::ATOMIC.union(Caps::READ);
+    pub(in crate::objects::endpoint) const ATOMIC_FETCH: Caps = ATOMIC.union(ATOMIC_READ);
 }
 
 /// What an operation does with its buffer.

@@ -9,12 +9,13 @@ use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use loom_core::atomic::Atomic;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::{Info, Nic, NicLink};
 use loom_core::transport::{
-    AddressVectors, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters, EndpointError,
-    Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks, Refusal,
-    RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
+    AddressVectors, AtomicAttr, AtomicRanges, Atomics, Bindings, Closing, CompletionQueues, Context, CounterAttr,
+    CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg,
+    Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
@@ -415,5 +416,23 @@ unsafe impl<'s> Rma for Scripted<'s> {
         fn write(to: RmaTarget, lent: &Lent, _data: Option<ImmediateData>, context: Context) = (context, &[*lent], to.to, NONE);
         fn readmsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces, msg.address, msg.flags);
         fn writemsg(msg: &Msg<'_>, _remote: &[RemotePart]) = (msg.context, msg.pieces, msg.address, msg.flags);
+    }
+}
+
+// SAFETY: as for `Transport`.
+unsafe impl<'s> Atomics for Scripted<'s> {
+    answers! {
+        fn query_atomic(&Self::Domain, Atomic) -> Result<AtomicAttr, Errno> = Err(NOT_HERE);
+        fn inject_atomic(&Self::Endpoint, RmaTarget, &[u8], Atomic) -> Result<(), Refusal> = Ok(());
+    }
+
+    posts! {
+        fn atomic(to: RmaTarget, lent: &Lent, _atomic: Atomic, context: Context) = (context, &[*lent], to.to, NONE);
+        fn fetch_atomic(to: RmaTarget, operands: &Lent, results: &Lent, _atomic: Atomic, context: Context) =
+            (context, &[*operands, *results], to.to, NONE);
+        fn compare_atomic(to: RmaTarget, ranges: [&Lent; 3], _atomic: Atomic, context: Context) =
+            (context, &ranges.map(|lent| *lent), to.to, NONE);
+        fn atomicmsg(msg: &Msg<'_>, _ranges: AtomicRanges<'_>, _remote: &[RemotePart], _atomic: Atomic) =
+            (msg.context, msg.pieces, msg.address, msg.flags);
     }
 }

@@ -7,16 +7,25 @@
 //! that was never written. Order between accesses comes from elsewhere: a thread that has polled the completion or the
 //! remote event of a transfer sees all of its bytes.
 //!
+//! **Elements.** Atomic operations of peers, and the owner's ([`Window::element`]), access an aligned element as one atomic of its size.
+//! Copies are of bytes: one that meets such an operation sees some bytes of the old element and some of the new one. (Rust's memory
+//! model has no words for atomics of different sizes that meet; processors do. On x86-64 the compiler does not see them meet, because
+//! the copies are assembly.)
+//!
 //! The bulk copies below keep the rule and are still fast: on x86-64 they are inline assembly, which does what a loop of
 //! one-byte relaxed accesses does, only faster; elsewhere they are that loop, and with `--cfg loom_byte_copies`, for tools
-//! that do not see through assembly. No other code of loom touches exposed memory.
+//! that do not see through assembly. Besides them only [`crate::atomic`] touches exposed memory.
 
 #![allow(unsafe_code, reason = "the accesses that the rule is about")]
+
+mod element;
 
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
+
+pub use self::element::{ElementError, ExposedElement};
 
 /// Copies out of exposed memory.
 ///

@@ -1,0 +1,194 @@
+//! Atomic operations on values: without a buffer. Rule 11.
+
+#![allow(unsafe_code, reason = "values in slots: rules 2 and 11")]
+
+use core::ptr::NonNull;
+
+use super::slot::Phase;
+use super::{ContextKind, Kind, OpError, OpKey, OpTable, Slot};
+use crate::atomic::Element;
+use crate::buffer::Lent;
+use crate::error::PostError;
+use crate::transport::{Context, Event};
+use crate::vocabulary::{ImmediateData, Tag};
+
+/// The memory of one value: as long as the longest element.
+type Place = [u64; 2];
+
+/// A value as it lies in a slot.
+fn placed<E: Element>(value: E) -> Place {
+    let mut place = [0; 2];
+    // SAFETY: no element is longer.
+    unsafe { (&raw mut place).cast::<E::Word>().write_unaligned(value.to_word()) };
+    place
+}
+
+/// What an atomic operation on a value lends.
+#[derive(Clone, Copy, Debug)]
+pub struct LentValues {
+    /// The operand.
+    pub operand: Lent,
+    /// What it is compared with.
+    pub compare: Lent,
+    /// Room for what was there before.
+    pub result: Lent,
+}
+
+/// An atomic operation on a value is over: what was there before, if it fetches that.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "it says whether the operation succeeded, and what it has fetched"]
+pub struct Fetched {
+    key: OpKey,
+    /// Carries the value in the fields that an atomic's event does not use.
+    event: Event,
+    /// Bytes of the value.
+    size: usize,
+}
+
+impl Fetched {
+    /// The key that the post returned.
+    #[must_use]
+    pub const fn key(&self) -> OpKey {
+        self.key
+    }
+
+    /// How the operation ended.
+    ///
+    /// # Errors
+    /// The operation's own error: cancelled, refused by the peer.
+    pub fn result(&self) -> Result<(), OpError> {
+        if self.event.is_error() { Err(OpError::of(&self.event)) } else { Ok(()) }
+    }
+
+    /// What was there before; `None` for an operation that does not fetch it, or if its elements have another size.
+    ///
+    /// # Errors
+    /// As [`result`](Self::result).
+    pub fn value<E: Element>(&self) -> Result<Option<E>, OpError> {
+        self.result()?;
+        let place: Place = [self.event.tag.0, self.event.data.0];
+        // SAFETY: no element is longer, and every pattern of bits is one.
+        let word = unsafe { (&raw const place).cast::<E::Word>().read_unaligned() };
+        Ok((self.size == size_of::<E>()).then(|| E::from_word(word)))
+    }
+}
+
+impl<B> OpTable<B> {
+    /// Takes a slot for an atomic operation on a value, and hands what it lends to `submit`.
+    ///
+    /// # Errors
+    /// [`PostError::Full`] when no slot is free, or what `submit` returned.
+    pub fn post_values<E: Element>(
+        &self,
+        endpoint: u16,
+        (operand, compare): (E, E),
+        fetches: bool,
+        submit: impl FnOnce(&LentValues, Context) -> Result<(), PostError>,
+    ) -> Result<OpKey, PostError> {
+        let (key, slot) = self.reserve().ok_or(PostError::Full)?;
+        let holder = match self.kind {
+            ContextKind::Word => slot,
+            ContextKind::Space => {
+                let Some((second, holder)) = self.reserve() else {
+                    self.give_up(key.index(), slot);
+                    return Err(PostError::Full);
+                };
+                holder.phase.set(Phase::Holds);
+                slot.pieces.set(second.index().into());
+                holder
+            }
+        };
+        slot.endpoint.set(endpoint);
+        slot.kind.set(Kind::Value);
+        slot.lent.set(if fetches { size_of::<E>() } else { 0 });
+        slot.phase.set(Phase::PostedValue);
+        let places = holder.space().cast::<[Place; 3]>();
+        // SAFETY: rule 11: the scratch space is for this operation's values alone.
+        unsafe { places.write([placed(operand), placed(compare), [0; 2]]) };
+        let start: NonNull<u8> = NonNull::from_mut(
+            // SAFETY: just written, and not referred to otherwise. The pointer is what is lent.
+            unsafe { &mut *places },
+        )
+        .cast();
+        let (size, step) = (size_of::<E>(), size_of::<Place>());
+        // SAFETY: within the places.
+        let (second, third) = unsafe { (start.add(step), start.add(2 * step)) };
+        let lent = LentValues {
+            operand: Lent::source(start, size),
+            compare: Lent::source(second, size),
+            result: Lent::target(third, size),
+        };
+        submit(&lent, self.context(slot, key)).map(|()| key).inspect_err(|_| {
+            self.release_holder(slot);
+            self.give_up(key.index(), slot);
+        })
+    }
+
+    /// A slot whose operation was not posted.
+    fn give_up(&self, index: u32, slot: &Slot<B>) {
+        self.make_room();
+        self.release(index, slot);
+    }
+
+    /// The slot in which an operation's values lie.
+    fn holder<'t>(&'t self, slot: &'t Slot<B>) -> Option<&'t Slot<B>> {
+        match self.kind {
+            ContextKind::Word => Some(slot),
+            ContextKind::Space => self.slot(u32::try_from(slot.pieces.get()).ok()?),
+        }
+    }
+
+    /// Gives a second slot back, if there is one.
+    pub(super) fn release_holder(&self, slot: &Slot<B>) {
+        if self.kind == ContextKind::Space
+            && let Some(holder) = self.holder(slot).filter(|holder| holder.phase.get() == Phase::Holds)
+        {
+            self.give_up(holder.key.get().index(), holder);
+        }
+    }
+
+    /// The operation on a value that an event ends, with what it has fetched in the event.
+    ///
+    /// # Safety
+    /// As for [`complete`](Self::complete).
+    pub(super) unsafe fn valued(&self, event: &Event) -> Option<(OpKey, &Slot<B>, Event)> {
+        let (key, slot) = self.by_context(event.context, Phase::PostedValue)?;
+        let holder = self.holder(slot)?;
+        // SAFETY: rule 11: the operation is over, so that nobody writes there any more; the third of the places.
+        let [low, high] = unsafe { holder.space().cast::<Place>().add(2).read() };
+        self.release_holder(slot);
+        let len = if event.is_error() { 0 } else { slot.lent.get() };
+        Some((key, slot, Event { len, tag: Tag(low), data: ImmediateData(high), ..*event }))
+    }
+
+    /// Ends such an operation.
+    pub(super) fn end_value(&self, key: OpKey, slot: &Slot<B>, event: Event) -> Fetched {
+        let size = slot.lent.get();
+        self.give_up(key.index(), slot);
+        Fetched { key, event, size }
+    }
+
+    /// What was kept of such an operation.
+    pub(super) fn fetched(slot: &Slot<B>, event: Event) -> Fetched {
+        Fetched { key: slot.key.get(), event, size: slot.lent.get() }
+    }
+
+    /// Whether an operation on a value is in flight.
+    #[must_use]
+    pub fn is_valued(&self, key: OpKey) -> bool {
+        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.phase.get() == Phase::PostedValue)
+    }
+
+    /// Takes the completion of one operation on a value, if it is over.
+    pub fn take_value(&self, key: OpKey) -> Option<Fetched> {
+        let over = |slot: &&Slot<B>| {
+            let kept = matches!(slot.phase.get(), Phase::Done | Phase::Owed);
+            slot.key.get() == key && kept && slot.kind.get() == Kind::Value
+        };
+        self.slot(key.index()).filter(over)?;
+        match self.take_at(key.index()) {
+            super::Parked::Value(fetched) => Some(fetched),
+            super::Parked::Done(_) => None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! [`ExposedElement`]: an element of memory that peers reach, for the memory's owner.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU8;
+
+use super::Window;
+use crate::atomic::{Atomic, CompareOp, Compute, Element, FetchOp, Operation, ReadOp, Word};
+
+/// Why there is no element at an offset of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ElementError {
+    /// It does not lie within the window.
+    OutOfWindow,
+    /// Its address is not a multiple of its size.
+    Misaligned,
+    /// The window may not be written.
+    ReadOnly,
+    /// The processor has no instruction that changes an element of this size in one step.
+    NotAtomic,
+}
+
+impl fmt::Display for ElementError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ElementError::OutOfWindow => "the element does not lie within the window",
+            ElementError::Misaligned => "the element's address is not a multiple of its size",
+            ElementError::ReadOnly => "the window may not be written",
+            ElementError::NotAtomic => "the processor changes no element of this size in one step",
+        })
+    }
+}
+
+impl core::error::Error for ElementError {}
+
+/// An element of exposed memory, which peers change by atomic operations, and the owner by these: each access is one step, of
+/// [`AcqRel`](core::sync::atomic::Ordering::AcqRel) order.
+///
+/// Over the software transport peers and the owner see one order of the changes. Over libfabric's providers that is not promised:
+/// "the results of atomic operations performed by multiple actors simultaneously are undefined" (`man fi_atomic`).
+#[derive(Clone, Copy)]
+pub struct ExposedElement<'m, E> {
+    at: NonNull<u8>,
+    memory: PhantomData<(&'m [AtomicU8], E)>,
+}
+
+// SAFETY: an atomic in all but name.
+unsafe impl<E: Send> Send for ExposedElement<'_, E> {}
+// SAFETY: as above.
+unsafe impl<E: Send> Sync for ExposedElement<'_, E> {}
+
+impl<'m> Window<'m> {
+    /// The element at this offset, in bytes.
+    ///
+    /// # Errors
+    /// [`ElementError`]
+    pub fn element<E: Element>(self, offset: usize) -> Result<ExposedElement<'m, E>, ElementError> {
+        let part = self.slice(offset, size_of::<E>()).map_err(|_| ElementError::OutOfWindow)?;
+        if !part.ptr.addr().get().is_multiple_of(size_of::<E>()) {
+            return Err(ElementError::Misaligned);
+        }
+        if !part.writable {
+            return Err(ElementError::ReadOnly);
+        }
+        if !<E as Compute>::Word::is_atomic() {
+            return Err(ElementError::NotAtomic);
+        }
+        Ok(ExposedElement { at: part.ptr, memory: PhantomData })
+    }
+}
+
+impl<E: Element> ExposedElement<'_, E> {
+    /// The value.
+    #[must_use]
+    pub fn load(self) -> E {
+        self.change(ReadOp::<E>::READ.atomic(), E::ZERO, E::ZERO)
+    }
+
+    /// Replaces the value.
+    pub fn store(self, value: E) {
+        self.fetch(FetchOp::<E>::WRITE, value);
+    }
+
+    /// Changes the value, and tells what was there before.
+    pub fn fetch(self, op: FetchOp<E>, operand: E) -> E {
+        self.change(op.atomic(), operand, operand)
+    }
+
+    /// Replaces the value by `operand` if `compare` and the value compare as the operation says, and tells what was there before.
+    pub fn compare(self, op: CompareOp<E>, compare: E, operand: E) -> E {
+        self.change(op.atomic(), operand, compare)
+    }
+
+    fn change(self, atomic: Atomic, operand: E, compare: E) -> E {
+        // SAFETY: `element` has seen that it lies in a window that may be written, is aligned, and that the processor can; the rule of
+        // this module has everybody else access it so.
+        unsafe { E::change_at(self.at.as_ptr(), atomic.op, operand, compare) }
+    }
+}
+
+impl<E: Element> fmt::Debug for ExposedElement<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ExposedElement").field(&self.load()).finish()
+    }
+}

@@ -1,0 +1,100 @@
+//! [`Granted`]: an atomic operation that a domain has been asked for.
+
+#![allow(unsafe_code, reason = "asks the raw domain")]
+
+use super::domain::Domain;
+use crate::atomic::{Atomic, Operation};
+use crate::error::PostError;
+use crate::transport::Transport;
+use crate::vocabulary::{Caps, Errno};
+
+/// An atomic operation that the endpoints of a domain have. It is plain data, and what posts of the operation take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Granted<O> {
+    op: O,
+    max_count: usize,
+    domain: u64,
+}
+
+impl<O: Operation> Granted<O> {
+    /// The operation.
+    pub const fn op(&self) -> O {
+        self.op
+    }
+
+    /// The most elements that one post of it takes.
+    #[must_use]
+    pub const fn max_count(&self) -> usize {
+        self.max_count
+    }
+
+    /// What to post, if this domain has granted it for so many bytes of the peer's memory, which begin there.
+    #[inline]
+    pub(super) fn checked(&self, domain: u64, addr: u64, bytes: usize) -> Result<Atomic, PostError> {
+        let size = size_of::<O::Element>();
+        if self.domain != domain {
+            return Err(PostError::ForeignOperation.cold());
+        }
+        if bytes == 0 || !bytes.is_multiple_of(size) {
+            return Err(PostError::NotElements { size }.cold());
+        }
+        if bytes / size > self.max_count {
+            return Err(PostError::TooManyElements { limit: self.max_count }.cold());
+        }
+        if !addr.is_multiple_of(size as u64) {
+            return Err(PostError::Misaligned { size }.cold());
+        }
+        Ok(self.op.atomic())
+    }
+}
+
+impl<T: Transport> Domain<'_, T> {
+    /// Asks whether endpoints of this domain have an atomic operation, and for how many elements at once.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::FetchOp;
+    /// use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::vocabulary::Access;
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// let domain = Domain::open(&network.info())?;
+    /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
+    ///
+    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+    /// let to_bob = av.insert(&bob.address()?)?;
+    /// let counter = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// // The first element of the region that is aligned: a vector of bytes may begin anywhere.
+    /// let offset = counter.window().as_ptr().align_offset(8);
+    /// for before in 0..3 {
+    ///     let key = alice.fetch_value(to_bob, &counter.remote(), offset as u64, add, 1)?;
+    ///     let fetched = cq.wait_value(key, Forever)?.expect("there is no deadline");
+    ///     assert_eq!(fetched.value::<u64>()?, Some(before));
+    /// }
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if the domain's info does not grant [`Caps::ATOMIC`], or the provider does not have the operation for this type;
+    /// or any other number of the provider's.
+    ///
+    /// # References
+    /// - `man fi_atomic`, section *Query Atomic Attributes*
+    #[doc(alias = "fi_query_atomic")]
+    #[doc(alias = "fi_atomicvalid")]
+    pub fn query_atomic<O: Operation>(&self, op: O) -> Result<Granted<O>, Errno> {
+        if !self.attributes().caps.contains(Caps::ATOMIC) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        // SAFETY: a domain is open as long as there is a handle (C1).
+        let attr = unsafe { T::query_atomic(self.raw(), op.atomic()) }?;
+        if attr.size != size_of::<O::Element>() || attr.count == 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        Ok(Granted { op, max_count: attr.count, domain: self.body.identity() })
+    }
+}
