@@ -64,6 +64,9 @@ fn remote_ioc(remote: &[RemotePart], size: usize) -> Result<[sys::fi_rma_ioc; Io
 // SAFETY: see `Transport`.
 unsafe impl<L: Level> Atomics for Ofi<L> {
     unsafe fn query_atomic(domain: &Domain<L>, atomic: Atomic) -> Result<AtomicAttr, Errno> {
+        if atomic.op == AtomicOp::READ && !domain.reads_atomically() {
+            return Err(Errno::EOPNOTSUPP);
+        }
         let raw = domain.raw();
         let Some(query) = entry!(raw, ops => query_atomic) else { return Err(Errno::ENOSYS) };
         let flags = match atomic.form {

@@ -46,6 +46,8 @@ pub struct Domain<L> {
     has_devices: bool,
     /// Whether scalable endpoints can have contexts.
     has_contexts: bool,
+    /// Whether atomic operations that only read bring something.
+    reads_atomically: bool,
 }
 
 /// An address vector, raw.
@@ -82,6 +84,7 @@ impl<L> Domain<L> {
             sleeps: quirks::sleeps(facts, info),
             has_devices: info.attributes().caps.contains(Caps::HMEM),
             has_contexts: quirks::has_contexts(facts, info),
+            reads_atomically: quirks::reads_atomically(info),
         }
     }
 
@@ -122,6 +125,10 @@ impl<L> Domain<L> {
 
     pub(super) const fn has_contexts(&self) -> bool {
         self.has_contexts
+    }
+
+    pub(super) const fn reads_atomically(&self) -> bool {
+        self.reads_atomically
     }
 }
 

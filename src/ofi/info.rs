@@ -220,6 +220,7 @@ impl RawInfo {
         let mut attributes = decode::attributes(self);
         let untrue = quirks::untrue_caps(self);
         attributes.caps.remove(untrue);
+        attributes.tx.caps.remove(untrue);
         attributes.rx.caps.remove(untrue);
         attributes
     }

@@ -44,10 +44,14 @@ fn have_keys_checked(info: &mut RawInfo) {
 }
 
 /// What an info grants and its endpoints do not have: `ofi_rxd` names the first peer of its address vector as the source of
-/// everything (`rxd-source-is-always-the-first`); and tags of connections ([`Facts::TAGS_ON_CONNECTIONS`]).
+/// everything (`rxd-source-is-always-the-first`), and its atomic operations crash or never arrive (`rxd-two-atomics-crash`,
+/// `rxd-injected-atomic-never-arrives`); `net` has no atomic operation (`net-atomics-are-not-there`); and tags of connections
+/// ([`Facts::TAGS_ON_CONNECTIONS`]).
 pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
     if has_layer(info, "ofi_rxd") {
-        Caps::SOURCE
+        Caps::SOURCE.union(Caps::ATOMIC)
+    } else if has_layer(info, "net") {
+        Caps::ATOMIC
     } else if has_untrue_tags(info) {
         Caps::TAGGED
     } else {
@@ -90,6 +94,11 @@ pub(super) fn has_contexts(facts: Facts, info: &RawInfo) -> bool {
     let domain = decode::attributes(info).domain;
     let manual = [domain.control_progress, domain.data_progress].contains(&Progress::MANUAL);
     facts.contains(Facts::SCALABLE) && !manual
+}
+
+/// Whether atomic operations that only read bring what they have read: those of `sm2` succeed without (`sm2-atomic-read-brings-nothing`).
+pub(super) fn reads_atomically(info: &RawInfo) -> bool {
+    !has_layer(info, "sm2")
 }
 
 /// When an endpoint's options are to be set.

@@ -6,6 +6,7 @@
 //! is refused.
 
 mod addresses;
+mod atomics;
 mod cached;
 mod counters;
 mod leases;
@@ -78,6 +79,7 @@ fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         owned::cases(),
         addresses::cases(),
         tags::cases(),
+        atomics::cases(),
     ]
     .concat()
 }
@@ -97,7 +99,8 @@ const ASKED: Caps = Caps::MSG
     .union(Caps::RMA)
     .union(Caps::MULTI_RECV)
     .union(Caps::DIRECTED_RECV)
-    .union(Caps::SOURCE);
+    .union(Caps::SOURCE)
+    .union(Caps::ATOMIC);
 
 fn describe<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let lacks = ASKED.difference(info.caps());
@@ -203,7 +206,7 @@ impl Provider {
 
     /// What it grants of that which the tests look at: as much as there is together, in the order of what is looked at most.
     fn grants(self) -> Caps {
-        [Caps::TAGGED, Caps::RMA, Caps::MULTI_RECV, Caps::DIRECTED_RECV, Caps::SOURCE]
+        [Caps::TAGGED, Caps::RMA, Caps::MULTI_RECV, Caps::DIRECTED_RECV, Caps::SOURCE, Caps::ATOMIC]
             .into_iter()
             .fold(Caps::MSG, |caps, more| if self.info::<Local>(caps | more).is_ok() { caps | more } else { caps })
     }

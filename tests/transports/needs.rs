@@ -1,11 +1,12 @@
 //! What a behaviour needs beside endpoints, and how asking for it is refused where it is not granted.
 
+use loom_core::atomic::FetchOp;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::RemoteRegion;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Caps, MemoryKey, RemoteAddr, Tag};
+use loom_core::vocabulary::{Caps, Errno, MemoryKey, RemoteAddr, Tag};
 
 use crate::pair::{Bytes, Pair, on_pair, pattern, room};
 
@@ -19,6 +20,7 @@ pub(crate) type Behaviour<T> = (&'static str, Caps, Case<T>);
 pub(crate) const MSG: Caps = Caps::MSG;
 pub(crate) const TAGGED: Caps = MSG.union(Caps::TAGGED);
 pub(crate) const RMA: Caps = MSG.union(Caps::RMA);
+pub(crate) const ATOMIC: Caps = MSG.union(Caps::ATOMIC);
 pub(crate) const TAGGED_AND_RMA: Caps = TAGGED.union(RMA);
 
 /// Runs a case; where what it needs is not granted, sees that asking for it is refused instead.
@@ -34,6 +36,10 @@ pub(crate) fn run<T: Transport + 'static>((_, needs, case): Behaviour<T>, info: 
         }
         if missing.contains(Caps::RMA) {
             reads_and_writes_are_refused(pair);
+        }
+        if missing.contains(Caps::ATOMIC) {
+            let refused = pair.domain.query_atomic(FetchOp::<u64>::SUM);
+            assert_eq!(refused, Err(Errno::EOPNOTSUPP));
         }
         assert_eq!(pair.cq.in_flight(), 0);
         pair.warm_up();

@@ -279,7 +279,10 @@ mod tests {
         assert_eq!(0.5_f64.changed(AtomicOp::LAND, 2.0, 0.0), Some(1.0));
         let i = Complex { re: 0.0_f64, im: 1.0 };
         assert_eq!(i.changed(AtomicOp::PROD, i, i), Some(Complex { re: -1.0, im: 0.0 }));
-        assert_eq!(Complex::from_word(Complex { re: 1.5_f32, im: -2.0 }.to_word()), Complex { re: 1.5, im: -2.0 });
+        assert_eq!(
+            Complex::<f32>::from_word(Complex { re: 1.5_f32, im: -2.0 }.to_word()),
+            Complex { re: 1.5_f32, im: -2.0 }
+        );
     }
 
     #[test]

@@ -100,7 +100,7 @@ words! {
     u64, AtomicU64;
 }
 
-/// Only x86-64 has an instruction for these that stable Rust gives; nowhere else are they atomic.
+/// Atomic on x86-64 alone: stable Rust has no atomics of this size.
 impl Word for u128 {
     const ZERO: Self = 0;
 
@@ -128,15 +128,26 @@ impl Word for u128 {
     unsafe fn compare_exchange(at: *mut Self, old: Self, new: Self) -> Result<(), Self> {
         #[cfg(target_arch = "x86_64")]
         {
-            /// # Safety
-            /// The processor has the instruction, and `at` is as [`Word::compare_exchange`] asks.
-            #[target_feature(enable = "cmpxchg16b")]
-            unsafe fn exchange(at: *mut u128, old: u128, new: u128) -> u128 {
-                // SAFETY: the caller's promise.
-                unsafe { core::arch::x86_64::cmpxchg16b(at, old, new, ORDER, Ordering::Acquire) }
+            #[expect(clippy::cast_possible_truncation, reason = "halves")]
+            let halves = |value: u128| (value as u64, (value >> 64) as u64);
+            let ((mut low, mut high), (new_low, new_high)) = (halves(old), halves(new));
+            // By assembly: without optimisation the intrinsic is a call into a library that a freestanding program does not have.
+            // SAFETY: the caller's promise; `rbx`, which the compiler keeps for itself, is as it was afterwards. A compare-exchange of
+            // sequential consistency: the instruction has a lock.
+            unsafe {
+                core::arch::asm!(
+                    "xchg {new}, rbx",
+                    "lock cmpxchg16b [rdi]",
+                    "mov rbx, {new}",
+                    new = inout(reg) new_low => _,
+                    in("rcx") new_high,
+                    inout("rax") low,
+                    inout("rdx") high,
+                    in("rdi") at,
+                    options(nostack),
+                );
             }
-            // SAFETY: the caller's promise.
-            let found = unsafe { exchange(at, old, new) };
+            let found = u128::from(high) << 64 | u128::from(low);
             if found == old { Ok(()) } else { Err(found) }
         }
         #[cfg(not(target_arch = "x86_64"))]

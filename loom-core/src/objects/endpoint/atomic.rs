@@ -12,7 +12,8 @@
 //! | [`compare_atomic`](Endpoint::compare_atomic) | operands, then what is compared, then room for the results |
 //!
 //! Results are what was in the peer's memory before. They are there when the operation has completed with success; the length of that
-//! completion is the buffer's.
+//! completion is the buffer's. Room for results is initialised memory: a provider has been seen to report success without results, which
+//! must not have a program read memory that nobody has written.
 //!
 //! The peer's memory must be aligned to the size of an element. Where addresses in a region are offsets, only the peer can see to that;
 //! the software transport fails such an operation with `EINVAL`.
@@ -121,7 +122,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        B: TargetBuffer,
+        B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic(peer.into(), (region, offset), op, buf)
     }
@@ -202,7 +203,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        B: TargetBuffer,
+        B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
     }
