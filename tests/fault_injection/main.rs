@@ -16,6 +16,8 @@ mod tally;
 
 #[path = "../transports/addresses.rs"]
 mod addresses;
+#[path = "../transports/atomics.rs"]
+mod atomics;
 #[path = "../transports/cached.rs"]
 mod cached;
 #[path = "../transports/counters.rs"]
@@ -95,6 +97,7 @@ fn cases() -> Vec<Behaviour<Soft<'static>>> {
         addresses::cases(),
         tags::cases(),
         cached::cases(),
+        atomics::cases(),
     ]
     .concat()
 }

@@ -134,7 +134,7 @@ unsafe fn change<E: Element>(place: *mut u8, len: usize, op: AtomicOp, local: &m
     }
 
     let size = size_of::<E>();
-    if place.addr() % size != 0 {
+    if !place.addr().is_multiple_of(size) {
         return Err(Errno::EINVAL);
     }
     for at in (0..len).step_by(size) {

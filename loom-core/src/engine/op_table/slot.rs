@@ -176,6 +176,11 @@ impl<B> Slot<B> {
         self.room.get().cast()
     }
 
+    /// The same memory, while it is not the provider's.
+    pub(super) fn scratch(&self) -> NonNull<u8> {
+        NonNull::from_ref(&self.room).cast()
+    }
+
     /// Moves a buffer in, and lets it say what it lends.
     ///
     /// # Safety

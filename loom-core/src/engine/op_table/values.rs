@@ -23,6 +23,13 @@ fn placed<E: Element>(value: E) -> Place {
     place
 }
 
+/// Where operand, what is compared and result lie in a slot's scratch space.
+fn places<B>(holder: &Slot<B>) -> [NonNull<Place>; 3] {
+    const { assert!(3 * size_of::<Place>() <= size_of::<[u64; 8]>(), "the scratch space has room for them") };
+    let first = holder.scratch().cast::<Place>();
+    [0, 1, 2].map(|at| first.map_addr(|addr| addr.saturating_add(at * size_of::<Place>())))
+}
+
 /// What an atomic operation on a value lends.
 #[derive(Clone, Copy, Debug)]
 pub struct LentValues {
@@ -102,21 +109,18 @@ impl<B> OpTable<B> {
         slot.kind.set(Kind::Value);
         slot.lent.set(if fetches { size_of::<E>() } else { 0 });
         slot.phase.set(Phase::PostedValue);
-        let places = holder.space().cast::<[Place; 3]>();
-        // SAFETY: rule 11: the scratch space is for this operation's values alone.
-        unsafe { places.write([placed(operand), placed(compare), [0; 2]]) };
-        let start: NonNull<u8> = NonNull::from_mut(
-            // SAFETY: just written, and not referred to otherwise. The pointer is what is lent.
-            unsafe { &mut *places },
-        )
-        .cast();
-        let (size, step) = (size_of::<E>(), size_of::<Place>());
-        // SAFETY: within the places.
-        let (second, third) = unsafe { (start.add(step), start.add(2 * step)) };
+        let [first, second, third] = places(holder);
+        for (place, value) in [(first, operand), (second, compare)] {
+            // SAFETY: rule 11: the scratch space is for this operation's values alone.
+            unsafe { place.write(placed(value)) };
+        }
+        // SAFETY: as above.
+        unsafe { third.write([0; 2]) };
+        let size = size_of::<E>();
         let lent = LentValues {
-            operand: Lent::source(start, size),
-            compare: Lent::source(second, size),
-            result: Lent::target(third, size),
+            operand: Lent::source(first.cast(), size),
+            compare: Lent::source(second.cast(), size),
+            result: Lent::target(third.cast(), size),
         };
         submit(&lent, self.context(slot, key)).map(|()| key).inspect_err(|_| {
             self.release_holder(slot);
@@ -154,8 +158,9 @@ impl<B> OpTable<B> {
     pub(super) unsafe fn valued(&self, event: &Event) -> Option<(OpKey, &Slot<B>, Event)> {
         let (key, slot) = self.by_context(event.context, Phase::PostedValue)?;
         let holder = self.holder(slot)?;
-        // SAFETY: rule 11: the operation is over, so that nobody writes there any more; the third of the places.
-        let [low, high] = unsafe { holder.space().cast::<Place>().add(2).read() };
+        let [.., result] = places(holder);
+        // SAFETY: rule 11: the operation is over, so that nobody writes there any more.
+        let [low, high] = unsafe { result.read() };
         self.release_holder(slot);
         let len = if event.is_error() { 0 } else { slot.lent.get() };
         Some((key, slot, Event { len, tag: Tag(low), data: ImmediateData(high), ..*event }))

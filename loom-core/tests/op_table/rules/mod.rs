@@ -64,6 +64,7 @@ fn done<B>(resolution: Resolution<'_, B>) -> Done<B> {
         Resolution::Done(done, ..) => done,
         Resolution::Piece(piece) => panic!("{piece:?}"),
         Resolution::Peek(peek) => panic!("{peek:?}"),
+        Resolution::Value(fetched) => panic!("{fetched:?}"),
         Resolution::Unwanted(error) => panic!("{error}"),
         Resolution::NotOver => panic!("not over"),
         Resolution::Stale => panic!("stale"),
