@@ -192,8 +192,8 @@ impl<B> OpTable<B> {
         };
         self.slot(key.index()).filter(over)?;
         match self.take_at(key.index()) {
-            super::Parked::Value(fetched) => Some(fetched),
-            super::Parked::Done(_) => None,
+            super::Kept::Value(fetched) => Some(fetched),
+            super::Kept::Done(_) => None,
         }
     }
 }
