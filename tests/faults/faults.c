@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_collective.h>
 #include <rdma/fi_domain.h>
@@ -160,6 +161,54 @@ static int rma(uint64_t access, int write, size_t len)
 	else
 		POST(fi_read(ep[0], from, len, NULL, addr[1], remote, fi_mr_key(mr), &contexts[2]));
 	return next(&entry, 3) == 0 ? THERE : GONE;
+}
+
+/* An eight-byte number that a peer changes, and what to change it by and get back. */
+static uint64_t target[2] = { 40, 40 }, operand = 2, results[2] = { 7, 7 };
+
+static uint64_t atomic_target(const char *provider, struct fid_mr **mr)
+{
+	open_all(provider, FI_MSG | FI_ATOMIC, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	NEED(fi_mr_reg(domain, target, sizeof(target), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0, mr, NULL));
+	return (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) ? (uint64_t) (uintptr_t) target : 0;
+}
+
+static int two_atomics_crash(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_mr *mr;
+	uint64_t remote = atomic_target("udp;ofi_rxd", &mr);
+	int i;
+
+	for (i = 0; i < 2; i++)
+		POST(fi_fetch_atomic(ep[0], &operand, 1, NULL, &results[i], NULL, addr[1], remote, fi_mr_key(mr), FI_UINT64, FI_SUM,
+				     &contexts[2 + i]));
+	for (i = 0; i < 2; i++)
+		if (next(&entry, 3) != 1)
+			return THERE;
+	return GONE;
+}
+
+static int net_atomics_are_not_there(void)
+{
+	struct fi_atomic_attr attr;
+	struct fid_mr *mr;
+
+	atomic_target("net", &mr);
+	return fi_query_atomic(domain, FI_UINT64, FI_SUM, &attr, 0) ? THERE : GONE;
+}
+
+static int sm2_atomic_read_brings_nothing(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_mr *mr;
+	uint64_t remote = atomic_target("sm2", &mr);
+
+	POST(fi_fetch_atomic(ep[0], NULL, 1, NULL, &results[0], NULL, addr[1], remote, fi_mr_key(mr), FI_UINT64, FI_ATOMIC_READ,
+			     &contexts[2]));
+	NEED(next(&entry, 3) != 1);
+	return results[0] == 7 ? THERE : GONE;
 }
 
 static int read_of_no_bytes_never_ends(void)
@@ -1807,6 +1856,9 @@ static const struct {
 	int (*run)(void);
 } faults[] = {
 	{ "rxd-read-of-no-bytes-never-ends", read_of_no_bytes_never_ends },
+	{ "rxd-two-atomics-crash", two_atomics_crash },
+	{ "net-atomics-are-not-there", net_atomics_are_not_there },
+	{ "sm2-atomic-read-brings-nothing", sm2_atomic_read_brings_nothing },
 	{ "rxd-write-not-allowed-never-ends", write_not_allowed_never_ends },
 	{ "rxd-truncated-message-is-whole", rxd_truncated_message_is_whole },
 	{ "udp-truncated-message-is-whole", udp_truncated_message_is_whole },

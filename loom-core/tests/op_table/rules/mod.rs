@@ -11,6 +11,7 @@ mod peek;
 mod reuse;
 mod rx_cq_data;
 mod user_code;
+mod values;
 
 use loom_core::buffer::Buffer;
 use loom_core::completion::Done;
