@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use loom_core::completion::Claim;
-use loom_core::engine::op_table::{ContextKind, Direction, Kept, OpKey, OpTable, Piece, Resolution, Taken};
+use loom_core::engine::op_table::{ContextKind, Direction, OpKey, OpTable, ParkedCompletion, Piece, Resolution, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
@@ -342,7 +342,7 @@ impl<const N: usize> World<N> {
     }
 
     fn take_parked(&mut self) {
-        match (self.table.take_parked(Direction::Receive).and_then(Kept::done), self.parked.pop_front()) {
+        match (self.table.take_parked(Direction::Receive).and_then(ParkedCompletion::done), self.parked.pop_front()) {
             (Some(done), Some(_)) => {
                 // Of one close, in any order.
                 let op = self.ops.iter().position(|op| op.key == done.key()).unwrap();

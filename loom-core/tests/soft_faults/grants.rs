@@ -33,7 +33,7 @@ fn an_info_says_what_is_not_there() {
 
 #[test]
 fn what_is_not_granted_is_refused_with_the_buffer() {
-    let caps = Caps::TAGGED | Caps::RMA | Caps::DIRECTED_RECV | Caps::MULTI_RECV;
+    let caps = Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::DIRECTED_RECV | Caps::MULTI_RECV;
     under(Plan::new(1).without(caps), |world| {
         let buf = || bytes(1, 8);
         let refused = [

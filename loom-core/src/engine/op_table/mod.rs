@@ -109,19 +109,19 @@ pub enum Taken<B> {
 
 /// A completion that was kept.
 #[derive(Debug)]
-pub enum Kept<B> {
+pub enum ParkedCompletion<B> {
     /// Of an operation with a buffer.
     Done(Done<B>),
     /// Of an atomic operation on a value.
     Value(Fetched),
 }
 
-impl<B> Kept<B> {
+impl<B> ParkedCompletion<B> {
     /// That of an operation with a buffer.
     pub fn done(self) -> Option<Done<B>> {
         match self {
-            Kept::Done(done) => Some(done),
-            Kept::Value(_) => None,
+            ParkedCompletion::Done(done) => Some(done),
+            ParkedCompletion::Value(_) => None,
         }
     }
 }
@@ -461,7 +461,7 @@ impl<B> OpTable<B> {
     }
 
     /// Takes the oldest completion of this direction that [`park`](Self::park) kept.
-    pub fn take_parked(&self, direction: Direction) -> Option<Kept<B>> {
+    pub fn take_parked(&self, direction: Direction) -> Option<ParkedCompletion<B>> {
         self.parked[direction.list()].first().map(|index| self.take_at(index))
     }
 
@@ -525,15 +525,15 @@ impl<B> OpTable<B> {
     }
 
     /// Takes the completion in a slot that is `Done` or `Owed`.
-    fn take_at(&self, index: u32) -> Kept<B> {
+    fn take_at(&self, index: u32) -> ParkedCompletion<B> {
         let slot = self.own(index);
         let key = slot.key.get();
         // SAFETY: the slot has a completion: its event was kept.
         let event = unsafe { slot.kept() };
         let parked = match slot.kind.get() {
-            Kind::Value => Kept::Value(Self::fetched(slot, event)),
+            Kind::Value => ParkedCompletion::Value(Self::fetched(slot, event)),
             // SAFETY: rule 2: its buffer is there and nobody uses it.
-            _ => Kept::Done(Done::new(key, unsafe { slot.empty() }, event)),
+            _ => ParkedCompletion::Done(Done::new(key, unsafe { slot.empty() }, event)),
         };
         self.parked_like(slot).unlink(&self.slots, index);
         if slot.phase.get() == Phase::Owed {

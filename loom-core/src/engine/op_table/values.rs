@@ -192,8 +192,8 @@ impl<B> OpTable<B> {
         };
         self.slot(key.index()).filter(over)?;
         match self.take_at(key.index()) {
-            super::Kept::Value(fetched) => Some(fetched),
-            super::Kept::Done(_) => None,
+            super::ParkedCompletion::Value(fetched) => Some(fetched),
+            super::ParkedCompletion::Done(_) => None,
         }
     }
 }

@@ -7,7 +7,9 @@ use core::borrow::Borrow;
 use super::poll::of_an_operation;
 use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{Direction, Done, Fetched, Kept, Message, OpError, OpKey, Peek, Resolution, Taken};
+use crate::engine::op_table::{
+    Direction, Done, Fetched, Message, OpError, OpKey, ParkedCompletion, Peek, Resolution, Taken,
+};
 use crate::error::{PostError, Rejected};
 use crate::objects::deadline::Deadline;
 use crate::transport::Transport;
@@ -136,8 +138,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             return Some(self.unmatched(event));
         }
         Some(match self.body.ops.take_parked(direction)? {
-            Kept::Done(done) => Completion::Op(done),
-            Kept::Value(fetched) => Completion::Atomic(fetched),
+            ParkedCompletion::Done(done) => Completion::Op(done),
+            ParkedCompletion::Value(fetched) => Completion::Atomic(fetched),
         })
     }
 

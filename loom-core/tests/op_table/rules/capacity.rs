@@ -1,6 +1,6 @@
 //! Rule 5: how many.
 
-use loom_core::engine::op_table::{ContextKind, Kept, Kind, Resolution};
+use loom_core::engine::op_table::{ContextKind, Kind, ParkedCompletion, Resolution};
 use loom_core::error::PostError;
 use loom_core::vocabulary::Errno;
 
@@ -39,7 +39,7 @@ fn completions_that_are_kept_hold_their_slots() {
         }
         assert_eq!(table.in_flight(), 0);
         assert_eq!(table.put(0, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
-        assert!(table.take_parked(TX).and_then(Kept::done).is_some());
+        assert!(table.take_parked(TX).and_then(ParkedCompletion::done).is_some());
         assert!(table.put(0, TX, ledger.buffer(1)).is_ok());
         table.drop_all();
         ledger.assert_all_dropped_once();
@@ -79,7 +79,12 @@ fn ghosts_count_until_the_queue_is_drained() {
         table.put(1, direction, ledger.buffer(1)).unwrap();
     }
     table.close_endpoint(1);
-    while table.take_parked(TX).and_then(Kept::done).or_else(|| table.take_parked(RX).and_then(Kept::done)).is_some() {}
+    while table
+        .take_parked(TX)
+        .and_then(ParkedCompletion::done)
+        .or_else(|| table.take_parked(RX).and_then(ParkedCompletion::done))
+        .is_some()
+    {}
     ledger.assert_all_dropped_once();
     assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full, "three events may be queued");
     table.drained();
@@ -96,7 +101,7 @@ fn each_late_event_is_one_ghost_less() {
     let ledger = Ledger::new();
     let words: Vec<_> = (0..3).map(|_| table.put(1, TX, ledger.buffer(1)).unwrap().1).collect();
     table.close_endpoint(1);
-    while table.take_parked(TX).and_then(Kept::done).is_some() {}
+    while table.take_parked(TX).and_then(ParkedCompletion::done).is_some() {}
     for word in words {
         assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full);
         assert!(matches!(complete(&table, &success(word, 1)), Resolution::Stale));
@@ -112,7 +117,12 @@ fn late_event_of_a_receive_is_one_ghost_less_among_the_receives() {
     let ledger = Ledger::new();
     let [_, received] = [TX, RX].map(|direction| table.put(1, direction, ledger.buffer(1)).unwrap().1);
     table.close_endpoint(1);
-    while table.take_parked(TX).and_then(Kept::done).or_else(|| table.take_parked(RX).and_then(Kept::done)).is_some() {}
+    while table
+        .take_parked(TX)
+        .and_then(ParkedCompletion::done)
+        .or_else(|| table.take_parked(RX).and_then(ParkedCompletion::done))
+        .is_some()
+    {}
     assert!(matches!(complete(&table, &success(received, 1)), Resolution::Stale));
     table.drained_of(RX);
     assert!(table.put(2, TX, ledger.buffer(1)).is_ok());

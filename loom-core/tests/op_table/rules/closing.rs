@@ -1,6 +1,6 @@
 //! Closing an endpoint, and the table.
 
-use loom_core::engine::op_table::{Kept, Kind, Resolution, Taken};
+use loom_core::engine::op_table::{Kind, ParkedCompletion, Resolution, Taken};
 use loom_core::vocabulary::CompletionFlags;
 
 use super::{KINDS, RX, TX, Verbs, assert_cancelled, done, success, taken};
@@ -23,7 +23,7 @@ fn abandoned_operations_come_back_once_each_by_direction() {
         for direction in [TX, RX] {
             let mut wanted: Vec<_> =
                 expected.iter().filter(|op| op.0 == 1 && op.1 == direction).map(|op| (op.2, op.3)).collect();
-            while let Some(done) = table.take_parked(direction).and_then(Kept::done) {
+            while let Some(done) = table.take_parked(direction).and_then(ParkedCompletion::done) {
                 assert_cancelled(&done);
                 let at = wanted.iter().position(|op| *op == (done.key(), done.buf().id)).expect("once");
                 wanted.remove(at);
@@ -55,8 +55,8 @@ fn abandoned_operations_can_be_taken_by_key() {
             assert!(matches!(table.take(*key), Taken::Unknown));
         }
         assert!(
-            table.take_parked(TX).and_then(Kept::done).is_none()
-                && table.take_parked(RX).and_then(Kept::done).is_none()
+            table.take_parked(TX).and_then(ParkedCompletion::done).is_none()
+                && table.take_parked(RX).and_then(ParkedCompletion::done).is_none()
         );
         ledger.assert_all_dropped_once();
     }
@@ -78,8 +78,9 @@ fn operations_in_flight_are_told_apart_by_endpoint_and_kind() {
         assert_eq!((counts(0), counts(1), counts(2)), ([1, 2, 1], [0, 1, 0], [0, 0, 0]));
         table.close_endpoint(0);
         assert_eq!((counts(0), counts(1)), ([0, 0, 0], [0, 1, 0]));
-        let ended = [TX, TX, TX]
-            .map(|direction| table.take_parked(direction).and_then(Kept::done).unwrap().result().unwrap_err().flags);
+        let ended = [TX, TX, TX].map(|direction| {
+            table.take_parked(direction).and_then(ParkedCompletion::done).unwrap().result().unwrap_err().flags
+        });
         assert_eq!(
             ended,
             [CompletionFlags::SEND, CompletionFlags::READ, CompletionFlags::READ],
@@ -99,9 +100,9 @@ fn closing_an_endpoint_leaves_what_was_over_before_as_it_ended() {
         assert!(park(&table, &success(context, 3)).is_none());
         table.close_endpoint(1);
         table.close_endpoint(1);
-        let done = table.take_parked(RX).and_then(Kept::done).unwrap();
+        let done = table.take_parked(RX).and_then(ParkedCompletion::done).unwrap();
         assert_eq!((done.key(), done.result().unwrap().len()), (kept, 3));
-        let done = table.take_parked(RX).and_then(Kept::done).unwrap();
+        let done = table.take_parked(RX).and_then(ParkedCompletion::done).unwrap();
         assert_eq!(done.key(), cut);
         assert_cancelled(&done);
     }
@@ -201,8 +202,8 @@ fn after_teardown_nothing_is_found() {
             assert!(!matches!(table.take(key), Taken::Done(_)));
             assert!(!matches!(complete(&table, &success(context, 1)), Resolution::Done(..)));
         }
-        assert!(table.take_parked(TX).and_then(Kept::done).is_none(), "{kind:?}");
-        assert!(table.take_parked(RX).and_then(Kept::done).is_none(), "{kind:?}");
+        assert!(table.take_parked(TX).and_then(ParkedCompletion::done).is_none(), "{kind:?}");
+        assert!(table.take_parked(RX).and_then(ParkedCompletion::done).is_none(), "{kind:?}");
         ledger.assert_all_dropped_once();
     }
 }

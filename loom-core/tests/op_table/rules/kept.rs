@@ -1,6 +1,6 @@
 //! What is kept, and taken later.
 
-use loom_core::engine::op_table::{ContextKind, Kept, Taken};
+use loom_core::engine::op_table::{ContextKind, ParkedCompletion, Taken};
 
 use super::{KINDS, RX, TX, Verbs, success, taken};
 use crate::world::{Counted, Ledger, park, table};
@@ -16,9 +16,9 @@ fn kept_completions_come_oldest_first_in_each_direction() {
         }
         for (direction, order) in [(TX, [4, 0, 2]), (RX, [5, 1, 3])] {
             for op in order {
-                assert_eq!(table.take_parked(direction).and_then(Kept::done).unwrap().key(), posted[op].0);
+                assert_eq!(table.take_parked(direction).and_then(ParkedCompletion::done).unwrap().key(), posted[op].0);
             }
-            assert!(table.take_parked(direction).and_then(Kept::done).is_none());
+            assert!(table.take_parked(direction).and_then(ParkedCompletion::done).is_none());
         }
         ledger.assert_all_dropped_once();
     }
@@ -41,9 +41,9 @@ fn kept_completions_can_be_taken_from_anywhere() {
                     assert!(matches!(table.take(posted[op].0), Taken::Unknown));
                 }
                 for op in (0..4).filter(|op| *op != first && *op != second) {
-                    assert_eq!(table.take_parked(RX).and_then(Kept::done).unwrap().key(), posted[op].0);
+                    assert_eq!(table.take_parked(RX).and_then(ParkedCompletion::done).unwrap().key(), posted[op].0);
                 }
-                assert!(table.take_parked(RX).and_then(Kept::done).is_none());
+                assert!(table.take_parked(RX).and_then(ParkedCompletion::done).is_none());
                 ledger.assert_all_dropped_once();
             }
         }

@@ -1,6 +1,6 @@
 //! Multi-receives: rule 8.
 
-use loom_core::engine::op_table::{ContextKind, Kept, OpKey, OpTable, Piece, Resolution, Taken};
+use loom_core::engine::op_table::{ContextKind, OpKey, OpTable, ParkedCompletion, Piece, Resolution, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
@@ -83,11 +83,11 @@ fn messages_are_pieces_and_the_buffer_comes_back_with_the_last() {
             assert_eq!(table.in_flight(), 0, "the provider has released it");
             assert!(table.context_of(op.key, 0).is_none(), "there is nothing to cancel");
             drop(second);
-            assert!(!table.is_kept() && table.take_parked(RX).and_then(Kept::done).is_none());
+            assert!(!table.is_kept() && table.take_parked(RX).and_then(ParkedCompletion::done).is_none());
             assert!(matches!(table.take(op.key), Taken::Draining));
             drop(third);
             assert!(table.is_kept());
-            let done = table.take_parked(RX).and_then(Kept::done).unwrap();
+            let done = table.take_parked(RX).and_then(ParkedCompletion::done).unwrap();
             assert_eq!((done.key(), done.result().unwrap().len()), (op.key, 0));
             drop(done);
             ledger.assert_all_dropped_once();
@@ -130,7 +130,7 @@ fn a_cancelled_one_that_is_still_being_filled_goes_on() {
         let last = piece(complete(&table, &op.last(0, 8)));
         assert_eq!(last.bytes().len(), 8);
         drop(last);
-        assert!(table.take_parked(RX).and_then(Kept::done).unwrap().result().is_ok());
+        assert!(table.take_parked(RX).and_then(ParkedCompletion::done).unwrap().result().is_ok());
         ledger.assert_all_dropped_once();
     }
 }
@@ -166,7 +166,7 @@ fn a_message_that_nobody_has_cancelled_leaves_the_buffer_with_the_transport() {
         drop(failed);
         assert!(matches!(table.take(op.key), Taken::InFlight));
         drop(piece(complete(&table, &op.last(0, 8))));
-        assert!(table.take_parked(RX).and_then(Kept::done).unwrap().result().is_ok());
+        assert!(table.take_parked(RX).and_then(ParkedCompletion::done).unwrap().result().is_ok());
         ledger.assert_all_dropped_once();
     }
 }
@@ -206,7 +206,7 @@ fn what_does_not_lie_in_the_buffer_is_not_believed() {
         assert_eq!(table.in_flight(), 1, "only the message has failed");
         drop(piece);
         table.close_endpoint(0);
-        assert_cancelled(&table.take_parked(RX).and_then(Kept::done).unwrap());
+        assert_cancelled(&table.take_parked(RX).and_then(ParkedCompletion::done).unwrap());
     }
 }
 
@@ -219,9 +219,9 @@ fn kept_pieces_count_as_out() {
         let Some(Resolution::Piece(one)) = park(&table, &op.message(0, 4)) else { panic!("a piece") };
         let Some(Resolution::Piece(two)) = park(&table, &op.last(4, 12)) else { panic!("a piece") };
         drop(one);
-        assert!(table.take_parked(RX).and_then(Kept::done).is_none());
+        assert!(table.take_parked(RX).and_then(ParkedCompletion::done).is_none());
         drop(two);
-        assert_eq!(table.take_parked(RX).and_then(Kept::done).unwrap().key(), op.key);
+        assert_eq!(table.take_parked(RX).and_then(ParkedCompletion::done).unwrap().key(), op.key);
         ledger.assert_all_dropped_once();
     }
 }
@@ -236,12 +236,12 @@ fn a_closed_endpoint_waits_for_pieces_too() {
         assert_eq!(table.posted_on(7).count(), 1);
         table.close_endpoint(7);
         assert_eq!(table.posted_on(7).count(), 0);
-        assert!(table.take_parked(RX).and_then(Kept::done).is_none());
+        assert!(table.take_parked(RX).and_then(ParkedCompletion::done).is_none());
         // What comes late is nobody's.
         assert!(matches!(complete(&table, &op.message(4, 4)), Resolution::Stale));
         assert_eq!(held.bytes().len(), 4);
         drop(held);
-        assert_cancelled(&table.take_parked(RX).and_then(Kept::done).unwrap());
+        assert_cancelled(&table.take_parked(RX).and_then(ParkedCompletion::done).unwrap());
         ledger.assert_all_dropped_once();
     }
 }
@@ -253,7 +253,7 @@ fn late_events_of_a_multi_receive_never_meet_another_operation() {
     let ledger = Ledger::new();
     let op = post(&table, 0, ledger.buffer(16));
     table.close_endpoint(0);
-    assert_cancelled(&table.take_parked(RX).and_then(Kept::done).unwrap());
+    assert_cancelled(&table.take_parked(RX).and_then(ParkedCompletion::done).unwrap());
     for left in (1..=3).rev() {
         let rejected = table.put(0, TX, ledger.buffer(1)).unwrap_err();
         assert_eq!(rejected.error, PostError::Full, "{left} events to go");

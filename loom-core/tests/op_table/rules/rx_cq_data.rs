@@ -6,7 +6,7 @@ use std::panic::catch_unwind;
 use std::rc::Rc;
 
 use loom_core::buffer::{Buffer, Lent};
-use loom_core::engine::op_table::{ContextKind, Kept, Kind, OpKey, OpTable, Resolution, Taken};
+use loom_core::engine::op_table::{ContextKind, Kind, OpKey, OpTable, ParkedCompletion, Resolution, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr};
@@ -236,7 +236,7 @@ fn receives_of_the_tables_own_are_told_to_nobody() {
         if kind == ContextKind::Word {
             assert!(matches!(complete(&table, &success(late, 0)), Resolution::Stale));
         }
-        assert!(table.take_parked(RX).and_then(Kept::done).is_none());
+        assert!(table.take_parked(RX).and_then(ParkedCompletion::done).is_none());
     }
 }
 

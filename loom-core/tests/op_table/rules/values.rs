@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "writes a result as a provider does")]
 
 use loom_core::buffer::Lent;
-use loom_core::engine::op_table::{ContextKind, Fetched, Kept, OpKey, OpTable, Resolution, Taken};
+use loom_core::engine::op_table::{ContextKind, Fetched, OpKey, OpTable, ParkedCompletion, Resolution, Taken};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
@@ -73,7 +73,9 @@ fn as_many_values_are_in_flight_as_there_are_slots_for() {
                 assert!(table.take_value(key).is_none(), "it was taken");
             } else {
                 assert!(park(&table, &event).is_none(), "it is kept");
-                let Some(Kept::Value(over)) = table.take_parked(TX) else { panic!("it comes to a poll, too") };
+                let Some(ParkedCompletion::Value(over)) = table.take_parked(TX) else {
+                    panic!("it comes to a poll, too")
+                };
                 assert_eq!((over.key(), over.value().unwrap()), (key, Some(7 * operand as u64)));
             }
         }

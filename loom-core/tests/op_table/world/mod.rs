@@ -8,7 +8,9 @@ mod ledger;
 use std::collections::VecDeque;
 
 use loom_core::completion::{Done, OpError, Transfer};
-use loom_core::engine::op_table::{ContextKind, Direction, Kept, Kind, OpKey, OpTable, Resolution, Slot, Taken};
+use loom_core::engine::op_table::{
+    ContextKind, Direction, Kind, OpKey, OpTable, ParkedCompletion, Resolution, Slot, Taken,
+};
 use loom_core::error::PostError;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
@@ -263,7 +265,7 @@ impl<const N: usize> World<N> {
             Action::Abandon { endpoint } => self.abandon(endpoint),
             Action::TakeParked { direction } => {
                 let kept = &self.parked[side(direction)];
-                match (self.table.take_parked(direction).and_then(Kept::done), kept.front()) {
+                match (self.table.take_parked(direction).and_then(ParkedCompletion::done), kept.front()) {
                     (Some(done), Some((_, oldest))) => {
                         let of_key = |(op, _): &&(usize, u32)| self.ops[*op].key == done.key();
                         let (op, batch) = kept.iter().find(of_key).expect("it was kept");
