@@ -48,15 +48,12 @@ fn have_keys_checked(info: &mut RawInfo) {
 /// those that are injected were seen not to arrive); `net` has no atomic operation (`net-atomics-are-not-there`); and tags of connections
 /// ([`Facts::TAGS_ON_CONNECTIONS`]).
 pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
-    if has_layer(info, "ofi_rxd") {
-        Caps::SOURCE.union(Caps::ATOMIC)
-    } else if has_layer(info, "net") {
-        Caps::ATOMIC
-    } else if has_untrue_tags(info) {
-        Caps::TAGGED
-    } else {
-        Caps::empty()
-    }
+    let untrue = [
+        (has_layer(info, "ofi_rxd"), Caps::SOURCE.union(Caps::ATOMIC)),
+        (has_layer(info, "net"), Caps::ATOMIC),
+        (has_untrue_tags(info), Caps::TAGGED),
+    ];
+    untrue.into_iter().filter(|(is, _)| *is).fold(Caps::empty(), |all, (_, caps)| all | caps)
 }
 
 /// An info without a name is that of a connection request, and grants no more than the info of the domain does.
