@@ -6,7 +6,7 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::OpError;
 use crate::engine::{address_table, tag_matcher};
 use crate::error::{OpenError, PostError, Rejected};
-use crate::exposed::OutOfWindow;
+use crate::exposed::{ElementError, OutOfWindow};
 use crate::objects::av::InsertError;
 use crate::objects::counter::CounterError;
 use crate::objects::cq::CqError;
@@ -43,6 +43,8 @@ pub enum Error {
     Counter(CounterError),
     /// A range does not lie within exposed memory.
     Window(OutOfWindow),
+    /// There is no element of exposed memory at an offset.
+    Element(ElementError),
     /// A region was not closed, because peers may still reach its memory.
     StillReached,
     /// A link of tagged messages has ended.
@@ -102,6 +104,7 @@ impl fmt::Display for Error {
             Error::Events(error) => error.fmt(f),
             Error::Counter(error) => error.fmt(f),
             Error::Window(error) => error.fmt(f),
+            Error::Element(error) => error.fmt(f),
             Error::StillReached => f.write_str("peers may reach the memory while endpoints of the domain are open"),
             Error::Link(error) => write!(f, "the link has ended: {error}"),
             Error::AddLink(error) => write!(f, "the link was not added: {error}"),
@@ -130,7 +133,7 @@ macro_rules! from {
 
 from! {
     OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, CmError => Connection,
-    EqError => Events, CounterError => Counter, OutOfWindow => Window, LinkError => Link, AddLinkError => AddLink,
+    EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element, LinkError => Link, AddLinkError => AddLink,
     Errno => Provider, WireError => Wire
 }
 
