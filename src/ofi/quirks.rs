@@ -43,10 +43,12 @@ fn have_keys_checked(info: &mut RawInfo) {
     }
 }
 
-/// What an info grants and its endpoints do not have: `ofi_rxd` names the first peer of its address vector as the source of
-/// everything (`rxd-source-is-always-the-first`), and crashes with two atomic operations in flight (`rxd-two-atomics-crash`; in libfabric 2
-/// those that are injected were seen not to arrive); `net` has no atomic operation (`net-atomics-are-not-there`); and tags of connections
-/// ([`Facts::TAGS_ON_CONNECTIONS`]).
+/// What an info grants and its endpoints do not have:
+///
+/// - `ofi_rxd` names the first peer of its address vector as the source of everything (`rxd-source-is-always-the-first`), and crashes or
+///   refuses atomic operations for ever (`rxd-two-atomics-crash`, `rxd-injected-atomic-at-an-offset-is-never-taken`);
+/// - `net` has no atomic operation (`net-atomics-are-not-there`);
+/// - tags of connections ([`Facts::TAGS_ON_CONNECTIONS`]).
 pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
     let untrue = [
         (has_layer(info, "ofi_rxd"), Caps::SOURCE.union(Caps::ATOMIC)),

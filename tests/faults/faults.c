@@ -190,6 +190,20 @@ static int two_atomics_crash(void)
 	return GONE;
 }
 
+static int injected_atomic_at_an_offset_is_never_taken(void)
+{
+	struct fid_mr *mr;
+	uint64_t remote = atomic_target("udp;ofi_rxd", &mr);
+	double end = now() + 3;
+	ssize_t ret;
+
+	do {
+		ret = fi_inject_atomic(ep[0], &operand, 1, addr[1], remote + 8, fi_mr_key(mr), FI_UINT64, FI_SUM);
+		fi_cq_read(cq, NULL, 0);
+	} while (ret == -FI_EAGAIN && now() < end);
+	return ret == -FI_EAGAIN ? THERE : GONE;
+}
+
 static int net_atomics_are_not_there(void)
 {
 	struct fi_atomic_attr attr;
@@ -1857,6 +1871,7 @@ static const struct {
 } faults[] = {
 	{ "rxd-read-of-no-bytes-never-ends", read_of_no_bytes_never_ends },
 	{ "rxd-two-atomics-crash", two_atomics_crash },
+	{ "rxd-injected-atomic-at-an-offset-is-never-taken", injected_atomic_at_an_offset_is_never_taken },
 	{ "net-atomics-are-not-there", net_atomics_are_not_there },
 	{ "sm2-atomic-read-brings-nothing", sm2_atomic_read_brings_nothing },
 	{ "rxd-write-not-allowed-never-ends", write_not_allowed_never_ends },

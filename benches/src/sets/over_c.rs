@@ -53,7 +53,7 @@ fn unpaced() -> std::io::Result<()> {
     const RENO: &[u8] = b"reno";
     for file in read_dir("/proc/self/fd")? {
         let Some(descriptor) = file?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // SAFETY: bytes that are read, and so many. What is no TCP socket refuses the option.
+        // SAFETY: the kernel reads `RENO.len()` bytes in the call. A descriptor that is no TCP socket refuses the option.
         unsafe {
             libc::setsockopt(
                 descriptor,

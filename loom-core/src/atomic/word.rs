@@ -153,7 +153,7 @@ impl Word for u128 {
         #[cfg(not(target_arch = "x86_64"))]
         {
             let (_, _) = (at, new);
-            // Nobody calls this: it is not atomic here.
+            // Never called: `is_atomic` is false here.
             Err(old)
         }
     }

@@ -29,7 +29,7 @@ impl<O: Operation> Granted<O> {
         self.max_count
     }
 
-    /// What to post, if this domain has granted it for so many bytes of the peer's memory, which begin there.
+    /// The operation to post on `bytes` bytes of the peer's memory from `addr` on, if the domain with this identity has granted it.
     #[inline]
     pub(super) fn checked(&self, domain: u64, addr: u64, bytes: usize) -> Result<Atomic, PostError> {
         let size = size_of::<O::Element>();

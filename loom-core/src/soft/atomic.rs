@@ -152,28 +152,12 @@ unsafe fn change<E: Element>(place: *mut u8, len: usize, op: AtomicOp, local: &m
     Ok(())
 }
 
-/// Does an operation.
+/// Does an operation on one range of the peer's memory, with the next elements of this side.
 ///
 /// # Safety
 /// What is lent is valid during the call: for reads, and for writes of the results.
 #[inline]
-unsafe fn perform(net: &Net, to: RmaTarget, len: usize, mut local: Local<'_>, atomic: Atomic) -> Result<(), Errno> {
-    // SAFETY: as this function.
-    unsafe { perform_part(net, to, len, &mut local, atomic) }
-}
-
-/// Does the part of an operation that is of one range of the peer's memory.
-///
-/// # Safety
-/// As [`perform`].
-#[inline]
-unsafe fn perform_part(
-    net: &Net,
-    to: RmaTarget,
-    len: usize,
-    local: &mut Local<'_>,
-    atomic: Atomic,
-) -> Result<(), Errno> {
+unsafe fn perform(net: &Net, to: RmaTarget, len: usize, local: &mut Local<'_>, atomic: Atomic) -> Result<(), Errno> {
     /// # Safety
     /// As [`change`].
     #[inline]
@@ -210,7 +194,7 @@ impl SoftEndpoint<'_> {
         &self,
         mut to: RmaTarget,
         len: usize,
-        local: Local<'_>,
+        mut local: Local<'_>,
         atomic: Atomic,
         context: Option<u64>,
     ) -> Result<(), Refusal> {
@@ -225,7 +209,7 @@ impl SoftEndpoint<'_> {
             return Err(Refusal::Again);
         }
         // SAFETY: the caller's promise.
-        let done = unsafe { perform(&self.net, to, len, local, atomic) };
+        let done = unsafe { perform(&self.net, to, len, &mut local, atomic) };
         end_rma(own, flags(atomic.form), len, context, done)
     }
 
@@ -380,7 +364,7 @@ unsafe impl<'n> Atomics for Soft<'n> {
         let done = allowed.and_then(|()| {
             remote.iter().try_for_each(|part| {
                 // SAFETY: what is lent is valid (C9).
-                unsafe { perform_part(&endpoint.net, target(part), part.len, &mut local, atomic) }
+                unsafe { perform(&endpoint.net, target(part), part.len, &mut local, atomic) }
             })
         });
         end_rma(own, flags(atomic.form), remote.iter().map(|part| part.len).sum(), context, done)

@@ -89,6 +89,7 @@
 //! | the order of receives' completions | that of the messages | a short message may complete before a long one that was sent earlier (`tcp;ofi_rxm`) |
 //! | reads and writes of hints with an order (`WAW` and others) | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
 //! | reads and writes of several ranges | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
+//! | atomic operations | done when the post returns | done when the peer has polled (`shm`, `tcp;ofi_rxm`) |
 //! | a read that its target forbids | fails | never ends (`shm` of libfabric 1, `udp;ofi_rxd`) |
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
 //! | closing an endpoint | gives every buffer back | may have to wait for other endpoints of the process (`shm`) |

@@ -532,7 +532,7 @@ impl<B> OpTable<B> {
         let event = unsafe { slot.kept() };
         let parked = match slot.kind.get() {
             Kind::Value => ParkedCompletion::Value(Self::fetched(slot, event)),
-            // SAFETY: rule 2: its buffer is there and nobody uses it.
+            // SAFETY: rule 2: a parked operation has its buffer in the slot, unlent.
             _ => ParkedCompletion::Done(Done::new(key, unsafe { slot.empty() }, event)),
         };
         self.parked_like(slot).unlink(&self.slots, index);

@@ -159,7 +159,7 @@ impl<B> OpTable<B> {
         let (key, slot) = self.by_context(event.context, Phase::PostedValue)?;
         let holder = self.holder(slot)?;
         let [.., result] = places(holder);
-        // SAFETY: rule 11: the operation is over, so that nobody writes there any more.
+        // SAFETY: rule 11: the operation is over: the provider does not write the result any more.
         let [low, high] = unsafe { result.read() };
         self.release_holder(slot);
         let len = if event.is_error() { 0 } else { slot.lent.get() };

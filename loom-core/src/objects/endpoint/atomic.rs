@@ -12,8 +12,8 @@
 //! | [`compare_atomic`](Endpoint::compare_atomic) | operands, then what is compared, then room for the results |
 //!
 //! Results are what was in the peer's memory before. They are there when the operation has completed with success; the length of that
-//! completion is the buffer's. Room for results is initialised memory: a provider has been seen to report success without results, which
-//! must not have a program read memory that nobody has written.
+//! completion is the buffer's. Room for results is initialised memory: a provider was seen to report success without results
+//! (`sm2-atomic-read-brings-nothing`), and a program must not read uninitialised memory then.
 //!
 //! The peer's memory must be aligned to the size of an element. Where addresses in a region are offsets, only the peer can see to that;
 //! the software transport fails such an operation with `EINVAL`.

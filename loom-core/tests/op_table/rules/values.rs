@@ -100,7 +100,7 @@ fn a_value_of_a_closed_endpoint_is_cut_off_and_its_late_event_is_stale() {
     for kind in KINDS {
         let table = table::<Counted, 4>(kind, 8);
         let (key, context, result) = ask(&table, 3).unwrap();
-        // SAFETY: nobody touches what was lent.
+        // SAFETY: no provider is there to touch what was lent.
         unsafe { table.abandon(0) };
         assert_eq!(table.take_value(key).unwrap().result().unwrap_err().errno, Errno::ECANCELED);
         let _ = result;
