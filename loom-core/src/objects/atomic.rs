@@ -57,10 +57,12 @@ impl<T: Transport> Domain<'_, T> {
     /// use loom_core::atomic::FetchOp;
     /// use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
     /// use loom_core::soft::{Network, NetworkAttr};
-    /// use loom_core::vocabulary::Access;
+    /// use loom_core::{Access, Caps, Hints};
     ///
     /// let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.info())?;
+    /// // As over a fabric: `FI_ATOMIC` is granted to those who ask for it.
+    /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// let domain = Domain::open(&network.query(&hints).expect("it has atomic operations"))?;
     /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
     ///
     /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
@@ -70,7 +72,8 @@ impl<T: Transport> Domain<'_, T> {
     /// // The first element of the region that is aligned: a vector of bytes may begin anywhere.
     /// let offset = counter.window().as_ptr().align_offset(8);
     /// for before in 0..3 {
-    ///     let key = alice.fetch_value(to_bob, &counter.remote(), offset as u64, add, 1)?;
+    ///     let post = || alice.fetch_value(to_bob, &counter.remote(), offset as u64, add, 1);
+    ///     let key = cq.retry(Forever, post)?;
     ///     let fetched = cq.wait_value(key, Forever)?.expect("there is no deadline");
     ///     assert_eq!(fetched.value::<u64>()?, Some(before));
     /// }
