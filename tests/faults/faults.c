@@ -1668,6 +1668,22 @@ static int net_signal_is_lost_when_a_sleep_begins(void)
 	return signal_is_lost_when_a_sleep_begins("net");
 }
 
+/* Between two endpoints of one process: one way all is well, and the first that goes back is not. */
+static int longer_messages_both_ways_crash(void)
+{
+	struct fi_cq_tagged_entry entry;
+	int i;
+
+	open_all("shm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	for (i = 0; i < 4; i++) {
+		POST(fi_recv(ep[1 - i % 2], into, 1024, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+		POST(fi_send(ep[i % 2], from, 1024, NULL, addr[1 - i % 2], &contexts[1]));
+		NEED(next(&entry, 20) != 1);
+		NEED(next(&entry, 20) != 1);
+	}
+	return GONE;
+}
+
 /* A region of several ranges, of which the info says that there can be eight: peers reach the first only. */
 static int second_range_of_a_region_is_not_reached(void)
 {
@@ -1952,6 +1968,7 @@ static const struct {
 	{ "shm-region-closed-while-it-is-written-crashes", shm_region_closed_while_it_is_written_crashes },
 	{ "net-selective-completion-reports-everything", net_selective_completion_reports_everything },
 	{ "tcp-selective-completion-reports-everything", tcp_selective_completion_reports_everything },
+	{ "shm-longer-messages-both-ways-crash", longer_messages_both_ways_crash },
 	{ "rxm-signal-is-lost-when-a-sleep-begins", rxm_signal_is_lost_when_a_sleep_begins },
 	{ "rxd-signal-is-lost-when-a-sleep-begins", rxd_signal_is_lost_when_a_sleep_begins },
 	{ "net-signal-is-lost-when-a-sleep-begins", net_signal_is_lost_when_a_sleep_begins },
