@@ -83,6 +83,8 @@ pub enum PostError {
     ForeignOperation,
     /// The message was fetched or discarded already, or was claimed through another endpoint.
     UnknownClaim,
+    /// Of deferred work: the endpoint is of another queue, or a counter of another domain.
+    ForeignObject,
     /// The provider refused.
     Errno(Errno),
 }
@@ -116,6 +118,9 @@ impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PostError::UnknownClaim => f.write_str("no message is claimed by that"),
+            PostError::ForeignObject => {
+                f.write_str("the endpoint is of another queue than the deferred work, or a counter of another domain")
+            }
             PostError::NotElements { size } => {
                 write!(f, "the buffer does not hold elements of {size} bytes for each part")
             }

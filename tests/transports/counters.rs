@@ -3,8 +3,8 @@
 use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
+use loom_core::objects::cq::{Cq, CqAttr, CqError};
+use loom_core::objects::deadline::{Deadline, Spins};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::info::Info;
@@ -77,12 +77,11 @@ fn endpoint<'d, T: Transport + 'static>(
 
 /// Waits until a counter has a value, and no more.
 pub(crate) fn reaches<T: Transport + 'static>(cq: &Cq<'_, T, Bytes>, counter: &Counter<'_, T>, value: u64) {
-    let mut deadline = limit();
-    while counter.read() < value {
-        assert!(!deadline.passed(), "{} instead of {value} within {LIMIT:?}", counter.read());
-        cq.progress().or_cut("the queue works");
-    }
+    let reached = cq.wait_counter(counter, value, limit()).or_cut("the queue works, and what is counted succeeds");
+    assert!(reached, "{} instead of {value} within {LIMIT:?}", counter.read());
     assert_eq!(counter.read(), value);
+    let more = cq.wait_counter(counter, value + 1, Spins(10)).or_cut("the queue works");
+    assert!(!more, "{} instead of {value}", counter.read());
 }
 
 fn messages_are_counted_on_both_sides<T: Transport + 'static>(info: &Info<T>) {
@@ -154,6 +153,9 @@ fn a_failed_operation_is_counted_apart<T: Transport + 'static>(info: &Info<T>) {
     with_counters(info, &[], &[Counted::RECV], |pair, _, of_b| {
         let cancelled = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
         pair.b.cancel(cancelled).expect("cancels");
+        if info.provider() == "soft" {
+            assert_eq!(pair.cq.wait_counter(&of_b[0], 1, limit()), Err(CqError::CountedFailure));
+        }
         pair.fail(cancelled, Errno::ECANCELED);
         let mut deadline = limit();
         // Not every provider takes a receive that its user gave up for a failure.

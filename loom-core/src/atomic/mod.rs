@@ -115,6 +115,41 @@ pub trait Operation: Copy + fmt::Debug + Sealed {
 
     /// What it is for a transport.
     fn atomic(self) -> Atomic;
+
+    /// Bytes of an element.
+    #[doc(hidden)]
+    #[inline]
+    fn element_size(self) -> usize {
+        size_of::<Self::Element>()
+    }
+}
+
+/// Any of those, without the type of its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AnyOperation {
+    atomic: Atomic,
+    element_size: usize,
+}
+
+impl AnyOperation {
+    pub(crate) fn of(op: impl Operation) -> Self {
+        AnyOperation { atomic: op.atomic(), element_size: op.element_size() }
+    }
+}
+
+impl Sealed for AnyOperation {}
+
+impl Operation for AnyOperation {
+    /// Of no meaning.
+    type Element = u8;
+
+    fn atomic(self) -> Atomic {
+        self.atomic
+    }
+
+    fn element_size(self) -> usize {
+        self.element_size
+    }
 }
 
 trait Sealed {}

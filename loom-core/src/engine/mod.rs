@@ -4,3 +4,4 @@ pub mod address_table;
 pub mod op_table;
 pub mod peer_table;
 pub mod tag_matcher;
+pub mod work_table;

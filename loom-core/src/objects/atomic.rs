@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "asks the raw domain")]
 
 use super::domain::Domain;
-use crate::atomic::{Atomic, Operation};
+use crate::atomic::{AnyOperation, Atomic, Operation};
 use crate::error::PostError;
 use crate::transport::Transport;
 use crate::vocabulary::{Caps, Errno};
@@ -29,10 +29,15 @@ impl<O: Operation> Granted<O> {
         self.max_count
     }
 
+    /// The same, without the type of its elements.
+    pub(super) fn erased(&self) -> Granted<AnyOperation> {
+        Granted { op: AnyOperation::of(self.op), max_count: self.max_count, domain: self.domain }
+    }
+
     /// The operation to post on `bytes` bytes of the peer's memory from `addr` on, if the domain with this identity has granted it.
     #[inline]
     pub(super) fn checked(&self, domain: u64, addr: u64, bytes: usize) -> Result<Atomic, PostError> {
-        let size = size_of::<O::Element>();
+        let size = self.op.element_size();
         if self.domain != domain {
             return Err(PostError::ForeignOperation.cold());
         }

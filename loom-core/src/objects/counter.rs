@@ -252,6 +252,11 @@ impl<T: Transport> Counter<'_, T> {
         unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CounterError::Errno)
     }
 
+    /// Whether it was opened on this domain.
+    pub(crate) fn is_of(&self, domain: &Handle<'_, DomainInner<T>>) -> bool {
+        self.body.domain.is(domain)
+    }
+
     /// For what it is to count.
     pub(crate) fn bond(&self) -> Bond {
         self.body.bond()
@@ -311,6 +316,15 @@ impl<T: Transport> Clone for Counter<'_, T> {
         Counter { body: self.body.clone(), ..*self }
     }
 }
+
+/// Handles of the same counter are equal.
+impl<T: Transport> PartialEq for Counter<'_, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.body.is(&other.body)
+    }
+}
+
+impl<T: Transport> Eq for Counter<'_, T> {}
 
 impl<T: Transport> fmt::Debug for Counter<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -28,6 +28,8 @@ pub mod eq;
 
 pub mod endpoint;
 
+pub mod deferred;
+
 pub mod mr;
 
 pub mod registered;

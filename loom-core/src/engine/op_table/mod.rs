@@ -504,6 +504,13 @@ impl<B> OpTable<B> {
         (slot.is_lent() && slot.endpoint.get() == endpoint).then(|| self.context(slot, key))
     }
 
+    /// Whether an operation is in flight, or its completion is still to be taken.
+    #[must_use]
+    pub fn knows(&self, key: OpKey) -> bool {
+        let is_there = |slot: &Slot<B>| !matches!(slot.phase.get(), Phase::Free | Phase::Orphan | Phase::Dropped);
+        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && is_there(slot))
+    }
+
     /// Through which endpoint an operation in flight was posted, by its context.
     #[must_use]
     pub fn endpoint_of(&self, context: u64) -> Option<u16> {

@@ -37,7 +37,7 @@ impl OpKey {
 
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the low half of the word")]
-    pub(super) const fn index(self) -> u32 {
+    pub(crate) const fn index(self) -> u32 {
         self.0 as u32
     }
 

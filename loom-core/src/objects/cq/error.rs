@@ -31,6 +31,8 @@ pub enum CqError {
     /// The queue was not opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)), or it has two
     /// provider queues and cannot sleep on both.
     NotOpenedFor,
+    /// While waiting for a counter, an operation that it counts failed: its completion has the reason.
+    CountedFailure,
 }
 
 impl fmt::Display for CqError {
@@ -41,6 +43,7 @@ impl fmt::Display for CqError {
             CqError::PiecesOut => f.write_str("the operation's pieces have to be taken and dropped before waiting on"),
             CqError::TimedOut => f.write_str("the deadline has passed, and the operation is still in flight"),
             CqError::NotOpenedFor => f.write_str("the queue was not opened for sleeping on it"),
+            CqError::CountedFailure => f.write_str("an operation that the counter counts has failed"),
             CqError::PeerEvents => f.write_str("peers' events have to be taken with poll before waiting on"),
         }
     }

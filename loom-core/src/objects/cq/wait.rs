@@ -11,6 +11,7 @@ use crate::engine::op_table::{
     Direction, Done, Fetched, Message, OpError, OpKey, ParkedCompletion, Peek, Resolution, Taken,
 };
 use crate::error::{PostError, Rejected};
+use crate::objects::counter::Counter;
 use crate::objects::deadline::Deadline;
 use crate::transport::Transport;
 
@@ -72,6 +73,39 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             }
             if !self.body.progress()? && until.passed() {
                 return Ok(self.body.ops.take_value(key));
+            }
+        }
+    }
+
+    /// Waits until a counter has reached `threshold`: until so many operations of the endpoints that it counts for have succeeded. Drives
+    /// progress, and keeps completions for [`poll`](Self::poll); `Ok(false)` says that the deadline passed.
+    ///
+    /// This works over every transport, with any counter that counts for endpoints of this queue; [`Counter::wait_for`] sleeps, where
+    /// the provider has something to sleep on.
+    ///
+    /// # Errors
+    /// - [`CqError::CountedFailure`] if an operation that the counter counts fails meanwhile
+    /// - [`CqError::PeerEvents`] if events of peers have to be taken first
+    /// - [`CqError::Queue`] if the provider's queue failed
+    #[doc(alias = "fi_cntr_wait")]
+    pub fn wait_counter(
+        &self,
+        counter: &Counter<'_, T>,
+        threshold: u64,
+        mut until: impl Deadline,
+    ) -> Result<bool, CqError> {
+        let failed = counter.read_error();
+        loop {
+            if counter.read() >= threshold {
+                return Ok(true);
+            }
+            if counter.read_error() != failed {
+                return Err(CqError::CountedFailure);
+            }
+            // The clock each time: operations may end that this counter does not count, for ever.
+            self.body.progress()?;
+            if until.passed() {
+                return Ok(counter.read() >= threshold);
             }
         }
     }

@@ -362,7 +362,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     }
 
     /// Posts an operation on elements that lie in one range on both sides.
-    fn post_atomic<O: Operation>(
+    pub(in crate::objects) fn post_atomic<O: Operation>(
         &self,
         peer: K::To,
         place: (&RemoteRegion, u64),
@@ -386,7 +386,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let atomic = op.op().atomic();
         let lists = lists(atomic);
         if !lent.len().is_multiple_of(lists) {
-            return Err(PostError::NotElements { size: size_of::<O::Element>() });
+            return Err(PostError::NotElements { size: op.op().element_size() });
         }
         let bytes = lent.len() / lists;
         let (target, atomic) = self.opened.target(address, place, &op, bytes)?;

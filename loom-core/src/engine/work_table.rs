@@ -1,0 +1,372 @@
+//! The work table: what is to be done when a counter has reached a threshold.
+//!
+//! A table has a fixed number of places. Work waits in the list of its counter, in the order of thresholds; work of the same threshold in
+//! the order in which it was [added](Vacant::add). What a table knows of counters and work is nothing: `C` names a counter, `V` is the
+//! work, and the table's user reads the one and does the other. So no code of others runs inside of the table.
+//!
+//! Work goes through these states, and its [`WorkKey`] is of meaning in all of them:
+//!
+//! - *waiting*, from [`add`](Vacant::add) on;
+//! - *taken out* ([`WorkTable::take_due`]): it is the first in its list and is being tried. It goes [back](WorkTable::put_back), or on;
+//! - *started* ([`WorkTable::start`]), until it [ends](WorkTable::end);
+//! - *returned* ([`WorkTable::give_up`], [`WorkTable::cancel`], [`WorkTable::flush`]), until it is
+//!   [taken](WorkTable::take_returned).
+//!
+//! Adding walks the list from its front, past what has lower thresholds, unless the work belongs at the end. Everything else that is done
+//! with one piece of work takes constant time, but for what is cancelled, which is searched in its list.
+
+use core::fmt;
+use core::ops::DerefMut;
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// The name of a piece of deferred work. Plain data: forgetting it loses nothing. It is recognised as unknown when the work is over.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WorkKey {
+    index: u32,
+    generation: u32,
+}
+
+impl WorkKey {
+    /// The number of its place.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+}
+
+impl fmt::Debug for WorkKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WorkKey(#{}.{})", self.index, self.generation)
+    }
+}
+
+/// What a piece of work is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// In the list of a counter.
+    Waiting,
+    /// First in the list of a counter, and being tried.
+    TakenOut,
+    /// Under way.
+    Started,
+    /// Over without having been started.
+    Returned,
+}
+
+/// One place of a [`WorkTable`]: for a piece of work, and for a counter.
+#[derive(Debug)]
+pub struct Place<C, V> {
+    generation: u32,
+    /// Nothing, if the place is free.
+    phase: Option<Phase>,
+    threshold: u64,
+    /// Where its counter is.
+    list: u32,
+    /// The next in the list that the phase implies.
+    next: u32,
+    value: Option<V>,
+    waiting: Waiting<C>,
+}
+
+/// The work that waits for one counter.
+#[derive(Debug)]
+struct Waiting<C> {
+    /// Something, as long as there is work.
+    counter: Option<C>,
+    first: u32,
+    last: u32,
+}
+
+impl<C, V> Place<C, V> {
+    /// A free place of this number, of `count`.
+    #[must_use]
+    pub fn free(number: usize, count: usize) -> Self {
+        let next = if number + 1 < count { u32::try_from(number + 1).unwrap_or(NONE) } else { NONE };
+        let waiting = Waiting { counter: None, first: NONE, last: NONE };
+        Place { generation: 0, phase: None, threshold: 0, list: NONE, next, value: None, waiting }
+    }
+}
+
+/// Work that is to be started when counters have reached thresholds. `S` is where its places are: as many as
+/// [`Place::free`] was told.
+#[derive(Debug)]
+pub struct WorkTable<S> {
+    places: S,
+    free: u32,
+    /// The lists of counters are before this.
+    lists: u32,
+    /// What is returned, oldest first.
+    returned: (u32, u32),
+    len: usize,
+}
+
+/// A free place of a [`WorkTable`].
+#[derive(Debug)]
+#[must_use]
+pub struct Vacant<'t, S>(&'t mut WorkTable<S>);
+
+impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
+    /// Adds work that waits until a counter has reached `threshold`. `is_same` finds the counter among those that others wait for.
+    pub fn add(self, (counter, threshold): (C, u64), is_same: impl Fn(&C, &C) -> bool, value: V) -> WorkKey {
+        let Vacant(table) = self;
+        let index = table.free;
+        let lists = table.lists as usize;
+        let known = |place: &Place<C, V>| place.waiting.counter.as_ref().is_some_and(|known| is_same(known, &counter));
+        let found = table.places.iter().take(lists).position(known);
+        let list = found.or_else(|| table.places.iter().take(lists).position(|place| place.waiting.counter.is_none()));
+        let list = list.and_then(|list| u32::try_from(list).ok()).unwrap_or_else(|| {
+            // There is a place left: no more counters are waited for than there is work.
+            table.lists += 1;
+            table.lists - 1
+        });
+        let place = table.own(index);
+        let next_free = place.next;
+        place.generation = place.generation.wrapping_add(1);
+        (place.phase, place.threshold, place.list) = (Some(Phase::Waiting), threshold, list);
+        place.value = Some(value);
+        let key = WorkKey { index, generation: place.generation };
+        table.free = next_free;
+        table.len += 1;
+        if found.is_none() {
+            table.own(list).waiting.counter = Some(counter);
+        }
+        table.link(list, index, threshold);
+        key
+    }
+}
+
+impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
+    /// A table of places that are all free: at most `u32::MAX - 1` of them.
+    #[must_use]
+    pub fn new(places: S) -> Self {
+        let free = if places.is_empty() { NONE } else { 0 };
+        WorkTable { places, free, lists: 0, returned: (NONE, NONE), len: 0 }
+    }
+
+    /// How many pieces of work there are, in whichever state.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.places.len()
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "own indices; a wrong one must not go unnoticed")]
+    fn own(&mut self, index: u32) -> &mut Place<C, V> {
+        &mut self.places[index as usize]
+    }
+
+    fn named(&mut self, key: WorkKey) -> Option<&mut Place<C, V>> {
+        let place = self.places.get_mut(key.index as usize)?;
+        (place.generation == key.generation && place.phase.is_some()).then_some(place)
+    }
+
+    /// What a piece of work is at; nothing, if it is over.
+    pub fn phase(&mut self, key: WorkKey) -> Option<Phase> {
+        self.named(key)?.phase
+    }
+
+    /// The work itself, unless it is taken out.
+    pub fn value<'a>(&'a mut self, key: WorkKey) -> Option<&'a mut V>
+    where
+        C: 'a,
+    {
+        self.named(key)?.value.as_mut()
+    }
+
+    /// The key of the work in a place, if there is any that was started.
+    pub fn started_at(&mut self, index: u32) -> Option<WorkKey> {
+        let place = self.places.get(index as usize)?;
+        (place.phase == Some(Phase::Started)).then_some(WorkKey { index, generation: place.generation })
+    }
+
+    /// A free place; nothing, if every place is taken.
+    pub fn vacant(&mut self) -> Option<Vacant<'_, S>> {
+        (self.free != NONE).then_some(Vacant(self))
+    }
+
+    /// Puts waiting work into a list.
+    fn link(&mut self, list: u32, index: u32, threshold: u64) {
+        let Waiting { first, last, .. } = self.own(list).waiting;
+        // The last that goes before it.
+        let before = if last != NONE && self.own(last).threshold <= threshold {
+            last
+        } else {
+            let (mut before, mut at) = (NONE, first);
+            while at != NONE && self.own(at).threshold <= threshold {
+                (before, at) = (at, self.own(at).next);
+            }
+            before
+        };
+        let next = if before == NONE { first } else { self.own(before).next };
+        self.own(index).next = next;
+        match before {
+            NONE => self.own(list).waiting.first = index,
+            before => self.own(before).next = index,
+        }
+        if next == NONE {
+            self.own(list).waiting.last = index;
+        }
+    }
+
+    /// Takes work out of the list of its counter, which comes back if nothing else waits for it.
+    fn unlink(&mut self, index: u32) -> Option<C> {
+        let (list, next) = (self.own(index).list, self.own(index).next);
+        let (mut before, mut at) = (NONE, self.own(list).waiting.first);
+        while at != index {
+            (before, at) = (at, self.own(at).next);
+        }
+        match before {
+            NONE => self.own(list).waiting.first = next,
+            before => self.own(before).next = next,
+        }
+        let waiting = &mut self.own(list).waiting;
+        if next == NONE {
+            waiting.last = before;
+        }
+        let counter = if waiting.first == NONE { waiting.counter.take() } else { None };
+        while self.lists > 0 && self.own(self.lists - 1).waiting.counter.is_none() {
+            self.lists -= 1;
+        }
+        counter
+    }
+
+    /// How many lists of counters there are, some of them empty.
+    #[must_use]
+    pub const fn lists(&self) -> u32 {
+        self.lists
+    }
+
+    /// Takes out the first work in a list if its counter, which `read` reads, has reached its threshold.
+    pub fn take_due(&mut self, list: u32, read: impl FnOnce(&C) -> u64) -> Option<(WorkKey, V)> {
+        if list >= self.lists {
+            return None;
+        }
+        let first = self.own(list).waiting.first;
+        let value = read(self.own(list).waiting.counter.as_ref()?);
+        let place = self.own(first);
+        if place.phase != Some(Phase::Waiting) || place.threshold > value {
+            return None;
+        }
+        place.phase = Some(Phase::TakenOut);
+        let value = place.value.take()?;
+        Some((WorkKey { index: first, generation: place.generation }, value))
+    }
+
+    /// Puts work that was taken out where it was: it is tried again.
+    pub fn put_back(&mut self, key: WorkKey, value: V) {
+        if let Some(place) = self.named(key)
+            && place.phase == Some(Phase::TakenOut)
+        {
+            (place.phase, place.value) = (Some(Phase::Waiting), Some(value));
+        }
+    }
+
+    /// Work that was taken out is under way. The counter comes back if nothing else waits for it.
+    pub fn start(&mut self, key: WorkKey, value: V) -> Option<C> {
+        let place = self.named(key).filter(|place| place.phase == Some(Phase::TakenOut))?;
+        (place.phase, place.value) = (Some(Phase::Started), Some(value));
+        self.unlink(key.index)
+    }
+
+    /// Work that was taken out is returned. The counter comes back if nothing else waits for it.
+    pub fn give_up(&mut self, key: WorkKey, value: V) -> Option<C> {
+        let place = self.named(key).filter(|place| place.phase == Some(Phase::TakenOut))?;
+        place.value = Some(value);
+        let counter = self.unlink(key.index);
+        self.return_it(key.index);
+        counter
+    }
+
+    /// Work that was taken out, or was started, is over: it is forgotten. What comes back: the work, if it was started, and its counter,
+    /// if nothing else waits for that.
+    pub fn end(&mut self, key: WorkKey) -> (Option<V>, Option<C>) {
+        let Some(place) = self.named(key) else { return (None, None) };
+        let counter = match place.phase {
+            Some(Phase::TakenOut) => self.unlink(key.index),
+            Some(Phase::Started) => None,
+            _ => return (None, None),
+        };
+        (self.release(key.index), counter)
+    }
+
+    /// Returns work that waits. `edit` is told of it, and the counter comes back if nothing else waits for it.
+    ///
+    /// # Errors
+    /// What else the work is at, or nothing if it is over.
+    pub fn cancel(&mut self, key: WorkKey, edit: impl FnOnce(&mut V)) -> Result<Option<C>, Option<Phase>> {
+        let Some(place) = self.named(key) else { return Err(None) };
+        match (place.phase, &mut place.value) {
+            (Some(Phase::Waiting), Some(value)) => edit(value),
+            (phase, _) => return Err(phase),
+        }
+        let counter = self.unlink(key.index);
+        self.return_it(key.index);
+        Ok(counter)
+    }
+
+    /// Returns one piece of work that waits, for a counter that `of` agrees to; the first in its list. `edit` is told of it.
+    pub fn flush(&mut self, of: impl Fn(&C) -> bool, edit: impl FnOnce(&mut V)) -> Option<(WorkKey, Option<C>)> {
+        let lists = self.lists as usize;
+        for list in 0..lists {
+            let waiting = &self.places.get(list)?.waiting;
+            if !waiting.counter.as_ref().is_some_and(&of) {
+                continue;
+            }
+            let mut at = waiting.first;
+            while at != NONE && self.own(at).phase != Some(Phase::Waiting) {
+                at = self.own(at).next;
+            }
+            if at != NONE {
+                let key = WorkKey { index: at, generation: self.own(at).generation };
+                return self.cancel(key, edit).ok().map(|counter| (key, counter));
+            }
+        }
+        None
+    }
+
+    /// Takes the oldest work that is returned.
+    pub fn take_returned(&mut self) -> Option<(WorkKey, V)> {
+        let (first, last) = self.returned;
+        let place = self.places.get_mut(first as usize)?;
+        let key = WorkKey { index: first, generation: place.generation };
+        self.returned = if first == last { (NONE, NONE) } else { (place.next, last) };
+        self.release(first).map(|value| (key, value))
+    }
+
+    fn return_it(&mut self, index: u32) {
+        let place = self.own(index);
+        (place.phase, place.next) = (Some(Phase::Returned), NONE);
+        let (first, last) = self.returned;
+        self.returned = match last {
+            NONE => (index, index),
+            last => {
+                self.own(last).next = index;
+                (first, index)
+            }
+        };
+    }
+
+    /// Frees a place that is in no list.
+    fn release(&mut self, index: u32) -> Option<V> {
+        let free = self.free;
+        let place = self.own(index);
+        (place.phase, place.next) = (None, free);
+        let value = place.value.take();
+        self.free = index;
+        self.len -= 1;
+        value
+    }
+}

@@ -1,0 +1,79 @@
+//! [`Placed`]: values in the block of an object.
+
+#![allow(unsafe_code, reason = "values in a block of memory, which are dropped there")]
+
+use core::alloc::Layout;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+
+use crate::error::OpenError;
+use crate::handle::{Plan, Unfilled};
+use crate::storage::array;
+
+/// Values in the block of the object that they are a field of, which drops them.
+pub(super) struct Placed<V> {
+    values: NonNull<[V]>,
+}
+
+/// Where values are to lie.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    at: usize,
+    len: usize,
+}
+
+impl Part {
+    /// Adds room for `len` values to the plan of a block.
+    pub(super) fn of<V>(plan: &mut Plan, len: usize) -> Result<Self, OpenError> {
+        let layout: Layout = array::<V>(len)?;
+        Ok(Part { at: plan.add(layout)?, len })
+    }
+}
+
+impl<V> Placed<V> {
+    /// Makes the values of a part.
+    ///
+    /// # Safety
+    /// The part was planned for values of this type in this block, and is made once. What is returned is dropped before the block is given
+    /// back.
+    pub(super) unsafe fn new<A: Allocator + Send>(
+        block: &Unfilled<A>,
+        part: Part,
+        value: impl Fn(usize) -> V,
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        let first = unsafe { block.at(part.at) }.cast::<V>();
+        for number in 0..part.len {
+            // SAFETY: the part has room for that many.
+            let place = unsafe { first.add(number) };
+            // SAFETY: as above.
+            unsafe { place.write(value(number)) };
+        }
+        Placed { values: NonNull::slice_from_raw_parts(first, part.len) }
+    }
+}
+
+impl<V> Deref for Placed<V> {
+    type Target = [V];
+
+    fn deref(&self) -> &[V] {
+        // SAFETY: written in `new`, and the block is there as long as this.
+        unsafe { self.values.as_ref() }
+    }
+}
+
+impl<V> DerefMut for Placed<V> {
+    fn deref_mut(&mut self) -> &mut [V] {
+        // SAFETY: as above; they belong to this alone.
+        unsafe { self.values.as_mut() }
+    }
+}
+
+impl<V> Drop for Placed<V> {
+    fn drop(&mut self) {
+        // SAFETY: written in `new`, and dropped once, here.
+        unsafe { self.values.drop_in_place() };
+    }
+}

@@ -1,0 +1,216 @@
+//! Starting the work that is due, and noting how it ends.
+
+use super::{Deferred, DeferredEvent, Work};
+use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use crate::engine::op_table::OpKey;
+use crate::engine::work_table::WorkKey;
+use crate::error::{PostError, Rejected};
+use crate::objects::counter::Counter;
+use crate::objects::endpoint::{Endpoint, Receives, Transmits};
+use crate::transport::Transport;
+use crate::vocabulary::Errno;
+
+/// A piece of work, with what it takes to do it.
+pub(super) struct Task<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
+    pub(super) job: Job<'m, T, B, K>,
+    /// Of an operation, until it is posted.
+    pub(super) buf: Option<B>,
+    /// Why it is returned.
+    pub(super) refused: Option<PostError>,
+}
+
+/// What is to be done.
+pub(super) enum Job<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
+    Post {
+        endpoint: Endpoint<'m, T, B, K>,
+        work: Work<K::To, K::From>,
+        then: Option<Counter<'m, T>>,
+        /// The key, once it is posted.
+        op: Option<OpKey>,
+    },
+    Add {
+        counter: Counter<'m, T>,
+        value: u64,
+    },
+    Set {
+        counter: Counter<'m, T>,
+        value: u64,
+    },
+}
+
+impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Task<'_, T, B, K> {
+    pub(super) fn cancelled(&mut self) {
+        self.refused = Some(PostError::Errno(Errno::ECANCELED));
+    }
+
+    /// Counts an operation that is over, where that is asked for. A counter whose endpoints were left open counts nothing any more, and
+    /// says so where it is read.
+    fn count(&self, succeeded: bool) {
+        if let Job::Post { then: Some(then), .. } = &self.job {
+            let _ = if succeeded { then.add(1) } else { then.add_error(1) };
+        }
+    }
+}
+
+/// What became of work that was tried.
+enum Tried {
+    /// It is to be tried again, and nothing else before it.
+    Again,
+    /// It has started, or is over.
+    Gone,
+}
+
+impl<'m, T, B, K> Deferred<'m, T, B, K>
+where
+    T: Transport,
+    B: SourceBuffer + TargetBuffer,
+    K: Transmits<T, To: Copy> + Receives<T, From: Copy> + Clone,
+{
+    /// Starts what is due, and says whether there was anything. User code runs.
+    pub(super) fn run(&self) -> bool {
+        let mut left = self.body.table.borrow().len();
+        if left == 0 {
+            return false;
+        }
+        self.look_for_taken();
+        let (mut list, mut busy) = (0, false);
+        while left > 0 && list < self.body.table.borrow().lists() {
+            let reached = |counter: &Counter<'m, T>| counter.read().saturating_add(counter.read_error());
+            let due = self.body.table.borrow_mut().take_due(list, reached);
+            let Some((key, task)) = due else {
+                list += 1;
+                continue;
+            };
+            left -= 1;
+            match self.try_it(key, task) {
+                Tried::Again => list += 1,
+                Tried::Gone => busy = true,
+            }
+        }
+        busy
+    }
+
+    fn try_it(&self, key: WorkKey, mut task: Task<'m, T, B, K>) -> Tried {
+        let counted = match &task.job {
+            Job::Add { counter, value } => counter.add(*value),
+            Job::Set { counter, value } => counter.set(*value),
+            Job::Post { .. } => return self.try_post(key, task),
+        };
+        if let Err(errno) = counted {
+            task.refused = Some(PostError::Errno(errno));
+            let last = self.body.table.borrow_mut().give_up(key, task);
+            drop(last);
+        } else {
+            let last = self.body.table.borrow_mut().end(key);
+            // Handles of counters, maybe the last ones: user code runs.
+            drop((last, task));
+        }
+        Tried::Gone
+    }
+
+    fn try_post(&self, key: WorkKey, mut task: Task<'m, T, B, K>) -> Tried {
+        let (Job::Post { endpoint, work, .. }, Some(buf)) = (&task.job, task.buf.take()) else { return Tried::Gone };
+        let unwound = Unwound { deferred: self, key };
+        // User code runs, which may add work, cancel, and poll: the table is not borrowed.
+        let posted = work.post(endpoint, buf);
+        core::mem::forget(unwound);
+        match posted {
+            Ok(posted) => {
+                if let Job::Post { op, .. } = &mut task.job {
+                    *op = Some(posted);
+                }
+                self.note(posted, key);
+                let last = self.body.table.borrow_mut().start(key, task);
+                drop(last);
+                Tried::Gone
+            }
+            Err(Rejected { buf, error }) => {
+                task.buf = Some(buf);
+                if error.is_transient() {
+                    self.body.table.borrow_mut().put_back(key, task);
+                    return Tried::Again;
+                }
+                task.refused = Some(error);
+                task.count(false);
+                let last = self.body.table.borrow_mut().give_up(key, task);
+                drop(last);
+                Tried::Gone
+            }
+        }
+    }
+
+    /// Notes which work an operation is.
+    fn note(&self, op: OpKey, key: WorkKey) {
+        if let Some(place) = self.body.by_op.get(op.index() as usize) {
+            let before = place.replace(key.index());
+            // Its completion was taken from the queue itself.
+            self.end_at(before, |_| true, true);
+        }
+    }
+
+    /// The work that an operation is of, which is over now.
+    pub(super) fn ended(&self, op: OpKey, succeeded: bool) -> Option<WorkKey> {
+        let place = self.body.by_op.get(op.index() as usize)?;
+        self.end_at(place.get(), |known| known == op, succeeded)
+    }
+
+    /// Ends the work in a place of the table, if it was started and this holds for its operation.
+    fn end_at(&self, index: u32, is_over: impl FnOnce(OpKey) -> bool, succeeded: bool) -> Option<WorkKey> {
+        let mut table = self.body.table.borrow_mut();
+        let key = table.started_at(index)?;
+        match table.value(key).map(|task| &task.job) {
+            Some(Job::Post { op: Some(op), .. }) if is_over(*op) => {}
+            _ => return None,
+        }
+        let (task, _) = table.end(key);
+        // User code may run: it has handles.
+        drop(table);
+        if let Some(task) = task {
+            task.count(succeeded);
+        }
+        Some(key)
+    }
+
+    /// Looks at one place whether it has work whose completion was taken from the queue itself.
+    fn look_for_taken(&self) {
+        let look = &self.body.look;
+        let index = look.get();
+        let next = index as usize + 1;
+        look.set(if next < self.capacity() { index + 1 } else { 0 });
+        self.end_at(index, |op| !self.cq().ops().knows(op), true);
+    }
+
+    /// Takes work that was not started.
+    pub(super) fn take_returned(&self) -> Option<DeferredEvent<'m, B>> {
+        let (key, task) = self.body.table.borrow_mut().take_returned()?;
+        let error = task.refused.unwrap_or(PostError::Errno(Errno::ECANCELED));
+        Some(match (task.buf, error) {
+            (Some(buf), error) => DeferredEvent::Returned(key, Rejected { buf, error }),
+            (None, PostError::Errno(errno)) => DeferredEvent::NotCounted(key, errno),
+            (None, _) => DeferredEvent::NotCounted(key, Errno::EOTHER),
+        })
+    }
+}
+
+/// Forgets work whose post unwinds: its buffer is gone.
+struct Unwound<'a, 'm, T, B, K>
+where
+    T: Transport,
+    B: SourceBuffer + TargetBuffer,
+    K: Transmits<T, To: Copy> + Receives<T, From: Copy> + Clone,
+{
+    deferred: &'a Deferred<'m, T, B, K>,
+    key: WorkKey,
+}
+
+impl<T, B, K> Drop for Unwound<'_, '_, T, B, K>
+where
+    T: Transport,
+    B: SourceBuffer + TargetBuffer,
+    K: Transmits<T, To: Copy> + Receives<T, From: Copy> + Clone,
+{
+    fn drop(&mut self) {
+        let last = self.deferred.body.table.borrow_mut().end(self.key);
+        drop(last);
+    }
+}

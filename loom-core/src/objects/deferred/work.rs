@@ -1,0 +1,143 @@
+//! [`Work`]: what can be deferred.
+
+use crate::atomic::{AnyOperation, Operation};
+use crate::buffer::{SourceBuffer, TargetBuffer};
+use crate::engine::op_table::OpKey;
+use crate::error::Rejected;
+use crate::objects::atomic::Granted;
+use crate::objects::endpoint::{Endpoint, Receives, Transmits};
+use crate::objects::options::{RecvOptions, SendOptions};
+use crate::objects::remote_region::RemoteRegion;
+use crate::transport::Transport;
+use crate::vocabulary::{ImmediateData, Tag, TagMatch};
+
+/// An operation that is posted later, and what it is posted with besides its buffer: the arguments of the endpoint's methods of the same
+/// names. `To` and `From` are what stands for the other side ([`Transmits::To`], [`Receives::From`]).
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_trigger_op")]
+#[non_exhaustive]
+pub enum Work<To, From> {
+    /// [`Endpoint::send_with`].
+    #[doc(alias = "FI_OP_SEND")]
+    Send {
+        /// The receiver.
+        to: To,
+        /// What else is asked of it.
+        options: SendOptions,
+    },
+    /// [`Endpoint::tagged_send_with`].
+    #[doc(alias = "FI_OP_TSEND")]
+    TaggedSend {
+        /// The receiver.
+        to: To,
+        /// The message's tag.
+        tag: Tag,
+        /// What else is asked of it.
+        options: SendOptions,
+    },
+    /// [`Endpoint::recv_with`].
+    #[doc(alias = "FI_OP_RECV")]
+    Recv {
+        /// Whose messages it takes.
+        from: From,
+    },
+    /// [`Endpoint::tagged_recv_with`].
+    #[doc(alias = "FI_OP_TRECV")]
+    TaggedRecv {
+        /// Whose messages it takes.
+        from: From,
+        /// The tags that it takes.
+        tag: TagMatch,
+    },
+    /// [`Endpoint::read`].
+    #[doc(alias = "FI_OP_READ")]
+    Read {
+        /// Whose memory it reads.
+        peer: To,
+        /// The memory.
+        region: RemoteRegion,
+        /// Where in there, in bytes.
+        offset: u64,
+    },
+    /// [`Endpoint::write`], or [`Endpoint::write_data`].
+    #[doc(alias = "FI_OP_WRITE")]
+    Write {
+        /// Whose memory it changes.
+        peer: To,
+        /// The memory.
+        region: RemoteRegion,
+        /// Where in there, in bytes.
+        offset: u64,
+        /// Immediate data.
+        data: Option<ImmediateData>,
+    },
+    /// [`Endpoint::atomic`], [`Endpoint::fetch_atomic`], [`Endpoint::atomic_read`] or [`Endpoint::compare_atomic`].
+    #[doc(alias = "FI_OP_ATOMIC")]
+    #[doc(alias = "FI_OP_FETCH_ATOMIC")]
+    #[doc(alias = "FI_OP_COMPARE_ATOMIC")]
+    Atomic {
+        /// Whose memory it changes.
+        peer: To,
+        /// The memory.
+        region: RemoteRegion,
+        /// Where in there, in bytes.
+        offset: u64,
+        /// The operation, as the domain has granted it.
+        op: AnyAtomic,
+    },
+}
+
+/// An atomic operation of any kind that a domain has granted: `Granted` turns into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnyAtomic(Granted<AnyOperation>);
+
+impl<O: Operation> From<Granted<O>> for AnyAtomic {
+    fn from(granted: Granted<O>) -> Self {
+        AnyAtomic(granted.erased())
+    }
+}
+
+impl<To, From> Work<To, From> {
+    /// A send that the endpoint does as by default.
+    pub fn send(to: impl Into<To>) -> Self {
+        Work::Send { to: to.into(), options: SendOptions::new() }
+    }
+
+    /// A tagged send that the endpoint does as by default.
+    pub fn tagged_send(to: impl Into<To>, tag: Tag) -> Self {
+        Work::TaggedSend { to: to.into(), tag, options: SendOptions::new() }
+    }
+
+    /// A receive.
+    pub fn recv(from: impl Into<From>) -> Self {
+        Work::Recv { from: from.into() }
+    }
+
+    /// A tagged receive.
+    pub fn tagged_recv(from: impl Into<From>, tag: impl Into<TagMatch>) -> Self {
+        Work::TaggedRecv { from: from.into(), tag: tag.into() }
+    }
+
+    /// Posts it now.
+    pub(super) fn post<T, B, K>(&self, endpoint: &Endpoint<'_, T, B, K>, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        T: Transport,
+        B: SourceBuffer + TargetBuffer,
+        K: Transmits<T, To = To> + Receives<T, From = From>,
+        To: Copy,
+        From: Copy,
+    {
+        match *self {
+            Work::Send { to, options } => endpoint.send_with(to, options, buf),
+            Work::TaggedSend { to, tag, options } => endpoint.tagged_send_with(to, tag, options, buf),
+            Work::Recv { from } => endpoint.recv_with(from, RecvOptions::new(), buf),
+            Work::TaggedRecv { from, tag } => endpoint.tagged_recv_with(from, tag, RecvOptions::new(), buf),
+            Work::Read { peer, region, offset } => endpoint.read(peer, &region, offset, buf),
+            Work::Write { peer, region, offset, data: None } => endpoint.write(peer, &region, offset, buf),
+            Work::Write { peer, region, offset, data: Some(data) } => {
+                endpoint.write_data(peer, &region, offset, data, buf)
+            }
+            Work::Atomic { peer, region, offset, op } => endpoint.post_atomic(peer, (&region, offset), op.0, buf),
+        }
+    }
+}
