@@ -12,10 +12,11 @@
 //! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place. [`error`] has what posting and opening
 //!   may be refused with.
 //! - [`engine`]: the [op table](engine::op_table), where buffers are while a provider uses them, the
-//!   [tag matcher](engine::tag_matcher), and the [address table](engine::address_table) over the
+//!   [tag matcher](engine::tag_matcher), the [work table](engine::work_table), and the [address table](engine::address_table) over the
 //!   [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
 //!   fuzzed alone.
-//! - [`objects`]: the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], and for connections
+//! - [`objects`]: the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], for work that
+//!   starts by itself [`Deferred`](objects::deferred::Deferred), and for connections
 //!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No
 //!   object names a transport.
 //! - [`tagged`]: tagged messages over objects that have none.

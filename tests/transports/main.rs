@@ -9,6 +9,7 @@ mod addresses;
 mod atomics;
 mod cached;
 mod counters;
+mod deferred;
 mod leases;
 mod lifecycle;
 mod matrix;
@@ -72,6 +73,7 @@ fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         multi::cases(),
         peek::cases(),
         counters::cases(),
+        deferred::cases(),
         unsignaled::cases(),
         waiting::cases(),
         sleeping::cases(),

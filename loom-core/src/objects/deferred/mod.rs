@@ -146,11 +146,7 @@ where
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Size`] if the capacity is zero, or does not fit into memory
-    pub fn open_in<A: Allocator + Send + 'm>(
-        cq: &Cq<'m, T, B>,
-        capacity: usize,
-        alloc: A,
-    ) -> Result<Self, OpenError> {
+    pub fn open_in<A: Allocator + Send + 'm>(cq: &Cq<'m, T, B>, capacity: usize, alloc: A) -> Result<Self, OpenError> {
         let (plan, places, by_op) = Self::plan::<A>(capacity, cq.capacity())?;
         let block = Unfilled::new(plan, alloc)?;
         // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.

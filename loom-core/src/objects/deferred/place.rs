@@ -38,11 +38,7 @@ impl<V> Placed<V> {
     /// # Safety
     /// The part was planned for values of this type in this block, and is made once. What is returned is dropped before the block is given
     /// back.
-    pub(super) unsafe fn new<A: Allocator + Send>(
-        block: &Unfilled<A>,
-        part: Part,
-        value: impl Fn(usize) -> V,
-    ) -> Self {
+    pub(super) unsafe fn new<A: Allocator + Send>(block: &Unfilled<A>, part: Part, value: impl Fn(usize) -> V) -> Self {
         // SAFETY: the caller's promise.
         let first = unsafe { block.at(part.at) }.cast::<V>();
         for number in 0..part.len {
