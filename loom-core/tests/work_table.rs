@@ -11,10 +11,19 @@ type Counters = [u64; 3];
 
 #[derive(Clone, Debug)]
 enum Step {
-    Add { counter: usize, threshold: u64 },
-    Count { counter: usize, by: u64 },
+    Add {
+        counter: usize,
+        threshold: u64,
+    },
+    Count {
+        counter: usize,
+        by: u64,
+    },
     /// Takes out what is due in a list, and does this with it.
-    Try { list: u32, then: Then },
+    Try {
+        list: u32,
+        then: Then,
+    },
     /// Of the work that was added so many before.
     End(usize),
     Cancel(usize),
@@ -150,14 +159,20 @@ fn play(steps: &[Step]) {
                 if phase == Some(Phase::Waiting) {
                     model.at(number).phase = Phase::Returned;
                     model.returned.push(number);
-                    lets_go(&model, model.pieces.iter().find(|piece| piece.key == key).unwrap().counter, cancelled.unwrap());
+                    lets_go(
+                        &model,
+                        model.pieces.iter().find(|piece| piece.key == key).unwrap().counter,
+                        cancelled.unwrap(),
+                    );
                 } else {
                     assert_eq!(cancelled, Err(phase));
                 }
             }
             Step::Flush(counter) => {
                 let mut flushed = Vec::new();
-                while let Some((key, last)) = table.flush(|known| counter.is_none_or(|counter| counter == *known), |_| ()) {
+                while let Some((key, last)) =
+                    table.flush(|known| counter.is_none_or(|counter| counter == *known), |_| ())
+                {
                     let piece = model.pieces.iter_mut().find(|piece| piece.key == key).unwrap();
                     assert_eq!(piece.phase, Phase::Waiting);
                     piece.phase = Phase::Returned;

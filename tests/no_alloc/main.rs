@@ -39,6 +39,7 @@ mod cached;
 mod cases;
 #[cfg(feature = "libfabric")]
 mod connected;
+mod deferred;
 mod failure;
 mod gate;
 mod leases;
@@ -142,6 +143,20 @@ impl Tally {
         }
     }
 
+    /// Deferred work, over one transport.
+    fn deferred<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
+        let plants = [(Plant::Nothing, rounds), (Plant::Box, 100), (Plant::Late, 100)];
+        for (plant, rounds) in plants {
+            let outcome = deferred::run::<T>(info, &Seal::new(), rounds, plant);
+            let what = match plant {
+                Plant::Nothing => "deferred work",
+                Plant::Box => "deferred work, control: a planted `Box`",
+                Plant::Late => "deferred work, control: a late call",
+            };
+            self.outcome(name, what, plant, outcome);
+        }
+    }
+
     /// What was counted: nothing, or what was planted.
     fn outcome(&mut self, name: &str, what: &str, plant: Plant, outcome: Result<Counts, Failure>) {
         let passed = match outcome {
@@ -180,6 +195,7 @@ fn soft(tally: &mut Tally) {
                 fault: |_| None,
             };
             tally.transport(&facts, &network.info(), seal, run);
+            tally.deferred("soft", &network.info(), scaled(100_000));
             // Where contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);
             let facts = Facts { name: "soft, asking", rounds, long_rounds: scaled(100), ..facts };
@@ -328,6 +344,7 @@ mod libfabric {
                     tally.transport(&facts, &info, &Seal::new(), run);
                     if kind == EndpointType::RDM {
                         tally.leases(name, &info, rounds);
+                        tally.deferred(name, &info, rounds);
                     }
                     // Messages, injected ones and the empty poll are for everybody; the rest are controls.
                     tally.judge(tally.passed > before + 6, &format!("{name}: more than controls has been run"));
