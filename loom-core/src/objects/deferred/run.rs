@@ -20,6 +20,7 @@ pub(super) struct Task<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T
 }
 
 /// What is to be done.
+#[expect(clippy::large_enum_variant, reason = "they lie in places that have room for the largest, and most are that")]
 pub(super) enum Job<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     Post {
         endpoint: Endpoint<'m, T, B, K>,
