@@ -182,3 +182,41 @@ fn work_ends_whose_completion_was_taken_elsewhere() {
         assert_eq!((deferred.len(), count.read()), (0, round));
     }
 }
+
+/// Places of work and of operations are used again, in another order.
+#[test]
+fn each_completion_is_told_as_that_of_its_work() {
+    let network = Network::new(NetworkAttr { endpoints: 2, regions: 0, ..NetworkAttr::DEFAULT }).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
+    let now = Counter::open(&domain, CounterAttr::default()).unwrap();
+    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let deferred = Deferred::open(&cq, 4).unwrap();
+    let start = || {
+        let key = deferred.post((&now, 0), &b, Work::recv(Source::Any), vec![0; 8]).unwrap();
+        assert!(deferred.progress().unwrap());
+        key
+    };
+    // The work whose receive ends next; nothing, if that was not deferred.
+    let next = || {
+        a.inject(to_b, &[1]).unwrap();
+        let mut polls = (0..100).filter_map(|_| deferred.poll().unwrap());
+        match polls.next().unwrap() {
+            DeferredEvent::Done(key, _) => Some(key),
+            DeferredEvent::Other(_) => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    let first = start();
+    assert_eq!(next(), Some(first));
+    // This takes the place of the first's operation, and the second work takes that of the first work.
+    b.recv(Source::Any, vec![0; 8]).unwrap();
+    let second = start();
+    assert_eq!(next(), None);
+    let third = start();
+    assert_eq!(next(), Some(second));
+    assert_eq!(next(), Some(third));
+    assert!(deferred.is_empty());
+}

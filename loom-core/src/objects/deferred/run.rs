@@ -144,8 +144,9 @@ where
     fn note(&self, op: OpKey, key: WorkKey) {
         if let Some(place) = self.body.by_op.get(op.index() as usize) {
             let before = place.replace(key.index());
-            // Its completion was taken from the queue itself.
-            self.end_at(before, |_| true, true);
+            // Work that still has the operation whose place this is now: its completion was taken from the queue itself. By now
+            // there may be other work in that place of the table.
+            self.end_at(before, |known| known.index() == op.index(), true);
         }
     }
 

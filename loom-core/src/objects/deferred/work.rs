@@ -13,7 +13,8 @@ use crate::vocabulary::{ImmediateData, Tag, TagMatch};
 
 /// An operation that is posted later.
 ///
-/// It says what the operation is posted with besides its buffer: the arguments of the endpoint's methods of the same names. `To` and `From` are what stands for the other side ([`Transmits::To`], [`Receives::From`]).
+/// It says what the operation is posted with besides its buffer: the arguments of the endpoint's methods of the same names. `To` and
+/// `From` are what stands for the other side ([`Transmits::To`], [`Receives::From`]).
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_trigger_op")]
 #[non_exhaustive]
