@@ -60,7 +60,7 @@ impl Routes {
     }
 
     /// Whether no receiver has any of the lanes.
-    #[cfg(all(test, not(loom_model)))]
+    #[cfg(all(test, feature = "std", not(loom_model)))]
     pub(super) fn are_idle(&self) -> bool {
         self.lanes().all(Lane::is_idle)
     }
