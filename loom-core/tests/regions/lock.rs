@@ -43,6 +43,8 @@ impl Scene {
         thread::spawn(move || {
             let queue = queue(self.domain);
             drop(queue.endpoint(self.av).unwrap());
+            // Before the other goes on: whichever thread closes something after the last endpoint drops what is kept.
+            drop(queue);
             let _ = opened.send(());
         });
         if is_opened.recv_timeout(WITHOUT_LOCK).is_err() {
