@@ -19,6 +19,7 @@ pub struct Faults {
     spared: u8,
     seed: u16,
     often: u8,
+    /// For how many polls, and in the uppermost bits how many lanes.
     polls: u8,
 }
 
@@ -124,10 +125,15 @@ impl Faults {
         u32::from(self.polls % 8) + 1
     }
 
+    /// How many lanes an endpoint has. No fault, but they keep the order of each sender's messages alone.
+    pub fn lanes(&self) -> u16 {
+        u16::from(self.polls >> 6)
+    }
+
     /// Whether who gets which message follows from the posts alone: not if messages of several senders come in another order than
     /// they were sent in, or do not come, or nobody is told that they came.
     pub fn leave_matching_alone(&self) -> bool {
-        !(self.delays() || self.loses() || self.overruns() || self.kills())
+        !(self.lanes() > 0 || self.delays() || self.loses() || self.overruns() || self.kills())
     }
 
     /// Whether writes and reads are done when they are posted.

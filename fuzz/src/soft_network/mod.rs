@@ -4,12 +4,14 @@
 //! network ([`world`], [`memory`], [`looks`]) with buffers that count their drops; what was posted and reported is written down
 //! and checked as far as it can be at once ([`record`]), and in the end compared with what matching means ([`oracle`]).
 //!
-//! Where faults leave open who gets which message, what has to hold all the same is checked ([`stable`]); and so is memory where
-//! they leave open when it is read and written ([`late`]). Afterwards the network has to be as it was ([`afterwards`]).
+//! Messages go by lanes where the setting says so ([`lanes`]). Where faults or lanes leave open who gets which message, what has to
+//! hold all the same is checked ([`stable`]); and so is memory where faults leave open when it is read and written ([`late`]).
+//! Afterwards the network has to be as it was ([`afterwards`]).
 
 mod afterwards;
 mod faults;
 mod got;
+mod lanes;
 mod late;
 mod looks;
 mod memory;
@@ -62,8 +64,7 @@ pub fn soft_network(data: &[u8]) -> usize {
         rx_depth: RX_DEPTH as u32,
         eager_size: EAGER as u32,
         regions: REGIONS as u16,
-        // Lanes keep the order of each sender's messages; the oracle knows that of all senders together.
-        lanes: 0,
+        lanes: faults.lanes(),
         ..NetworkAttr::DEFAULT
     };
     let network = Network::new(attr).expect("the sizes are small");
@@ -79,6 +80,9 @@ pub fn soft_network(data: &[u8]) -> usize {
         let queues = [attr, attr.separate()].map(|attr| Queue::open(&domain, attr).expect("the sizes are small"));
         let around = Around { domain: &domain, av: &av, infos: &infos, counters: &counters };
         let mut world = World::new(queues, around, faults, matches!(asked, Asked::Prefixes));
+        if faults.lanes() > 0 && !faults.any() && matches!(asked, Asked::Nothing) {
+            world.open_lanes();
+        }
         while played < MOST && !bytes.is_empty() {
             let Ok(step) = bytes.arbitrary::<Step>() else { break };
             world.play(step);

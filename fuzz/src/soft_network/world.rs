@@ -26,7 +26,7 @@ use crate::memory::Memory;
 type Ep = Endpoint<'static, Soft<'static>, Memory>;
 
 /// The counters of a place.
-type Counters = [Counter<'static, Soft<'static>>; 4];
+pub type Counters = [Counter<'static, Soft<'static>>; 4];
 
 /// Messages begin with their number times this, and no two of a story with the same byte.
 pub const NUMBERED: usize = 31;
@@ -74,6 +74,10 @@ impl<'w> World<'w> {
             world.open(place);
         }
         world
+    }
+
+    pub fn counters(&self) -> &[Counters; ENDPOINTS] {
+        self.around.counters
     }
 
     pub fn play(&mut self, step: Step) {
