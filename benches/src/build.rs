@@ -20,12 +20,12 @@ fn main() {
         // Loom links libfabric itself, after this.
         let libfabric =
             pkg_config::Config::new().cargo_metadata(false).probe("libfabric").expect("libfabric's headers");
-        cc::Build::new()
-            .file("src/sides/raw.c")
-            .includes(libfabric.include_paths)
-            .opt_level(2)
-            .warnings_into_errors(true)
-            .compile("raw");
-        println!("cargo::rerun-if-changed=src/sides/raw.c");
+        let mut c = cc::Build::new();
+        c.includes(libfabric.include_paths).opt_level(2).warnings_into_errors(true);
+        c.clone().file("src/sides/raw.c").compile("raw");
+        c.clone().file("src/sides/raw.c").file("src/sides/shim.c").define("SHIM", None).compile("shim");
+        for file in ["raw.c", "shim.c", "shim.h"] {
+            println!("cargo::rerun-if-changed=src/sides/{file}");
+        }
     }
 }

@@ -10,7 +10,10 @@ use crate::sets::Failure;
 use crate::sets::soft::one_thread::network;
 use crate::sides::{Operation, Side, raw, safe};
 #[cfg(feature = "libfabric")]
-use crate::sides::{Provider, c::C};
+use crate::sides::{
+    Provider,
+    c::{C, Calls},
+};
 use crate::statistics::Summary;
 
 const LEN: usize = 64;
@@ -19,7 +22,7 @@ const COUNT: u32 = 1000;
 
 /// The sides, as metrics and `only` call them. Those of `soft` need no libfabric.
 #[cfg(feature = "libfabric")]
-const SIDES: &[&str] = &["c", "shm", "shm_raw", "soft", "soft_raw"];
+const SIDES: &[&str] = &["c", "shim", "shm", "shm_raw", "soft", "soft_raw"];
 #[cfg(not(feature = "libfabric"))]
 const SIDES: &[&str] = &["soft", "soft_raw"];
 
@@ -99,7 +102,9 @@ pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
         #[cfg(feature = "libfabric")]
         "shm_raw" => raw::on_transport(&Provider::SHM.info()?, |shm| counted(shm, operation, count)),
         #[cfg(feature = "libfabric")]
-        "c" => counted(&mut C::open(Provider::SHM)?, operation, count),
+        "c" => counted(&mut C::open(Provider::SHM, Calls::Inline)?, operation, count),
+        #[cfg(feature = "libfabric")]
+        "shim" => counted(&mut C::open(Provider::SHM, Calls::Shim)?, operation, count),
         side => return Err(format!("there is no side '{side}': {}", SIDES.join(", ")).into()),
     }
     Ok(())

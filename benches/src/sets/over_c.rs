@@ -1,11 +1,12 @@
-//! What loom adds to libfabric: its safe objects and its raw functions beside the same loop in C over the same provider.
+//! What loom adds to libfabric: its safe objects and its raw functions beside the same loop in C over the same provider, and what bindings
+//! add whose functions call C's.
 
 use std::fs::read_dir;
 
 use crate::contest::{Contest, Outcome, Settings};
 use crate::report::{Goal, Ratio, Run};
 use crate::sets::{Failure, over_openings};
-use crate::sides::c::C;
+use crate::sides::c::{C, Calls};
 use crate::sides::{Provider, Side, raw, safe, work};
 
 /// What loom may take of C's time.
@@ -15,9 +16,13 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     for provider in [Provider::SHM, Provider::TCP] {
         for outcome in over_openings(&run.settings.clone(), |settings| contests(settings, provider))? {
             run.contest(&outcome);
-            for (metric, of) in [("loom_over_c", "loom"), ("loom_raw_over_c", "loom, raw")] {
+            for (metric, of, goal) in [
+                ("loom_over_c", "loom", TARGET),
+                ("loom_raw_over_c", "loom, raw", TARGET),
+                ("shim_over_c", "shim", Goal::Lower),
+            ] {
                 let name = format!("{metric}.{}", outcome.name);
-                run.ratio(&outcome, Ratio { name: &name, of, over: "C", goal: TARGET });
+                run.ratio(&outcome, Ratio { name: &name, of, over: "C", goal });
             }
         }
     }
@@ -27,7 +32,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
 /// Opens all sides, and runs the contest of each operation and length.
 fn contests(settings: &Settings, provider: Provider) -> Result<Vec<Outcome>, Failure> {
     let info = provider.info()?;
-    let mut c = C::open(provider)?;
+    let [mut c, mut shim] = [C::open(provider, Calls::Inline)?, C::open(provider, Calls::Shim)?];
     let inject_size = c.inject_size().min(info.attributes().tx.inject_size);
     let mut outcomes = Vec::new();
     safe::on_transport(&info, |safe| {
@@ -39,6 +44,7 @@ fn contests(settings: &Settings, provider: Provider) -> Result<Vec<Outcome>, Fai
                         .side_that_measures("C", |count| c.run(operation, len, count))
                         .side_that_measures("loom", |count| safe.run(operation, len, count))
                         .side_that_measures("loom, raw", |count| raw.run(operation, len, count))
+                        .side_that_measures("shim", |count| shim.run(operation, len, count))
                         .run(settings)
                 })
                 .collect();

@@ -1,4 +1,4 @@
-//! The C side: `raw.c`, which the build script compiles with `-O2`.
+//! The C sides: `raw.c`, which the build script compiles with `-O2`.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
 use std::time::Duration;
@@ -9,40 +9,64 @@ use super::{FULL, LONGEST, Operation, Provider, SIZES, Side, timed, work};
 
 type Run = unsafe extern "C" fn(*mut c_void, usize, c_long) -> c_int;
 
+/// What `raw.c` says of its loops.
+#[repr(C)]
+struct Loops {
+    open: unsafe extern "C" fn(*const c_char, *const c_char, usize, *mut *mut c_void) -> c_int,
+    close: unsafe extern "C" fn(*mut c_void),
+    inject_size: unsafe extern "C" fn(*const c_void) -> usize,
+    poll_full: unsafe extern "C" fn(*mut c_void, usize, c_long, *mut c_long) -> c_int,
+    inject: Run,
+    message: Run,
+    tagged: Run,
+    unexpected: Run,
+    write: Run,
+    write_data: Run,
+    read: Run,
+    poll_empty: Run,
+}
+
 unsafe extern "C" {
-    fn raw_open(provider: *const c_char, node: *const c_char, size: usize, raw: *mut *mut c_void) -> c_int;
-    fn raw_close(raw: *mut c_void);
-    fn raw_inject_size(raw: *const c_void) -> usize;
-    fn raw_inject(raw: *mut c_void, len: usize, count: c_long) -> c_int;
-    fn raw_message(raw: *mut c_void, len: usize, count: c_long) -> c_int;
-    fn raw_tagged(raw: *mut c_void, len: usize, count: c_long) -> c_int;
-    fn raw_unexpected(raw: *mut c_void, len: usize, count: c_long) -> c_int;
-    fn raw_write(raw: *mut c_void, len: usize, count: c_long) -> c_int;
-    fn raw_write_data(raw: *mut c_void, len: usize, count: c_long) -> c_int;
-    fn raw_read(raw: *mut c_void, len: usize, count: c_long) -> c_int;
-    fn raw_poll_empty(raw: *mut c_void, len: usize, count: c_long) -> c_int;
-    fn raw_poll_full(raw: *mut c_void, batch: usize, count: c_long, took: *mut c_long) -> c_int;
+    static raw_loops: Loops;
+    static shim_loops: Loops;
+}
+
+/// How a program calls libfabric.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Calls {
+    /// By its inline functions, as C does.
+    Inline,
+    /// By C functions that call these, as bindings do that have no others.
+    Shim,
 }
 
 /// Two endpoints of one provider, driven by C.
 pub(crate) struct C {
+    loops: &'static Loops,
     /// Open, or null.
     raw: *mut c_void,
 }
 
 impl C {
     /// Opens them, and does every operation some times.
-    pub(crate) fn open(provider: Provider) -> Result<Self, String> {
+    pub(crate) fn open(provider: Provider, calls: Calls) -> Result<Self, String> {
+        // SAFETY: constants.
+        let loops = unsafe {
+            match calls {
+                Calls::Inline => &raw_loops,
+                Calls::Shim => &shim_loops,
+            }
+        };
         let name = CString::new(provider.name).map_err(|error| error.to_string())?;
         let node = provider.node.map(CString::new).transpose().map_err(|error| error.to_string())?;
         let node = node.as_ref().map_or(std::ptr::null(), |node| node.as_ptr());
         let mut raw = std::ptr::null_mut();
         // SAFETY: strings that end, or no node; a place for the result.
-        let code = unsafe { raw_open(name.as_ptr(), node, LONGEST, &raw mut raw) };
+        let code = unsafe { (loops.open)(name.as_ptr(), node, LONGEST, &raw mut raw) };
         if code != 0 {
             return Err(format!("C over {}: {}", provider.name, Errno::from_raw(-code)));
         }
-        let mut side = C { raw };
+        let mut side = C { loops, raw };
         for (operation, len) in work(side.inject_size()) {
             side.run(operation, len, 10);
         }
@@ -52,7 +76,7 @@ impl C {
     /// The longest message that can be injected.
     pub(crate) fn inject_size(&self) -> usize {
         // SAFETY: open.
-        unsafe { raw_inject_size(self.raw) }
+        unsafe { (self.loops.inject_size)(self.raw) }
     }
 
     /// Nanoseconds of `count` completions.
@@ -60,7 +84,7 @@ impl C {
         let times = count.div_ceil(FULL as u32);
         let mut took = 0;
         // SAFETY: open; at most 64 of a batch fit; a place for the result.
-        let code = unsafe { raw_poll_full(self.raw, batch.min(FULL), times.into(), &raw mut took) };
+        let code = unsafe { (self.loops.poll_full)(self.raw, batch.min(FULL), times.into(), &raw mut took) };
         assert_eq!(code, 0, "polling a full queue in C");
         let took = Duration::from_nanos(took.try_into().expect("time goes on"));
         took.mul_f64(f64::from(count) / f64::from(times * FULL as u32))
@@ -71,14 +95,14 @@ impl Side for C {
     fn run(&mut self, operation: Operation, len: usize, count: u32) -> Duration {
         assert!(len == 0 || SIZES.contains(&len), "the buffers are that long");
         let run: Run = match operation {
-            Operation::Inject => raw_inject,
-            Operation::Message => raw_message,
-            Operation::Tagged => raw_tagged,
-            Operation::Unexpected => raw_unexpected,
-            Operation::Write => raw_write,
-            Operation::WriteData => raw_write_data,
-            Operation::Read => raw_read,
-            Operation::PollEmpty => raw_poll_empty,
+            Operation::Inject => self.loops.inject,
+            Operation::Message => self.loops.message,
+            Operation::Tagged => self.loops.tagged,
+            Operation::Unexpected => self.loops.unexpected,
+            Operation::Write => self.loops.write,
+            Operation::WriteData => self.loops.write_data,
+            Operation::Read => self.loops.read,
+            Operation::PollEmpty => self.loops.poll_empty,
             Operation::PollFull(batch) => return self.poll_full(batch, count),
         };
         timed(|| {
@@ -92,6 +116,6 @@ impl Side for C {
 impl Drop for C {
     fn drop(&mut self) {
         // SAFETY: open, and not used any more.
-        unsafe { raw_close(self.raw) };
+        unsafe { (self.loops.close)(self.raw) };
     }
 }

@@ -1,5 +1,5 @@
-/* The C side: two endpoints of one provider in one thread, with libfabric's own inline functions, as a C program would use
- * them. Every function returns 0 or a negative fabric errno. Compiled with -O2. */
+/* The C sides: two endpoints of one provider in one thread. Every function returns 0 or a negative fabric errno. Compiled with -O2,
+ * twice: with libfabric's own inline functions, as a C program would use them, and with functions that are called (`shim.h`). */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -10,6 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#ifdef SHIM
+#include "shim.h"
+#define LOOPS shim_loops
+#else
+#define LOOPS raw_loops
+#endif
 
 struct raw {
 	struct fi_info *info;
@@ -28,7 +35,7 @@ struct raw {
 
 #define CHECK(call) do { int ret_ = (int) (call); if (ret_) return ret_; } while (0)
 
-void raw_close(struct raw *raw)
+static void raw_close(struct raw *raw)
 {
 	if (!raw)
 		return;
@@ -90,12 +97,12 @@ static int open_all(struct raw *raw, const char *provider, const char *node)
 }
 
 /* The longest message that can be injected. */
-size_t raw_inject_size(const struct raw *raw)
+static size_t raw_inject_size(const struct raw *raw)
 {
 	return raw->info->tx_attr->inject_size;
 }
 
-int raw_open(const char *provider, const char *node, size_t size, struct raw **out)
+static int raw_open(const char *provider, const char *node, size_t size, struct raw **out)
 {
 	struct raw *raw = calloc(1, sizeof(*raw));
 	int ret;
@@ -141,7 +148,7 @@ static int reap(struct raw *raw, int count)
 	CHECK(posted_); \
 } while (0)
 
-int raw_tagged(struct raw *raw, size_t len, long count)
+static int raw_tagged(struct raw *raw, size_t len, long count)
 {
 	while (count--) {
 		POST(raw, fi_trecv(raw->ep[1], raw->rx, len, NULL, FI_ADDR_UNSPEC, 7, 0, &raw->context[1]));
@@ -152,7 +159,7 @@ int raw_tagged(struct raw *raw, size_t len, long count)
 }
 
 /* The message is there before the receive. Some providers complete the send only after that. */
-int raw_unexpected(struct raw *raw, size_t len, long count)
+static int raw_unexpected(struct raw *raw, size_t len, long count)
 {
 	struct fi_cq_tagged_entry entry;
 
@@ -169,7 +176,7 @@ int raw_unexpected(struct raw *raw, size_t len, long count)
 	return 0;
 }
 
-int raw_message(struct raw *raw, size_t len, long count)
+static int raw_message(struct raw *raw, size_t len, long count)
 {
 	while (count--) {
 		POST(raw, fi_recv(raw->ep[1], raw->rx, len, NULL, FI_ADDR_UNSPEC, &raw->context[1]));
@@ -179,7 +186,7 @@ int raw_message(struct raw *raw, size_t len, long count)
 	return 0;
 }
 
-int raw_inject(struct raw *raw, size_t len, long count)
+static int raw_inject(struct raw *raw, size_t len, long count)
 {
 	while (count--) {
 		POST(raw, fi_recv(raw->ep[1], raw->rx, len, NULL, FI_ADDR_UNSPEC, &raw->context[1]));
@@ -189,7 +196,7 @@ int raw_inject(struct raw *raw, size_t len, long count)
 	return 0;
 }
 
-int raw_write(struct raw *raw, size_t len, long count)
+static int raw_write(struct raw *raw, size_t len, long count)
 {
 	while (count--) {
 		POST(raw, fi_write(raw->ep[0], raw->tx, len, NULL, raw->addr[1], raw->remote, raw->key, &raw->context[0]));
@@ -198,7 +205,7 @@ int raw_write(struct raw *raw, size_t len, long count)
 	return 0;
 }
 
-int raw_write_data(struct raw *raw, size_t len, long count)
+static int raw_write_data(struct raw *raw, size_t len, long count)
 {
 	while (count--) {
 		POST(raw, fi_writedata(raw->ep[0], raw->tx, len, NULL, 9, raw->addr[1], raw->remote, raw->key,
@@ -208,7 +215,7 @@ int raw_write_data(struct raw *raw, size_t len, long count)
 	return 0;
 }
 
-int raw_read(struct raw *raw, size_t len, long count)
+static int raw_read(struct raw *raw, size_t len, long count)
 {
 	while (count--) {
 		POST(raw, fi_read(raw->ep[0], raw->rx, len, NULL, raw->addr[1], raw->remote, raw->key, &raw->context[0]));
@@ -218,7 +225,7 @@ int raw_read(struct raw *raw, size_t len, long count)
 }
 
 /* `len` is not used: all operations are called alike. */
-int raw_poll_empty(struct raw *raw, size_t len, long count)
+static int raw_poll_empty(struct raw *raw, size_t len, long count)
 {
 	struct fi_cq_tagged_entry entry;
 
@@ -254,7 +261,7 @@ static long nanoseconds(void)
 }
 
 /* Reads 64 completions, at most `batch` with one call, `count` times; says how many nanoseconds the reading took. */
-int raw_poll_full(struct raw *raw, size_t batch, long count, long *took)
+static int raw_poll_full(struct raw *raw, size_t batch, long count, long *took)
 {
 	struct fi_cq_tagged_entry entries[FULL];
 
@@ -276,3 +283,22 @@ int raw_poll_full(struct raw *raw, size_t batch, long count, long *took)
 	}
 	return 0;
 }
+
+/* What the Rust side calls: `Loops` in c.rs. */
+const struct {
+	int (*open)(const char *provider, const char *node, size_t size, struct raw **out);
+	void (*close)(struct raw *raw);
+	size_t (*inject_size)(const struct raw *raw);
+	int (*poll_full)(struct raw *raw, size_t batch, long count, long *took);
+	int (*inject)(struct raw *raw, size_t len, long count);
+	int (*message)(struct raw *raw, size_t len, long count);
+	int (*tagged)(struct raw *raw, size_t len, long count);
+	int (*unexpected)(struct raw *raw, size_t len, long count);
+	int (*write)(struct raw *raw, size_t len, long count);
+	int (*write_data)(struct raw *raw, size_t len, long count);
+	int (*read)(struct raw *raw, size_t len, long count);
+	int (*poll_empty)(struct raw *raw, size_t len, long count);
+} LOOPS = {
+	raw_open, raw_close, raw_inject_size, raw_poll_full,
+	raw_inject, raw_message, raw_tagged, raw_unexpected, raw_write, raw_write_data, raw_read, raw_poll_empty,
+};

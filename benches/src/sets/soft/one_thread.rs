@@ -46,11 +46,11 @@ fn over_c(run: &mut Run) -> Result<(), Failure> {
     use loom_core::vocabulary::Version;
     use loom_fabric::ofi::library_version;
 
-    use crate::sides::c::C;
+    use crate::sides::c::{C, Calls};
     use crate::sides::{Provider, work};
 
     let outcomes = over_openings(&run.settings.clone(), |settings| {
-        let mut c = C::open(Provider::SHM)?;
+        let mut c = C::open(Provider::SHM, Calls::Inline)?;
         let (network, mut outcomes) = (network()?, Vec::new());
         let inject_size = network.info().attributes().tx.inject_size.min(c.inject_size());
         safe::on_transport(&network.info(), |soft| {
