@@ -1,0 +1,134 @@
+//! Atomic operations of several threads and endpoints on the same memory, while its owner takes part: no update is lost.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use loom_core::atomic::{BaseOp, CompareOp, FetchOp};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::Endpoint;
+use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::vocabulary::{Access, Caps, EndpointAddr};
+use loom_core::{Hints, Peer};
+
+/// Threads beside the owner's, each with two endpoints.
+const THREADS: usize = 3;
+const ENDPOINTS: usize = 2;
+/// So many operations each thread does, the owner too: a million together.
+const EACH: u64 = 250_000;
+const ATTR: NetworkAttr =
+    NetworkAttr { endpoints: 1 + (THREADS * ENDPOINTS) as u16, tx_depth: 8, rx_depth: 8, ..NetworkAttr::DEFAULT };
+
+/// Of everything.
+const LIMIT: Duration = Duration::from_secs(120);
+
+type Ports<'e> = (&'e Cq<'static, Soft<'static>, ()>, &'e [(Endpoint<'static, Soft<'static>, ()>, Peer)]);
+
+/// The owner and the threads do their parts at the same time; `thread` says what it has done.
+fn all_at_once<R: Send>(
+    owner: impl FnOnce(&Mr<'static, Soft<'static>, Vec<u8>>, usize) -> R,
+    thread: impl Fn(&Domain<'static, Soft<'static>>, Ports<'_>, (&RemoteRegion, u64)) -> R + Sync,
+) -> (Vec<R>, [u64; 2]) {
+    let network = Network::new(ATTR).unwrap();
+    let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
+    let info = network.query(&hints).unwrap();
+    let domain = Domain::open(&info).unwrap();
+    let av = Av::open(&domain, 1).unwrap();
+    let cq = Cq::<_, ()>::open(&domain, CqAttr::new(8)).unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
+    let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
+    let offset = region.window().as_ptr().align_offset(16);
+    let (address, remote): (EndpointAddr, _) = (endpoint.address().unwrap(), region.remote());
+    let together = Barrier::new(1 + THREADS);
+
+    let results = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let (info, address, remote, together, thread) = (&info, &address, remote.clone(), &together, &thread);
+                scope.spawn(move || {
+                    let domain = Domain::open(info).unwrap();
+                    let av = Av::open(&domain, 1).unwrap();
+                    let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
+                    let ends: Vec<_> =
+                        (0..ENDPOINTS).map(|_| (cq.endpoint(&av).unwrap(), av.insert(address).unwrap())).collect();
+                    together.wait();
+                    thread(&domain, (&cq, &ends), (&remote, offset as u64))
+                })
+            })
+            .collect();
+        together.wait();
+        let mut results = vec![owner(&region, offset)];
+        results.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
+        results
+    });
+    let elements = [0, 8].map(|at| region.window().element::<u64>(offset + at).unwrap().load());
+    (results, elements)
+}
+
+#[test]
+fn a_million_fetch_adds_of_threads_endpoints_and_the_owner_each_see_another_value() {
+    let (results, [total, _]) = all_at_once(
+        |region, offset| {
+            let element = region.window().element::<u64>(offset).unwrap();
+            (0..EACH).map(|_| element.fetch(FetchOp::<u64>::SUM, 1)).collect::<Vec<_>>()
+        },
+        |domain, (cq, ends), (region, offset)| {
+            let add = domain.query_atomic(FetchOp::<u64>::SUM).unwrap();
+            let until = Instant::now() + LIMIT;
+            let fetch = |(endpoint, peer): &(Endpoint<'static, _, ()>, Peer)| {
+                let key = cq.retry(until, || endpoint.fetch_value(*peer, region, offset, add, 1)).unwrap();
+                cq.wait_value(key, until).unwrap().expect("in time").value::<u64>().unwrap().expect("a u64")
+            };
+            ends.iter().cycle().take(EACH as usize).map(fetch).collect()
+        },
+    );
+    assert_eq!(total, EACH * (1 + THREADS as u64));
+    let mut seen = vec![false; total as usize];
+    for values in results {
+        assert!(values.is_sorted(), "what one thread sees only grows");
+        for value in values {
+            assert!(!std::mem::replace(&mut seen[value as usize], true), "{value} was fetched twice");
+        }
+    }
+    assert!(seen.into_iter().all(|seen| seen));
+}
+
+/// One word counts those who found in it what they had expected, the other one everybody.
+#[test]
+fn a_million_compare_swaps_of_threads_endpoints_and_the_owner_lose_none() {
+    let (results, [swapped, tried]) = all_at_once(
+        |region, offset| {
+            let [word, tries] = [0, 8].map(|at| region.window().element::<u64>(offset + at).unwrap());
+            let (mut expected, mut successes) = (0, 0);
+            for _ in 0..EACH {
+                let before = word.compare(CompareOp::<u64>::CSWAP, expected, expected + 1);
+                successes += u64::from(before == expected);
+                expected = if before == expected { expected + 1 } else { before };
+                tries.fetch(FetchOp::<u64>::SUM, 1);
+            }
+            successes
+        },
+        |domain, (cq, ends), (region, offset)| {
+            let swap = domain.query_atomic(CompareOp::<u64>::CSWAP).unwrap();
+            let add = domain.query_atomic(BaseOp::<u64>::SUM).unwrap();
+            let until = Instant::now() + LIMIT;
+            let (mut expected, mut successes) = (0, 0);
+            for (endpoint, peer) in ends.iter().cycle().take(EACH as usize) {
+                let post = || endpoint.compare_value(*peer, region, offset, swap, expected, expected + 1);
+                let key = cq.retry(until, post).unwrap();
+                let before = cq.wait_value(key, until).unwrap().expect("in time").value::<u64>().unwrap().unwrap();
+                successes += u64::from(before == expected);
+                expected = if before == expected { expected + 1 } else { before };
+                cq.retry(until, || endpoint.inject_atomic(*peer, region, offset + 8, add, &[1])).unwrap();
+            }
+            successes
+        },
+    );
+    assert_eq!(tried, EACH * (1 + THREADS as u64));
+    assert_eq!(swapped, results.iter().sum::<u64>(), "each success has counted once");
+    assert!(results.iter().all(|successes| *successes > 0), "everybody takes part: {results:?}");
+}
