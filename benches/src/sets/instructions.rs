@@ -1,4 +1,4 @@
-//! How many instructions an operation of 64 bytes takes on one thread, counted by valgrind's callgrind, which gives the same figures
+//! How many instructions an operation takes, of 64 bytes where it has a length to choose, on one thread, counted by valgrind's callgrind, which gives the same figures
 //! on a busy machine.
 
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::report::{Goal, INSTRUCTIONS, Run};
 use crate::sets::Failure;
-use crate::sets::soft::one_thread::network;
-use crate::sides::{Operation, Side, raw, safe};
+use crate::sets::soft::one_thread::info;
+use crate::sides::{Operation, Side, WORD, raw, safe};
 #[cfg(feature = "libfabric")]
 use crate::sides::{
     Provider,
@@ -16,7 +16,6 @@ use crate::sides::{
 };
 use crate::statistics::Summary;
 
-const LEN: usize = 64;
 /// How often an operation is repeated. What is done once vanishes in the division.
 const COUNT: u32 = 1000;
 
@@ -29,6 +28,11 @@ const SIDES: &[&str] = &["soft", "soft_raw"];
 /// Polling a full queue is left out: filling it would be counted along.
 fn operations() -> impl Iterator<Item = Operation> {
     Operation::SIZED.into_iter().chain([Operation::PollEmpty])
+}
+
+/// How long an operation's messages are.
+const fn len(operation: Operation) -> usize {
+    if matches!(operation, Operation::FetchAdd) { WORD } else { 64 }
 }
 
 /// What the software transport may take of a tagged exchange.
@@ -48,12 +52,12 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     for side in SIDES {
         for operation in operations() {
             let count = count(side, operation)?;
-            counts.insert((*side, operation.name(LEN)), count);
+            counts.insert((*side, operation.name(len(operation))), count);
             let goal = match (*side, operation) {
                 ("soft", Operation::Tagged) => Goal::AtMost(TAGGED),
                 _ => Goal::Lower,
             };
-            let name = format!("{side}.instructions.{}", operation.name(LEN));
+            let name = format!("{side}.instructions.{}", operation.name(len(operation)));
             run.summary(&name, (INSTRUCTIONS, goal), Summary::exact(count));
         }
     }
@@ -62,7 +66,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
         [("shm", "loom_minus_c", Goal::AtMost(ADDED)), ("shm_raw", "loom_raw_minus_c", Goal::Lower)]
     {
         for operation in operations() {
-            let count = |side| counts.get(&(side, operation.name(LEN)));
+            let count = |side| counts.get(&(side, operation.name(len(operation))));
             if let (Some(loom), Some(c)) = (count(side), count("c")) {
                 let name = format!("{name}.instructions.{}", operation.kind());
                 run.summary(&name, (INSTRUCTIONS, goal), Summary::exact(loom - c));
@@ -77,26 +81,27 @@ fn count(side: &str, operation: Operation) -> Result<f64, Failure> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*instructions*counted*"])
         .arg(std::env::current_exe()?)
-        .args(["only", side, &operation.name(LEN), &COUNT.to_string()])
+        .args(["only", side, &operation.name(len(operation)), &COUNT.to_string()])
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     let collected = said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse::<f64>().ok());
     match collected {
         Some(collected) if output.status.success() && collected > 0.0 => Ok((collected / f64::from(COUNT)).floor()),
-        _ => Err(format!("nothing was counted of {} of {side}:\n{said}", operation.name(LEN)).into()),
+        _ => Err(format!("nothing was counted of {} of {side}:\n{said}", operation.name(len(operation))).into()),
     }
 }
 
-/// Does one operation of one side `count` times and nothing else, for callgrind: `name` as metrics call it, of 64 bytes.
+/// Does one operation of one side `count` times and nothing else, for callgrind: `name` as metrics call it.
 ///
 /// # Errors
 /// If there is no such side or operation, or it cannot be opened.
 pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
-    let operation = Operation::SIZED.into_iter().chain(Operation::POLLS).find(|operation| operation.name(LEN) == name);
+    let operation =
+        Operation::SIZED.into_iter().chain(Operation::POLLS).find(|operation| operation.name(len(*operation)) == name);
     let operation = operation.ok_or_else(|| format!("there is no operation '{name}'"))?;
     match side {
-        "soft" => safe::on_transport(&network()?.info(), |soft| counted(soft, operation, count)),
-        "soft_raw" => raw::on_transport(&network()?.info(), |soft| counted(soft, operation, count)),
+        "soft" => safe::on_transport(&info()?, |soft| counted(soft, operation, count)),
+        "soft_raw" => raw::on_transport(&info()?, |soft| counted(soft, operation, count)),
         #[cfg(feature = "libfabric")]
         "shm" => safe::on_transport(&Provider::SHM.info()?, |shm| counted(shm, operation, count)),
         #[cfg(feature = "libfabric")]
@@ -113,5 +118,5 @@ pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
 // A function of its own: callgrind counts from its first instruction to its last.
 #[inline(never)]
 fn counted(side: &mut dyn Side, operation: Operation, count: u32) {
-    side.run(operation, LEN, count);
+    side.run(operation, len(operation), count);
 }

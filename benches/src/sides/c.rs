@@ -23,6 +23,7 @@ struct Loops {
     write: Run,
     write_data: Run,
     read: Run,
+    fetch_add: Run,
     poll_empty: Run,
 }
 
@@ -102,6 +103,7 @@ impl Side for C {
             Operation::Write => self.loops.write,
             Operation::WriteData => self.loops.write_data,
             Operation::Read => self.loops.read,
+            Operation::FetchAdd => self.loops.fetch_add,
             Operation::PollEmpty => self.loops.poll_empty,
             Operation::PollFull(batch) => return self.poll_full(batch, count),
         };

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 #[cfg(feature = "libfabric")]
 use loom_core::objects::info::{Hints, Info};
+use loom_core::vocabulary::Caps;
 #[cfg(feature = "libfabric")]
-use loom_core::vocabulary::{Caps, MsgOrder};
+use loom_core::vocabulary::MsgOrder;
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Local, Ofi};
 
@@ -32,6 +33,8 @@ pub(crate) enum Operation {
     WriteData,
     /// Read and its completion.
     Read,
+    /// Fetch-and-add of a word of the peer's, and what was there before. Of 8 bytes only.
+    FetchAdd,
     /// Poll of an empty queue.
     PollEmpty,
     /// Each of 64 completions of tagged receives, whose messages were sent before. C takes at most this many with a call.
@@ -43,7 +46,7 @@ pub(crate) const FULL: usize = 64;
 
 impl Operation {
     /// Those which have a length.
-    pub(crate) const SIZED: [Operation; 7] = [
+    pub(crate) const SIZED: [Operation; 8] = [
         Operation::Inject,
         Operation::Message,
         Operation::Tagged,
@@ -51,6 +54,7 @@ impl Operation {
         Operation::Write,
         Operation::WriteData,
         Operation::Read,
+        Operation::FetchAdd,
     ];
 
     /// Those which have none.
@@ -67,6 +71,7 @@ impl Operation {
             Operation::Write => "write",
             Operation::WriteData => "write_data",
             Operation::Read => "read",
+            Operation::FetchAdd => "fetch_add",
             Operation::PollEmpty => "poll_empty",
             Operation::PollFull(batch) => return format!("poll_full.{batch}"),
         }
@@ -82,6 +87,8 @@ impl Operation {
 
 /// The lengths that are measured.
 pub(crate) const SIZES: [usize; 5] = [8, 64, 4 << 10, 64 << 10, 1 << 20];
+/// Bytes of what is added to.
+pub(crate) const WORD: usize = 8;
 /// The longest one.
 pub(crate) const LONGEST: usize = SIZES[SIZES.len() - 1];
 
@@ -100,10 +107,14 @@ pub(crate) fn work(inject_size: usize) -> impl Iterator<Item = (Operation, usize
     let sized = Operation::SIZED.into_iter().flat_map(|operation| SIZES.map(|len| (operation, len)));
     let fits = move |(operation, len): &(Operation, usize)| match operation {
         Operation::Inject | Operation::Unexpected => *len <= inject_size,
+        Operation::FetchAdd => *len == WORD,
         _ => true,
     };
     sized.filter(fits).chain(Operation::POLLS.map(|operation| (operation, 0)))
 }
+
+/// What the operations need.
+pub(crate) const CAPS: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::ATOMIC);
 
 /// Two endpoints that do an operation so many times, one after the other.
 pub(crate) trait Side {
@@ -150,7 +161,7 @@ impl Provider {
     /// What both sides over libfabric are opened from.
     pub(crate) fn info(self) -> Result<Info<Ofi<Local>>, String> {
         let Provider { name, node, .. } = self;
-        let caps = Caps::MSG | Caps::TAGGED | Caps::RMA;
+        let caps = CAPS;
         // The order that loom asks shm for anyway: with it, RMA goes through the peer's queue, where keys are checked.
         let hints = Hints { caps, provider: Some(name), node, listen: node.is_some(), ..Hints::default() };
         let mut infos =

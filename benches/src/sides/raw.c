@@ -1,6 +1,7 @@
 /* The C sides: two endpoints of one provider in one thread. Every function returns 0 or a negative fabric errno. Compiled with -O2,
  * twice: with libfabric's own inline functions, as a C program would use them, and with functions that are called (`shim.h`). */
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -62,7 +63,7 @@ static int open_all(struct raw *raw, const char *provider, const char *node)
 
 	if (!hints)
 		return -FI_ENOMEM;
-	hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -224,6 +225,23 @@ static int raw_read(struct raw *raw, size_t len, long count)
 	return 0;
 }
 
+/* The first word of the window. */
+static int raw_fetch_add(struct raw *raw, size_t len, long count)
+{
+	uint64_t one = 1, before = 0, last = 0;
+
+	(void) len;
+	while (count--) {
+		POST(raw, fi_fetch_atomic(raw->ep[0], &one, 1, NULL, &before, NULL, raw->addr[1], raw->remote, raw->key,
+					  FI_UINT64, FI_SUM, &raw->context[0]));
+		CHECK(reap(raw, 1));
+		if (last && before != last + 1)
+			return -FI_EOTHER;
+		last = before;
+	}
+	return 0;
+}
+
 /* `len` is not used: all operations are called alike. */
 static int raw_poll_empty(struct raw *raw, size_t len, long count)
 {
@@ -297,8 +315,10 @@ const struct {
 	int (*write)(struct raw *raw, size_t len, long count);
 	int (*write_data)(struct raw *raw, size_t len, long count);
 	int (*read)(struct raw *raw, size_t len, long count);
+	int (*fetch_add)(struct raw *raw, size_t len, long count);
 	int (*poll_empty)(struct raw *raw, size_t len, long count);
 } LOOPS = {
 	raw_open, raw_close, raw_inject_size, raw_poll_full,
-	raw_inject, raw_message, raw_tagged, raw_unexpected, raw_write, raw_write_data, raw_read, raw_poll_empty,
+	raw_inject, raw_message, raw_tagged, raw_unexpected, raw_write, raw_write_data, raw_read, raw_fetch_add,
+	raw_poll_empty,
 };

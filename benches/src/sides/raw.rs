@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use loom_core::atomic::{FetchOp, Operation as _};
 use loom_core::buffer::Lent;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
@@ -14,7 +15,7 @@ use loom_core::objects::scope::scope;
 use loom_core::transport::{Context, Refusal, RemotePart, RmaTarget, Transport};
 use loom_core::vocabulary::{Access, FabricAddr, ImmediateData, Mode, MrMode, Tag, TagMatch};
 
-use super::{FULL, LONGEST, Operation, Side, drain, timed, work};
+use super::{FULL, LONGEST, Operation, Side, WORD, drain, timed, work};
 
 /// Two endpoints on one queue. The objects keep them open; what is posted and polled passes them by.
 struct Raw<'m, T: Transport> {
@@ -154,6 +155,21 @@ impl<T: Transport> Raw<'_, T> {
     }
 
     #[inline(never)]
+    fn fetch_add(&mut self, count: u32) {
+        let (target, context, add) = (self.target(WORD), self.context(0), FetchOp::<u64>::SUM.atomic());
+        let (mut one, mut last) = (1_u64, None);
+        let one = Lent::source(NonNull::from_mut(&mut one).cast(), WORD);
+        let before = self.into(WORD);
+        for _ in 0..count {
+            // SAFETY: see above.
+            self.post(|| unsafe { T::fetch_atomic(self.a.raw(), target, &one, &before, add, context) });
+            self.reap(1);
+            let fetched = u64::from_ne_bytes(self.into[..WORD].try_into().expect("a word"));
+            assert!(last.replace(fetched).is_none_or(|last| fetched == last + 1), "nobody else adds");
+        }
+    }
+
+    #[inline(never)]
     fn poll_empty(&self, count: u32) {
         for _ in 0..count {
             // SAFETY: see above.
@@ -191,6 +207,7 @@ impl<T: Transport> Side for Raw<'_, T> {
             Operation::Write => timed(|| self.write(len, count, None)),
             Operation::WriteData => timed(|| self.write(len, count, Some(ImmediateData(9)))),
             Operation::Read => timed(|| self.read(len, count)),
+            Operation::FetchAdd => timed(|| self.fetch_add(count)),
             Operation::PollEmpty => timed(|| self.poll_empty(count)),
             Operation::PollFull(_) => self.poll_full(count),
         }
@@ -218,7 +235,8 @@ pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&m
         for (operation, len) in work(inject_size) {
             side.into[..len].fill(0);
             side.run(operation, len, 3);
-            let is_received = !matches!(operation, Operation::Write | Operation::WriteData | Operation::Read);
+            let is_received =
+                !matches!(operation, Operation::Write | Operation::WriteData | Operation::Read | Operation::FetchAdd);
             assert!(!is_received || side.into[..len] == side.from[..len], "{operation:?} of {len} bytes moves bytes");
         }
         measure(&mut side);

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::time::Duration;
 
+use loom_core::atomic::FetchOp;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
+use loom_core::objects::atomic::Granted;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::deadline::Forever;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
@@ -199,6 +202,17 @@ impl<'b, T: Transport> Pair<'_, 'b, T, MOST> {
     }
 
     #[inline(never)]
+    fn fetch_add(&self, region: &RemoteRegion, add: Granted<FetchOp<u64>>, count: u32) {
+        let mut last = None;
+        for _ in 0..count {
+            let key = self.cq.retry(Forever, || self.a.fetch_value(self.to_b, region, 0, add, 1)).expect("posted");
+            let fetched = self.cq.wait_value(key, Forever).expect("the queue works").expect("there is no deadline");
+            let fetched = fetched.value::<u64>().expect("the operation succeeds").expect("a word");
+            assert!(last.replace(fetched).is_none_or(|last| fetched == last + 1), "nobody else adds");
+        }
+    }
+
+    #[inline(never)]
     fn poll_empty(&self, count: u32) {
         for _ in 0..count {
             if let Some(completion) = self.cq.poll().expect("the queue works") {
@@ -285,6 +299,7 @@ struct Safe<'m, 'b, T: Transport> {
     unexpected: Pair<'m, 'b, T, UNEXPECTED>,
     full: Pair<'m, 'b, T, POLL_FULL>,
     region: RemoteRegion,
+    add: Granted<FetchOp<u64>>,
     buffers: Memory<'b, MOST>,
     of_unexpected: Memory<'b, UNEXPECTED>,
     of_full: Vec<Own<'b, POLL_FULL>>,
@@ -301,6 +316,7 @@ impl<T: Transport> Side for Safe<'_, '_, T> {
             Operation::Write => buffers.lend(len, |lent| most.write(region, lent, count)),
             Operation::WriteData => buffers.lend(len, |lent| most.write_data(region, lent, count)),
             Operation::Read => buffers.lend(len, |lent| most.read(region, lent, count)),
+            Operation::FetchAdd => timed(|| most.fetch_add(region, self.add, count)),
             Operation::PollEmpty => timed(|| most.poll_empty(count)),
             Operation::PollFull(_) => {
                 drain(count, &mut self.of_full, |buffers| self.full.fill(buffers), |buffers| self.full.take(buffers))
@@ -322,7 +338,8 @@ impl<T: Transport> Safe<'_, '_, T> {
             mr.window().copy_from(0, &vec![READ; len]).expect("the window is longer");
             self.run(operation, len, 3);
             let moved = match operation {
-                Operation::PollEmpty => true,
+                // It has looked itself.
+                Operation::PollEmpty | Operation::FetchAdd => true,
                 Operation::PollFull(_) => self.of_full.iter_mut().all(|into| is_all(into.0, SENT)),
                 Operation::Unexpected => is_all(&self.of_unexpected.received(len), SENT),
                 Operation::Read => is_all(&self.buffers.received(len), READ),
@@ -351,7 +368,8 @@ pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&m
         let av = Av::open(&domain, 4).expect("address vector");
         let mr = Mr::open(&domain, &mut window[..], Access::REMOTE_READ | Access::REMOTE_WRITE).expect("region");
         let (most, unexpected, full) = (Pair::open(&domain, &av), Pair::open(&domain, &av), Pair::open(&domain, &av));
-        let mut side = Safe { most, unexpected, full, region: mr.remote(), buffers, of_unexpected, of_full };
+        let add = domain.query_atomic(FetchOp::<u64>::SUM).expect("granted");
+        let mut side = Safe { most, unexpected, full, region: mr.remote(), add, buffers, of_unexpected, of_full };
         side.check(info.attributes().tx.inject_size, &mr);
         measure(&mut side);
     });

@@ -51,6 +51,12 @@ ssize_t shim_fi_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_ad
 	return fi_read(ep, buf, len, desc, from, addr, key, context);
 }
 
+ssize_t shim_fi_fetch_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+	void *result_desc, fi_addr_t to, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context)
+{
+	return fi_fetch_atomic(ep, buf, count, desc, result, result_desc, to, addr, key, datatype, op, context);
+}
+
 ssize_t shim_fi_cq_read(struct fid_cq *cq, void *buf, size_t count)
 {
 	return fi_cq_read(cq, buf, count);

@@ -1,6 +1,7 @@
 /* Libfabric's inline functions as functions that are called: what bindings give to Rust that have no others, as those of the package
  * `ofi-libfabric-sys`. */
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_rma.h>
@@ -19,6 +20,8 @@ ssize_t shim_fi_writedata(struct fid_ep *ep, const void *buf, size_t len, void *
 	uint64_t key, void *context);
 ssize_t shim_fi_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key,
 	void *context);
+ssize_t shim_fi_fetch_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+	void *result_desc, fi_addr_t to, uint64_t addr, uint64_t key, enum fi_datatype datatype, enum fi_op op, void *context);
 ssize_t shim_fi_cq_read(struct fid_cq *cq, void *buf, size_t count);
 
 #ifdef SHIM
@@ -31,5 +34,6 @@ ssize_t shim_fi_cq_read(struct fid_cq *cq, void *buf, size_t count);
 #define fi_write shim_fi_write
 #define fi_writedata shim_fi_writedata
 #define fi_read shim_fi_read
+#define fi_fetch_atomic shim_fi_fetch_atomic
 #define fi_cq_read shim_fi_cq_read
 #endif

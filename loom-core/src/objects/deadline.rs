@@ -4,6 +4,9 @@
 ///
 /// Asked now and then while nothing happens, between two calls of the transport: a call in which a provider itself hangs
 /// is not bounded by it. [`Instant`](std::time::Instant) is one with the feature `std`.
+///
+/// Those of this module do not have the processor pause between two looks: that would take longer than many an operation does. A
+/// deadline of the caller's may pause, yield or count, whenever it is asked.
 pub trait Deadline {
     /// Whether the time has come.
     fn passed(&mut self) -> bool;
@@ -19,7 +22,6 @@ impl Deadline for Spins {
         match self.0.checked_sub(1) {
             Some(left) => {
                 self.0 = left;
-                core::hint::spin_loop();
                 false
             }
             None => true,
@@ -34,7 +36,6 @@ pub struct Forever;
 impl Deadline for Forever {
     #[inline]
     fn passed(&mut self) -> bool {
-        core::hint::spin_loop();
         false
     }
 }

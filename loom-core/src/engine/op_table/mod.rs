@@ -374,6 +374,20 @@ impl<B> OpTable<B> {
         Some(unsafe { self.end(slot.key.get(), slot, success) })
     }
 
+    /// [`succeed`](Self::succeed), if the event belongs to this operation.
+    ///
+    /// # Safety
+    /// As for [`succeed`](Self::succeed).
+    #[inline(always)]
+    pub unsafe fn succeed_as(&self, key: OpKey, event: &Event) -> Option<Done<B>> {
+        let names_it = match self.kind {
+            ContextKind::Word => event.context == key.word(),
+            ContextKind::Space => self.by_address(event.context).is_some_and(|(_, slot)| slot.key.get() == key),
+        };
+        // SAFETY: the caller's promise.
+        if names_it { unsafe { self.succeed(event) } } else { None }
+    }
+
     /// Receives are lent so many bytes more than what their buffers say, in front of it, and their events count these: the table
     /// does not. Not for multi-receives. To be said before there are operations.
     pub fn set_prefix(&self, bytes: usize) {

@@ -27,7 +27,8 @@ fn placed<E: Element>(value: E) -> Place {
 fn places<B>(holder: &Slot<B>) -> [NonNull<Place>; 3] {
     const { assert!(3 * size_of::<Place>() <= size_of::<[u64; 8]>(), "the scratch space has room for them") };
     let first = holder.scratch().cast::<Place>();
-    [0, 1, 2].map(|at| first.map_addr(|addr| addr.saturating_add(at * size_of::<Place>())))
+    // SAFETY: within the scratch space.
+    [0, 1, 2].map(|at| unsafe { first.add(at) })
 }
 
 /// What an atomic operation on a value lends.
@@ -85,6 +86,7 @@ impl<B> OpTable<B> {
     ///
     /// # Errors
     /// [`PostError::Full`] when no slot is free, or what `submit` returned.
+    #[inline(always)]
     pub fn post_values<E: Element>(
         &self,
         endpoint: u16,
@@ -135,6 +137,7 @@ impl<B> OpTable<B> {
     }
 
     /// The slot in which an operation's values lie.
+    #[inline]
     fn holder<'t>(&'t self, slot: &'t Slot<B>) -> Option<&'t Slot<B>> {
         match self.kind {
             ContextKind::Word => Some(slot),
@@ -143,6 +146,7 @@ impl<B> OpTable<B> {
     }
 
     /// Gives a second slot back, if there is one.
+    #[inline]
     pub(super) fn release_holder(&self, slot: &Slot<B>) {
         if self.kind == ContextKind::Space
             && let Some(holder) = self.holder(slot).filter(|holder| holder.phase.get() == Phase::Holds)
@@ -166,7 +170,35 @@ impl<B> OpTable<B> {
         Some((key, slot, Event { len, tag: Tag(low), data: ImmediateData(high), ..*event }))
     }
 
+    /// Ends this operation on a value, if the event says that it has succeeded. `None` says nothing about the event: it is to be given to
+    /// [`complete`](Self::complete) or [`park`](Self::park).
+    ///
+    /// # Safety
+    /// As for [`complete`](Self::complete).
+    #[inline(always)]
+    pub unsafe fn succeed_value(&self, key: OpKey, event: &Event) -> Option<Fetched> {
+        if event.is_error() {
+            return None;
+        }
+        let (named, slot) = self.by_context(event.context, Phase::PostedValue)?;
+        if named != key {
+            return None;
+        }
+        let [.., result] = places(self.holder(slot)?);
+        self.count_event();
+        // SAFETY: rule 11: the operation is over: the provider does not write the result any more.
+        let [low, high] = unsafe { result.read() };
+        self.release_holder(slot);
+        let event = Event {
+            tag: Tag(low),
+            data: ImmediateData(high),
+            ..Event::success(event.context, event.flags, slot.lent.get())
+        };
+        Some(self.end_value(key, slot, event))
+    }
+
     /// Ends such an operation.
+    #[inline]
     pub(super) fn end_value(&self, key: OpKey, slot: &Slot<B>, event: Event) -> Fetched {
         let size = slot.lent.get();
         self.give_up(key.index(), slot);
@@ -179,12 +211,15 @@ impl<B> OpTable<B> {
     }
 
     /// Whether an operation on a value is in flight.
+    #[inline]
     #[must_use]
     pub fn is_valued(&self, key: OpKey) -> bool {
         self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.phase.get() == Phase::PostedValue)
     }
 
     /// Takes the completion of one operation on a value, if it is over.
+    #[cold]
+    #[inline(never)]
     pub fn take_value(&self, key: OpKey) -> Option<Fetched> {
         let over = |slot: &&Slot<B>| {
             let kept = matches!(slot.phase.get(), Phase::Done | Phase::Owed);

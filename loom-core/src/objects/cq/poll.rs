@@ -15,14 +15,14 @@ use crate::transport::{Event, Msg, Transport};
 use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
 
 /// Flags of events that a peer has caused by itself.
-const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
+pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
 /// What the slower ways of a poll return. Not what `poll` itself does: the compiler would build the completions of the fast
 /// way in memory, where these are.
 type Next<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
 /// Why a poll goes another way than that of an operation that has succeeded.
-enum Detour {
+pub(super) enum Detour {
     /// Something may be kept, or left of endpoints that are closed, or there is more than one queue to look at.
     Kept,
     /// Any other event.

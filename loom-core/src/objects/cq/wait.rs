@@ -4,7 +4,7 @@
 
 use core::borrow::Borrow;
 
-use super::poll::of_an_operation;
+use super::poll::{Detour, PEERS, of_an_operation};
 use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{
@@ -13,7 +13,17 @@ use crate::engine::op_table::{
 use crate::error::{PostError, Rejected};
 use crate::objects::counter::Counter;
 use crate::objects::deadline::Deadline;
-use crate::transport::Transport;
+use crate::transport::{Event, Transport};
+
+/// What progress has found, for who waits for one operation.
+enum Next<R> {
+    /// The operation is over.
+    Taken(R),
+    /// An event, which is kept.
+    Kept,
+    /// No event.
+    Nothing,
+}
 
 /// An event that does not end an operation of this queue.
 pub(super) enum UnmatchedEvent {
@@ -43,11 +53,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
                 Taken::Draining => return Err(CqError::PiecesOut),
                 Taken::InFlight => {}
             }
-            let look = if self.body.progress()? {
-                busy += 1;
-                busy % BUSY == 0
-            } else {
-                true
+            // SAFETY: `advance` hands over an event that the transport has just reported, and a queue has one table. Where there are
+            // prefixes, the table counts as keeping something (`detours`), and nothing is handed over.
+            let look = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
+                Next::Taken(done) => return Ok(Some(done)),
+                Next::Kept => {
+                    busy += 1;
+                    busy % BUSY == 0
+                }
+                Next::Nothing => true,
             };
             if look && until.passed() {
                 // What was refused when it was to be posted again has ended without an event.
@@ -63,16 +77,19 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
+    #[inline]
     pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
+        let ops = &self.body.ops;
         loop {
-            if let Some(fetched) = self.body.ops.take_value(key) {
-                return Ok(Some(fetched));
+            if !ops.is_valued(key) {
+                return ops.take_value(key).map(Some).ok_or(CqError::UnknownKey);
             }
-            if !self.body.ops.is_valued(key) {
-                return Err(CqError::UnknownKey);
-            }
-            if !self.body.progress()? && until.passed() {
-                return Ok(self.body.ops.take_value(key));
+            // SAFETY: `advance` hands over an event that the transport has just reported, and a queue has one table.
+            match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
+                Next::Taken(fetched) => return Ok(Some(fetched)),
+                Next::Kept => {}
+                Next::Nothing if until.passed() => return Ok(ops.take_value(key)),
+                Next::Nothing => {}
             }
         }
     }
@@ -202,13 +219,53 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(busy)
     }
 
+    /// [`progress`](Self::progress) for who waits for one operation: `take` takes its completion from the event, where that
+    /// has not to be kept first. It is asked of no event of a peer. One way through it, as through [`Cq::poll`].
+    #[inline(always)]
+    fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Next<R>, CqError> {
+        // Whatever is not matched counts as kept: there is room for the next one if nothing does.
+        let detour = if self.ops.is_kept() {
+            Detour::Kept
+        } else {
+            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+            match unsafe { T::cq_poll(&self.tx) } {
+                Ok(Some(event)) => {
+                    let event = event.borrow();
+                    if !event.flags.intersects(PEERS)
+                        && let Some(taken) = take(event)
+                    {
+                        return Ok(Next::Taken(taken));
+                    }
+                    Detour::Event(Event::clone(event))
+                }
+                Ok(None) => return Ok(Next::Nothing),
+                Err(errno) => Detour::Failed(errno),
+            }
+        };
+        Ok(if self.advance_detour(detour)? { Next::Kept } else { Next::Nothing })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn advance_detour(&self, detour: Detour) -> Result<bool, CqError> {
+        let event = match detour {
+            Detour::Kept => return self.progress(),
+            Detour::Event(event) => event,
+            Detour::Failed(errno) => match self.failed(&self.tx, errno)? {
+                Some(event) => event,
+                None => return Ok(false),
+            },
+        };
+        self.keep(&event)?;
+        Ok(true)
+    }
+
     /// Keeps the next event of a raw queue for a later poll or wait; `false` if there is none.
     ///
     /// # Errors
     /// [`CqError::PeerEvents`] if there is no room for an event of a peer, which the next one may be.
     pub(super) fn keep_next(&self, queue: &T::Cq) -> Result<bool, CqError> {
-        let mut unmatched = self.unmatched.borrow_mut();
-        if unmatched.is_full() {
+        if self.unmatched.borrow().is_full() {
             return Err(CqError::PeerEvents);
         }
         // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
@@ -217,6 +274,13 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             Err(errno) => self.failed(queue, errno)?,
         };
         let Some(event) = &event else { return Ok(false) };
+        self.keep(event)?;
+        Ok(true)
+    }
+
+    /// Keeps an event that the transport has just reported. There is room for it.
+    #[inline(never)]
+    fn keep(&self, event: &Event) -> Result<(), CqError> {
         of_an_operation(event)?;
         let kept = self.unmatched_by_flags(event).or_else(|| {
             // SAFETY: the transport has just reported the event, and a queue has one table.
@@ -229,11 +293,11 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             }
         });
         if let Some(kept) = kept {
-            // There is room: seen above.
-            let _ = unmatched.push_back(kept);
+            // There is room, as the caller has seen.
+            let _ = self.unmatched.borrow_mut().push_back(kept);
         }
         self.ops.set_kept(true);
-        Ok(true)
+        Ok(())
     }
 
     /// Keeps everything that the provider's queues hold now: what an endpoint that has just been closed left there.
@@ -280,6 +344,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// The last refusal, with the buffer: one that is not for the moment, or when the deadline has passed, or when the queue cannot go
     /// on ([`progress`](Self::progress) says why).
+    #[inline]
     pub fn post(
         &self,
         mut buf: B,
@@ -298,6 +363,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     ///
     /// # Errors
     /// As [`post`](Self::post).
+    #[inline]
     pub fn retry<V>(&self, mut until: impl Deadline, post: impl Fn() -> Result<V, PostError>) -> Result<V, PostError> {
         loop {
             match post() {

@@ -262,6 +262,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # Errors
     /// As [`atomic`](Self::atomic); [`PostError::NotRegistered`] where the provider asks for local registration (`FI_MR_LOCAL`).
     #[doc(alias = "fi_atomic")]
+    #[inline]
     pub fn atomic_value<E: Element>(
         &self,
         peer: impl Into<K::To>,
@@ -281,6 +282,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # Errors
     /// As [`atomic_value`](Self::atomic_value).
     #[doc(alias = "fi_fetch_atomic")]
+    #[inline]
     pub fn fetch_value<E: Element>(
         &self,
         peer: impl Into<K::To>,
@@ -301,6 +303,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// As [`atomic_value`](Self::atomic_value).
     #[doc(alias = "fi_fetch_atomic")]
     #[doc(alias = "FI_ATOMIC_READ")]
+    #[inline]
     pub fn read_value<E: Element>(
         &self,
         peer: impl Into<K::To>,
@@ -321,6 +324,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// As [`atomic_value`](Self::atomic_value).
     #[doc(alias = "fi_compare_atomic")]
     #[doc(alias = "FI_CSWAP")]
+    #[inline]
     pub fn compare_value<E: Element>(
         &self,
         peer: impl Into<K::To>,
@@ -340,7 +344,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Posts an operation on a value. `submit` may rely on this: the endpoint is open (C1), on this thread (C5), the address is one that it
     /// may transmit to (C13), what C28 asks for was checked, and the values stay in the op table until the event or the endpoint's close
     /// (C9, C10).
-    #[inline]
+    #[inline(always)]
     fn post_value<O: Operation<Element = E>, E: Element>(
         &self,
         peer: K::To,
