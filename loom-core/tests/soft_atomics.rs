@@ -16,12 +16,13 @@ use loom_core::vocabulary::{Access, Caps, EndpointAddr};
 use loom_core::{Hints, Peer};
 
 /// Threads beside the owner's, each with two endpoints.
-const THREADS: usize = 3;
-const ENDPOINTS: usize = 2;
+const THREADS: u16 = 3;
+const ENDPOINTS: u16 = 2;
 /// So many operations each thread does, the owner too: a million together.
-const EACH: u64 = 250_000;
+const EACH: usize = 250_000;
+const ALL: usize = EACH * (1 + THREADS as usize);
 const ATTR: NetworkAttr =
-    NetworkAttr { endpoints: 1 + (THREADS * ENDPOINTS) as u16, tx_depth: 8, rx_depth: 8, ..NetworkAttr::DEFAULT };
+    NetworkAttr { endpoints: 1 + THREADS * ENDPOINTS, tx_depth: 8, rx_depth: 8, ..NetworkAttr::DEFAULT };
 
 /// Of everything.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -43,12 +44,12 @@ fn all_at_once<R: Send>(
     let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
     let offset = region.window().as_ptr().align_offset(16);
     let (address, remote): (EndpointAddr, _) = (endpoint.address().unwrap(), region.remote());
-    let together = Barrier::new(1 + THREADS);
+    let together = Barrier::new(1 + usize::from(THREADS));
 
     let results = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|_| {
-                let (info, address, remote, together, thread) = (&info, &address, remote.clone(), &together, &thread);
+                let (info, address, remote, together, thread) = (&info, &address, remote, &together, &thread);
                 scope.spawn(move || {
                     let domain = Domain::open(info).unwrap();
                     let av = Av::open(&domain, 1).unwrap();
@@ -83,15 +84,16 @@ fn a_million_fetch_adds_of_threads_endpoints_and_the_owner_each_see_another_valu
                 let key = cq.retry(until, || endpoint.fetch_value(*peer, region, offset, add, 1)).unwrap();
                 cq.wait_value(key, until).unwrap().expect("in time").value::<u64>().unwrap().expect("a u64")
             };
-            ends.iter().cycle().take(EACH as usize).map(fetch).collect()
+            ends.iter().cycle().take(EACH).map(fetch).collect()
         },
     );
-    assert_eq!(total, EACH * (1 + THREADS as u64));
-    let mut seen = vec![false; total as usize];
+    assert_eq!(usize::try_from(total), Ok(ALL));
+    let mut seen = vec![false; ALL];
     for values in results {
         assert!(values.is_sorted(), "what one thread sees only grows");
         for value in values {
-            assert!(!std::mem::replace(&mut seen[value as usize], true), "{value} was fetched twice");
+            let seen = &mut seen[usize::try_from(value).unwrap()];
+            assert!(!std::mem::replace(seen, true), "{value} was fetched twice");
         }
     }
     assert!(seen.into_iter().all(|seen| seen));
@@ -117,7 +119,7 @@ fn a_million_compare_swaps_of_threads_endpoints_and_the_owner_lose_none() {
             let add = domain.query_atomic(BaseOp::<u64>::SUM).unwrap();
             let until = Instant::now() + LIMIT;
             let (mut expected, mut successes) = (0, 0);
-            for (endpoint, peer) in ends.iter().cycle().take(EACH as usize) {
+            for (endpoint, peer) in ends.iter().cycle().take(EACH) {
                 let post = || endpoint.compare_value(*peer, region, offset, swap, expected, expected + 1);
                 let key = cq.retry(until, post).unwrap();
                 let before = cq.wait_value(key, until).unwrap().expect("in time").value::<u64>().unwrap().unwrap();
@@ -128,7 +130,7 @@ fn a_million_compare_swaps_of_threads_endpoints_and_the_owner_lose_none() {
             successes
         },
     );
-    assert_eq!(tried, EACH * (1 + THREADS as u64));
+    assert_eq!(usize::try_from(tried), Ok(ALL));
     assert_eq!(swapped, results.iter().sum::<u64>(), "each success has counted once");
     assert!(results.iter().all(|successes| *successes > 0), "everybody takes part: {results:?}");
 }
