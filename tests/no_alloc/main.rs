@@ -35,6 +35,7 @@ mod c_heap {
         None
     }
 }
+mod atomics;
 mod cached;
 mod cases;
 #[cfg(feature = "libfabric")]
@@ -58,9 +59,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use loom_alloc::{Owner, Shared};
-use loom_core::objects::info::Info;
+use loom_core::objects::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::Transport;
+use loom_core::vocabulary::Caps;
 
 use cases::{CASES, Case, Facts, Kind, ROUNDS, scaled};
 use failure::Failure;
@@ -143,6 +145,20 @@ impl Tally {
         }
     }
 
+    /// Atomic operations, over one transport.
+    fn atomics<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
+        let plants = [(Plant::Nothing, rounds), (Plant::Box, 100), (Plant::Late, 100)];
+        for (plant, rounds) in plants {
+            let outcome = atomics::run::<T>(info, &Seal::new(), rounds, plant);
+            let what = match plant {
+                Plant::Nothing => "atomic operations",
+                Plant::Box => "atomic operations, control: a planted `Box`",
+                Plant::Late => "atomic operations, control: a late call",
+            };
+            self.outcome(name, what, plant, outcome);
+        }
+    }
+
     /// Deferred work, over one transport.
     fn deferred<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         let plants = [(Plant::Nothing, rounds), (Plant::Box, 100), (Plant::Late, 100)];
@@ -196,6 +212,11 @@ fn soft(tally: &mut Tally) {
             };
             tally.transport(&facts, &network.info(), seal, run);
             tally.deferred("soft", &network.info(), scaled(100_000));
+            let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
+            match network.query(&hints) {
+                Some(info) => tally.atomics("soft", &info, scaled(100_000)),
+                None => tally.judge(false, "soft: it has atomic operations"),
+            }
             // Where contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);
             let facts = Facts { name: "soft, asking", rounds, long_rounds: scaled(100), ..facts };
@@ -223,11 +244,10 @@ fn tags(tally: &mut Tally) {
 
 #[cfg(feature = "libfabric")]
 mod libfabric {
-    use loom_core::objects::info::Hints;
-    use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+    use loom_core::vocabulary::{EndpointAttributes, EndpointType};
     use loom_fabric::ofi::{self, Ofi, QueryError, library_version};
 
-    use super::{Facts, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, run, scaled, shared_memory};
+    use super::{Caps, Facts, Hints, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, run, scaled, shared_memory};
 
     /// A provider, and what is asked of it.
     struct Provider {
@@ -345,6 +365,14 @@ mod libfabric {
                     if kind == EndpointType::RDM {
                         tally.leases(name, &info, rounds);
                         tally.deferred(name, &info, rounds);
+                        let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..hints };
+                        match Ofi::<ofi::Local>::query(&hints).map(|mut infos| infos.next()) {
+                            Ok(Some(info)) => tally.atomics(name, &info, rounds),
+                            Ok(None) | Err(QueryError::NoMatch) => {
+                                tally.skipped.push(format!("{name}, atomic operations: it has none that loom grants"));
+                            }
+                            Err(error) => tally.judge(false, &format!("{name}: {error}")),
+                        }
                     }
                     // Messages, injected ones and the empty poll are for everybody; the rest are controls.
                     tally.judge(tally.passed > before + 6, &format!("{name}: more than controls has been run"));

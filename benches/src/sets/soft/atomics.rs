@@ -61,14 +61,11 @@ impl Adder {
 }
 
 /// Both threads add so often, with what `open` gives to each; says how long the slower one took.
-fn both<'s, A: FnMut(u32)>(
+fn both<'s, A: FnMut(u32) + 's>(
     scope: &'s Scope<'s, '_>,
     done: &'s AtomicU64,
     open: impl Fn() -> A + Clone + Send + 's,
-) -> impl FnMut(u32) -> Duration + 's
-where
-    A: 's,
-{
+) -> impl FnMut(u32) -> Duration + 's {
     let mut mine = open();
     let mut peer = Thread::start(scope, 1, move |rounds| {
         let mut theirs = open();
@@ -103,7 +100,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     let (address, remote, done) = (&owner.address()?, &region.remote(), [AtomicU64::new(0), AtomicU64::new(0)]);
     std::thread::scope(|scope| {
         let soft = both(scope, &done[0], move || {
-            let adder = Adder::open(info, address, (remote.clone(), offset as u64));
+            let adder = Adder::open(info, address, (*remote, offset as u64));
             move |count| adder.add(count)
         });
         let bare = both(scope, &done[1], move || {
