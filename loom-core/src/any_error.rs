@@ -3,10 +3,12 @@
 use core::fmt;
 
 use crate::buffer::Buffer;
+use crate::engine::arrivals::ArrivalsError;
 use crate::engine::op_table::OpError;
 use crate::engine::{address_table, tag_matcher};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::exposed::{ElementError, OutOfWindow};
+use crate::immediate::LayoutError;
 use crate::objects::av::InsertError;
 use crate::objects::counter::CounterError;
 use crate::objects::cq::CqError;
@@ -51,6 +53,10 @@ pub enum Error {
     Link(LinkError),
     /// A link of tagged messages was not added.
     AddLink(AddLinkError),
+    /// Arrivals of immediate data were not counted or waited for.
+    Arrivals(ArrivalsError),
+    /// Values are no immediate data, or immediate data is no values.
+    Layout(LayoutError),
     /// The provider said no to something else.
     Provider(Errno),
     /// Bytes of a peer that are no packet of tagged messages.
@@ -108,6 +114,8 @@ impl fmt::Display for Error {
             Error::StillReached => f.write_str("peers may reach the memory while endpoints of the domain are open"),
             Error::Link(error) => write!(f, "the link has ended: {error}"),
             Error::AddLink(error) => write!(f, "the link was not added: {error}"),
+            Error::Arrivals(error) => error.fmt(f),
+            Error::Layout(error) => error.fmt(f),
             Error::Provider(errno) => write!(f, "the provider refused: {errno}"),
             Error::Wire(error) => error.fmt(f),
             Error::Full(what) => write!(f, "full: {what}"),
@@ -134,7 +142,7 @@ macro_rules! from {
 from! {
     OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, CmError => Connection,
     EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element, LinkError => Link, AddLinkError => AddLink,
-    Errno => Provider, WireError => Wire
+    Errno => Provider, WireError => Wire, ArrivalsError => Arrivals, LayoutError => Layout
 }
 
 /// The buffer is dropped.

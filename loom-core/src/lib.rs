@@ -11,8 +11,9 @@
 //!   Plain data; unknown numbers are kept. With it [`buffer`]: what operations take.
 //! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place. [`error`] has what posting and opening
 //!   may be refused with.
+//! - [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`engine`]: the [op table](engine::op_table), where buffers are while a provider uses them, the
-//!   [tag matcher](engine::tag_matcher), the [work table](engine::work_table), and the [address table](engine::address_table) over the
+//!   [tag matcher](engine::tag_matcher), the [work table](engine::work_table), [arrivals](engine::arrivals) of immediate data, and the [address table](engine::address_table) over the
 //!   [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
 //!   fuzzed alone.
 //! - [`objects`]: the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], for work that
@@ -129,6 +130,7 @@ pub mod exposed;
 #[cfg(test)]
 mod handed_over;
 mod handle;
+pub mod immediate;
 pub mod objects;
 mod random;
 mod siphash;

@@ -10,10 +10,12 @@
 use core::mem::MaybeUninit;
 
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::atomic::{BaseOp, FetchOp, Operation};
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::completion::{Completion, Done};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::{Peer, PeerSlot, PeerTable};
+use loom_core::immediate::{Field, Layout};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr, Piece};
@@ -92,6 +94,62 @@ mod connections {
 }
 
 twins! {
+    fn atomic_that_the_type_does_not_admit() {
+        let _ = FetchOp::<u64>::BOR.atomic();
+    }
+
+    fn atomic_order_of_complex_numbers() {
+        let _ = BaseOp::<f64>::MIN.atomic();
+    }
+
+    fn atomic_of_what_is_no_element() {
+        let _ = FetchOp::<u8>::WRITE.atomic();
+    }
+
+    fn layout_wider_than_immediate_data() {
+        loom_core::data_layout! {
+            struct Part {
+                transfer: u64 = 60,
+                index: u8 = 4,
+            }
+        }
+        assert_eq!(Part::WIDTH, 64);
+    }
+
+    fn layout_with_a_field_of_no_bits() {
+        loom_core::data_layout! {
+            struct Part {
+                transfer: u32 = 20,
+                nothing: u8 = 1,
+            }
+        }
+        assert_eq!(Part::WIDTH, 21);
+    }
+
+    fn layout_with_a_field_that_is_none() {
+        #[derive(Clone, Copy)]
+        enum Kind {
+            Part,
+            Last,
+        }
+        impl Field for Kind {
+            fn to_bits(self) -> u64 {
+                self as u64
+            }
+            fn from_bits(bits: u64) -> Option<Self> {
+                [Kind::Part, Kind::Last].get(usize::try_from(bits).ok()?).copied()
+            }
+        }
+        loom_core::data_layout! {
+            struct Part {
+                transfer: u32 = 20,
+                kind: Kind = 1,
+            }
+        }
+        let data = Part { transfer: 1, kind: Kind::Last }.encode().unwrap();
+        assert!(matches!(Part::decode(data).unwrap().kind, Kind::Last));
+    }
+
     fn buffer_shorter_than_scope() {
         let network = Network::new(NetworkAttr::default()).unwrap();
         let mut memory = [0; 8];

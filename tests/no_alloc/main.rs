@@ -35,6 +35,7 @@ mod c_heap {
         None
     }
 }
+mod arrivals;
 mod atomics;
 mod cached;
 mod cases;
@@ -242,6 +243,19 @@ fn tags(tally: &mut Tally) {
     }
 }
 
+/// Arrivals of immediate data, which no transport has a part in.
+fn arrivals(tally: &mut Tally) {
+    for (plant, what) in [
+        (Plant::Nothing, "encoded, decoded, counted, waited for"),
+        (Plant::Box, "control: a planted `Box` in each round"),
+        (Plant::Late, "control: a late call of the objects' allocator"),
+    ] {
+        let rounds = if plant == Plant::Nothing { scaled(100_000) } else { 100 };
+        let seal = Seal::new();
+        tally.outcome("arrivals", what, plant, arrivals::run(&seal, rounds, plant));
+    }
+}
+
 #[cfg(feature = "libfabric")]
 mod libfabric {
     use loom_core::vocabulary::{EndpointAttributes, EndpointType};
@@ -392,6 +406,7 @@ fn main() -> ExitCode {
     let mut tally = Tally::default();
     soft(&mut tally);
     tags(&mut tally);
+    arrivals(&mut tally);
     #[cfg(feature = "libfabric")]
     libfabric::all(&mut tally);
     #[cfg(not(feature = "libfabric"))]

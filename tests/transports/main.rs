@@ -6,6 +6,7 @@
 //! is refused.
 
 mod addresses;
+mod arrivals;
 mod atomics;
 mod cached;
 mod counters;
@@ -82,6 +83,7 @@ fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         addresses::cases(),
         tags::cases(),
         atomics::cases(),
+        arrivals::cases(),
     ]
     .concat()
 }

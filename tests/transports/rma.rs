@@ -60,7 +60,7 @@ pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
 
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-fn contents<T: Transport + 'static, M: Buffer + Send>(mr: &Mr<'_, T, M>) -> Bytes {
+pub(crate) fn contents<T: Transport + 'static, M: Buffer + Send>(mr: &Mr<'_, T, M>) -> Bytes {
     let mut bytes = room(mr.window().len());
     mr.window().copy_to(0, &mut bytes).expect("the whole window");
     bytes

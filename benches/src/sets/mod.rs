@@ -3,6 +3,7 @@
 use crate::contest::{Outcome, Settings};
 use crate::report::Run;
 
+mod arrivals;
 mod growth;
 pub mod instructions;
 mod machine;
@@ -35,6 +36,7 @@ pub const SETS: &[Set] = &[
     #[cfg(feature = "libfabric")]
     Set { name: "over_c", about: "loom beside C, over libfabric's providers", measure: over_c::measure },
     Set { name: "soft", about: "the software transport on one thread", measure: soft::one_thread::measure },
+    Set { name: "arrivals", about: "counting arrivals of immediate data", measure: arrivals::measure },
     Set { name: "growth", about: "what an operation costs as numbers grow, and memory", measure: growth::measure },
     Set { name: "machine_threads", about: "what it can do between two cores", measure: machine::measure_threads },
     Set { name: "soft_threads", about: "the software transport between threads", measure: soft::threads::measure },

@@ -8,6 +8,7 @@ pub use self::hints::Hints;
 pub use crate::transport::nic::{Nic, NicBus, NicDevice, NicLink};
 
 use crate::error::OpenError;
+use crate::immediate::{Layout, LayoutError};
 use crate::transport::{Name, Transport};
 use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 
@@ -65,6 +66,16 @@ impl<T: Transport> Info<T> {
     #[must_use]
     pub fn caps(&self) -> Caps {
         self.attributes.caps
+    }
+
+    /// Whether the provider carries immediate data of this layout whole.
+    ///
+    /// # Errors
+    /// [`LayoutError::TooWide`]: posts of its values would be refused, those that happen to be small aside.
+    #[doc(alias = "cq_data_size")]
+    pub fn carries<L: Layout>(&self) -> Result<(), LayoutError> {
+        let limit = self.attributes.domain.cq_data_size;
+        if L::BYTES <= limit { Ok(()) } else { Err(LayoutError::TooWide { width: L::WIDTH, limit }) }
     }
 
     /// Provider's name, or an empty string.

@@ -1,0 +1,315 @@
+//! Layouts of immediate data: what a program puts into the few bytes that travel with a message, as named bit fields.
+//!
+//! [`data_layout!`](crate::data_layout) makes a struct of them, which is [encoded](Layout::encode) and [decoded](Layout::decode) with
+//! checks: a value that is wider than its field is an error that names the field, and so are bits of a peer that mean nothing.
+//! Fields that have no width or more than 64 bits together do not compile. Providers carry 4 bytes or 8, or none
+//! (`cq_data_size`): [`Info::carries`](crate::Info::carries) says before anything is opened whether a layout fits.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::immediate::{Field, Layout, LayoutError};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{ImmediateData, data_layout};
+//!
+//! #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//! enum Kind {
+//!     Part,
+//!     Last,
+//! }
+//!
+//! impl Field for Kind {
+//!     fn to_bits(self) -> u64 {
+//!         self as u64
+//!     }
+//!     fn from_bits(bits: u64) -> Option<Self> {
+//!         [Kind::Part, Kind::Last].get(usize::try_from(bits).ok()?).copied()
+//!     }
+//! }
+//!
+//! data_layout! {
+//!     /// What each part of a transfer says. The first field has the lowest bits.
+//!     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//!     pub struct Part {
+//!         /// The transfer.
+//!         pub transfer: u32 = 20,
+//!         pub index: u16 = 10,
+//!         pub kind: Kind = 2,
+//!     }
+//! }
+//!
+//! // The software transport carries 8 bytes; this takes 4, as many as the hardware has that has least.
+//! Network::new(NetworkAttr::default())?.info().carries::<Part>()?;
+//! assert_eq!((Part::WIDTH, Part::BYTES), (32, 4));
+//!
+//! let part = Part { transfer: 7, index: 1, kind: Kind::Last };
+//! let data = part.encode()?;
+//! assert_eq!(data, ImmediateData(7 | 1 << 20 | 1 << 30));
+//! assert_eq!(Part::decode(data), Ok(part));
+//!
+//! let too_large = Part { index: 1024, ..part };
+//! assert_eq!(too_large.encode(), Err(LayoutError::ValueTooLarge { field: "index", width: 10 }));
+//! assert_eq!(Part::decode(ImmediateData(3 << 30)), Err(LayoutError::NoSuchValue { field: "kind", bits: 3 }));
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
+//! What does not fit into 64 bits is no layout:
+//!
+//! ```compile_fail,E0080
+//! loom_core::data_layout! {
+//!     struct TooWide {
+//!         all: u64 = 64,
+//!         more: bool = 1,
+//!     }
+//! }
+//! ```
+
+use core::fmt;
+
+use crate::vocabulary::ImmediateData;
+
+/// A value of a bit field: unsigned integers, `bool`, and what a program makes one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no bit field of immediate data",
+    note = "unsigned integers of up to 64 bits and `bool` are; implement `Field` for an enum or a number of your own"
+)]
+pub trait Field: Copy {
+    /// The bits of the value, from the lowest on.
+    fn to_bits(self) -> u64;
+    /// The value with these bits, if there is one.
+    fn from_bits(bits: u64) -> Option<Self>;
+}
+
+macro_rules! unsigned {
+    ($($Type:ty),+) => {$(
+        impl Field for $Type {
+            #[inline]
+            fn to_bits(self) -> u64 {
+                self.into()
+            }
+
+            #[inline]
+            fn from_bits(bits: u64) -> Option<Self> {
+                bits.try_into().ok()
+            }
+        }
+    )+};
+}
+
+unsigned!(u8, u16, u32, u64);
+
+impl Field for bool {
+    #[inline]
+    fn to_bits(self) -> u64 {
+        self.into()
+    }
+
+    #[inline]
+    fn from_bits(bits: u64) -> Option<Self> {
+        match bits {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+}
+
+/// Immediate data as named bit fields. Made by [`data_layout!`](crate::data_layout).
+pub trait Layout: Sized {
+    /// Bits of all fields together.
+    const WIDTH: u32;
+    /// As many bytes: what a provider must carry.
+    const BYTES: usize = self::bytes(Self::WIDTH);
+
+    /// The immediate data with these values.
+    ///
+    /// # Errors
+    /// [`LayoutError::ValueTooLarge`]
+    fn encode(self) -> Result<ImmediateData, LayoutError>;
+
+    /// The values of immediate data.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchValue`], [`LayoutError::BitsOutside`]
+    fn decode(data: ImmediateData) -> Result<Self, LayoutError>;
+}
+
+const fn bytes(width: u32) -> usize {
+    width.div_ceil(8) as usize
+}
+
+/// Why values are no immediate data, or immediate data is no values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// A value has more bits than its field.
+    ValueTooLarge {
+        /// The field.
+        field: &'static str,
+        /// Bits that it has.
+        width: u32,
+    },
+    /// The bits of a field are those of no value.
+    NoSuchValue {
+        /// The field.
+        field: &'static str,
+        /// Its bits.
+        bits: u64,
+    },
+    /// There are bits beyond those of the layout.
+    BitsOutside {
+        /// Bits of the layout.
+        width: u32,
+    },
+    /// The provider carries less than the layout has.
+    TooWide {
+        /// Bits of the layout.
+        width: u32,
+        /// Bytes that the provider carries (`cq_data_size`).
+        limit: usize,
+    },
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutError::ValueTooLarge { field, width } => {
+                write!(f, "the value of `{field}` has more bits than the {width} of that field of the immediate data")
+            }
+            LayoutError::NoSuchValue { field, bits } => {
+                write!(f, "`{field}` of the immediate data has no value with the bits {bits:#x}")
+            }
+            LayoutError::BitsOutside { width } => {
+                write!(f, "the immediate data has bits beyond the {width} of its layout")
+            }
+            LayoutError::TooWide { width, limit } => {
+                write!(f, "the layout has {width} bits, and the provider carries {limit} bytes of immediate data")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LayoutError {}
+
+/// The bits of a field.
+const fn mask(width: u32) -> u64 {
+    if width >= u64::BITS { u64::MAX } else { (1 << width) - 1 }
+}
+
+/// For [`data_layout!`](crate::data_layout): the width of all fields, if they are a layout.
+#[doc(hidden)]
+#[must_use]
+pub const fn total_width(widths: &[u32]) -> u32 {
+    let (mut total, mut at) = (0_u32, 0);
+    while at < widths.len() {
+        assert!(0 < widths[at] && widths[at] <= u64::BITS, "a field of immediate data has 1 to 64 bits");
+        total += widths[at];
+        at += 1;
+    }
+    assert!(total <= u64::BITS, "immediate data has 64 bits");
+    total
+}
+
+/// For [`data_layout!`](crate::data_layout): puts fields together, the first one into the lowest bits.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Encoder {
+    bits: u64,
+    at: u32,
+}
+
+impl Encoder {
+    /// Appends a field.
+    ///
+    /// # Errors
+    /// [`LayoutError::ValueTooLarge`]
+    #[inline]
+    pub fn field(self, field: &'static str, width: u32, value: impl Field) -> Result<Self, LayoutError> {
+        let bits = value.to_bits();
+        if bits > mask(width) {
+            return Err(LayoutError::ValueTooLarge { field, width });
+        }
+        Ok(Encoder { bits: self.bits | bits << self.at, at: self.at + width })
+    }
+
+    /// All of them.
+    #[inline]
+    #[must_use]
+    pub const fn data(self) -> ImmediateData {
+        ImmediateData(self.bits)
+    }
+}
+
+/// For [`data_layout!`](crate::data_layout): takes fields apart.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Decoder {
+    bits: u64,
+    at: u32,
+}
+
+impl Decoder {
+    /// Of a layout of that width.
+    ///
+    /// # Errors
+    /// [`LayoutError::BitsOutside`]
+    #[inline]
+    pub const fn new(ImmediateData(bits): ImmediateData, width: u32) -> Result<Self, LayoutError> {
+        if bits > mask(width) { Err(LayoutError::BitsOutside { width }) } else { Ok(Decoder { bits, at: 0 }) }
+    }
+
+    /// Takes the next field.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchValue`]
+    #[inline]
+    pub fn field<V: Field>(&mut self, field: &'static str, width: u32) -> Result<V, LayoutError> {
+        let bits = self.bits >> self.at & mask(width);
+        self.at += width;
+        V::from_bits(bits).ok_or(LayoutError::NoSuchValue { field, bits })
+    }
+}
+
+/// Makes a struct whose fields are bit fields of immediate data: a [`Layout`](crate::immediate::Layout).
+///
+/// Each field has a type ([`Field`](crate::immediate::Field)) and a width in bits; the first has the lowest bits. The
+/// [module](crate::immediate) has an example.
+#[macro_export]
+macro_rules! data_layout {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $Name:ident {
+            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $Type:ty = $width:literal),+ $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        $vis struct $Name {
+            $($(#[$field_meta])* $field_vis $field: $Type,)+
+        }
+
+        impl $crate::immediate::Layout for $Name {
+            const WIDTH: u32 = $crate::immediate::total_width(&[$($width),+]);
+
+            #[inline]
+            fn encode(self) -> ::core::result::Result<$crate::ImmediateData, $crate::immediate::LayoutError> {
+                let encoder = <$crate::immediate::Encoder as ::core::default::Default>::default();
+                $(let encoder = encoder.field(::core::stringify!($field), $width, self.$field)?;)+
+                ::core::result::Result::Ok(encoder.data())
+            }
+
+            #[inline]
+            fn decode(
+                data: $crate::ImmediateData,
+            ) -> ::core::result::Result<Self, $crate::immediate::LayoutError> {
+                let width = <Self as $crate::immediate::Layout>::WIDTH;
+                let mut decoder = $crate::immediate::Decoder::new(data, width)?;
+                ::core::result::Result::Ok($Name {
+                    $($field: decoder.field(::core::stringify!($field), $width)?,)+
+                })
+            }
+        }
+
+        // A layout that is none does not compile, used or not.
+        const _: u32 = <$Name as $crate::immediate::Layout>::WIDTH;
+    };
+}
