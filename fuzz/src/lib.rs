@@ -6,6 +6,10 @@
 //! They know nothing of the fuzzer: `tests/replay.rs` runs them on stable over `seeds/` and `regressions/`.
 
 mod address_vector;
+mod arrivals;
+/// The story of arrivals and its oracle are those of loom-core's own tests.
+#[path = "../../loom-core/tests/arrivals/world.rs"]
+mod arriving;
 /// The stories of arenas and pools and their oracles are those of loom-alloc's own tests.
 #[path = "../../loom-alloc/tests/world/mod.rs"]
 mod blocks;
@@ -35,12 +39,17 @@ mod tagged;
 #[allow(dead_code, reason = "some of it is for those tests alone")]
 #[path = "../../loom-core/tests/tagged/world/mod.rs"]
 mod tagged_world;
+mod work_table;
+/// The story of deferred work and its oracle are those of loom-core's own tests.
+#[path = "../../loom-core/tests/work_table/world.rs"]
+mod works;
 /// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
 #[path = "../../loom-core/tests/op_table/world/mod.rs"]
 mod world;
 
 pub use address_vector::address_vector;
+pub use arrivals::arrivals;
 pub use blocks::{arena, pool};
 pub use bootstrap_wire::bootstrap_wire;
 pub use completions::play as completion_decode;
@@ -51,13 +60,16 @@ pub use registered::registered;
 pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
 pub use tagged::tagged;
+pub use work_table::work_table;
 
 /// The body of a target.
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 12] = [
+pub const TARGETS: [(&str, Body); 14] = [
     ("address_vector", address_vector),
+    ("arrivals", arrivals),
+    ("work_table", work_table),
     ("arena", arena),
     ("bootstrap_wire", bootstrap_wire),
     ("completion_decode", completion_decode),

@@ -1,16 +1,13 @@
-//! The work table beside a model of its semantics: a list in the order in which work was added.
-
-#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
+//! Stories of deferred work, and their oracle: a list in the order in which work was added.
 
 use loom_core::engine::work_table::{Phase, Place, WorkKey, WorkTable};
-use proptest::prelude::*;
 
 const PLACES: usize = 6;
 /// The values of three counters, by name.
 type Counters = [u64; 3];
 
-#[derive(Clone, Debug)]
-enum Step {
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
     Add {
         counter: usize,
         threshold: u64,
@@ -32,24 +29,11 @@ enum Step {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Then {
+pub enum Then {
     PutBack,
     Start,
     GiveUp,
     End,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let then = prop_oneof![Just(Then::PutBack), Just(Then::Start), Just(Then::GiveUp), Just(Then::End)];
-    prop_oneof![
-        4 => (0..3_usize, 0..5_u64).prop_map(|(counter, threshold)| Step::Add { counter, threshold }),
-        2 => (0..3_usize, 0..3_u64).prop_map(|(counter, by)| Step::Count { counter, by }),
-        4 => (0..4_u32, then).prop_map(|(list, then)| Step::Try { list, then }),
-        2 => (0..8_usize).prop_map(Step::End),
-        1 => (0..8_usize).prop_map(Step::Cancel),
-        1 => proptest::option::of(0..3_usize).prop_map(Step::Flush),
-        2 => Just(Step::TakeReturned),
-    ]
 }
 
 /// One piece of work, as the model has it.
@@ -95,7 +79,8 @@ fn lets_go(model: &Model, counter: usize, last: Option<usize>) {
     assert_eq!(last, (!model.waits_for(counter)).then_some(counter));
 }
 
-fn play(steps: &[Step]) {
+/// Plays a story.
+pub fn play(steps: &[Step]) {
     let mut table: Table = WorkTable::new((0..PLACES).map(|number| Place::free(number, PLACES)).collect());
     let mut model = Model::default();
     let mut keys: Vec<WorkKey> = Vec::new();
@@ -200,13 +185,5 @@ fn play(steps: &[Step]) {
         }
         let waited_for = (0..3).filter(|counter| model.waits_for(*counter)).count();
         assert!(table.lists() as usize >= waited_for && table.lists() as usize <= PLACES);
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-    #[test]
-    fn work_table_does_what_its_model_does(steps in proptest::collection::vec(step(), 0..80)) {
-        play(&steps);
     }
 }

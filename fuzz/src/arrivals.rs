@@ -1,0 +1,41 @@
+//! Arrivals of immediate data against their oracle.
+
+use arbitrary::{Arbitrary, Unstructured};
+
+use crate::arriving::{self, END};
+
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Step {
+    Count(u8),
+    Wait { value: u8, more: u8 },
+    Poll,
+    Take(u8),
+    GiveUp(u8),
+}
+
+impl From<Step> for arriving::Step {
+    fn from(step: Step) -> Self {
+        // One value that the table does not have.
+        let value = |value: u8| u64::from(value) % (END + 1);
+        match step {
+            Step::Count(of) => arriving::Step::Count(value(of)),
+            Step::Wait { value: of, more } => arriving::Step::Wait { value: value(of), more: u64::from(more % 5) },
+            Step::Poll => arriving::Step::Poll,
+            Step::Take(nth) => arriving::Step::Take(nth.into()),
+            Step::GiveUp(nth) => arriving::Step::GiveUp(nth.into()),
+        }
+    }
+}
+
+/// Values that arrive, those who wait for them, and give up.
+pub fn arrivals(data: &[u8]) -> usize {
+    const MOST: usize = 100;
+    let mut bytes = Unstructured::new(data);
+    let mut steps = Vec::new();
+    while steps.len() < MOST && !bytes.is_empty() {
+        let Ok(step) = bytes.arbitrary::<Step>() else { break };
+        steps.push(step.into());
+    }
+    arriving::play(&steps);
+    steps.len()
+}
