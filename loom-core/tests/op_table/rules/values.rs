@@ -112,3 +112,55 @@ fn a_value_of_a_closed_endpoint_is_cut_off_and_its_late_event_is_stale() {
         }
     }
 }
+
+/// As a wait does, before it keeps an event for others.
+fn awaited(table: &OpTable<Counted>, key: OpKey, event: &Event) -> Option<Fetched> {
+    // SAFETY: no provider is there to touch what was lent.
+    unsafe { table.succeed_value(key, event) }
+}
+
+#[test]
+fn who_waits_for_a_value_takes_its_own_and_no_other() {
+    for kind in KINDS {
+        let table = table::<Counted, 4>(kind, 8);
+        for round in 0..20 {
+            let [first, second] = [10, 20].map(|operand| ask(&table, operand).unwrap());
+            let event = bring(second.1, second.2, round);
+            assert!(awaited(&table, first.0, &event).is_none(), "it is another's");
+            assert!(table.is_valued(first.0) && table.is_valued(second.0));
+            let over = awaited(&table, second.0, &event).expect("its own");
+            assert_eq!((over.key(), over.value::<u64>().unwrap()), (second.0, Some(round)));
+            assert!(awaited(&table, second.0, &event).is_none() && !table.is_valued(second.0));
+            let event = bring(first.1, first.2, round + 1);
+            assert_eq!(awaited(&table, first.0, &event).unwrap().value().unwrap(), Some(round + 1));
+            assert_eq!(table.in_flight(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_failed_value_is_kept_for_who_waits() {
+    for kind in KINDS {
+        let table = table::<Counted, 2>(kind, 8);
+        let (key, context, _) = ask(&table, 1).unwrap();
+        let event = Event::failure(context, CompletionFlags::ATOMIC, Errno::EIO);
+        assert!(awaited(&table, key, &event).is_none(), "it says nothing of an error");
+        assert!(park(&table, &event).is_none(), "it is kept");
+        assert_eq!(table.take_value(key).unwrap().result().unwrap_err().errno, Errno::EIO);
+        assert_eq!(table.in_flight(), 0);
+    }
+}
+
+#[test]
+fn who_waits_for_a_value_of_a_closed_endpoint_takes_no_late_event() {
+    for kind in KINDS {
+        let table = table::<Counted, 4>(kind, 8);
+        let (key, context, result) = ask(&table, 3).unwrap();
+        let late = bring(context, result, 5);
+        // SAFETY: as above.
+        unsafe { table.abandon(0) };
+        assert!(awaited(&table, key, &late).is_none(), "the operation is over");
+        assert_eq!(table.take_value(key).unwrap().result().unwrap_err().errno, Errno::ECANCELED);
+        assert!(matches!(complete(&table, &late), Resolution::Stale));
+    }
+}

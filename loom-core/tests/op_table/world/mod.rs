@@ -237,7 +237,16 @@ impl<const N: usize> World<N> {
                 let ending = self.ending(op, said);
                 let event = self.event(op, said);
                 self.end(op);
-                match complete(&self.table, &event) {
+                // Somebody may wait for it, and somebody else for another one.
+                let others: Vec<_> = self.those_in_flight().map(|other| self.ops[other].key).collect();
+                for other in others {
+                    // SAFETY: nothing is lent to anybody here.
+                    assert!(unsafe { self.table.succeed_as(other, &event) }.is_none(), "it is another's");
+                }
+                let awaited = self.events.is_multiple_of(2).then_some(self.ops[op].key);
+                // SAFETY: as above.
+                let taken = awaited.and_then(|key| unsafe { self.table.succeed_as(key, &event) });
+                match taken.map_or_else(|| complete(&self.table, &event), Resolution::Done) {
                     Resolution::Done(done) => self.assert_done(done, op, ending),
                     other => panic!("{other:?} for an operation in flight"),
                 }
