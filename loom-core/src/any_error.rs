@@ -92,6 +92,8 @@ impl Error {
             Error::Open(OpenError::TooManyEndpoints) => "`CqAttr::endpoints` says how many a queue has places for",
             Error::Queue(CqError::PeerEvents | CqError::PiecesOut) => "call `Cq::poll`",
             Error::Insert(InsertError::Full) => "`AvAttr` says how many peers there is room for",
+            Error::Layout(LayoutError::TooWide { .. }) => "`Info::carries` says so before anything is opened",
+            Error::Arrivals(ArrivalsError::Full) => "`Arrivals::open` says how many can wait",
             Error::StillReached => "close the domain's endpoints first, or use `close_finished`",
             _ => return None,
         })

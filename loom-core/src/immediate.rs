@@ -1,7 +1,8 @@
 //! Layouts of immediate data: what a program puts into the few bytes that travel with a message, as named bit fields.
 //!
 //! [`data_layout!`](crate::data_layout) makes a struct of them, which is [encoded](Layout::encode) and [decoded](Layout::decode) with
-//! checks: a value that is wider than its field is an error that names the field, and so are bits of a peer that mean nothing.
+//! checks: a value that is wider than its field is an error that names the field, and so are bits of a peer that are those of no value; bits
+//! beyond all fields are an error, too.
 //! Fields that have no width or more than 64 bits together do not compile. Providers carry 4 bytes or 8, or none
 //! (`cq_data_size`): [`Info::carries`](crate::Info::carries) says before anything is opened whether a layout fits.
 //!
@@ -68,10 +69,10 @@ use core::fmt;
 
 use crate::vocabulary::ImmediateData;
 
-/// A value of a bit field: unsigned integers, `bool`, and what a program makes one.
+/// A value of a bit field: `u8` to `u64`, `bool`, and what a program makes one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no bit field of immediate data",
-    note = "unsigned integers of up to 64 bits and `bool` are; implement `Field` for an enum or a number of your own"
+    note = "`u8`, `u16`, `u32`, `u64` and `bool` are; implement `Field` for an enum or a number of your own"
 )]
 pub trait Field: Copy {
     /// The bits of the value, from the lowest on.
@@ -272,14 +273,14 @@ impl Decoder {
 
 /// Makes a struct whose fields are bit fields of immediate data: a [`Layout`](crate::immediate::Layout).
 ///
-/// Each field has a type ([`Field`](crate::immediate::Field)) and a width in bits; the first has the lowest bits. The
+/// Each field has a type ([`Field`](crate::immediate::Field)) and a width in bits, a constant; the first has the lowest bits. The
 /// [module](crate::immediate) has an example.
 #[macro_export]
 macro_rules! data_layout {
     (
         $(#[$meta:meta])*
         $vis:vis struct $Name:ident {
-            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $Type:ty = $width:literal),+ $(,)?
+            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $Type:ty = $width:expr),+ $(,)?
         }
     ) => {
         $(#[$meta])*

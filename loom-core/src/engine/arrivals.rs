@@ -4,25 +4,67 @@
 //! are there when it has counted as many as both sides can compute. That needs no order of the parts, which not every provider grants.
 //!
 //! The values are the numbers below the table's size: a field of the immediate data ([`data_layout!`](crate::data_layout)), or
-//! all of it. A count only grows. Who waits names the *total* at which it is told, so that a value can be used again and again: the next
-//! transfer of the same value begins where the last one has ended, and parts of it that come early are counted for it.
+//! all of it. A field of 20 bits takes a table of 2<sup>20</sup> values, which is 24 MiB. Who waits names the *total* at which it is
+//! told, counted from when the table was opened: parts that come before anybody waits are not lost, and the next transfer of the same
+//! value waits for a total that is higher by its parts.
+//!
+//! # Using a value again
+//!
+//! The table cannot tell two transfers of one value apart. If a part of the second may overtake one of the first, the first is
+//! told too early. So a sender uses a value again when it knows that all earlier parts were counted, by an answer, say; or it uses
+//! another one, and comes back to it after so many transfers as cannot be under way at the same time. Parts of a transfer that was given up
+//! may still come: its value is used again when its sender is known to be silent, from the [total](Arrivals::total) on that there is then.
+//!
+//! # What it costs
 //!
 //! Counting an arrival takes constant time, however many wait: where the lowest of their thresholds is reached, the value is put on a list,
-//! and [`poll`](Arrivals::poll) takes those who wait off one by one. Who begins to wait is put behind those with lower thresholds of the
-//! same value, which are walked.
+//! and [`poll`](Arrivals::poll) takes those who wait off one by one. Who begins to wait is put behind those of the same value with lower
+//! or equal thresholds, which are walked.
+//!
+//! # From a queue
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use loom_core::engine::arrivals::Arrivals;
+//! use loom_core::immediate::Layout;
+//! use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Access, Completion, data_layout};
 //!
-//! // For values below 8, and for 4 who wait at the same time.
+//! data_layout! {
+//!     struct Part {
+//!         transfer: u8 = 3,
+//!         index: u16 = 13,
+//!     }
+//! }
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! network.info().carries::<Part>()?;
+//! let domain = Domain::open(&network.info())?;
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+//! let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+//! let to_bob = av.insert(&bob.address()?)?;
+//! let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+//!
+//! // For the 8 transfers of the layout, and for 4 who wait at the same time.
 //! let arrivals = Arrivals::open(8, 4)?;
-//! // Two parts of transfer 3, one of which comes before anybody waits.
-//! arrivals.count(3)?;
 //! let all = arrivals.wait_for(3, 2)?;
-//! assert!(arrivals.poll().is_none());
-//! arrivals.count(3)?;
-//! let told = arrivals.poll().expect("both parts are there");
+//! for index in 0..2 {
+//!     let data = Part { transfer: 3, index }.encode()?;
+//!     let at = 32 * u64::from(index);
+//!     cq.post(vec![7; 32], Forever, |part| alice.write_data(to_bob, &region.remote(), at, data, part))?;
+//! }
+//! let told = loop {
+//!     // Polled, so that the queue always has room for the next event of a peer.
+//!     if let Some(Completion::Remote(event)) = cq.poll()? {
+//!         // What does not decode, or names no transfer of the table, is the peer's error.
+//!         let part = Part::decode(event.data().expect("every write has some here"))?;
+//!         arrivals.count(part.transfer.into())?;
+//!     }
+//!     if let Some(told) = arrivals.poll() {
+//!         break told;
+//!     }
+//! };
 //! assert_eq!((told.key, told.value, told.threshold), (all, 3, 2));
 //! # }
 //! # Ok::<_, loom_core::Error>(())
@@ -41,7 +83,8 @@ use crate::storage::Array;
 /// No waiter, or no value.
 const NONE: u32 = u32::MAX;
 
-/// The name of somebody who waits. Plain data: forgetting it loses nothing. It is recognised as unknown afterwards.
+/// The name of somebody who waits, for the table that has given it out. Plain data: forgetting it loses nothing. It is recognised as unknown
+/// afterwards, until its place has been used 2<sup>32</sup> times more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ArrivalKey {
     index: u32,
@@ -56,6 +99,7 @@ impl fmt::Debug for ArrivalKey {
 
 /// So many arrivals of a value have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "whoever waits is told once"]
 pub struct Arrived {
     /// Who has waited for them.
     pub key: ArrivalKey,
@@ -76,7 +120,7 @@ pub enum ArrivalsError {
     },
     /// As many wait as there is room for.
     Full,
-    /// Nobody waits by this name: it is over, given up, or another table's.
+    /// Nobody waits by this name: it was told, or given up.
     UnknownKey,
 }
 
@@ -96,7 +140,7 @@ impl core::error::Error for ArrivalsError {}
 struct Value {
     /// How often it has come.
     total: Cell<u64>,
-    /// The total at which it becomes due; the highest number, if nobody waits or it is due.
+    /// The total at which the next count looks: the highest number while it is due, else never above the lowest threshold.
     next: Cell<u64>,
     /// Those who wait, by threshold.
     first: Cell<u32>,
@@ -213,7 +257,7 @@ impl<A: Allocator> Arrivals<A> {
         Ok(ArrivalKey { index, generation: waiter.generation.get() })
     }
 
-    /// The next one for whom enough has come. It waits no longer.
+    /// The next one for whom enough has come. It waits no longer. All of one value come before those of the next.
     pub fn poll(&self) -> Option<Arrived> {
         loop {
             let (of, last) = self.due.get();
@@ -245,7 +289,7 @@ impl<A: Allocator> Arrivals<A> {
         Ok(reached)
     }
 
-    /// Ends the waiting of one, whether enough has come or not.
+    /// Ends the waiting of one, whether enough has come or not. What comes later is counted all the same.
     ///
     /// # Errors
     /// [`ArrivalsError::UnknownKey`]

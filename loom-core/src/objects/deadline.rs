@@ -12,7 +12,7 @@ pub trait Deadline {
     fn passed(&mut self) -> bool;
 }
 
-/// A deadline of this number of looks at an empty queue: bounds a wait where there is no clock.
+/// A deadline of this number of looks: bounds a wait where there is no clock. They follow each other without a pause.
 #[derive(Clone, Copy, Debug)]
 pub struct Spins(pub u64);
 
@@ -29,7 +29,7 @@ impl Deadline for Spins {
     }
 }
 
-/// No deadline at all: for waits that something else bounds.
+/// No deadline at all: for waits that something else bounds. It spins without a pause.
 #[derive(Clone, Copy, Debug)]
 pub struct Forever;
 

@@ -224,7 +224,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     #[inline(always)]
     fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Next<R>, CqError> {
         // Whatever is not matched counts as kept: there is room for the next one if nothing does.
-        let detour = if self.ops.is_kept() {
+        let detour = if self.ops.is_kept() && self.still_keeps() {
             Detour::Kept
         } else {
             // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
@@ -243,6 +243,14 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             }
         };
         Ok(if self.advance_detour(detour)? { Next::Kept } else { Next::Nothing })
+    }
+
+    /// Whether the next look has to go another way, now that those who wait may have taken all that was kept.
+    #[cold]
+    fn still_keeps(&self) -> bool {
+        let kept = self.keeps_something() || self.detours || self.ops.has_ghosts();
+        self.ops.set_kept(kept);
+        kept
     }
 
     #[cold]
@@ -293,8 +301,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             }
         });
         if let Some(kept) = kept {
-            // There is room, as the caller has seen.
-            let _ = self.unmatched.borrow_mut().push_back(kept);
+            let pushed = self.unmatched.borrow_mut().push_back(kept);
+            debug_assert!(pushed.is_ok(), "there is room, as the caller has seen");
         }
         self.ops.set_kept(true);
         Ok(())
