@@ -83,8 +83,9 @@ use crate::storage::Array;
 /// No waiter, or no value.
 const NONE: u32 = u32::MAX;
 
-/// The name of somebody who waits, for the table that has given it out. Plain data: forgetting it loses nothing. It is recognised as unknown
-/// afterwards, until its place has been used 2<sup>32</sup> times more.
+/// The name of somebody who waits, for the table that has given it out.
+///
+/// Plain data: forgetting it loses nothing. It is recognised as unknown afterwards, until its place has been used 2<sup>32</sup> times more.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ArrivalKey {
     index: u32,
