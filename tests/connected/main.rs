@@ -44,6 +44,7 @@ fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
 /// The cases on one thread, and what peers do that keep to no rules.
 #[path = "."]
 mod local {
+    mod atomics;
     mod connecting;
     mod ending;
     mod events;
@@ -63,7 +64,9 @@ mod local {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        let moving = [traffic::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()].concat();
+        let moving =
+            [traffic::cases(), atomics::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()]
+                .concat();
         let own = [killed::cases(), strangers::cases()].concat();
         [connecting::cases(), moving, ending::cases(), events::cases(), own].concat()
     }
@@ -72,6 +75,7 @@ mod local {
 /// The same cases in domains that threads may share.
 #[path = "."]
 mod shared {
+    mod atomics;
     mod connecting;
     mod ending;
     mod events;
@@ -89,7 +93,9 @@ mod shared {
     pub(crate) type Case = fn(&Info<Ofi<Level>>);
 
     pub(crate) fn cases() -> Vec<(&'static str, Case)> {
-        let moving = [traffic::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()].concat();
+        let moving =
+            [traffic::cases(), atomics::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()]
+                .concat();
         [connecting::cases(), moving, ending::cases(), events::cases()].concat()
     }
 }

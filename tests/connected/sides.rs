@@ -12,7 +12,7 @@ use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, Pa
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::scope::scope;
 use loom_core::transport::connected::Fid;
-use loom_core::vocabulary::{EndpointAddr, EndpointAttributes, EndpointType};
+use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::Ofi;
 
 pub(crate) use crate::posting::LIMIT;
@@ -47,7 +47,7 @@ pub(crate) struct Sides<'q, 'd> {
 /// What a client opens its endpoints from: by the address that a server has told it.
 pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
     let hints = Hints {
-        caps: info.caps().intersection(crate::INTERESTING),
+        caps: info.caps().intersection(crate::INTERESTING | Caps::ATOMIC),
         endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
         provider: Some(info.provider()),
         domain: Some(info.domain()),
