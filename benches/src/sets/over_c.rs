@@ -40,7 +40,7 @@ fn contests(settings: &Settings, provider: Provider) -> Result<Vec<Outcome>, Fai
     safe::on_transport(&info, |safe| {
         raw::on_transport(&info, |raw| {
             unpaced().expect("the descriptors of this process");
-            outcomes = work(inject_size)
+            outcomes = work(inject_size, provider.atomics)
                 .map(|(operation, len)| {
                     Contest::new(format!("{}.{}", provider.metric, operation.name(len)))
                         .side_that_measures("C", |count| c.run(operation, len, count))

@@ -12,7 +12,7 @@ type Run = unsafe extern "C" fn(*mut c_void, usize, c_long) -> c_int;
 /// What `raw.c` says of its loops.
 #[repr(C)]
 struct Loops {
-    open: unsafe extern "C" fn(*const c_char, *const c_char, usize, *mut *mut c_void) -> c_int,
+    open: unsafe extern "C" fn(*const c_char, *const c_char, usize, c_int, *mut *mut c_void) -> c_int,
     close: unsafe extern "C" fn(*mut c_void),
     inject_size: unsafe extern "C" fn(*const c_void) -> usize,
     poll_full: unsafe extern "C" fn(*mut c_void, usize, c_long, *mut c_long) -> c_int,
@@ -63,12 +63,12 @@ impl C {
         let node = node.as_ref().map_or(std::ptr::null(), |node| node.as_ptr());
         let mut raw = std::ptr::null_mut();
         // SAFETY: strings that end, or no node; a place for the result.
-        let code = unsafe { (loops.open)(name.as_ptr(), node, LONGEST, &raw mut raw) };
+        let code = unsafe { (loops.open)(name.as_ptr(), node, LONGEST, provider.atomics.into(), &raw mut raw) };
         if code != 0 {
             return Err(format!("C over {}: {}", provider.name, Errno::from_raw(-code)));
         }
         let mut side = C { loops, raw };
-        for (operation, len) in work(side.inject_size()) {
+        for (operation, len) in work(side.inject_size(), provider.atomics) {
             side.run(operation, len, 10);
         }
         Ok(side)

@@ -103,11 +103,11 @@ pub(crate) fn size_name(len: usize) -> String {
 
 /// Every operation with every length that a side can do it with. Of what is longer than an inject, no more than an offer is there
 /// before the receive.
-pub(crate) fn work(inject_size: usize) -> impl Iterator<Item = (Operation, usize)> {
+pub(crate) fn work(inject_size: usize, atomics: bool) -> impl Iterator<Item = (Operation, usize)> {
     let sized = Operation::SIZED.into_iter().flat_map(|operation| SIZES.map(|len| (operation, len)));
     let fits = move |(operation, len): &(Operation, usize)| match operation {
         Operation::Inject | Operation::Unexpected => *len <= inject_size,
-        Operation::FetchAdd => *len == WORD,
+        Operation::FetchAdd => atomics && *len == WORD,
         _ => true,
     };
     sized.filter(fits).chain(Operation::POLLS.map(|operation| (operation, 0)))
@@ -151,17 +151,20 @@ pub(crate) struct Provider {
     pub(crate) metric: &'static str,
     /// Where its endpoints listen.
     pub(crate) node: Option<&'static str>,
+    /// Whether it is asked for atomic operations, too.
+    pub(crate) atomics: bool,
 }
 
 #[cfg(feature = "libfabric")]
 impl Provider {
-    pub(crate) const SHM: Provider = Provider { name: "shm", metric: "shm", node: None };
-    pub(crate) const TCP: Provider = Provider { name: "tcp;ofi_rxm", metric: "tcp_rxm", node: Some("127.0.0.1") };
+    pub(crate) const SHM: Provider = Provider { name: "shm", metric: "shm", node: None, atomics: true };
+    pub(crate) const TCP: Provider =
+        Provider { name: "tcp;ofi_rxm", metric: "tcp_rxm", node: Some("127.0.0.1"), atomics: false };
 
     /// What both sides over libfabric are opened from.
     pub(crate) fn info(self) -> Result<Info<Ofi<Local>>, String> {
-        let Provider { name, node, .. } = self;
-        let caps = CAPS;
+        let Provider { name, node, atomics, .. } = self;
+        let caps = if atomics { CAPS } else { CAPS.difference(Caps::ATOMIC) };
         // The order that loom asks shm for anyway: with it, RMA goes through the peer's queue, where keys are checked.
         let hints = Hints { caps, provider: Some(name), node, listen: node.is_some(), ..Hints::default() };
         let mut infos =

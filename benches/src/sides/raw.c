@@ -54,7 +54,7 @@ static void raw_close(struct raw *raw)
 	free(raw);
 }
 
-static int open_all(struct raw *raw, const char *provider, const char *node)
+static int open_all(struct raw *raw, const char *provider, const char *node, int atomics)
 {
 	struct fi_info *hints = fi_allocinfo();
 	struct fi_cq_attr cq_attr = { .size = 256, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE };
@@ -63,7 +63,7 @@ static int open_all(struct raw *raw, const char *provider, const char *node)
 
 	if (!hints)
 		return -FI_ENOMEM;
-	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC;
+	hints->caps = FI_MSG | FI_TAGGED | FI_RMA | (atomics ? FI_ATOMIC : 0);
 	hints->mode = FI_CONTEXT | FI_CONTEXT2;
 	hints->ep_attr->type = FI_EP_RDM;
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -103,7 +103,7 @@ static size_t raw_inject_size(const struct raw *raw)
 	return raw->info->tx_attr->inject_size;
 }
 
-static int raw_open(const char *provider, const char *node, size_t size, struct raw **out)
+static int raw_open(const char *provider, const char *node, size_t size, int atomics, struct raw **out)
 {
 	struct raw *raw = calloc(1, sizeof(*raw));
 	int ret;
@@ -117,7 +117,7 @@ static int raw_open(const char *provider, const char *node, size_t size, struct 
 	/* Written, like loom's: memory that never was is one page of zeros, which is always in the cache. */
 	if (raw->tx)
 		memset(raw->tx, 0x5a, size);
-	ret = raw->tx && raw->rx && raw->window ? open_all(raw, provider, node) : -FI_ENOMEM;
+	ret = raw->tx && raw->rx && raw->window ? open_all(raw, provider, node, atomics) : -FI_ENOMEM;
 	if (ret) {
 		raw_close(raw);
 		return ret;
@@ -304,7 +304,7 @@ static int raw_poll_full(struct raw *raw, size_t batch, long count, long *took)
 
 /* What the Rust side calls: `Loops` in c.rs. */
 const struct {
-	int (*open)(const char *provider, const char *node, size_t size, struct raw **out);
+	int (*open)(const char *provider, const char *node, size_t size, int atomics, struct raw **out);
 	void (*close)(struct raw *raw);
 	size_t (*inject_size)(const struct raw *raw);
 	int (*poll_full)(struct raw *raw, size_t batch, long count, long *took);

@@ -13,7 +13,7 @@ use loom_core::objects::info::Info;
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::scope::scope;
 use loom_core::transport::{Context, Refusal, RemotePart, RmaTarget, Transport};
-use loom_core::vocabulary::{Access, FabricAddr, ImmediateData, Mode, MrMode, Tag, TagMatch};
+use loom_core::vocabulary::{Access, Caps, FabricAddr, ImmediateData, Mode, MrMode, Tag, TagMatch};
 
 use super::{FULL, LONGEST, Operation, Side, WORD, drain, timed, work};
 
@@ -232,7 +232,7 @@ pub(crate) fn on_transport<T: Transport>(info: &Info<T>, measure: impl FnOnce(&m
         let to_b = av.fabric_addr(to_b).expect("just inserted");
         let (from, into) = (vec![0x5a; LONGEST], vec![0; LONGEST]);
         let mut side = Raw { cq, a, b, to_b, region: mr.remote(), from, into, contexts: vec![[0; 8]; 1 + FULL] };
-        for (operation, len) in work(inject_size) {
+        for (operation, len) in work(inject_size, attributes.caps.contains(Caps::ATOMIC)) {
             side.into[..len].fill(0);
             side.run(operation, len, 3);
             let is_received =

@@ -60,7 +60,7 @@ fn over_c(run: &mut Run) -> Result<(), Failure> {
         let (info, mut outcomes) = (info()?, Vec::new());
         let inject_size = info.attributes().tx.inject_size.min(c.inject_size());
         safe::on_transport(&info, |soft| {
-            let contests = work(inject_size).map(|(operation, len)| {
+            let contests = work(inject_size, true).map(|(operation, len)| {
                 Contest::new(operation.name(len))
                     .side_that_measures("C over shm", |count| c.run(operation, len, count))
                     .side_that_measures("soft", |count| soft.run(operation, len, count))
