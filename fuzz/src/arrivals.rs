@@ -1,8 +1,9 @@
 //! Arrivals of immediate data against their oracle.
 
-use arbitrary::{Arbitrary, Unstructured};
+use arbitrary::Arbitrary;
 
 use crate::arriving::{self, END};
+use crate::steps;
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Step {
@@ -29,13 +30,7 @@ impl From<Step> for arriving::Step {
 
 /// Values that arrive, those who wait for them, and give up.
 pub fn arrivals(data: &[u8]) -> usize {
-    const MOST: usize = 100;
-    let mut bytes = Unstructured::new(data);
-    let mut steps = Vec::new();
-    while steps.len() < MOST && !bytes.is_empty() {
-        let Ok(step) = bytes.arbitrary::<Step>() else { break };
-        steps.push(step.into());
-    }
+    let steps: Vec<_> = steps::<Step>(data).map(Into::into).collect();
     arriving::play(&steps);
     steps.len()
 }

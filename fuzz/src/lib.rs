@@ -48,6 +48,8 @@ mod works;
 #[path = "../../loom-core/tests/op_table/world/mod.rs"]
 mod world;
 
+use arbitrary::{Arbitrary, Unstructured};
+
 pub use address_vector::address_vector;
 pub use arrivals::arrivals;
 pub use blocks::{arena, pool};
@@ -61,6 +63,13 @@ pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
 pub use tagged::tagged;
 pub use work_table::work_table;
+
+/// The steps of a story that is nothing else.
+fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
+    const MOST: usize = 100;
+    let mut bytes = Unstructured::new(data);
+    core::iter::from_fn(move || (!bytes.is_empty()).then(|| bytes.arbitrary().ok()).flatten()).take(MOST)
+}
 
 /// The body of a target.
 pub type Body = fn(&[u8]) -> usize;

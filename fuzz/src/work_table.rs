@@ -1,7 +1,8 @@
 //! The work table of deferred work against its oracle.
 
-use arbitrary::{Arbitrary, Unstructured};
+use arbitrary::Arbitrary;
 
+use crate::steps;
 use crate::works::{self, Then};
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -41,13 +42,7 @@ impl From<Step> for works::Step {
 
 /// Work that is added, counted for, tried, started, ended, cancelled, flushed and taken back.
 pub fn work_table(data: &[u8]) -> usize {
-    const MOST: usize = 100;
-    let mut bytes = Unstructured::new(data);
-    let mut steps = Vec::new();
-    while steps.len() < MOST && !bytes.is_empty() {
-        let Ok(step) = bytes.arbitrary::<Step>() else { break };
-        steps.push(step.into());
-    }
+    let steps: Vec<_> = steps::<Step>(data).map(Into::into).collect();
     works::play(&steps);
     steps.len()
 }

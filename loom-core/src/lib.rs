@@ -13,8 +13,8 @@
 //!   may be refused with.
 //! - [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`engine`]: the [op table](engine::op_table), where buffers are while a provider uses them, the
-//!   [tag matcher](engine::tag_matcher), the [work table](engine::work_table), [arrivals](engine::arrivals) of immediate data, and the [address table](engine::address_table) over the
-//!   [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
+//!   [tag matcher](engine::tag_matcher), the [work table](engine::work_table), [arrivals](engine::arrivals) of immediate data, and the
+//!   [address table](engine::address_table) over the [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
 //!   fuzzed alone.
 //! - [`objects`]: the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], for work that
 //!   starts by itself [`Deferred`](objects::deferred::Deferred), and for connections

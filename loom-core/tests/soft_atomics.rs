@@ -18,7 +18,7 @@ use loom_core::{Hints, Peer};
 /// Threads beside the owner's, each with two endpoints.
 const THREADS: u16 = 3;
 const ENDPOINTS: u16 = 2;
-/// So many operations each thread does, the owner too: a million together.
+/// Operations of each thread, the owner's among them: a million in all.
 const EACH: usize = 250_000;
 const ALL: usize = EACH * (1 + THREADS as usize);
 const ATTR: NetworkAttr =

@@ -165,7 +165,10 @@ impl<T: Transport> Raw<'_, T> {
             self.post(|| unsafe { T::fetch_atomic(self.a.raw(), target, &one, &before, add, context) });
             self.reap(1);
             let fetched = u64::from_ne_bytes(self.into[..WORD].try_into().expect("a word"));
-            assert!(last.replace(fetched).is_none_or(|last| fetched == last + 1), "nobody else adds");
+            assert!(
+                last.replace(fetched).is_none_or(|last| fetched == last + 1),
+                "each fetch finds one more than the last"
+            );
         }
     }
 

@@ -208,7 +208,10 @@ impl<'b, T: Transport> Pair<'_, 'b, T, MOST> {
             let key = self.cq.retry(Forever, || self.a.fetch_value(self.to_b, region, 0, add, 1)).expect("posted");
             let fetched = self.cq.wait_value(key, Forever).expect("the queue works").expect("there is no deadline");
             let fetched = fetched.value::<u64>().expect("the operation succeeds").expect("a word");
-            assert!(last.replace(fetched).is_none_or(|last| fetched == last + 1), "nobody else adds");
+            assert!(
+                last.replace(fetched).is_none_or(|last| fetched == last + 1),
+                "each fetch finds one more than the last"
+            );
         }
     }
 

@@ -1,4 +1,4 @@
-//! Short messages before a story, so many that the messages of the story go by lanes.
+//! Opens lanes before a story: each endpoint sends short messages to the next one, until they go by a lane.
 
 use loom_core::completion::Completion;
 use loom_core::objects::endpoint::Source;

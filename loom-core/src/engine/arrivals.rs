@@ -11,9 +11,9 @@
 //! # Using a value again
 //!
 //! The table cannot tell two transfers of one value apart. If a part of the second may overtake one of the first, the first is
-//! told too early. So a sender uses a value again when it knows that all earlier parts were counted, by an answer, say; or it uses
-//! another one, and comes back to it after so many transfers as cannot be under way at the same time. Parts of a transfer that was given up
-//! may still come: its value is used again when its sender is known to be silent, from the [total](Arrivals::total) on that there is then.
+//! told too early. So a sender uses a value again when an answer has told it that all earlier parts were counted. Or it takes the values in
+//! turn, more of them than transfers are under way. Parts of a transfer that was given up may still come: its value can be used
+//! again when its sender is known to send no more, from the [total](Arrivals::total) of then on.
 //!
 //! # What it costs
 //!
@@ -98,7 +98,7 @@ impl fmt::Debug for ArrivalKey {
     }
 }
 
-/// So many arrivals of a value have come.
+/// A wait that is over: the value has come as often as was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "whoever waits is told once"]
 pub struct Arrived {
@@ -121,7 +121,7 @@ pub enum ArrivalsError {
     },
     /// As many wait as there is room for.
     Full,
-    /// Nobody waits by this name: it was told, or given up.
+    /// No wait has this key any more: it was told, or given up.
     UnknownKey,
 }
 
@@ -270,7 +270,7 @@ impl<A: Allocator> Arrivals<A> {
                 self.remove(key.index, waiter);
                 return Some(arrived);
             }
-            // Nobody of this value, until more of it comes.
+            // Those who wait for this value still need more of it.
             let next = entry.due.replace(NONE);
             self.due.set(if of == last { (NONE, NONE) } else { (next, last) });
             entry.next.set(self.first_of(entry).map_or(u64::MAX, |(_, waiter)| waiter.threshold.get()));

@@ -14,7 +14,7 @@ fn index(value: u64) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Count(u64),
-    /// Until so many more have come than now.
+    /// Waits until the value has come `more` times more.
     Wait {
         value: u64,
         more: u64,
