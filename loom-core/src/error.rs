@@ -83,6 +83,8 @@ pub enum PostError {
     ForeignOperation,
     /// The message was fetched or discarded already, or was claimed through another endpoint.
     UnknownClaim,
+    /// Of a collective operation: no member of the group has the root's rank.
+    NotMember,
     /// Of deferred work: the endpoint is of another queue, or a counter of another domain.
     ForeignObject,
     /// The provider refused.
@@ -118,6 +120,7 @@ impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PostError::UnknownClaim => f.write_str("no message is claimed by that"),
+            PostError::NotMember => f.write_str("no member of the group has the root's rank"),
             PostError::ForeignObject => {
                 f.write_str("the endpoint is of another queue than the deferred work, or a counter of another domain")
             }
@@ -211,6 +214,10 @@ pub enum OpenError {
     OpFlags(crate::vocabulary::OpFlags),
     /// The info does not grant this capability.
     NotGranted(Caps),
+    /// A member of the set is not in the endpoint's address vector, or not any more.
+    UnknownPeer,
+    /// The endpoint that is to join a group is not in the set of its members.
+    NotMember,
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
     /// The provider's endpoints have not as many transmit or receive contexts; most have one of each.
@@ -255,6 +262,8 @@ impl fmt::Display for OpenError {
             OpenError::Threading => f.write_str("the provider grants another threading level than the transport needs"),
             OpenError::Mode(mode) => write!(f, "the info asks for a mode that is not served: {mode}"),
             OpenError::MrMode(mode) => write!(f, "the info asks for a registration mode that is not served: {mode}"),
+            OpenError::UnknownPeer => f.write_str("a member of the set is not in the endpoint's address vector"),
+            OpenError::NotMember => f.write_str("the endpoint is not in the set of the members of its group"),
             OpenError::OtherDomain => {
                 f.write_str("the info, or what the endpoint is bound to, belongs to another domain")
             }

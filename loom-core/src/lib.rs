@@ -17,7 +17,8 @@
 //!   [address table](engine::address_table) over the [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
 //!   fuzzed alone.
 //! - [`objects`]: the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], for work that
-//!   starts by itself [`Deferred`](objects::deferred::Deferred), and for connections
+//!   starts by itself [`Deferred`](objects::deferred::Deferred), for endpoints that act together
+//!   [`CollectiveGroup`](objects::endpoint::CollectiveGroup), and for connections
 //!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No
 //!   object names a transport.
 //! - [`tagged`]: tagged messages over objects that have none.
@@ -84,6 +85,8 @@
 //!   queue closes its passive endpoints with itself and not before, because `tcp` uses one after its close.
 //! - Scalable endpoints ([`Scalable`](transport::Scalable)) are another such trait. Their contexts are endpoints of the transport, in
 //!   the slots of the queue that they complete into, which closes them; an endpoint of several queues has no owner but itself.
+//! - Collective operations ([`Collectives`](transport::Collectives)) are a trait beside `Transport`, so that a transport without groups needs
+//!   no stubs. Joining has no event of its own: operations are refused with "try again" until every member is there.
 //! - Only 64-bit targets: the context of an operation is one word that holds a generation and an index.
 //!
 //! # Features
@@ -122,6 +125,7 @@ mod abort;
 mod any_error;
 pub mod atomic;
 pub mod buffer;
+pub mod collective;
 pub mod completion;
 mod count;
 pub mod engine;

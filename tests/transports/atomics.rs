@@ -446,7 +446,7 @@ fn values_need_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         let mut deadline = limit();
         loop {
             match pair.cq.poll().or_cut("the queue works") {
-                Some(loom_core::Completion::Atomic(fetched)) => {
+                Some(loom_core::Completion::Value(fetched)) => {
                     assert_eq!(fetched.key(), first);
                     fetched.result().or_cut("it succeeds");
                     break;

@@ -11,6 +11,7 @@
 use heapless::Vec;
 
 use super::copy::{LIMIT, Range};
+use super::datatype::by_datatype;
 use super::endpoint_state::{Report, begin_context};
 use super::handles::SoftEndpoint;
 use super::mr::at_region;
@@ -18,33 +19,10 @@ use super::network::Net;
 use super::rma::end_rma;
 use super::send::lose;
 use super::transport::Soft;
-use crate::atomic::{Atomic, Complex, Compute, Element, Form, Word};
+use crate::atomic::{Atomic, Compute, Element, Form, Word};
 use crate::buffer::Lent;
 use crate::transport::{AtomicAttr, AtomicRanges, Atomics, Context, Msg, Refusal, RemotePart, RmaTarget};
-use crate::vocabulary::{Access, AtomicOp, CompletionFlags, Datatype, Errno};
-
-/// `$run::<E>($arguments)` for the type of the datatype.
-macro_rules! by_datatype {
-    ($datatype:expr, $run:ident($($argument:expr),*)) => {
-        match $datatype {
-            Datatype::INT8 => $run::<i8>($($argument),*),
-            Datatype::UINT8 => $run::<u8>($($argument),*),
-            Datatype::INT16 => $run::<i16>($($argument),*),
-            Datatype::UINT16 => $run::<u16>($($argument),*),
-            Datatype::INT32 => $run::<i32>($($argument),*),
-            Datatype::UINT32 => $run::<u32>($($argument),*),
-            Datatype::INT64 => $run::<i64>($($argument),*),
-            Datatype::UINT64 => $run::<u64>($($argument),*),
-            Datatype::INT128 => $run::<i128>($($argument),*),
-            Datatype::UINT128 => $run::<u128>($($argument),*),
-            Datatype::FLOAT => $run::<f32>($($argument),*),
-            Datatype::DOUBLE => $run::<f64>($($argument),*),
-            Datatype::FLOAT_COMPLEX => $run::<Complex<f32>>($($argument),*),
-            Datatype::DOUBLE_COMPLEX => $run::<Complex<f64>>($($argument),*),
-            _ => Err(Errno::EOPNOTSUPP),
-        }
-    };
-}
+use crate::vocabulary::{Access, AtomicOp, CompletionFlags, Errno};
 
 /// What is granted of an operation.
 fn granted<E: Element>(Atomic { form, op, .. }: Atomic) -> Result<AtomicAttr, Errno> {

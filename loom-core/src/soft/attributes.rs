@@ -46,8 +46,9 @@ const MSG_ORDER: MsgOrder = MsgOrder::RAR
 /// The attributes of a network that was made with `attr`.
 pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
     let inject_size = attr.eager_size as usize;
+    let caps = if attr.groups > 0 { CAPS.union(Caps::COLLECTIVE) } else { CAPS };
     Attributes {
-        caps: CAPS,
+        caps,
         addr_format: AddressFormat::ADDR_STR,
         endpoint: EndpointAttributes {
             kind: EndpointType::RDM,
@@ -62,7 +63,7 @@ pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
             ..EndpointAttributes::default()
         },
         tx: TxAttributes {
-            caps: CAPS,
+            caps,
             msg_order: MSG_ORDER,
             inject_size,
             size: attr.tx_depth as usize,
@@ -71,7 +72,7 @@ pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
             ..TxAttributes::default()
         },
         rx: RxAttributes {
-            caps: CAPS,
+            caps,
             msg_order: MSG_ORDER,
             size: attr.rx_depth as usize,
             iov_limit: receive_limit(attr.rx_depth),

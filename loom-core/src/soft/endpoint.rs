@@ -15,6 +15,7 @@ use super::lane_asking::{end_lanes, refuse_lane};
 use super::late::forget_late;
 use super::list::NIL;
 use super::matching::{KINDS, RecvBuffer, RecvKind};
+use super::membership::leave_all;
 use super::network::Net;
 use super::queue::Queue;
 use super::receive::claimed_cell;
@@ -134,6 +135,7 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
     // What this endpoint has sent: offers are revoked, and copies under way waited for.
     end_lanes(net, own);
     forget_late(net, own);
+    leave_all(net, port);
     harvest(net, port);
     for head in net.cells_of(own) {
         if !revoke(net, head) {

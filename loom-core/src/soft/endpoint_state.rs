@@ -90,6 +90,8 @@ pub(super) struct LocalState {
     pub(super) routes: Routes,
     /// The lanes of others, by which it receives.
     pub(super) arrivals: Arrivals,
+    /// The groups that it has joined: the numbers of its memberships, linked.
+    pub(super) memberships: Cell<u32>,
 }
 
 // SAFETY: `own` is used by one thread at a time: the one that has the endpoint's queue (C5, C6); and while the place is free, by
@@ -136,6 +138,7 @@ impl EndpointState {
                 unexpected: matching.unexpected,
                 routes: Routes::new(lanes),
                 arrivals: Arrivals::new(),
+                memberships: Cell::new(NIL),
             }),
         }
     }

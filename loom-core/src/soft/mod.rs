@@ -24,14 +24,16 @@
 //! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message. Keys of regions are drawn
 //!   (`soft/numbers.rs`).
 //! - Atomic operations go straight to the peer's memory, too: the poster's processor does them (`soft/atomic.rs`).
-//! - Closing an endpoint revokes what it has offered, and waits for a copy that is under way; closing a region waits for
+//! - The members of a collective group note what they lend, and the one that calls last does the operation for all, in their memory
+//!   (`soft/group.rs`, `soft/collective.rs`).
+//! - Closing an endpoint revokes what it has offered, and waits for a copy or a collective operation that is under way; closing a region waits for
 //!   operations that are using it. No other function waits for another thread, except that opening and closing
-//!   endpoints and regions take a spin lock.
+//!   endpoints and regions, and joining and leaving groups, take a spin lock.
 //!
 //! # What it grants
 //!
 //! Messages, tagged messages with directed receive, multi-receives, peeks, claims and discards of tagged messages, RMA with 8
-//! bytes of immediate data, atomic operations on every datatype (128 bits on x86-64 alone), up to four buffers in one operation, sources of messages, and counters.
+//! bytes of immediate data, atomic operations on every datatype (128 bits on x86-64 alone), collective operations, up to four buffers in one operation, sources of messages, and counters.
 //! Unless it is strict, RMA is done when the post returns. Messages of one sender keep the order they were sent in.
 //! It asks for nothing, unless it is to ask for what hardware does ([`RequiredModes`]): registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
@@ -149,6 +151,8 @@ mod faults;
 
 mod matching;
 
+mod group;
+
 mod endpoint_state;
 
 mod network;
@@ -156,6 +160,8 @@ mod network;
 mod handles;
 
 mod contact;
+
+mod membership;
 
 mod attributes;
 
@@ -187,13 +193,20 @@ mod message;
 
 mod rma;
 
+mod datatype;
+
 mod atomic;
+
+mod collective_run;
+
+mod collective;
 
 #[cfg(all(test, loom_model))]
 mod model;
 #[cfg(all(test, feature = "std", not(loom_model)))]
 mod tests;
 
+pub use collective::SoftGroup;
 pub use counter::SoftCounter;
 pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};

@@ -13,6 +13,7 @@ use super::address::{NO_PORT, addr_parts};
 use super::cell::MessageCell;
 use super::endpoint_state::{EndpointState, LocalState, Sending};
 use super::faults::{Faults, Injected};
+use super::group::{Group, Member};
 use super::lane::{LANE_CELL, Lane, MOST_SLOTS, Slot, cells_of_lane};
 use super::list::NIL;
 use super::matching::{MatchingLayout, WaitsLayout};
@@ -42,6 +43,9 @@ pub struct NetworkAttr {
     pub eager_size: u32,
     /// How many memory regions can be open at a time.
     pub regions: u16,
+    /// How many groups for collective operations there can be at a time. Each takes about half a KiB for each of the `endpoints`. With
+    /// zero, collective operations are not granted.
+    pub groups: u16,
     /// The seed of what peers must not foresee: how tags are hashed, and the keys of memory regions. The same seed gives the
     /// same keys, in the order in which regions are opened. Set a random one where peers are not trusted: everybody knows the
     /// default.
@@ -65,13 +69,14 @@ pub struct NetworkAttr {
 
 impl NetworkAttr {
     /// Two to eight endpoints of a small program: 8 endpoints with 128 messages of up to 1024 bytes under way and 1024
-    /// posted receives each, 64 regions, and a seed that everybody knows.
+    /// posted receives each, 64 regions, four groups, and a seed that everybody knows.
     pub const DEFAULT: NetworkAttr = NetworkAttr {
         endpoints: 8,
         tx_depth: 128,
         rx_depth: 1024,
         eager_size: 1024,
         regions: 64,
+        groups: 4,
         seed: 0,
         lanes: 2,
         strict: false,
@@ -81,7 +86,7 @@ impl NetworkAttr {
     /// `LOOM_STRICT` makes all networks so.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if a number is zero (regions and the eager size may be), or if it is more than an address space holds.
+    /// [`OpenError::Size`] if a number is zero (regions, groups and the eager size may be), or if it is more than an address space holds.
     pub fn layout<A: Allocator>(&self) -> Result<Layout, OpenError> {
         Ok(self.in_environment().places::<A>()?.plan.layout())
     }
@@ -134,6 +139,9 @@ impl NetworkAttr {
         let endpoints = if self.strict { usize::from(self.endpoints) } else { 0 };
         let contact_count = endpoints * endpoints;
         let contacts = plan.add(array::<Cell<Option<Contact>>>(contact_count)?)?;
+        let member_count = u32::from(self.groups).checked_mul(self.endpoints.into()).ok_or(OpenError::Size)?;
+        let groups = plan.add(array::<Group>(self.groups.into())?)?;
+        let members = plan.add(array::<Member>(member_count as usize)?)?;
         Ok(Places {
             plan,
             ports,
@@ -152,6 +160,8 @@ impl NetworkAttr {
             lane_slots,
             contacts,
             contact_count,
+            groups,
+            members,
             cell_count: cells,
             cell_stride: cell.size(),
             tx_shift: tx_depth.trailing_zeros(),
@@ -192,6 +202,8 @@ struct Places {
     lane_slots: u32,
     contacts: usize,
     contact_count: usize,
+    groups: usize,
+    members: usize,
     cell_count: usize,
     cell_stride: usize,
     tx_shift: u32,
@@ -255,6 +267,9 @@ pub(super) struct Net {
     lanes: NonNull<Lane>,
     /// For each port of a strict network, what it knows of each port.
     contacts: NonNull<Cell<Option<Contact>>>,
+    groups: NonNull<Group>,
+    /// For each group, one for each endpoint.
+    members: NonNull<Member>,
     cell_stride: usize,
     /// How many cells each port has, as the exponent of a power of two.
     tx_shift: u32,
@@ -262,7 +277,7 @@ pub(super) struct Net {
     cell_mask: u32,
 }
 
-// SAFETY: ports, regions, cells and lanes are `Sync`, each for its own reason. Receives, sendings and contacts are a port's own, and so
+// SAFETY: ports, regions, groups, cells and lanes are `Sync`, each for its own reason. Receives, sendings and contacts are a port's own, and so
 // used by one thread at a time, like `EndpointState::own`.
 unsafe impl Sync for Net {}
 // SAFETY: nothing depends on the thread.
@@ -370,6 +385,45 @@ impl Net {
         self.regions().get(Region::index(key))
     }
 
+    /// A group, by its place.
+    pub(super) fn group(&self, at: u32) -> &Group {
+        assert!(at < self.attr.groups.into(), "places are those of groups");
+        // SAFETY: written in `Network::new_in`, one for each place below `attr.groups`.
+        let group = unsafe { self.groups.add(at as usize) };
+        // SAFETY: as above.
+        unsafe { group.as_ref() }
+    }
+
+    /// The members of a group, by rank.
+    pub(super) fn members_of(&self, at: u32) -> &[Member] {
+        let first = at as usize * usize::from(self.attr.endpoints);
+        let size = self.group(at).size.get() as usize;
+        // SAFETY: written in `Network::new_in`: a group has places for as many members as there are endpoints, and no more members.
+        let members = unsafe { self.members.add(first) };
+        // SAFETY: as above.
+        unsafe { core::slice::from_raw_parts(members.as_ptr(), size) }
+    }
+
+    /// The number of a membership.
+    pub(super) fn membership(&self, at: u32, rank: u32) -> u32 {
+        at * u32::from(self.attr.endpoints) + rank
+    }
+
+    /// The place of the group that a membership is in.
+    pub(super) fn group_of(&self, number: u32) -> u32 {
+        number / u32::from(self.attr.endpoints)
+    }
+
+    /// A member, by the number of its membership.
+    pub(super) fn member(&self, number: u32) -> &Member {
+        let count = u32::from(self.attr.groups) * u32::from(self.attr.endpoints);
+        assert!(number < count, "numbers are those of memberships");
+        // SAFETY: written in `Network::new_in`.
+        let member = unsafe { self.members.add(number as usize) };
+        // SAFETY: as above.
+        unsafe { member.as_ref() }
+    }
+
     /// The domain of the endpoint that is open under this fabric address.
     #[inline]
     pub(super) fn reach(&self, to: u64) -> Result<u32, Errno> {
@@ -425,7 +479,7 @@ impl<'n> Network<'n> {
     /// Makes a network in memory of `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if a number is zero (regions and the eager size may be), or all of it more than an address space holds
+    /// - [`OpenError::Size`] if a number is zero (regions, groups and the eager size may be), or all of it more than an address space holds
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn new_in<A: Allocator + Send + 'n>(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
         static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);
@@ -450,6 +504,8 @@ impl<'n> Network<'n> {
             cell_count: u32::from(attr.endpoints) << places.tx_shift,
             lanes: at(places.lanes).cast(),
             contacts: at(places.contacts).cast(),
+            groups: at(places.groups).cast(),
+            members: at(places.members).cast(),
             cell_stride: places.cell_stride,
             tx_shift: places.tx_shift,
             cell_mask: (1 << places.tx_shift) - 1,
@@ -494,6 +550,18 @@ impl<'n> Network<'n> {
             let contact = unsafe { net.contacts.add(index) };
             // SAFETY: as above.
             unsafe { contact.write(Cell::new(None)) };
+        }
+        for index in 0..attr.groups {
+            // SAFETY: the block has room for so many groups.
+            let group = unsafe { net.groups.add(index.into()) };
+            // SAFETY: as above.
+            unsafe { group.write(Group::new()) };
+        }
+        for index in 0..usize::from(attr.groups) * usize::from(attr.endpoints) {
+            // SAFETY: the block has room for so many members.
+            let member = unsafe { net.members.add(index) };
+            // SAFETY: as above.
+            unsafe { member.write(Member::new()) };
         }
         Ok(Network { net: block.fill(net) })
     }

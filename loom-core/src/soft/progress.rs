@@ -16,6 +16,7 @@ use super::lane_arrivals::Arriving;
 use super::lane_delivery::{Turn, deliver_from_lanes, deliver_next, take_in_lanes, turn_of};
 use super::late::do_late;
 use super::list::NIL;
+use super::membership::report_collectives;
 use super::network::Net;
 use super::queue::Queue;
 use super::send::{harvest, return_cell};
@@ -99,6 +100,7 @@ fn advance_port(net: &Net, queue: &Queue, port: &EndpointState) {
     if port.revocations.take() {
         return_revoked(net, port);
         unload(net, port);
+        report_collectives(net, port);
     }
     if own.backlog.get() != NIL && queue.is_empty() {
         deliver_backlog(net, own, queue);
@@ -152,6 +154,7 @@ pub(super) fn take_in(net: &Net, port: &EndpointState) {
     if port.revocations.take() {
         return_revoked(net, port);
         unload(net, port);
+        report_collectives(net, port);
     }
     for of_inbox in [false, true] {
         let mut cell = if of_inbox {

@@ -118,7 +118,7 @@ mod tests {
             |hints| hints.domain_attr.cntr_cnt = 1,
             |hints| hints.domain_attr.tx_ctx_cnt += 1,
             |hints| hints.endpoint_attr.msg_prefix_size = 64,
-            |hints| hints.caps |= Caps::COLLECTIVE,
+            |hints| hints.caps |= Caps::MULTICAST,
             |hints| hints.provider = Some("shm"),
             |hints| hints.fabric = Some("elsewhere"),
             |hints| hints.domain = Some("elsewhere"),

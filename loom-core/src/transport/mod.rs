@@ -6,7 +6,7 @@
 //! It is the sum of a trait for each subject, as libfabric has a table of operations for each: users write
 //! `T: Transport` and call `T::send`. The software transport implements each trait beside what serves it; that over libfabric, whose
 //! functions forward to C, in one file. Groups of functions that one of the transports lacks
-//! are traits beside it: [`Connected`], [`Multicast`], [`Scalable`], [`Signals`].
+//! are traits beside it: [`Connected`], [`Multicast`], [`Scalable`], [`Signals`], [`Collectives`].
 //!
 //! A trait uses only what stands above it in the list of this file; `.ci/run layers` looks.
 //!
@@ -97,6 +97,13 @@
 //! - **C27.** One thread at a time uses a context together with its queue; the contexts of one scalable endpoint are used by as many threads as
 //!   have them.
 //!
+//! For [`Collectives`]:
+//!
+//! - **C29.** A group is used on the endpoint that has joined it, between its join and the call of
+//!   [`leave_collective`](Collectives::leave_collective), or of its endpoint's `endpoint_close`.
+//! - **C30.** Operands and results have the number of bytes that the operation and `count` say for this member: of one part, or of as many
+//!   parts as the group has members. The root is the rank of a member. Operands are initialised, and so are results.
+//!
 //! # Promises of implementations
 //!
 //! What `unsafe impl` of these traits promises. Safety comments cite it by number.
@@ -146,6 +153,12 @@
 //! - **P16.** [`cq_signal`](Signals::cq_signal) may be called by any thread at any time, also by several, while
 //!   the queue's own thread uses the queue or sleeps on it: C5 is not about it.
 //!
+//! For [`Collectives`]:
+//!
+//! - **P18.** `endpoint_close` leaves the groups that the endpoint is still in, and so do members that go: none of their memory is touched
+//!   by an operation of the others afterwards.
+//! - **P19.** [`collective`](Collectives::collective) refuses what [`query_collective`](Collectives::query_collective) denies.
+//!
 //! Threads:
 //!
 //! - **P17.** Where [`Fabrics::Domain`] is `Sync`, a queue and the endpoints that are bound to it may be used by one thread after another.
@@ -184,8 +197,11 @@ mod multicast;
 
 pub mod scalable;
 
+mod collectives;
+
 pub use self::atomics::{AtomicAttr, AtomicRanges, Atomics};
 pub use self::av::AddressVectors;
+pub use self::collectives::{CollectiveAttr, CollectiveCall, Collectives};
 pub use self::connected::Connected;
 pub use self::counter::{CounterAttr, CounterWait, Counters};
 pub use self::cq::CompletionQueues;

@@ -22,6 +22,7 @@
 mod atomics;
 mod attributes;
 mod cm_data;
+mod collectives;
 mod endpoint_addr;
 mod endpoint_option;
 mod entries;
@@ -34,6 +35,7 @@ mod version;
 pub use atomics::{AtomicOp, Datatype};
 pub use attributes::{Attributes, DomainAttributes, EndpointAttributes, RxAttributes, TxAttributes};
 pub use cm_data::CmData;
+pub use collectives::CollectiveOp;
 pub use endpoint_addr::{AddressError, EndpointAddr};
 pub use endpoint_option::{ENDPOINT_OPTIONS, EndpointOption, OptionType, OptionValue};
 pub use entries::{CqDataEntry, CqEntry, CqErrEntry, CqMsgEntry, CqTaggedEntry};

@@ -78,9 +78,9 @@ pub enum Completion<'m, B> {
     Piece(Piece<'m, B>),
     /// A peek is answered ([`Endpoint::tagged_peek`](crate::objects::endpoint::Endpoint::tagged_peek)).
     Peek(Peek),
-    /// An atomic operation on a value is over
-    /// ([`Endpoint::fetch_value`](crate::objects::endpoint::Endpoint::fetch_value) and its like).
-    Atomic(Fetched),
+    /// An operation on a value is over: an atomic one ([`Endpoint::fetch_value`](crate::objects::endpoint::Endpoint::fetch_value) and its
+    /// like), or a collective ([`CollectiveGroup::barrier`](crate::objects::endpoint::CollectiveGroup::barrier) and its like).
+    Value(Fetched),
     /// A peer wrote to this side's memory and said so.
     Remote(RemoteEvent),
     /// An operation without a key failed: an injected message that could not be delivered, an operation that reports nothing

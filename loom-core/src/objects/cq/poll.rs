@@ -181,7 +181,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             Resolution::Done(done) => Some(Completion::Op(done)),
             Resolution::Piece(piece) => Some(Completion::Piece(self.piece(piece))),
             Resolution::Peek(peek) => Some(Completion::Peek(peek)),
-            Resolution::Value(fetched) => Some(Completion::Atomic(fetched)),
+            Resolution::Value(fetched) => Some(Completion::Value(fetched)),
             Resolution::Unwanted(error) => Some(Completion::Unclaimed(error)),
             Resolution::Foreign if event.is_error() => Some(Completion::Unclaimed(OpError::of(event))),
             Resolution::NotOver | Resolution::Stale | Resolution::Foreign => None,

@@ -190,7 +190,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
         Some(match self.body.ops.take_parked(direction)? {
             ParkedCompletion::Done(done) => Completion::Op(done),
-            ParkedCompletion::Value(fetched) => Completion::Atomic(fetched),
+            ParkedCompletion::Value(fetched) => Completion::Value(fetched),
         })
     }
 

@@ -257,7 +257,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     }
 
     /// Changes one element of a peer's region, `offset` bytes into it. Completes as a
-    /// [`Completion::Atomic`](crate::completion::Completion::Atomic); [`Cq::wait_value`](crate::objects::cq::Cq::wait_value) waits for it.
+    /// [`Completion::Value`](crate::completion::Completion::Value); [`Cq::wait_value`](crate::objects::cq::Cq::wait_value) waits for it.
     ///
     /// # Errors
     /// As [`atomic`](Self::atomic); [`PostError::NotRegistered`] where the provider asks for local registration (`FI_MR_LOCAL`).

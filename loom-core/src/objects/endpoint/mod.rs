@@ -42,6 +42,7 @@
 
 mod atomic;
 mod binding;
+mod collective;
 mod connectionless;
 mod kind;
 mod msg_endpoint;
@@ -59,6 +60,7 @@ mod unsignaled;
 use core::fmt;
 
 pub use self::binding::{Binding, BothWays};
+pub use self::collective::CollectiveGroup;
 pub use self::connectionless::Connectionless;
 pub use self::kind::{HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};

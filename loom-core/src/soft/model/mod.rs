@@ -14,6 +14,7 @@
 #![allow(unsafe_code, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
 mod cell;
+mod group;
 mod lane;
 mod list;
 mod region;

@@ -1,0 +1,154 @@
+//! Collective operations: the implementation of [`Collectives`].
+//!
+//! A member's call notes what it lends. The member whose call is the last runs the operation for all, in the memory that all have lent
+//! (`soft/collective_run.rs`), and leaves word to the others; each reports the end of its own call when its queue is next polled.
+//! So the last member's call takes as long as the operation.
+
+#![allow(unsafe_code, reason = "uses memory that was lent, and implements the unsafe trait `Collectives`")]
+
+use super::collective_run::{Calls, can_reduce, run};
+use super::endpoint_state::begin_context;
+use super::group::{Args, Member, ROUNDS, Usable};
+use super::handles::SoftEndpoint;
+use super::membership::{COLLECTIVE, break_off, join, leave, tell_members};
+use super::send::lose;
+use super::transport::Soft;
+use crate::buffer::Lent;
+use crate::collective::Collective;
+use crate::transport::{CollectiveAttr, CollectiveCall, Collectives, Context, Refusal};
+use crate::vocabulary::{Access, AtomicOp, CollectiveOp, Errno, FabricAddr};
+
+/// The raw handle of a collective group: an endpoint's membership.
+#[derive(Debug)]
+pub struct SoftGroup {
+    number: u32,
+}
+
+/// Whether there is such an operation.
+fn has(collective: Collective) -> Result<(), Errno> {
+    let reduces =
+        matches!(collective.op(), CollectiveOp::ALLREDUCE | CollectiveOp::REDUCE | CollectiveOp::REDUCE_SCATTER);
+    match collective.op() {
+        CollectiveOp::BARRIER => Ok(()),
+        op if op > CollectiveOp::GATHER || collective.datatype().size().is_none() => Err(Errno::EOPNOTSUPP),
+        _ if reduces => can_reduce(collective.datatype(), collective.reduce_op()),
+        _ if collective.reduce_op() == AtomicOp::NOOP => Ok(()),
+        _ => Err(Errno::EOPNOTSUPP),
+    }
+}
+
+/// The calls of a round.
+struct Round<'g> {
+    members: &'g [Member],
+    round: u32,
+}
+
+impl Calls for Round<'_> {
+    fn size(&self) -> usize {
+        self.members.len()
+    }
+
+    fn args(&self, rank: usize) -> Args {
+        self.members[rank].call(self.round).args()
+    }
+}
+
+impl SoftEndpoint<'_> {
+    /// Runs the operation of a round in which every member has called, and ends it for all. In a broken group nothing is done: each member
+    /// finds that out.
+    fn run_round(&self, number: u32, round: u32) {
+        let at = self.net.group_of(number);
+        let (group, members) = (self.net.group(at), self.net.members_of(at));
+        if !group.begin(round) {
+            return;
+        }
+        // SAFETY: what is lent stays until the event (C9), has the length that C30 says, and is this thread's: every member has called, none
+        // has been told of the end, and none takes its memory back while the group is running.
+        let result = unsafe { run(&Round { members, round }) };
+        for member in members {
+            member.call(round).finish(result);
+        }
+        tell_members(&self.net, number);
+        // Last: a member that goes waits for this, and with the last one the place is free.
+        group.end();
+    }
+}
+
+// SAFETY: as `Transport`, and:
+// - P18: `membership::leave_all` breaks the endpoint's groups off, which waits for an operation that runs, and lets none run afterwards;
+// - P19: `has` answers for both.
+unsafe impl<'n> Collectives for Soft<'n> {
+    type CollectiveGroup = SoftGroup;
+
+    unsafe fn query_collective(domain: &Self::Domain, collective: Collective) -> Result<CollectiveAttr, Errno> {
+        has(collective)?;
+        Ok(CollectiveAttr { max_members: domain.net.attr.endpoints.into() })
+    }
+
+    unsafe fn join_collective(
+        endpoint: &Self::Endpoint,
+        members: impl Iterator<Item = FabricAddr> + Clone,
+    ) -> Result<SoftGroup, Errno> {
+        Ok(SoftGroup { number: join(&endpoint.net, endpoint.port(), &members)? })
+    }
+
+    unsafe fn collective_joined(endpoint: &Self::Endpoint, group: &SoftGroup) -> Result<bool, Errno> {
+        match endpoint.net.group(endpoint.net.group_of(group.number)).usable() {
+            Usable::NotYet => Ok(false),
+            Usable::Yes => Ok(true),
+            Usable::NoMore => Err(Errno::ECONNRESET),
+        }
+    }
+
+    unsafe fn leave_collective(endpoint: &Self::Endpoint, group: &SoftGroup) {
+        leave(&endpoint.net, endpoint.port(), group.number);
+    }
+
+    unsafe fn collective(
+        endpoint: &Self::Endpoint,
+        group: &SoftGroup,
+        call: &CollectiveCall,
+        operands: &Lent,
+        results: &Lent,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        has(call.collective).map_err(Refusal::Errno)?;
+        let (net, own, number) = (&endpoint.net, endpoint.port().own(), group.number);
+        if endpoint.extra_checks {
+            endpoint.gate()?;
+            endpoint.lies_in_its_region(operands, Access::WRITE).map_err(Refusal::Errno)?;
+            endpoint.lies_in_its_region(results, Access::READ).map_err(Refusal::Errno)?;
+            // SAFETY: the context is what the domain asks for (C10).
+            unsafe { begin_context(own.modes.get(), context) };
+        }
+        match net.group(net.group_of(number)).usable() {
+            Usable::NotYet => return Err(Refusal::Again),
+            Usable::Yes => {}
+            Usable::NoMore => return Err(Refusal::Errno(Errno::ECONNRESET)),
+        }
+        if endpoint.extra_checks
+            && let Some(lost) = lose(own, Some(context.addr()), COLLECTIVE)
+        {
+            if lost.is_ok() {
+                // The others would wait for it.
+                break_off(net, number);
+            }
+            return lost;
+        }
+        let member = net.member(number);
+        let round = member.made.get();
+        if !member.call(round).is_idle() || !own.tx().reserve() {
+            return Err(Refusal::Again);
+        }
+        let range = |lent: &Lent| (lent.ptr().as_ptr(), lent.len());
+        let args = Args { call: *call, operands: range(operands), results: range(results), context: context.addr() };
+        member.call(round).make(args);
+        member.made.set(round.wrapping_add(1));
+        if net.group(net.group_of(number)).arrive(round) {
+            endpoint.run_round(number, round);
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(ROUNDS.is_power_of_two(), "rounds are counted modulo 2^32");

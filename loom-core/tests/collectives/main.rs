@@ -1,0 +1,9 @@
+//! Collective operations over the software transport.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+
+mod leaving;
+mod reference;
+mod rules;
+mod threads;
+mod world;

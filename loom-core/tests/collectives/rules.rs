@@ -1,0 +1,169 @@
+//! What is refused, and what comes back then; groups side by side.
+
+use allocator_api2::alloc::Global;
+use loom_core::atomic::Complex;
+use loom_core::collective::{Collective, ReduceOp};
+use loom_core::error::{OpenError, PostError};
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::soft::{Plan, RequiredModes};
+use loom_core::{Caps, Errno, Hints};
+
+use crate::world::{Buf, LIMIT, Members, bytes, join, network, with_room};
+
+#[test]
+fn a_member_has_four_operations_under_way_which_end_in_their_order() {
+    let members = Members::new(2);
+    let groups = members.join();
+    let number = |at: u64| with_room(&[at], 1);
+    let first: Vec<_> = (0..4).map(|at| groups[0].all_reduce(ReduceOp::<u64>::SUM, number(at)).unwrap()).collect();
+    let rejected = groups[0].all_reduce(ReduceOp::<u64>::SUM, number(4)).unwrap_err();
+    assert_eq!((rejected.error, rejected.buf), (PostError::Again, number(4)));
+    for (at, key) in (0..).zip(first) {
+        let second = groups[1].all_reduce(ReduceOp::<u64>::SUM, number(10 * at)).unwrap();
+        for (mine, key) in [(at, key), (10 * at, second)] {
+            let done = members.cq.finish(key, LIMIT).unwrap();
+            assert_eq!(done.into_buf(), bytes(&[mine, 11 * at]));
+        }
+    }
+    assert!(groups[0].barrier().is_ok(), "there is room again");
+}
+
+#[test]
+fn calls_that_differ_fail_for_every_member_and_touch_nothing() {
+    let members = Members::new(3);
+    let groups = members.join();
+    let buf = || with_room(&[1_u32, 2], 2);
+    let differing: [fn(&crate::world::Group, Buf) -> _; 4] = [
+        |group, buf| group.all_reduce(ReduceOp::<u32>::MAX, buf),
+        |group, buf| group.all_reduce(ReduceOp::<i32>::SUM, buf),
+        |group, mut buf| group.all_reduce(ReduceOp::<u32>::SUM, (buf.truncate(8), buf).1),
+        |group, buf| group.broadcast::<u32>(1, buf),
+    ];
+    for differ in differing {
+        let mut keys = vec![differ(&groups[0], buf()).unwrap()];
+        keys.extend(groups[1..].iter().map(|group| group.all_reduce(ReduceOp::<u32>::SUM, buf()).unwrap()));
+        for key in keys {
+            let (after, result) = members.cq.finish(key, LIMIT).unwrap().into_parts();
+            assert_eq!(result.map(|_| ()).map_err(|error| error.errno), Err(Errno::EINVAL));
+            assert!(buf().starts_with(&after));
+        }
+    }
+    let keys: Vec<_> = groups.iter().map(|group| group.broadcast::<u32>(1, buf()).unwrap()).collect();
+    assert_eq!(members.all(keys).len(), 3, "and the group goes on");
+}
+
+#[test]
+fn buffers_that_do_not_hold_what_the_operation_needs_come_back() {
+    let members = Members::new(3);
+    let groups = members.join();
+    let [group, other, _] = groups.as_slice() else { panic!("three") };
+    let not_elements = PostError::NotElements { size: 4 };
+    let refused = [
+        (group.broadcast::<u32>(0, vec![0; 6]), not_elements),
+        (group.broadcast::<u32>(3, vec![0; 4]), PostError::NotMember),
+        (group.broadcast::<u32>(0, vec![]), not_elements),
+        (group.all_reduce(ReduceOp::<u32>::SUM, vec![0; 12]), not_elements),
+        (group.reduce(ReduceOp::<u32>::SUM, 0, vec![0; 4]), not_elements),
+        (group.reduce_scatter(ReduceOp::<u32>::SUM, vec![0; 12]), not_elements),
+        (group.all_gather::<u32>(vec![0; 12]), not_elements),
+        (group.gather::<u32>(0, vec![0; 4]), not_elements),
+        (group.scatter::<u32>(0, vec![0; 12]), not_elements),
+        (group.all_to_all::<u32>(vec![0; 12]), not_elements),
+        (other.gather::<u32>(0, vec![0; 5]), not_elements),
+        (group.scatter::<u32>(9, vec![0; 4]), PostError::NotMember),
+    ];
+    for (at, (result, error)) in refused.into_iter().enumerate() {
+        let rejected = result.expect_err("it is refused");
+        assert_eq!(rejected.error, error, "{at}");
+    }
+    assert_eq!(group.broadcast_value(3, 1_u8), Err(PostError::NotMember));
+    assert_eq!(members.cq.in_flight(), 0);
+}
+
+#[test]
+fn groups_have_their_own_order_also_where_they_have_the_same_members() {
+    let members = Members::new(3);
+    let (first, second) = (members.join(), members.join());
+    // One group goes on while the other one waits, and the members call in another order.
+    let waiting: Vec<_> = first[..2].iter().map(|group| group.all_reduce_value(ReduceOp::SUM, 1_u8).unwrap()).collect();
+    let going: Vec<_> =
+        second.iter().rev().map(|group| group.all_reduce_value(ReduceOp::SUM, 10_u8).unwrap()).collect();
+    let value = |key| members.cq.wait_value(key, LIMIT).unwrap().map(|fetched| fetched.value::<u8>().unwrap());
+    for key in going {
+        assert_eq!(value(key), Some(Some(30)));
+    }
+    let last = first[2].all_reduce_value(ReduceOp::SUM, 1_u8).unwrap();
+    for key in waiting.into_iter().chain([last]) {
+        assert_eq!(value(key), Some(Some(3)));
+    }
+}
+
+#[test]
+fn ranks_are_those_of_the_set_which_need_not_have_every_peer() {
+    let members = Members::new(4);
+    let peers: Vec<_> = members.av.peers().collect();
+    let mut set = members.av.set_in(4, Global).unwrap();
+    for at in [3, 0, 2] {
+        assert!(set.insert(peers[at]).unwrap());
+    }
+    let joined = |at: usize| members.endpoints[at].join_collective(&set).unwrap();
+    let groups = [joined(0), joined(2), joined(3)];
+    assert_eq!(groups.each_ref().map(|group| group.rank()), [1, 2, 0]);
+    let post = |group: &crate::world::Group| group.all_gather::<u8>(vec![u8::try_from(group.rank()).unwrap(), 9, 9, 9]);
+    let keys = groups.iter().map(|group| post(group).unwrap()).collect();
+    assert_eq!(members.all(keys), [[1, 0, 1, 2], [2, 0, 1, 2], [0, 0, 1, 2]]);
+    let outside = members.endpoints[1].join_collective(&set);
+    assert_eq!(outside.map(|_| ()), Err(OpenError::NotMember));
+    assert!(members.av.remove(peers[2]));
+    let stale = members.endpoints[0].join_collective(&set);
+    assert_eq!(stale.map(|_| ()), Err(OpenError::UnknownPeer));
+}
+
+#[test]
+fn a_network_without_groups_grants_no_collective_operations() {
+    let none = network(2, 0);
+    let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
+    assert!(none.query(&hints).is_none());
+    let domain = Domain::open(&none.info()).unwrap();
+    assert_eq!(domain.query_collective(Collective::BARRIER), Err(Errno::EOPNOTSUPP));
+    let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Buf>::open(&domain, CqAttr::new(4)).unwrap());
+    let endpoint = cq.endpoint(&av).unwrap();
+    let mut set = av.set_in(2, Global).unwrap();
+    assert!(set.insert(av.insert(&endpoint.address().unwrap()).unwrap()).unwrap());
+    let joined = endpoint.join_collective(&set);
+    assert_eq!(joined.map(|_| ()), Err(OpenError::NotGranted(Caps::COLLECTIVE)));
+}
+
+#[test]
+fn a_domain_says_what_it_has_and_for_how_many() {
+    let members = Members::new(5);
+    let granted = [
+        Collective::BARRIER,
+        Collective::broadcast::<u128>(),
+        Collective::all_reduce(ReduceOp::<Complex<f64>>::PROD),
+        Collective::reduce_scatter(ReduceOp::<i8>::BXOR),
+        Collective::all_to_all::<f32>(),
+    ];
+    for collective in granted {
+        assert_eq!(members.domain.query_collective(collective).map(|attr| attr.max_members), Ok(5), "{collective:?}");
+    }
+}
+
+/// Contexts in memory, which a call of a value has elsewhere than its value.
+#[test]
+fn operations_work_where_contexts_are_memory() {
+    let plan = Plan::new(0).require(RequiredModes::none().large_contexts());
+    let members = Members::with_faults(3, Some(plan));
+    let groups = join(&members);
+    let keys: Vec<_> =
+        groups.iter().map(|group| group.all_reduce_value(ReduceOp::MAX, group.rank() as u64).unwrap()).collect();
+    for key in keys {
+        let fetched = members.cq.wait_value(key, LIMIT).unwrap().unwrap();
+        assert_eq!(fetched.value::<u64>(), Ok(Some(2)));
+    }
+    let keys =
+        groups.iter().map(|group| group.all_reduce(ReduceOp::<u64>::SUM, with_room(&[1_u64], 1)).unwrap()).collect();
+    assert_eq!(members.all(keys), [bytes(&[1_u64, 3]), bytes(&[1_u64, 3]), bytes(&[1_u64, 3])]);
+}

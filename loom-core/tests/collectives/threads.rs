@@ -1,0 +1,134 @@
+//! Members on threads of their own.
+
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use allocator_api2::alloc::Global;
+use loom_core::collective::ReduceOp;
+use loom_core::error::PostError;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::{Deadline, EndpointAddr, Errno};
+
+use crate::world::{Group, Queue, bytes, info, network, with_room};
+
+/// Of everything that one test waits for.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Lets others run where there are more threads than processors.
+#[derive(Clone, Copy)]
+struct Patient(Instant);
+
+impl Deadline for Patient {
+    fn passed(&mut self) -> bool {
+        std::thread::yield_now();
+        self.0.passed()
+    }
+}
+
+/// Each member on a thread, with a domain, a vector and a queue of its own.
+fn on_threads(size: u16, member: impl Fn(&Queue, Group, Patient) + Sync) {
+    let network = network(size, 1);
+    let info = info(&network);
+    let (addresses, together) = (Mutex::new(Vec::<EndpointAddr>::new()), Barrier::new(size.into()));
+    let until = Patient(Instant::now() + LIMIT);
+    std::thread::scope(|scope| {
+        for _ in 0..size {
+            scope.spawn(|| {
+                let domain = Domain::open(&info).unwrap();
+                let av = Av::open(&domain, usize::from(size)).unwrap();
+                let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
+                let endpoint = cq.endpoint(&av).unwrap();
+                addresses.lock().unwrap().push(endpoint.address().unwrap());
+                together.wait();
+                let mut set = av.set_in(size.into(), Global).unwrap();
+                for address in addresses.lock().unwrap().iter() {
+                    assert!(set.insert(av.insert(address).unwrap()).unwrap());
+                }
+                let group = endpoint.join_collective(&set).unwrap();
+                drop(endpoint);
+                member(&cq, group, until);
+            });
+        }
+    });
+}
+
+#[test]
+fn members_on_threads_see_the_same_results_in_ten_thousand_rounds() {
+    const SIZE: u16 = 4;
+    const ROUNDS: u64 = 10_000;
+    on_threads(SIZE, |cq, group, until| {
+        let (rank, size) = (group.rank() as u64, u64::from(SIZE));
+        let mut buf = Vec::new();
+        for round in 0..ROUNDS {
+            let key = cq.retry(until, || group.all_reduce_value(ReduceOp::SUM, round * 10 + rank)).unwrap();
+            buf.clear();
+            buf.extend(with_room(&[round * 100 + rank], SIZE.into()));
+            let gathered = cq.post(buf, until, |buf| group.all_gather::<u64>(buf)).unwrap();
+            let sum = cq.wait_value(key, until).unwrap().expect("in time").value::<u64>().unwrap();
+            assert_eq!(sum, Some(size * round * 10 + size * (size - 1) / 2));
+            let done = cq.finish(gathered, until).unwrap();
+            buf = done.into_buf();
+            let all: Vec<u64> = (0..size).map(|rank| round * 100 + rank).collect();
+            assert_eq!(buf[8..], bytes(&all));
+        }
+        let last = cq.retry(until, || group.barrier()).unwrap();
+        assert!(cq.wait_value(last, until).unwrap().expect("in time").result().is_ok());
+    });
+}
+
+/// One leaves in the middle of operations that others are about to run, or run. What comes back is not written any more.
+#[test]
+fn a_member_that_leaves_in_the_middle_ends_the_operations_of_members_on_other_threads() {
+    for round in 0..300_u64 {
+        on_threads(3, |cq, group, until| {
+            let leaves = group.rank() as u64 == round % 3;
+            let mut kept = Vec::new();
+            let ended = 'calls: loop {
+                let mut keys = Vec::new();
+                for call in 0..1 + round % 4 {
+                    let buf = with_room(&[call; 64], 64);
+                    match cq.post(buf, until, |buf| group.all_reduce(ReduceOp::<u64>::SUM, buf)) {
+                        Ok(key) => keys.push(key),
+                        Err(rejected) => {
+                            assert_eq!(rejected.error, PostError::Errno(Errno::ECONNRESET));
+                            break;
+                        }
+                    }
+                }
+                if leaves && kept.len() as u64 > round % 7 {
+                    drop(group);
+                    break keys;
+                }
+                let all = keys.len() as u64 == 1 + round % 4;
+                for (at, key) in keys.iter().enumerate() {
+                    let (buf, result) = cq.finish(*key, until).unwrap().into_parts();
+                    match result {
+                        Ok(_) => assert_eq!(buf[512..], bytes(&[at as u64 * 3; 64])),
+                        Err(error) => {
+                            assert_eq!(error.errno, Errno::ECONNRESET);
+                            kept.push(buf);
+                            break 'calls keys.split_off(at + 1);
+                        }
+                    }
+                    kept.push(buf);
+                }
+                if !all {
+                    // It was refused, and what was under way had run before.
+                    break Vec::new();
+                }
+            };
+            for key in ended {
+                let (buf, result) = cq.finish(key, until).unwrap().into_parts();
+                let expected = if leaves { Errno::ECANCELED } else { Errno::ECONNRESET };
+                assert!(result.is_ok() || result.is_err_and(|error| error.errno == expected));
+                kept.push(buf);
+            }
+            // The memory is this thread's again.
+            let seen = kept.clone();
+            std::thread::yield_now();
+            assert_eq!(kept, seen);
+        });
+    }
+}
