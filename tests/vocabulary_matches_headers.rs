@@ -8,10 +8,10 @@ use std::mem::offset_of;
 
 use bitflags::Flags;
 use loom_core::vocabulary::{
-    Access, AddressFormat, AvType, BusType, Caps, CompOrder, CompletionFlags, Counted, CqDataEntry, CqEntry,
-    CqErrEntry, CqFormat, CqMsgEntry, CqTaggedEntry, ENDPOINT_OPTIONS, EndpointType, Errno, EventKind, FabricAddr,
-    HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType, Progress, Protocol,
-    ResourceMgmt, Threading, TrafficClass, WaitObj,
+    Access, AddressFormat, AvType, BusType, Caps, CollectiveOp, CompOrder, CompletionFlags, Counted, CqDataEntry,
+    CqEntry, CqErrEntry, CqFormat, CqMsgEntry, CqTaggedEntry, ENDPOINT_OPTIONS, EndpointType, Errno, EventKind,
+    FabricAddr, HmemIface, LinkState, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, ParamType, Progress,
+    Protocol, ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
 
 use loom_fabric::ofi::sys;
@@ -199,6 +199,7 @@ fn every_constant_has_the_headers_value() {
     enumeration!(all, AddressFormat, "FI_FORMAT_UNSPEC");
     enumeration!(all, Protocol, "FI_PROTO_UNSPEC");
     enumeration!(all, HmemIface, "FI_HMEM_SYSTEM");
+    enumeration!(all, CollectiveOp, "FI_BARRIER");
     // A bit that marks DSCP values, and the first number of the named classes less one.
     enumeration!(all, TrafficClass, "FI_TC_UNSPEC", except "FI_TC_DSCP", except "FI_TC_LABEL");
 

@@ -6,23 +6,25 @@
 
 use core::ptr::{self, NonNull};
 
-use loom_core::transport::{Closing, Context, CounterAttr, EndpointError, InFlight};
+use loom_core::transport::{Bindings, Closing, Context, CounterAttr, EndpointError, InFlight};
 use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno, OptionValue};
 
 use super::call::{done, entry, errno};
 use super::closing::Closable;
+use super::collective;
 use super::control::{Domain, bind, close, opened, read_address};
 use super::counter::{self, Counter};
 use super::event_queue::Request;
 use super::facts::Facts;
 use super::info::RawInfo;
-use super::level::Handle;
+use super::level::{Handle, Level};
 use super::multicast::Groups;
 use super::neighbours::Group;
 use super::option::endpoint_set_option;
 use super::queue::Cq;
 use super::quirks::{TakesOptions, counts_writes, names_by_process, reads_source_as_text, takes_options};
 use super::sys;
+use super::transport::Ofi;
 
 /// An endpoint, raw.
 #[doc(alias = "fid_ep")]
@@ -38,6 +40,8 @@ pub struct Endpoint<L> {
     selective: bool,
     /// What counts its writes, where it needs that and the program does not: closed after it.
     writes: Option<Counter<L>>,
+    /// For its collective groups, if it can have any: closed after it.
+    collectives: Option<collective::Groups<L>>,
 }
 
 impl<L> Endpoint<L> {
@@ -51,6 +55,7 @@ impl<L> Endpoint<L> {
             groups: Groups::none(),
             selective,
             writes: None,
+            collectives: None,
         }
     }
 
@@ -79,6 +84,10 @@ impl<L> Endpoint<L> {
     pub(super) const fn groups(&self) -> &Groups<L> {
         &self.groups
     }
+
+    pub(super) const fn collectives(&self) -> Option<&collective::Groups<L>> {
+        self.collectives.as_ref()
+    }
 }
 
 /// What an endpoint is bound to, and set to, before it is enabled.
@@ -93,6 +102,34 @@ pub(super) struct EndpointSetup<'a, L> {
     /// Whether sends, reads and writes need not report their success.
     pub(super) selective: bool,
     pub(super) options: &'a [(u32, OptionValue)],
+}
+
+/// A connectionless endpoint.
+pub(super) unsafe fn open_connectionless<L>(
+    domain: &Domain<L>,
+    info: &RawInfo,
+    bind: Bindings<'_, Ofi<L>>,
+) -> Result<Endpoint<L>, EndpointError>
+where
+    L: Level,
+{
+    let Bindings { tx, rx, av, counters, selective, options } = bind;
+    // SAFETY: the contract of callers.
+    let collectives = unsafe { collective::Groups::open(domain, info, av) }?;
+    let to = [Some(av.fid()), collectives.as_ref().map(|groups| groups.eq().fid())];
+    let bound = EndpointSetup { to, queues: (tx, rx), shared_rx: None, counters, selective, options };
+    // SAFETY: as above.
+    match unsafe { open(domain, info, &bound) } {
+        Ok(endpoint) => Ok(Endpoint { collectives, ..endpoint }),
+        Err(error) => {
+            if let Some(collectives) = collectives.filter(|_| !error.left_open) {
+                // SAFETY: there is no endpoint.
+                let left_open = unsafe { collectives.close() }.is_err();
+                return Err(EndpointError { left_open, ..error });
+            }
+            Err(error)
+        }
+    }
 }
 
 pub(super) unsafe fn open<L>(
@@ -206,6 +243,7 @@ pub(super) unsafe fn open_shared_rx<L>(
         groups: Groups::none(),
         selective: false,
         writes: None,
+        collectives: None,
     };
     // The man page does not ask for a queue. But that is where `tcp` and `net` report what was cancelled, and they crash
     // without.
@@ -288,6 +326,7 @@ pub(super) const fn context<L>(
         groups: Groups::none(),
         selective: false,
         writes: None,
+        collectives: None,
     }
 }
 
@@ -353,7 +392,7 @@ pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
     endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close_counted(endpoint) })
 }
 
-/// Closes an endpoint, and what counts its writes if that is its own.
+/// Closes an endpoint, and what is its own: what counts its writes, and its collective groups.
 ///
 /// # Safety
 /// The contract of callers.
@@ -361,7 +400,9 @@ unsafe fn close_counted<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     // SAFETY: the contract of callers.
     unsafe { close(endpoint.fid.fid()) }?;
     // SAFETY: as above; nothing else is bound to it.
-    endpoint.writes.as_ref().map_or(Ok(()), |writes| unsafe { counter::counter_close(writes) })
+    endpoint.writes.as_ref().map_or(Ok(()), |writes| unsafe { counter::counter_close(writes) })?;
+    // SAFETY: the endpoint is closed.
+    endpoint.collectives.as_ref().map_or(Ok(()), |groups| unsafe { groups.close() })
 }
 
 pub(super) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) -> bool {

@@ -293,8 +293,8 @@
 //! - User ids (`FI_AV_USER_ID`): 2 alone, over `shm`, `tcp;ofi_rxm` and `tcp`; an id stands in completions where the address stood,
 //!   which other calls then take for one. Where there are none, `sockets` and `shm` of 1.17 take the flag all the same.
 //! - Address vector sets (`fi_av_set`): `tcp;ofi_rxm` with collectives alone. 1.17 makes no empty one, and reads before the begin of
-//!   an array; differences and intersections of 2.5 have the wrong members, and nothing reads a set back. They come with
-//!   collectives.
+//!   an array; differences and intersections of 2.5 have the wrong members, and nothing reads a set back. An
+//!   [`AddressSet`](loom_core::engine::address_table::AddressSet) is loom's own; libfabric gets a set of its members when they join.
 //! - Aliases (`fi_ep_alias`): `sockets` alone, which never frees one. Flags are said by each operation.
 //! - Shared transmit contexts: `sockets` alone. Shared receives without connections: `sockets`, and `shm` of 1.17, which crashes when
 //!   such a context is closed that has no queue.
@@ -341,6 +341,7 @@ mod atomic;
 mod batch;
 mod call;
 mod closing;
+mod collective;
 mod connected;
 mod connection;
 mod control;
@@ -376,6 +377,7 @@ pub mod sys;
 mod text;
 mod transport;
 
+pub use collective::CollectiveGroup;
 pub use connection::PassiveEndpoint;
 pub use control::{Av, Domain, Fabric};
 pub use counter::Counter;

@@ -300,11 +300,8 @@ unsafe impl<L: Level> Endpoints for Ofi<L> {
         info: &RawInfo,
         bind: Bindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
-        let Bindings { tx, rx, av, counters, selective, options } = bind;
-        let (to, queues) = ([Some(av.fid()), None], (tx, rx));
-        let bound = endpoint::EndpointSetup { to, queues, shared_rx: None, counters, selective, options };
         // SAFETY: the contract of callers.
-        unsafe { endpoint::open(domain, info, &bound) }
+        unsafe { endpoint::open_connectionless(domain, info, bind) }
     }
 
     #[inline]

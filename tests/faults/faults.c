@@ -56,6 +56,9 @@ static enum fi_ep_type type = FI_EP_RDM;
 static uint64_t order;
 /* What else is met of a provider's demands. */
 static uint64_t mode;
+/* Where endpoints tell of joins, if they do. */
+static struct fid_eq *eq;
+static int tells_of_joins;
 
 static double now(void)
 {
@@ -91,12 +94,16 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 	NEED(fi_domain(fabric, info, &domain, NULL));
 	NEED(fi_av_open(domain, &av_attr, &av, NULL));
 	NEED(fi_cq_open(domain, &cq_attr, &cq, NULL));
+	if (tells_of_joins)
+		NEED(fi_eq_open(fabric, &(struct fi_eq_attr) { .wait_obj = FI_WAIT_NONE }, &eq, NULL));
 	for (i = 0; i < 2; i++) {
 		size_t len = sizeof(name);
 
 		NEED(fi_endpoint(domain, info, &ep[i], NULL));
 		NEED(fi_ep_bind(ep[i], &av->fid, 0));
 		NEED(fi_ep_bind(ep[i], &cq->fid, FI_TRANSMIT | FI_RECV | selective));
+		if (tells_of_joins)
+			NEED(fi_ep_bind(ep[i], &eq->fid, 0));
 		if (min_multi_recv && early)
 			NEED(fi_setopt(&ep[i]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min_multi_recv, sizeof(size_t)));
 		NEED(fi_enable(ep[i]));
@@ -1715,6 +1722,71 @@ static int empty_set_of_addresses_is_refused(void)
 	return fi_av_set(av, &attr, &set, NULL) == -FI_ENOMEM ? THERE : GONE;
 }
 
+/* Both endpoints join a group; its address for each. */
+static void join_all(fi_addr_t group[2])
+{
+	struct fi_av_set_attr attr = { .count = 2, .stride = 1 };
+	struct fi_eq_entry entry;
+	struct fid_av_set *set;
+	struct fid_mc *mc[2];
+	fi_addr_t all;
+	uint32_t event;
+	int i, joined = 0;
+	double end = now() + 20;
+
+	tells_of_joins = 1;
+	open_all("tcp;ofi_rxm", FI_MSG | FI_TAGGED | FI_COLLECTIVE, FI_THREAD_SAFE, FI_WAIT_NONE);
+	attr.start_addr = addr[0];
+	attr.end_addr = addr[1];
+	for (i = 0; i < 2; i++) {
+		NEED(fi_av_set(av, &attr, &set, NULL));
+		NEED(fi_av_set_addr(set, &all));
+		NEED(fi_join_collective(ep[i], all, set, 0, &mc[i], NULL));
+	}
+	while (joined < 2 && now() < end) {
+		fi_cq_read(cq, NULL, 0);
+		if (fi_eq_read(eq, &event, &entry, sizeof(entry), 0) > 0 && event == FI_JOIN_COMPLETE)
+			joined++;
+	}
+	NEED(joined < 2);
+	for (i = 0; i < 2; i++)
+		group[i] = fi_mc_addr(mc[i]);
+}
+
+/* Three bytes for two members: chunks of two, and so four. */
+static int broadcast_writes_behind_its_buffer(void)
+{
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t group[2];
+	int i;
+
+	join_all(group);
+	memset(into, 0xee, 8);
+	memset(from, 0x11, 8);
+	POST(fi_broadcast(ep[0], from, 3, NULL, group[0], 0, FI_UINT8, 0, &contexts[0]));
+	POST(fi_broadcast(ep[1], into, 3, NULL, group[1], 0, FI_UINT8, 0, &contexts[1]));
+	for (i = 0; i < 2; i++)
+		NEED(next(&entry, 20) != 1);
+	return into[3] == (char) 0xee ? GONE : THERE;
+}
+
+/* What is told is the end of a message of its own, with a context of its own. */
+static int collective_of_more_than_16_kib_never_ends(void)
+{
+	struct fi_cq_tagged_entry entry;
+	static char results[2][64 << 10];
+	fi_addr_t group[2];
+	int i;
+
+	join_all(group);
+	for (i = 0; i < 2; i++)
+		POST(fi_allgather(ep[i], from, 20 << 10, NULL, results[i], NULL, group[i], FI_UINT8, 0, &contexts[i]));
+	for (i = 0; i < 2; i++)
+		if (next(&entry, 5) != 1 || (entry.op_context != &contexts[0] && entry.op_context != &contexts[1]))
+			return THERE;
+	return GONE;
+}
+
 /* By an endpoint that is opened when both have closed. */
 static int message_to_an_endpoint_that_was_closed_crashes(void)
 {
@@ -1938,6 +2010,8 @@ static const struct {
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
 	{ "sockets-second-range-of-a-region-is-not-reached", second_range_of_a_region_is_not_reached },
 	{ "rxm-empty-set-of-addresses-is-refused", empty_set_of_addresses_is_refused },
+	{ "rxm-broadcast-writes-behind-its-buffer", broadcast_writes_behind_its_buffer },
+	{ "rxm-collective-of-more-than-16-kib-never-ends", collective_of_more_than_16_kib_never_ends },
 	{ "rxm-claim-of-a-buffered-message-never-ends", claim_of_a_buffered_message_never_ends },
 	{ "sockets-message-after-garbage-never-comes", message_after_garbage_never_comes },
 	{ "shm-message-to-an-endpoint-that-was-closed-crashes", message_to_an_endpoint_that_was_closed_crashes },

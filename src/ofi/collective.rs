@@ -1,0 +1,371 @@
+//! Collective operations: groups, and the implementation of [`Collectives`].
+//!
+//! `tcp;ofi_rxm` of libfabric 2 is the provider that has them, made of tagged messages (`prov/coll`). What loom sees to, because the
+//! provider does not:
+//!
+//! - An operation keeps a pointer to its group. So a group is closed after its endpoint, with which operations end, and not when it is
+//!   left.
+//! - A broadcast moves chunks of which each member has one, and writes behind the buffer where the elements do not come to as many
+//!   (`rxm-broadcast-writes-behind-its-buffer`). So the number of elements has to be a multiple of the number of members; otherwise it
+//!   is refused with `EINVAL`.
+//! - The end of a message of more than 16 KiB that belongs to an operation is reported to the program, with a context of the provider's
+//!   own, and the operation never ends (`rxm-collective-of-more-than-16-kib-never-ends`). So operations are refused with `EMSGSIZE` that
+//!   may need such a message.
+//! - What a reduction cannot compute is noticed when it has begun, which then never ends. So each is asked about before.
+//! - Joins of one set have numbers of their own, and those of several sets under way are mixed up. So one goes on at a time: others wait.
+
+#![allow(unsafe_code, reason = "implements the unsafe trait `Collectives`, and calls libfabric")]
+
+use core::cell::{Cell, RefCell};
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+
+use heapless::Vec;
+use loom_core::buffer::Lent;
+use loom_core::collective::Collective;
+use loom_core::transport::connected::EqAttr;
+use loom_core::transport::{CollectiveAttr, CollectiveCall, Collectives, Context, Refusal};
+use loom_core::vocabulary::{AtomicOp, Caps, CmData, CollectiveOp, Errno, FabricAddr, WaitObj};
+
+use super::call::{done, entry, missing, posted};
+use super::control::{Av, Domain, close, opened};
+use super::endpoint::Endpoint;
+use super::event_queue::{self, Eq, Read};
+use super::facts::Facts;
+use super::info::RawInfo;
+use super::level::{Handle, Level};
+use super::params::params;
+use super::post::Memory;
+use super::sys;
+use super::transport::Ofi;
+
+/// How many groups an endpoint can join as long as it is open.
+const GROUPS: usize = 8;
+
+/// The longest message of an operation, in bytes, whose end the operation learns of: what fits into one of the provider's buffers, which
+/// the environment may make smaller.
+fn longest() -> usize {
+    const LONGEST: usize = 16 << 10;
+    let Ok(params) = params() else { return 0 };
+    let size = params.iter().find(|param| param.name == "FI_OFI_RXM_BUFFER_SIZE").and_then(|param| param.value);
+    size.map_or(LONGEST, |size| size.parse().map_or(0, |size: usize| size.min(LONGEST)))
+}
+
+/// A collective group, raw: which one of its endpoint's.
+#[derive(Debug)]
+pub struct CollectiveGroup {
+    at: usize,
+}
+
+/// A group that an endpoint has joined.
+#[derive(Debug)]
+struct Joined<L> {
+    mc: Handle<sys::fid_mc, L>,
+    set: Handle<sys::fid_av_set, L>,
+    size: usize,
+    state: Cell<State>,
+}
+
+/// How a join went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Joining,
+    Joined,
+    Failed(Errno),
+}
+
+/// What an endpoint has for its groups.
+#[derive(Debug)]
+pub(super) struct Groups<L> {
+    domain: Handle<sys::fid_domain, L>,
+    av: Handle<sys::fid_av, L>,
+    /// Tells of joins, and of nothing else.
+    eq: Eq<L>,
+    longest: usize,
+    joined: RefCell<Vec<Joined<L>, GROUPS>>,
+}
+
+impl<L> Groups<L> {
+    /// For an endpoint of this info, if that grants collective operations.
+    pub(super) unsafe fn open(domain: &Domain<L>, info: &RawInfo, av: &Av<L>) -> Result<Option<Self>, Errno> {
+        if !domain.facts().contains(Facts::COLLECTIVES) || !info.attributes().caps.contains(Caps::COLLECTIVE) {
+            return Ok(None);
+        }
+        let attr = EqAttr { size: 0, wait: WaitObj::NONE, write: false };
+        // SAFETY: the contract of callers.
+        let eq = unsafe { event_queue::open(domain, attr) }?;
+        let (domain, av) = (Handle::new(domain.raw()), Handle::new(av.raw()));
+        Ok(Some(Groups { domain, av, eq, longest: longest(), joined: RefCell::new(Vec::new()) }))
+    }
+
+    pub(super) const fn eq(&self) -> &Eq<L> {
+        &self.eq
+    }
+
+    /// Closes everything, after the endpoint.
+    ///
+    /// # Safety
+    /// The endpoint is closed, and nothing of this is used any more.
+    pub(super) unsafe fn close(&self) -> Result<(), Errno> {
+        let mut joined = self.joined.borrow_mut();
+        while let Some(group) = joined.pop() {
+            // SAFETY: open; operations have ended with their endpoint.
+            unsafe { close(group.mc.fid()) }?;
+            // SAFETY: open, and its group is closed.
+            unsafe { close(group.set.fid()) }?;
+        }
+        // SAFETY: nothing is bound to it any more.
+        unsafe { event_queue::eq_close(&self.eq) }
+    }
+
+    /// Takes what the event queue tells of the group that is joining, if one is.
+    unsafe fn take_events(&self) {
+        let joined = self.joined.borrow();
+        let Some(group) = joined.last().filter(|group| group.state.get() == State::Joining) else { return };
+        let mut data = CmData::EMPTY;
+        // SAFETY: the queue is open as long as its endpoint (C1), on whose thread this is (C20).
+        match unsafe { event_queue::read(&self.eq, None, &mut data) } {
+            Ok(Some(Read::Joined { .. })) => group.state.set(State::Joined),
+            Ok(Some(Read::Failed(fault))) => group.state.set(State::Failed(fault.errno)),
+            Ok(_) => {}
+            Err(Errno::EAVAIL) => {
+                // SAFETY: as above.
+                let fault = unsafe { event_queue::read_error(&self.eq, &mut data) };
+                let errno = fault.map_or_else(|errno| errno, |fault| fault.map_or(Errno::EOTHER, |fault| fault.errno));
+                group.state.set(State::Failed(errno));
+            }
+            Err(errno) => group.state.set(State::Failed(errno)),
+        }
+    }
+
+    /// How the join of a group went.
+    unsafe fn state(&self, group: &CollectiveGroup) -> State {
+        // SAFETY: the caller's promise.
+        unsafe { self.take_events() };
+        self.joined.borrow().get(group.at).map_or(State::Failed(Errno::EINVAL), |group| group.state.get())
+    }
+}
+
+/// The set of these members.
+unsafe fn open_set<L>(
+    av: NonNull<sys::fid_av>,
+    members: impl Iterator<Item = FabricAddr> + Clone,
+) -> Result<Handle<sys::fid_av_set, L>, Errno> {
+    let Some(open) = entry!(av, ops => av_set) else { return Err(Errno::ENOSYS) };
+    let mut attr = sys::fi_av_set_attr {
+        count: members.clone().count(),
+        start_addr: FabricAddr::NOTAVAIL.0,
+        end_addr: FabricAddr::NOTAVAIL.0,
+        ..Default::default()
+    };
+    let mut raw = ptr::null_mut();
+    // SAFETY: the vector is open; the attributes are read and not kept; `raw` is where the set goes.
+    let code = unsafe { open(av.as_ptr(), &raw mut attr, &raw mut raw, ptr::null_mut()) };
+    let set = opened(code, raw)?;
+    let inserted = members.clone().try_for_each(|member| {
+        let Some(insert) = entry!(set, ops => insert) else { return Err(Errno::ENOSYS) };
+        // SAFETY: the set is open, has room for so many, and the vector has the address.
+        done(unsafe { insert(set.as_ptr(), member.0) })
+    });
+    inserted.map(|()| Handle::new(set)).inspect_err(|_| {
+        // SAFETY: just opened, and used by nothing.
+        let _ = unsafe { close(set.cast()) };
+    })
+}
+
+/// Begins to join the group of a set.
+unsafe fn join<L>(endpoint: &Endpoint<L>, set: NonNull<sys::fid_av_set>) -> Result<Handle<sys::fid_mc, L>, Errno> {
+    let raw = endpoint.raw();
+    let Some(join) = entry!(raw, cm => join) else { return Err(Errno::ENOSYS) };
+    let Some(address_of) = entry!(set, ops => addr) else { return Err(Errno::ENOSYS) };
+    let mut coll_addr = 0;
+    // SAFETY: the set is open; its address is written in the call.
+    done(unsafe { address_of(set.as_ptr(), &raw mut coll_addr) })?;
+    let address = sys::fi_collective_addr { set: set.as_ptr(), coll_addr };
+    let mut mc = ptr::null_mut();
+    // SAFETY: the endpoint is open (C1) and has an event queue; the address is read in the call; `mc` is where the group goes.
+    let code = unsafe {
+        let (address, flags) = ((&raw const address).cast::<c_void>(), sys::FI_COLLECTIVE.into());
+        join(raw.as_ptr(), address, flags, &raw mut mc, ptr::null_mut())
+    };
+    opened(code, mc).map(Handle::new)
+}
+
+/// Whether the domain has an operation, and for how many members.
+unsafe fn query(domain: NonNull<sys::fid_domain>, collective: Collective) -> Result<CollectiveAttr, Errno> {
+    let Some(query) = entry!(domain, ops => query_collective) else { return Err(Errno::ENOSYS) };
+    if collective.op() != CollectiveOp::BARRIER && collective.datatype().size().is_none() {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let mut attr = sys::fi_collective_attr {
+        op: collective.reduce_op().as_raw(),
+        datatype: collective.datatype().as_raw(),
+        ..Default::default()
+    };
+    // SAFETY: the domain is open (C1); the attributes are read and written in the call.
+    done(unsafe { query(domain.as_ptr(), collective.op().as_raw(), &raw mut attr, 0) })?;
+    Ok(CollectiveAttr { max_members: attr.max_members })
+}
+
+// SAFETY: as `Transport`, and:
+// - P18: an operation uses what is lent in messages of its endpoint, which end with that; others' memory is their own endpoints';
+// - P19: `query` is asked by both.
+unsafe impl<L: Level> Collectives for Ofi<L> {
+    type CollectiveGroup = CollectiveGroup;
+
+    unsafe fn query_collective(domain: &Domain<L>, collective: Collective) -> Result<CollectiveAttr, Errno> {
+        if !domain.facts().contains(Facts::COLLECTIVES) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        // SAFETY: the contract of callers.
+        unsafe { query(domain.raw(), collective) }
+    }
+
+    unsafe fn join_collective(
+        endpoint: &Endpoint<L>,
+        members: impl Iterator<Item = FabricAddr> + Clone,
+    ) -> Result<CollectiveGroup, Errno> {
+        let groups = endpoint.collectives().ok_or(Errno::EOPNOTSUPP)?;
+        // SAFETY: the contract of callers.
+        unsafe { groups.take_events() };
+        let mut joined = groups.joined.borrow_mut();
+        if joined.last().is_some_and(|group| group.state.get() == State::Joining) {
+            return Err(Errno::EBUSY);
+        }
+        if joined.is_full() {
+            return Err(Errno::ENOSPC);
+        }
+        // SAFETY: the vector is open as long as the endpoint (C2), and has the members (C13).
+        let set = unsafe { open_set::<L>(groups.av.raw(), members.clone()) }?;
+        // SAFETY: the contract of callers; the set was just opened.
+        let mc = unsafe { join(endpoint, set.raw()) }.inspect_err(|_| {
+            // SAFETY: as above, and it is in no group.
+            let _ = unsafe { close(set.fid()) };
+        })?;
+        let at = joined.len();
+        let group = Joined { mc, set, size: members.count(), state: Cell::new(State::Joining) };
+        // There is room, as was seen.
+        let _ = joined.push(group);
+        Ok(CollectiveGroup { at })
+    }
+
+    unsafe fn collective_joined(endpoint: &Endpoint<L>, group: &CollectiveGroup) -> Result<bool, Errno> {
+        let groups = endpoint.collectives().ok_or(Errno::EOPNOTSUPP)?;
+        // SAFETY: the contract of callers.
+        match unsafe { groups.state(group) } {
+            State::Joining => Ok(false),
+            State::Joined => Ok(true),
+            State::Failed(errno) => Err(errno),
+        }
+    }
+
+    /// It is closed after its endpoint.
+    unsafe fn leave_collective(_: &Endpoint<L>, _: &CollectiveGroup) {}
+
+    unsafe fn collective(
+        endpoint: &Endpoint<L>,
+        group: &CollectiveGroup,
+        call: &CollectiveCall,
+        operands: &Lent,
+        results: &Lent,
+        context: Context,
+    ) -> Result<(), Refusal> {
+        let groups = endpoint.collectives().ok_or(Refusal::Errno(Errno::EOPNOTSUPP))?;
+        // SAFETY: the contract of callers.
+        match unsafe { groups.state(group) } {
+            State::Joining => return Err(Refusal::Again),
+            State::Joined => {}
+            State::Failed(errno) => return Err(Refusal::Errno(errno)),
+        }
+        // SAFETY: the domain is open as long as the endpoint (C2).
+        unsafe { query(groups.domain.raw(), call.collective) }.map_err(Refusal::Errno)?;
+        let joined = groups.joined.borrow();
+        let Some(group) = joined.get(group.at) else { return Err(Refusal::Errno(Errno::EINVAL)) };
+        // A scatter hands on what is for several members in one message.
+        let parts = if call.collective.op() == CollectiveOp::SCATTER { group.size } else { 1 };
+        let element = call.collective.datatype().size().unwrap_or(0);
+        let longest = call.count.checked_mul(element).and_then(|bytes| bytes.checked_mul(parts));
+        if longest.is_none_or(|longest| longest > groups.longest) {
+            return Err(Refusal::Errno(Errno::EMSGSIZE));
+        }
+        if call.collective.op() == CollectiveOp::BROADCAST && !call.count.is_multiple_of(group.size) {
+            return Err(Refusal::Errno(Errno::EINVAL));
+        }
+        // SAFETY: the group is open.
+        let address = unsafe { group.mc.raw().as_ref() }.fi_addr;
+        // SAFETY: the contract of callers; what the operation needs was checked.
+        unsafe { submit(endpoint.raw(), call, address, (operands, results), context.as_ptr().cast()) }
+    }
+}
+
+/// Calls the provider.
+///
+/// # Safety
+/// The contract of callers; the group of this address is joined, and open.
+unsafe fn submit(
+    raw: NonNull<sys::fid_ep>,
+    call: &CollectiveCall,
+    address: u64,
+    (operands, results): (&Lent, &Lent),
+    context: *mut c_void,
+) -> Result<(), Refusal> {
+    let (ep, count, root) = (raw.as_ptr(), call.count, call.root as u64);
+    let (datatype, op) = (call.collective.datatype().as_raw(), call.collective.reduce_op().as_raw());
+    let (from, to) = (Memory::new(operands), Memory::new(results));
+    let (send, send_desc, recv, recv_desc) = (from.start, from.descriptor, to.start, to.descriptor);
+    debug_assert!(op <= AtomicOp::BXOR.as_raw() || op == AtomicOp::NOOP.as_raw(), "what `query` has admitted");
+    // SAFETY: C1, C5, C9 to C11, C29 and C30. Of a root libfabric is told the rank.
+    posted(match call.collective.op() {
+        CollectiveOp::BARRIER => {
+            let Some(barrier) = entry!(raw, collective => barrier) else { return Err(missing()) };
+            // SAFETY: as above.
+            unsafe { barrier(ep, address, context) }
+        }
+        CollectiveOp::BROADCAST => {
+            let Some(broadcast) = entry!(raw, collective => broadcast) else { return Err(missing()) };
+            if send != recv && from.len > 0 {
+                // A value: its place for the result is where it is broadcast from, and to.
+                // SAFETY: C9 and C30: as long, and apart.
+                unsafe { ptr::copy_nonoverlapping(send.cast::<u8>(), recv.cast(), from.len.min(to.len)) };
+            }
+            // SAFETY: as above.
+            unsafe { broadcast(ep, recv, count, recv_desc, address, root, datatype, 0, context) }
+        }
+        CollectiveOp::ALLREDUCE => {
+            let Some(reduce) = entry!(raw, collective => allreduce) else { return Err(missing()) };
+            // SAFETY: as above.
+            unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
+        }
+        CollectiveOp::ALLGATHER => {
+            let Some(gather) = entry!(raw, collective => allgather) else { return Err(missing()) };
+            // SAFETY: as above.
+            unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
+        }
+        CollectiveOp::ALLTOALL => {
+            let Some(all_to_all) = entry!(raw, collective => alltoall) else { return Err(missing()) };
+            // SAFETY: as above.
+            unsafe { all_to_all(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
+        }
+        CollectiveOp::REDUCE_SCATTER => {
+            let Some(reduce) = entry!(raw, collective => reduce_scatter) else { return Err(missing()) };
+            // SAFETY: as above.
+            unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
+        }
+        CollectiveOp::REDUCE => {
+            let Some(reduce) = entry!(raw, collective => reduce) else { return Err(missing()) };
+            // SAFETY: as above.
+            unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, op, 0, context) }
+        }
+        CollectiveOp::SCATTER => {
+            let Some(scatter) = entry!(raw, collective => scatter) else { return Err(missing()) };
+            // SAFETY: as above.
+            unsafe { scatter(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
+        }
+        CollectiveOp::GATHER => {
+            let Some(gather) = entry!(raw, collective => gather) else { return Err(missing()) };
+            // SAFETY: as above.
+            unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
+        }
+        _ => return Err(missing()),
+    })
+}
