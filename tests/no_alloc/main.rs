@@ -39,6 +39,7 @@ mod arrivals;
 mod atomics;
 mod cached;
 mod cases;
+mod collectives;
 #[cfg(feature = "libfabric")]
 mod connected;
 mod deferred;
@@ -62,7 +63,7 @@ use std::time::Instant;
 use loom_alloc::{Owner, Shared};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
-use loom_core::transport::Transport;
+use loom_core::transport::{Collectives, Transport};
 use loom_core::vocabulary::Caps;
 
 use cases::{CASES, Case, Facts, Kind, ROUNDS, scaled};
@@ -160,6 +161,20 @@ impl Tally {
         }
     }
 
+    /// Collective operations, over one transport.
+    fn collectives<T: Collectives + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
+        let plants = [(Plant::Nothing, rounds), (Plant::Box, 100), (Plant::Late, 100)];
+        for (plant, rounds) in plants {
+            let outcome = collectives::run::<T>(info, &Seal::new(), rounds, plant);
+            let what = match plant {
+                Plant::Nothing => "collective operations",
+                Plant::Box => "collective operations, control: a planted `Box`",
+                Plant::Late => "collective operations, control: a late call",
+            };
+            self.outcome(name, what, plant, outcome);
+        }
+    }
+
     /// Deferred work, over one transport.
     fn deferred<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         let plants = [(Plant::Nothing, rounds), (Plant::Box, 100), (Plant::Late, 100)];
@@ -217,6 +232,11 @@ fn soft(tally: &mut Tally) {
             match network.query(&hints) {
                 Some(info) => tally.atomics("soft", &info, scaled(100_000)),
                 None => tally.judge(false, "soft: it has atomic operations"),
+            }
+            let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
+            match network.query(&hints) {
+                Some(info) => tally.collectives("soft", &info, scaled(100_000)),
+                None => tally.judge(false, "soft: it has collective operations"),
             }
             // Where contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);
@@ -387,6 +407,15 @@ mod libfabric {
                             }
                             Err(error) => tally.judge(false, &format!("{name}: {error}")),
                         }
+                    }
+                    if provider == "tcp;ofi_rxm" && library_version().major >= 2 {
+                        let hints = Hints { caps: MESSAGES | Caps::COLLECTIVE, ..hints };
+                        match Ofi::<ofi::Local>::query(&hints).map(|mut infos| infos.next()) {
+                            Ok(Some(info)) => tally.collectives(name, &info, scaled(10_000)),
+                            _ => tally.judge(false, &format!("{name}: it has collective operations")),
+                        }
+                    } else {
+                        tally.skipped.push(format!("{name}, collective operations: it has none that loom uses"));
                     }
                     // Messages, injected ones and the empty poll are for everybody; the rest are controls.
                     tally.judge(tally.passed > before + 6, &format!("{name}: more than controls has been run"));
