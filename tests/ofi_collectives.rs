@@ -183,10 +183,13 @@ fn operations_bring_what_a_plain_computation_does() {
 }
 
 /// A reduction of two elements at three members: what is granted is computed, and the rest refused. Returns whether it was granted.
-fn reduction<E: Element>(members: &Members, groups: &[Group], op: ReduceOp<E>, elements: [E; 3], expected: E) -> bool
-where
-    E: PartialEq,
-{
+fn reduction<E: Element + PartialEq>(
+    members: &Members,
+    groups: &[Group],
+    op: ReduceOp<E>,
+    elements: [E; 3],
+    expected: E,
+) -> bool {
     let granted = members.domain.query_collective(Collective::all_reduce(op)).is_ok();
     let post = |group: &Group| group.all_reduce_value(op, elements[group.rank()]);
     if !granted {
