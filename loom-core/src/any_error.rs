@@ -15,6 +15,7 @@ use crate::objects::cq::CqError;
 use crate::objects::endpoint::{CmError, ParkError, Refused};
 use crate::objects::eq::{EqError, Failure};
 use crate::objects::mr::CloseError;
+use crate::profiles::ProfileError;
 use crate::tagged::wire::WireError;
 use crate::tagged::{AddLinkError, LinkError};
 use crate::transport::Transport;
@@ -57,6 +58,8 @@ pub enum Error {
     Arrivals(ArrivalsError),
     /// Values are no immediate data, or immediate data is no values.
     Layout(LayoutError),
+    /// A provider does not keep what a profile says.
+    Profile(ProfileError),
     /// The provider said no to something else.
     Provider(Errno),
     /// Bytes of a peer that are no packet of tagged messages.
@@ -93,6 +96,9 @@ impl Error {
             Error::Queue(CqError::PeerEvents | CqError::PiecesOut) => "call `Cq::poll`",
             Error::Insert(InsertError::Full) => "`AvAttr` says how many peers there is room for",
             Error::Layout(LayoutError::TooWide { .. }) => "`Info::carries` says so before anything is opened",
+            Error::Profile(_) => {
+                "`Hints::of_profile` asks for what the profile says; an info that differs needs another profile"
+            }
             Error::Arrivals(ArrivalsError::Full) => "`Arrivals::open` says how many can wait",
             Error::StillReached => "close the domain's endpoints first, or use `close_finished`",
             _ => return None,
@@ -118,6 +124,7 @@ impl fmt::Display for Error {
             Error::AddLink(error) => write!(f, "the link was not added: {error}"),
             Error::Arrivals(error) => error.fmt(f),
             Error::Layout(error) => error.fmt(f),
+            Error::Profile(error) => error.fmt(f),
             Error::Provider(errno) => write!(f, "the provider refused: {errno}"),
             Error::Wire(error) => error.fmt(f),
             Error::Full(what) => write!(f, "full: {what}"),
@@ -144,7 +151,8 @@ macro_rules! from {
 from! {
     OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, CmError => Connection,
     EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element, LinkError => Link, AddLinkError => AddLink,
-    Errno => Provider, WireError => Wire, ArrivalsError => Arrivals, LayoutError => Layout
+    Errno => Provider, WireError => Wire, ArrivalsError => Arrivals, LayoutError => Layout,
+    ProfileError => Profile
 }
 
 /// The buffer is dropped.

@@ -11,7 +11,8 @@
 //!   Plain data; unknown numbers are kept. With it [`buffer`]: what operations take.
 //! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place. [`error`] has what posting and opening
 //!   may be refused with.
-//! - [`immediate`]: layouts of immediate data, as structs of bit fields.
+//! - [`immediate`]: layouts of immediate data, as structs of bit fields. [`profiles`]: what can be relied on about a provider at compile
+//!   time.
 //! - [`engine`]: the [op table](engine::op_table), where buffers are while a provider uses them, the
 //!   [tag matcher](engine::tag_matcher), the [work table](engine::work_table), [arrivals](engine::arrivals) of immediate data, and the
 //!   [address table](engine::address_table) over the [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
@@ -136,6 +137,7 @@ mod handed_over;
 mod handle;
 pub mod immediate;
 pub mod objects;
+pub mod profiles;
 mod random;
 mod siphash;
 pub mod soft;

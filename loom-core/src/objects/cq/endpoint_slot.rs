@@ -13,7 +13,7 @@ use crate::engine::op_table::Posted;
 use crate::handle::Bond;
 use crate::objects::domain::DomainInner;
 use crate::transport::{Closing, InFlight, Transport};
-use crate::vocabulary::Errno;
+use crate::vocabulary::{EndpointType, Errno, MsgOrder};
 
 /// Everything that an endpoint is bound to, which stays open as long.
 #[derive(Default)]
@@ -41,6 +41,15 @@ pub(crate) struct EndpointSlot<T: Transport> {
     consumes: Cell<bool>,
     /// What is in flight is ended before it is closed, as far as that can be soon.
     settles: Cell<bool>,
+    offered: Cell<Offered>,
+}
+
+/// What the info of an endpoint offers that no post is checked against.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Offered {
+    pub(crate) kind: EndpointType,
+    /// On both sides.
+    pub(crate) msg_order: MsgOrder,
 }
 
 impl Bonds {
@@ -98,6 +107,7 @@ impl<T: Transport> EndpointSlot<T> {
             regions: Cell::new(Count::NONE),
             consumes: Cell::new(false),
             settles: Cell::new(false),
+            offered: Cell::new(Offered { kind: EndpointType::UNSPEC, msg_order: MsgOrder::NONE }),
         }
     }
 
@@ -159,6 +169,11 @@ impl<T: Transport> EndpointSlot<T> {
     /// Whether what is in flight is ended before it is closed, as far as that can be soon.
     pub(crate) const fn settles(&self) -> &Cell<bool> {
         &self.settles
+    }
+
+    /// What the info of the endpoint offers, set after it was opened.
+    pub(crate) const fn offered(&self) -> &Cell<Offered> {
+        &self.offered
     }
 
     /// Whether it is to be closed, and was not yet.

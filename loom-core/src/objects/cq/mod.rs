@@ -24,7 +24,7 @@ use heapless::Deque;
 pub use self::attr::CqAttr;
 pub use self::completion::Piece;
 pub use self::completion::{Completion, RemoteEvent};
-pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, ReceiveMode};
+pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, Offered, ReceiveMode};
 pub use self::error::{CqError, ErrorText};
 use self::sleep::Signalled;
 pub use self::sleep::Signaller;

@@ -12,10 +12,10 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
 use crate::handle::Erased;
-use crate::objects::cq::{Bonds, Cq, CqInner, EndpointSlot, ReceiveMode};
+use crate::objects::cq::{Bonds, Cq, CqInner, EndpointSlot, Offered, ReceiveMode};
 use crate::objects::info::Info;
 use crate::transport::{EndpointError, Transport};
-use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType};
+use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType};
 
 /// A handle of an open endpoint of any kind. The last one closes the endpoint.
 pub(super) struct Opened<'m, T: Transport, B: Buffer> {
@@ -52,6 +52,10 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
                 let limits = Limits::of(info, domain, receives);
                 let opened = Opened { cq: cq.clone(), endpoint_slot: endpoint_slot.into(), index, limits };
                 endpoint_slot.consumes().set(limits.consumes);
+                let Attributes { endpoint, tx, rx, .. } = info.attributes();
+                endpoint_slot
+                    .offered()
+                    .set(Offered { kind: endpoint.kind, msg_order: tx.msg_order.intersection(rx.msg_order) });
                 if let ReceiveMode::OfWrites(count) = receives
                     && opened.limits.consumes
                 {

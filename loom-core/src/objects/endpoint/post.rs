@@ -408,6 +408,16 @@ impl Limits {
         }
     }
 
+    /// What is granted, as far as posts can use it.
+    pub(super) const fn caps(&self) -> Caps {
+        self.lacking.complement()
+    }
+
+    /// Bytes of immediate data.
+    pub(super) const fn cq_data_size(&self) -> usize {
+        self.cq_data_size
+    }
+
     /// Whether something is granted.
     #[inline]
     pub(super) fn granted(&self, caps: Caps) -> Result<(), PostError> {

@@ -1,7 +1,8 @@
 //! [`Hints`]: what to ask for.
 
+use crate::profiles::{Profile, Promise};
 use crate::vocabulary::{
-    AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, Mode, MsgOrder, RxAttributes,
+    AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, Mode, MsgOrder, Progress, RxAttributes,
     TxAttributes, Version,
 };
 
@@ -85,6 +86,47 @@ pub struct Hints<'a> {
     /// that loom was built with.
     #[doc(alias = "FI_VERSION")]
     pub api_version: Option<Version>,
+}
+
+impl Hints<'static> {
+    /// The provider of a [profile](crate::profiles), and everything that the profile says. Modes and registration modes which the
+    /// provider may ask for are those that the caller says to be ready for, by this.
+    ///
+    /// ```
+    /// use loom_core::profiles::TcpRxm;
+    /// use loom_core::{Caps, Hints};
+    ///
+    /// let hints = Hints { service: Some("7471"), ..Hints::of_profile::<TcpRxm>() };
+    /// assert_eq!(hints.provider, Some("tcp;ofi_rxm"));
+    /// assert!(hints.caps.contains(Caps::TAGGED | Caps::ATOMIC));
+    /// ```
+    #[must_use]
+    pub fn of_profile<P: Profile>() -> Self {
+        Self::of_promise(&Promise::of::<P>())
+    }
+
+    /// [`of_profile`](Self::of_profile), with the profile as a value.
+    #[must_use]
+    pub fn of_promise(promise: &Promise) -> Self {
+        // A provider that needs no driving is one that may be driven.
+        let asked = |progress| if progress == Progress::AUTO { progress } else { Progress::UNSPEC };
+        let hints = Hints {
+            caps: promise.caps,
+            mode: promise.mode,
+            provider: Some(promise.name),
+            endpoint_attr: EndpointAttributes::of(promise.endpoint),
+            tx_attr: TxAttributes { inject_size: promise.inject_size, ..TxAttributes::default() },
+            domain_attr: DomainAttributes {
+                mr_mode: promise.mr_mode,
+                cq_data_size: promise.cq_data_size,
+                control_progress: asked(promise.control_progress),
+                data_progress: asked(promise.data_progress),
+                ..DomainAttributes::default()
+            },
+            ..Hints::default()
+        };
+        hints.with_msg_order(promise.msg_order)
+    }
 }
 
 impl Hints<'_> {

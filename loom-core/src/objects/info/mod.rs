@@ -9,6 +9,7 @@ pub use crate::transport::nic::{Nic, NicBus, NicDevice, NicLink};
 
 use crate::error::OpenError;
 use crate::immediate::{Layout, LayoutError};
+use crate::profiles::{Profile, ProfileError, Promise};
 use crate::transport::{Name, Transport};
 use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 
@@ -76,6 +77,23 @@ impl<T: Transport> Info<T> {
     pub fn carries<L: Layout>(&self) -> Result<(), LayoutError> {
         let limit = self.attributes.domain.cq_data_size;
         if L::BYTES <= limit { Ok(()) } else { Err(LayoutError::TooWide { width: L::WIDTH, limit }) }
+    }
+
+    /// Whether the info keeps what a [profile](crate::profiles) says. What it says of atomic operations, the domain knows
+    /// ([`Endpoint::with_profile`](crate::Endpoint::with_profile)).
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn meets<P: Profile>(&self) -> Result<(), ProfileError> {
+        self.keeps(&Promise::of::<P>())
+    }
+
+    /// [`meets`](Self::meets), with the profile as a value.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn keeps(&self, promise: &Promise) -> Result<(), ProfileError> {
+        promise.check(self.provider(), &self.attributes)
     }
 
     /// Provider's name, or an empty string.

@@ -1,0 +1,137 @@
+//! [`Profiled`]: an endpoint whose type says what can be relied on.
+
+#![allow(unsafe_code, reason = "asks the raw domain")]
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Deref;
+
+use super::kind::Transmits;
+use super::{Connectionless, Endpoint};
+use crate::buffer::Buffer;
+use crate::error::{PostError, Rejected};
+use crate::immediate::{Layout, LayoutError};
+use crate::profiles::{Profile, ProfileError, Promise};
+use crate::transport::Transport;
+use crate::vocabulary::{Attributes, ImmediateData, Tag};
+
+/// An endpoint that keeps what the [profile](crate::profiles) `P` says: [`Endpoint::with_profile`] has checked it.
+///
+/// It is the endpoint, and no larger: everything that an [`Endpoint`] does works here, too. What is added checks lengths at compile
+/// time.
+pub struct Profiled<'m, T: Transport, B: Buffer, P, K = Connectionless<'m, T>> {
+    endpoint: Endpoint<'m, T, B, K>,
+    profile: PhantomData<fn() -> P>,
+}
+
+impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
+    /// Checks the info that the endpoint was opened from against a profile, and asks the domain for the profile's atomic operations.
+    /// From then on the type says that the profile holds.
+    ///
+    /// # Errors
+    /// The first difference, and the endpoint back.
+    pub fn with_profile<P: Profile>(self) -> Result<Profiled<'m, T, B, P, K>, Rejected<Self, ProfileError>> {
+        match self.check(&Promise::of::<P>()) {
+            Ok(()) => Ok(Profiled { endpoint: self, profile: PhantomData }),
+            Err(error) => Err(Rejected { buf: self, error }),
+        }
+    }
+
+    /// Whether the endpoint keeps a promise.
+    fn check(&self, promise: &Promise) -> Result<(), ProfileError> {
+        let domain = self.cq().domain();
+        // The endpoint's own info may be another one of the domain.
+        let offered = self.opened.endpoint_slot().offered().get();
+        let mut granted: Attributes = *domain.attributes();
+        granted.endpoint.kind = offered.kind;
+        granted.caps = self.limits().caps();
+        (granted.tx.msg_order, granted.rx.msg_order) = (offered.msg_order, offered.msg_order);
+        granted.tx.inject_size = self.limits().inject_size;
+        granted.domain.cq_data_size = self.limits().cq_data_size();
+        promise.check(domain.info().provider(), &granted)?;
+        for missing in promise.atomics.iter() {
+            // SAFETY: a domain is open as long as there is a handle of one of its queues (C1).
+            let attr = unsafe { T::query_atomic(domain.raw(), missing) };
+            if !attr.is_ok_and(|attr| attr.count > 0 && Some(attr.size) == missing.datatype.size()) {
+                return Err(ProfileError::Atomic { missing });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
+    /// What the profile says, as a value.
+    pub const PROMISE: Promise = Promise::of::<P>();
+
+    /// The endpoint, without the profile.
+    #[must_use]
+    pub fn into_inner(self) -> Endpoint<'m, T, B, K> {
+        self.endpoint
+    }
+
+    /// The immediate data with these values, of a layout that the provider carries whole: a wider one than the profile's
+    /// [`CQ_DATA_SIZE`](Profile::CQ_DATA_SIZE) does not compile.
+    ///
+    /// # Errors
+    /// [`LayoutError::ValueTooLarge`]
+    #[inline]
+    pub fn encode<L: Layout>(&self, values: L) -> Result<ImmediateData, LayoutError> {
+        const {
+            assert!(
+                L::BYTES <= P::CQ_DATA_SIZE,
+                "the layout is wider than the immediate data of the profile's provider"
+            );
+        }
+        values.encode()
+    }
+}
+
+impl<T: Transport, B: Buffer, P: Profile, K: Transmits<T>> Profiled<'_, T, B, P, K> {
+    /// [`inject`](Endpoint::inject), of an array that the provider takes: a longer one than the profile's
+    /// [`INJECT_SIZE`](Profile::INJECT_SIZE) does not compile.
+    ///
+    /// # Errors
+    /// As [`inject`](Endpoint::inject), but for [`PostError::TooLong`].
+    #[inline]
+    pub fn inject_array<const N: usize>(&self, to: impl Into<K::To>, bytes: &[u8; N]) -> Result<(), PostError> {
+        const { assert!(N <= P::INJECT_SIZE, "the array is longer than what the profile's provider injects") };
+        self.endpoint.inject(to, bytes)
+    }
+
+    /// [`tagged_inject`](Endpoint::tagged_inject), as [`inject_array`](Self::inject_array).
+    ///
+    /// # Errors
+    /// As [`tagged_inject`](Endpoint::tagged_inject), but for [`PostError::TooLong`].
+    #[inline]
+    pub fn tagged_inject_array<const N: usize>(
+        &self,
+        to: impl Into<K::To>,
+        tag: Tag,
+        bytes: &[u8; N],
+    ) -> Result<(), PostError> {
+        const { assert!(N <= P::INJECT_SIZE, "the array is longer than what the profile's provider injects") };
+        self.endpoint.tagged_inject(to, tag, bytes)
+    }
+}
+
+impl<'m, T: Transport, B: Buffer, P, K> Deref for Profiled<'m, T, B, P, K> {
+    type Target = Endpoint<'m, T, B, K>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.endpoint
+    }
+}
+
+impl<T: Transport, B: Buffer, P, K: Clone> Clone for Profiled<'_, T, B, P, K> {
+    fn clone(&self) -> Self {
+        Profiled { endpoint: self.endpoint.clone(), profile: PhantomData }
+    }
+}
+
+impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profiled").field("profile", &P::NAME).field("endpoint", &self.endpoint).finish()
+    }
+}

@@ -1,0 +1,95 @@
+//! [`AtomicSet`]: which atomic operations a profile promises.
+
+use crate::atomic::{Atomic, Form};
+use crate::vocabulary::{AtomicOp, Datatype};
+
+/// A set of atomic operations: each operation of a list, in its form, with each of the datatypes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicSet {
+    /// What they compute with.
+    pub datatypes: &'static [Datatype],
+    /// Operations of the base form, which bring nothing back.
+    #[doc(alias = "fi_atomic")]
+    pub base: &'static [AtomicOp],
+    /// Operations of the fetch form.
+    #[doc(alias = "fi_fetch_atomic")]
+    pub fetch: &'static [AtomicOp],
+    /// Operations of the compare form.
+    #[doc(alias = "fi_compare_atomic")]
+    pub compare: &'static [AtomicOp],
+}
+
+const INTEGERS: &[Datatype] = &[
+    Datatype::INT8,
+    Datatype::UINT8,
+    Datatype::INT16,
+    Datatype::UINT16,
+    Datatype::INT32,
+    Datatype::UINT32,
+    Datatype::INT64,
+    Datatype::UINT64,
+];
+
+/// What integers of 8 to 64 bits admit, but for products.
+const BASE: &[AtomicOp] = &[
+    AtomicOp::MIN,
+    AtomicOp::MAX,
+    AtomicOp::SUM,
+    AtomicOp::LOR,
+    AtomicOp::LAND,
+    AtomicOp::BOR,
+    AtomicOp::BAND,
+    AtomicOp::LXOR,
+    AtomicOp::BXOR,
+    AtomicOp::WRITE,
+];
+
+const FETCH: &[AtomicOp] = &[
+    AtomicOp::MIN,
+    AtomicOp::MAX,
+    AtomicOp::SUM,
+    AtomicOp::LOR,
+    AtomicOp::LAND,
+    AtomicOp::BOR,
+    AtomicOp::BAND,
+    AtomicOp::LXOR,
+    AtomicOp::BXOR,
+    AtomicOp::WRITE,
+    AtomicOp::READ,
+];
+
+const COMPARE: &[AtomicOp] = &[
+    AtomicOp::CSWAP,
+    AtomicOp::CSWAP_NE,
+    AtomicOp::CSWAP_LE,
+    AtomicOp::CSWAP_LT,
+    AtomicOp::CSWAP_GE,
+    AtomicOp::CSWAP_GT,
+    AtomicOp::MSWAP,
+];
+
+impl AtomicSet {
+    /// No operation.
+    pub const NONE: Self = AtomicSet { datatypes: &[], base: &[], fetch: &[], compare: &[] };
+
+    /// Every operation but the product, in every form that it has, on integers of 8 to 64 bits.
+    pub const INTEGERS: Self = AtomicSet { datatypes: INTEGERS, base: BASE, fetch: FETCH, compare: COMPARE };
+
+    /// Those of [`INTEGERS`](Self::INTEGERS) but the read.
+    pub const INTEGERS_WITHOUT_READ: Self =
+        AtomicSet { datatypes: INTEGERS, base: BASE, fetch: BASE, compare: COMPARE };
+
+    /// Whether it has no operation.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.datatypes.is_empty() || self.base.is_empty() && self.fetch.is_empty() && self.compare.is_empty()
+    }
+
+    /// Its operations, one by one.
+    pub fn iter(&self) -> impl Iterator<Item = Atomic> + use<> {
+        let AtomicSet { datatypes, base, fetch, compare } = *self;
+        [(Form::Base, base), (Form::Fetch, fetch), (Form::Compare, compare)].into_iter().flat_map(move |(form, ops)| {
+            ops.iter().flat_map(move |&op| datatypes.iter().map(move |&datatype| Atomic { form, datatype, op }))
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! Provider profiles: what a program may rely on, at compile time, about a provider that it has not opened yet.
+//!
+//! A [`Profile`] is a type with constants: the provider's name, the kind of its endpoints, and **bounds** of what an
+//! [`Info`](crate::Info) of it says. Capabilities, orders, sizes and progress are lower bounds: the provider grants at least that. Modes and
+//! registration modes are upper bounds: the provider asks for at most that. Code that is generic in a profile can check lengths
+//! and choose between algorithms at compile time:
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
+//! use loom_core::profiles::Soft;
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Hints, Tag, TagMatch};
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! let info = network.query(&Hints::of_profile::<Soft>()).expect("the default network keeps the profile");
+//! info.meets::<Soft>()?;
+//!
+//! let domain = Domain::open(&info)?;
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+//! // The profile is checked once, here; from now on the type says what holds.
+//! let alice = cq.endpoint(&av)?.with_profile::<Soft>()?;
+//! let bob = cq.endpoint(&av)?;
+//! let to_bob = av.insert(&bob.address()?)?;
+//! let received = bob.tagged_recv(Source::Any, TagMatch::exact(Tag(7)), vec![0; 5])?;
+//! // An array of more than `Soft::INJECT_SIZE` bytes does not compile.
+//! cq.retry(Forever, || alice.tagged_inject_array(to_bob, Tag(7), b"hello"))?;
+//! let received = cq.finish(received, Forever)?;
+//! assert_eq!(received.buf(), b"hello");
+//! # }
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ```compile_fail,E0080
+//! # use loom_core::{Endpoint, Transport, engine::peer_table::Peer, objects::endpoint::Profiled, profiles::Soft, soft};
+//! fn too_long(endpoint: &Profiled<'_, soft::Soft<'_>, Vec<u8>, Soft>, peer: Peer) {
+//!     let _ = endpoint.inject_array(peer, &[0; 65]);
+//! }
+//! # fn main() { let _ = too_long as fn(&_, _); }
+//! ```
+//!
+//! # A promise, and not a second source of truth
+//!
+//! The `Info` of an endpoint stays what counts. A profile is compared with it ([`Info::meets`](crate::Info::meets),
+//! [`Endpoint::with_profile`](crate::Endpoint::with_profile)), and an endpoint that grants less is refused with an error which names what
+//! is short ([`ProfileError`]).
+//!
+//! The values of the types of this module come from the sources and manual pages of libfabric 2.1.0, from the manual pages of 1.17,
+//! and from `fi_getinfo` of libfabric 1.17.0 and 2.5.1; each names its file. Where versions or pages differ, the weaker value stands. A
+//! test compares every profile with every provider of the machine, for both libraries (`tests/profiles.rs` of `loom-fabric`).
+//! Providers that need hardware are not on the machines of these tests: their values are as good as the source that is named.
+//!
+//! What environment variables of a provider change (`FI_OFI_RXM_BUFFER_SIZE`), no profile knows: the check finds out.
+//!
+//! # Profiles of one's own
+//!
+//! A profile says what holds for everybody who uses a provider. Who knows his cluster knows more, and writes that down:
+//!
+//! ```
+//! use loom_core::profiles::{InjectCapable, Profile, Verbs};
+//! use loom_core::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder};
+//!
+//! /// Verbs on our cards, which have 60 bytes of room in a work request.
+//! struct OurVerbs;
+//!
+//! impl Profile for OurVerbs {
+//!     const NAME: &'static str = Verbs::NAME;
+//!     const ENDPOINT: EndpointType = Verbs::ENDPOINT;
+//!     const CAPS: Caps = Verbs::CAPS;
+//!     const MODE: Mode = Verbs::MODE;
+//!     const MR_MODE: MrMode = Verbs::MR_MODE;
+//!     const MSG_ORDER: MsgOrder = Verbs::MSG_ORDER;
+//!     const CQ_DATA_SIZE: usize = Verbs::CQ_DATA_SIZE;
+//!     const INJECT_SIZE: usize = 60;
+//! }
+//!
+//! impl InjectCapable for OurVerbs {}
+//! const _: () = <OurVerbs as InjectCapable>::HOLDS;
+//! ```
+
+mod atomics;
+mod error;
+mod providers;
+mod traits;
+
+pub use self::atomics::AtomicSet;
+pub use self::error::ProfileError;
+pub use self::providers::{
+    ALL, Cxi, Efa, Lnx, Lpp, Net, Opx, Psm, Psm2, Psm3, Shm, Sm2, Sockets, SocketsMsg, Soft, Tcp, TcpRdm, TcpRxm, Ucx,
+    Udp, UdpRxd, Usnic, Verbs, VerbsRxm,
+};
+pub use self::traits::{AutoProgress, InjectCapable, ManualProgress, NativeAtomics, Profile};
+
+use crate::vocabulary::{Attributes, Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
+
+/// What a [`Profile`] says, as a value: for tables, and for loops over many of them ([`ALL`]).
+///
+/// ```
+/// use loom_core::profiles::{ALL, Profile, Promise, Shm};
+///
+/// const SHM: Promise = Promise::of::<Shm>();
+/// assert_eq!(SHM.inject_size, Shm::INJECT_SIZE);
+/// assert!(ALL.contains(&SHM));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promise {
+    /// [`Profile::NAME`]
+    pub name: &'static str,
+    /// [`Profile::ENDPOINT`]
+    pub endpoint: EndpointType,
+    /// [`Profile::CAPS`]
+    pub caps: Caps,
+    /// [`Profile::MODE`]
+    pub mode: Mode,
+    /// [`Profile::MR_MODE`]
+    pub mr_mode: MrMode,
+    /// [`Profile::MSG_ORDER`]
+    pub msg_order: MsgOrder,
+    /// [`Profile::INJECT_SIZE`]
+    pub inject_size: usize,
+    /// [`Profile::CQ_DATA_SIZE`]
+    pub cq_data_size: usize,
+    /// [`Profile::CONTROL_PROGRESS`]
+    pub control_progress: Progress,
+    /// [`Profile::DATA_PROGRESS`]
+    pub data_progress: Progress,
+    /// [`Profile::ATOMICS`]
+    pub atomics: AtomicSet,
+}
+
+impl Promise {
+    /// What a profile says.
+    #[must_use]
+    pub const fn of<P: Profile>() -> Self {
+        Promise {
+            name: P::NAME,
+            endpoint: P::ENDPOINT,
+            caps: P::CAPS,
+            mode: P::MODE,
+            mr_mode: P::MR_MODE,
+            msg_order: P::MSG_ORDER,
+            inject_size: P::INJECT_SIZE,
+            cq_data_size: P::CQ_DATA_SIZE,
+            control_progress: P::CONTROL_PROGRESS,
+            data_progress: P::DATA_PROGRESS,
+            atomics: P::ATOMICS,
+        }
+    }
+
+    /// Whether the attributes of an info of `provider` keep this promise. (Atomic operations are not among the attributes:
+    /// [`Endpoint::with_profile`](crate::Endpoint::with_profile) asks the domain for them.)
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn check(&self, provider: &str, granted: &Attributes) -> Result<(), ProfileError> {
+        let Attributes { mode, endpoint, tx, rx, domain, .. } = granted;
+        if !provider.eq_ignore_ascii_case(self.name) {
+            return Err(ProfileError::Provider { asked: self.name });
+        }
+        if endpoint.kind != self.endpoint {
+            return Err(ProfileError::Endpoint { asked: self.endpoint, granted: endpoint.kind });
+        }
+        let missing = self.caps.with_modifiers().difference(granted.caps.with_modifiers());
+        if !missing.is_empty() {
+            return Err(ProfileError::Caps { missing });
+        }
+        let excess = mode.union(tx.mode).union(rx.mode).difference(self.mode);
+        if !excess.is_empty() {
+            return Err(ProfileError::Mode { excess });
+        }
+        let excess = domain.mr_mode.difference(self.mr_mode);
+        if !excess.is_empty() {
+            return Err(ProfileError::MrMode { excess });
+        }
+        let missing = self.msg_order.difference(tx.msg_order.intersection(rx.msg_order));
+        if !missing.is_empty() {
+            return Err(ProfileError::MsgOrder { missing });
+        }
+        let (asked, granted) = (self.inject_size, tx.inject_size);
+        if granted < asked {
+            return Err(ProfileError::InjectSize { asked, granted });
+        }
+        let (asked, granted) = (self.cq_data_size, domain.cq_data_size);
+        if granted < asked {
+            return Err(ProfileError::CqDataSize { asked, granted });
+        }
+        // Who drives a provider that needs no driving does no harm.
+        let short = |asked, granted| asked == Progress::AUTO && granted != Progress::AUTO;
+        if short(self.control_progress, domain.control_progress) {
+            return Err(ProfileError::ControlProgress {
+                asked: self.control_progress,
+                granted: domain.control_progress,
+            });
+        }
+        if short(self.data_progress, domain.data_progress) {
+            return Err(ProfileError::DataProgress { asked: self.data_progress, granted: domain.data_progress });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! Every profile, compared with what `fi_getinfo` says of every provider on this machine, and with what its domains say of atomic
+//! operations.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests fail by panicking")]
+
+use std::process::Command;
+
+use loom_core::objects::av::{Av, AvAttr};
+use loom_core::objects::cq::Cq;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::info::{Hints, Info};
+use loom_core::profiles::{
+    ALL, AtomicSet, Lnx, Net, Profile, ProfileError, Promise, Shm, Sm2, Sockets, Soft, Tcp, TcpRdm, TcpRxm, Udp, UdpRxd,
+};
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::vocabulary::{AtomicOp, Caps, Datatype, EndpointType, MsgOrder, Progress, TxAttributes, Version};
+use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
+
+fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
+    match Ofi::<Local>::query(hints) {
+        Ok(infos) => infos.collect(),
+        Err(QueryError::NoMatch) => Vec::new(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What a provider is asked for capabilities and orders alone. What it offers first has to keep the profile then, too: its bounds are
+/// those of the provider, and not of hints that name them. (Of `shm` of libfabric 2, a second info is for device memory.)
+fn capabilities_alone(promise: &Promise) -> Hints<'static> {
+    let hints = Hints::of_promise(promise);
+    let tx_attr = TxAttributes { msg_order: hints.tx_attr.msg_order, ..TxAttributes::default() };
+    let mut domain_attr = hints.domain_attr;
+    domain_attr.cq_data_size = 0;
+    (domain_attr.control_progress, domain_attr.data_progress) = (Progress::UNSPEC, Progress::UNSPEC);
+    Hints { tx_attr, domain_attr, ..hints }
+}
+
+/// Whether libfabric has endpoints of this kind of this provider, whatever they grant.
+fn is_here(promise: &Promise) -> bool {
+    let mut hints = Hints { provider: Some(promise.name), ..Hints::default() };
+    hints.endpoint_attr.kind = promise.endpoint;
+    hints.domain_attr.mr_mode = promise.mr_mode;
+    !all(&hints).is_empty()
+}
+
+/// How many infos of the provider keep a promise; or the first difference.
+fn compare(promise: &Promise) -> Result<usize, String> {
+    let asked = all(&Hints::of_promise(promise));
+    let unasked = all(&capabilities_alone(promise));
+    if asked.is_empty() || unasked.is_empty() {
+        return Err(format!("{}: it is here, and does not grant what its profile asks for", promise.name));
+    }
+    for info in asked.iter().chain(unasked.first()) {
+        info.keeps(promise).map_err(|error| format!("{info}: {error}"))?;
+    }
+    Ok(asked.len() + 1)
+}
+
+#[test]
+fn every_profile_holds_for_every_provider_here() {
+    let (mut here, mut absent) = (Vec::new(), Vec::new());
+    let network = Network::new(NetworkAttr::DEFAULT).unwrap();
+    for promise in ALL {
+        if promise.name == Soft::NAME {
+            network.query(&Hints::of_promise(promise)).expect("it keeps its profile").keeps(promise).unwrap();
+            here.push(promise);
+        } else if is_here(promise) {
+            let infos = compare(promise).unwrap_or_else(|difference| panic!("{difference}"));
+            println!("{} ({}): {infos} infos keep the profile", promise.name, promise.endpoint);
+            here.push(promise);
+        } else {
+            absent.push(format!("{} ({})", promise.name, promise.endpoint));
+        }
+    }
+    println!("libfabric {}: {} profiles compared; not here: {}", library_version(), here.len(), absent.join(", "));
+    for expected in software_providers() {
+        assert!(here.contains(&&expected), "{} ({}) is not here", expected.name, expected.endpoint);
+    }
+}
+
+/// Those that need no hardware, and are in every libfabric that the tests know.
+fn software_providers() -> Vec<Promise> {
+    let mut those = vec![
+        Promise::of::<Soft>(),
+        Promise::of::<Shm>(),
+        Promise::of::<Tcp>(),
+        Promise::of::<TcpRxm>(),
+        Promise::of::<Udp>(),
+        Promise::of::<UdpRxd>(),
+        Promise::of::<Sockets>(),
+    ];
+    match library_version() {
+        Version { major: 1, minor: 17 } => those.push(Promise::of::<Net>()),
+        Version { major: 2, minor: 5 } => those.extend([Promise::of::<TcpRdm>(), Promise::of::<Sm2>()]),
+        _ => {}
+    }
+    those
+}
+
+#[test]
+fn domains_have_the_atomic_operations_of_their_profiles() {
+    fn endpoint<P: Profile>(opened: &mut Vec<&'static str>) {
+        let hints = Hints { node: Some("127.0.0.1"), listen: true, ..Hints::of_profile::<P>() };
+        let mut infos = if P::NAME.contains("shm") || P::NAME == "sm2" { Vec::new() } else { all(&hints) };
+        infos.extend(all(&Hints::of_profile::<P>()));
+        let Some(info) = infos.first() else { return };
+        let domain = Domain::open(info).unwrap();
+        let av = Av::open(&domain, AvAttr::new(2)).unwrap();
+        let cq = Cq::<_, Vec<u8>>::open(&domain, 8).unwrap();
+        let profiled = cq.endpoint(&av).unwrap().with_profile::<P>();
+        profiled.unwrap_or_else(|refused| panic!("{info}: {}", refused.error));
+        opened.push(P::NAME);
+    }
+    let mut opened = Vec::new();
+    endpoint::<Shm>(&mut opened);
+    endpoint::<Sm2>(&mut opened);
+    endpoint::<TcpRdm>(&mut opened);
+    endpoint::<TcpRxm>(&mut opened);
+    endpoint::<Net>(&mut opened);
+    endpoint::<Udp>(&mut opened);
+    endpoint::<UdpRxd>(&mut opened);
+    endpoint::<Sockets>(&mut opened);
+    println!("endpoints with a profile: {opened:?}");
+    assert!(opened.len() >= 6, "too few: {opened:?}");
+}
+
+/// The control: what nobody grants is found, whichever it is, and named.
+#[test]
+fn a_profile_that_promises_too_much_is_found() {
+    type Change = fn(&mut Promise);
+    let shm = Promise::of::<Shm>();
+    let [info] = &all(&Hints::of_promise(&shm))[..1] else { panic!("shm is everywhere") };
+    let changes: [(Change, &str); 7] = [
+        (|promise| promise.caps |= Caps::NAMED_RX_CTX, "capabilities that are not granted: NAMED_RX_CTX"),
+        (|promise| promise.msg_order |= MsgOrder::SAW, "orders that are not granted: SAW"),
+        (|promise| promise.inject_size += 1, "injects 4097 bytes"),
+        (|promise| promise.cq_data_size = 9, "9 bytes of immediate data"),
+        (|promise| promise.data_progress = Progress::AUTO, "data progress is PROGRESS_AUTO"),
+        (|promise| promise.mr_mode = Default::default(), "registration modes beyond the profile's: VIRT_ADDR"),
+        (|promise| promise.endpoint = EndpointType::MSG, "endpoints of type EP_MSG"),
+    ];
+    for (change, named) in changes {
+        let mut greedy = shm;
+        change(&mut greedy);
+        let error = info.keeps(&greedy).unwrap_err().to_string();
+        assert!(error.contains(named), "{named}: {error}");
+    }
+    // And so it is by the comparison above.
+    let greedy = Promise { inject_size: 1 << 20, ..shm };
+    assert!(compare(&greedy).unwrap_err().contains("shm"));
+    assert!(compare(&shm).is_ok());
+}
+
+#[test]
+fn an_atomic_operation_too_much_is_found() {
+    struct Greedy;
+    impl Profile for Greedy {
+        const NAME: &'static str = Shm::NAME;
+        const ENDPOINT: EndpointType = Shm::ENDPOINT;
+        const CAPS: Caps = Shm::CAPS;
+        const MR_MODE: loom_core::vocabulary::MrMode = Shm::MR_MODE;
+        const ATOMICS: AtomicSet =
+            AtomicSet { datatypes: &[Datatype::DOUBLE], base: &[AtomicOp::SUM, AtomicOp::BXOR], ..AtomicSet::NONE };
+    }
+    let infos = all(&Hints::of_profile::<Greedy>());
+    let domain = Domain::open(&infos[0]).unwrap();
+    let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 8).unwrap());
+    let refused = cq.endpoint(&av).unwrap().with_profile::<Greedy>().unwrap_err();
+    let ProfileError::Atomic { missing } = refused.error else { panic!("{}", refused.error) };
+    assert_eq!((missing.datatype, missing.op), (Datatype::DOUBLE, AtomicOp::BXOR));
+}
+
+/// `lnx` is there only where an environment variable names its links, and what the first query of a process asks for is what it grants
+/// to all: a process of its own asks.
+#[test]
+fn the_profile_of_linked_providers_holds() {
+    const LINKS: &str = "FI_LNX_PROV_LINKS";
+    let lnx = Promise::of::<Lnx>();
+    if std::env::var_os(LINKS).is_some() {
+        println!("{}: {} infos keep the profile", lnx.name, compare(&lnx).unwrap());
+        return;
+    }
+    if library_version() < Version::new(2, 5) {
+        println!("skipped: libfabric {} has no `lnx`, or by another name", library_version());
+        return;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_profile_of_linked_providers_holds", "--nocapture"])
+        .env(LINKS, "shm+tcp")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("lnx: 2 infos keep the profile"), "{text}");
+}
