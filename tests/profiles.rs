@@ -10,7 +10,8 @@ use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::{Hints, Info};
 use loom_core::profiles::{
-    ALL, AtomicSet, Lnx, Net, Profile, ProfileError, Promise, Shm, Sm2, Sockets, Soft, Tcp, TcpRdm, TcpRxm, Udp, UdpRxd,
+    ALL, AtomicSet, Lnx, Net, Profile, ProfileError, Promise, Shm, Sm2, Sockets, Software, Tcp, TcpRdm, TcpRxm, Udp,
+    UdpRxd,
 };
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{AtomicOp, Caps, Datatype, EndpointType, MsgOrder, Progress, TxAttributes, Version};
@@ -61,7 +62,7 @@ fn every_profile_holds_for_every_provider_here() {
     let (mut here, mut absent) = (Vec::new(), Vec::new());
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     for promise in ALL {
-        if promise.name == Soft::NAME {
+        if promise.name == Software::NAME {
             network.query(&Hints::of_promise(promise)).expect("it keeps its profile").keeps(promise).unwrap();
             here.push(promise);
         } else if is_here(promise) {
@@ -81,7 +82,7 @@ fn every_profile_holds_for_every_provider_here() {
 /// Those that need no hardware, and are in every libfabric that the tests know.
 fn software_providers() -> Vec<Promise> {
     let mut those = vec![
-        Promise::of::<Soft>(),
+        Promise::of::<Software>(),
         Promise::of::<Shm>(),
         Promise::of::<Tcp>(),
         Promise::of::<TcpRxm>(),

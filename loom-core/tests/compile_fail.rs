@@ -8,6 +8,7 @@
 #![allow(clippy::needless_borrows_for_generic_args, reason = "borrowed memory is what the cases are about")]
 
 use core::mem::MaybeUninit;
+use std::collections::BTreeSet;
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::atomic::{BaseOp, FetchOp, Operation};
@@ -25,9 +26,10 @@ use loom_core::objects::endpoint::{Binding, Endpoint, Parked, Source, ThePeer};
 use loom_core::objects::endpoint::{Established, MsgEndpoint};
 use loom_core::objects::endpoint::{Joined, MulticastGroup};
 use loom_core::objects::eq::ConnectionRequest;
-use loom_core::objects::info::Info;
+use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::{EndpointMr, Mr, RemoteRegion};
 use loom_core::objects::scope::{Scope, scope};
+use loom_core::profiles::{self, NativeAtomics};
 use loom_core::soft::{Network, NetworkAttr, Soft, SoftCounter, SoftCq, SoftEndpoint, SoftMr};
 use loom_core::transport::{Connected, Multicast, Signals};
 use loom_core::vocabulary::{Access, Counted, EndpointAddr, FabricAddr};
@@ -47,6 +49,30 @@ fn cases_are_refused() {
         return;
     }
     trybuild::TestCases::new().compile_fail("tests/compile_fail/*.rs");
+}
+
+/// What depends on constants of type parameters is refused only where code is generated; building a program that is accepted makes the
+/// others be built, too. The twins lie in a folder of their own.
+#[test]
+fn cases_are_refused_when_code_is_generated() {
+    let names = |folder: &str| {
+        let folder = format!("{}/tests/compile_fail_generated{folder}", env!("CARGO_MANIFEST_DIR"));
+        let paths = std::fs::read_dir(folder).unwrap().map(|case| case.unwrap().path());
+        paths
+            .filter(|path| path.extension().is_some_and(|end| end == "rs"))
+            .map(|path| path.file_name().unwrap().to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(names(""), names("/accepted"), "each case has a twin, and the other way round");
+    let version = std::process::Command::new(env!("CARGO")).arg("--version").output().unwrap();
+    let pinned = String::from_utf8(version.stdout).unwrap().starts_with(&format!("cargo {PINNED}"));
+    let cases = trybuild::TestCases::new();
+    cases.pass("tests/compile_fail_generated/accepted/*.rs");
+    if pinned {
+        cases.compile_fail("tests/compile_fail_generated/*.rs");
+    } else {
+        println!("SKIPPED but for the twins: the messages are pinned to {PINNED}x");
+    }
 }
 
 /// Declares the twins, and counts them.
@@ -345,6 +371,15 @@ twins! {
             let peer = av.insert(&endpoint.address().unwrap()).unwrap();
             endpoint.send(peer, &memory[..]).unwrap();
         });
+    }
+
+    fn atomics_over_a_profile_without() {
+        fn counts_with_atomics<P: NativeAtomics>() {}
+        counts_with_atomics::<profiles::Shm>();
+    }
+
+    fn profile_that_is_none() {
+        let _ = Hints::of_profile::<profiles::Software>();
     }
 
     fn domain_kept_beyond_scope() {

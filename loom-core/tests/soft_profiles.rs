@@ -15,15 +15,15 @@ use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::profiles::{
     ALL, AtomicSet, AutoProgress, InjectCapable, ManualProgress, NativeAtomics, Profile, ProfileError, Promise, Shm,
-    Sockets, Soft, Udp,
+    Sockets, Software, Udp,
 };
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{AtomicOp, Caps, Datatype, EndpointType, Mode, MrMode, MsgOrder, Progress, Tag, TagMatch};
 
-const SOFT: Promise = Promise::of::<Soft>();
+const SOFT: Promise = Promise::of::<Software>();
 
 fn info(network: &Network<'static>) -> Info<loom_core::soft::Soft<'static>> {
-    network.query(&Hints::of_profile::<Soft>()).expect("what the profile says can be asked for")
+    network.query(&Hints::of_profile::<Software>()).expect("what the profile says can be asked for")
 }
 
 fn networks() -> [Network<'static>; 2] {
@@ -33,19 +33,19 @@ fn networks() -> [Network<'static>; 2] {
 #[test]
 fn a_network_keeps_its_profile_strict_or_not() {
     for network in networks() {
-        info(&network).meets::<Soft>().unwrap();
+        info(&network).meets::<Software>().unwrap();
     }
 }
 
 #[test]
 fn a_network_of_short_messages_does_not_keep_it() {
     let network = Network::new(NetworkAttr { eager_size: 16, ..NetworkAttr::DEFAULT }).unwrap();
-    let hints = Hints::of_profile::<Soft>();
+    let hints = Hints::of_profile::<Software>();
     assert!(network.query(&hints).is_none(), "it does not inject as much");
     let mut less = hints;
     less.tx_attr.inject_size = 0;
     let info = network.query(&less).unwrap();
-    assert_eq!(info.meets::<Soft>(), Err(ProfileError::InjectSize { asked: Soft::INJECT_SIZE, granted: 16 }));
+    assert_eq!(info.meets::<Software>(), Err(ProfileError::InjectSize { asked: Software::INJECT_SIZE, granted: 16 }));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn what_is_short_is_named() {
         (|promise| promise.name = "shm", ProfileError::Provider { asked: "shm" }),
         (
             |promise| promise.endpoint = EndpointType::MSG,
-            ProfileError::Endpoint { asked: EndpointType::MSG, granted: EndpointType::RDM },
+            ProfileError::EndpointType { asked: EndpointType::MSG, granted: EndpointType::RDM },
         ),
         (
             |promise| promise.caps |= Caps::COLLECTIVE | Caps::FENCE,
@@ -116,13 +116,13 @@ fn endpoints_with_a_profile_inject_and_encode() {
     for network in networks() {
         let domain = Domain::open(&info(&network)).unwrap();
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
-        let alice = cq.endpoint(&av).unwrap().with_profile::<Soft>().unwrap();
-        let bob = cq.endpoint(&av).unwrap().with_profile::<Soft>().unwrap();
+        let alice = cq.endpoint(&av).unwrap().with_profile::<Software>().unwrap();
+        let bob = cq.endpoint(&av).unwrap().with_profile::<Software>().unwrap();
         // Whatever an endpoint does works with one that has a profile.
         let to_bob = av.insert(&bob.address().unwrap()).unwrap();
-        let longest: [u8; Soft::INJECT_SIZE] = core::array::from_fn(|index| index.to_le_bytes()[0]);
+        let longest: [u8; Software::INJECT_SIZE] = core::array::from_fn(|index| index.to_le_bytes()[0]);
 
-        let plain = bob.recv(Source::Any, vec![0; Soft::INJECT_SIZE]).unwrap();
+        let plain = bob.recv(Source::Any, vec![0; Software::INJECT_SIZE]).unwrap();
         cq.retry(Forever, || alice.inject_array(to_bob, &longest)).unwrap();
         assert_eq!(cq.finish(plain, Forever).unwrap().buf()[..], longest[..]);
 
@@ -152,7 +152,7 @@ fn values_beyond_their_fields_are_not_encoded() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&info(&network)).unwrap();
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
-    let alice = cq.endpoint(&av).unwrap().with_profile::<Soft>().unwrap();
+    let alice = cq.endpoint(&av).unwrap().with_profile::<Software>().unwrap();
     assert_eq!(alice.encode(Narrow { index: 8 }), Err(LayoutError::ValueTooLarge { field: "index", width: 3 }));
 }
 
@@ -162,7 +162,7 @@ impl Profile for Greedy {
     const NAME: &'static str = "soft";
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = Caps::MSG;
-    const MR_MODE: MrMode = Soft::MR_MODE;
+    const MR_MODE: MrMode = Software::MR_MODE;
     const ATOMICS: AtomicSet =
         AtomicSet { datatypes: &[Datatype::UINT64], base: &[AtomicOp::SUM, AtomicOp::NOOP], ..AtomicSet::NONE };
 }
@@ -181,7 +181,7 @@ fn an_endpoint_that_falls_short_comes_back() {
     assert_eq!(refused.error, ProfileError::Atomic { missing });
     let text = refused.error.to_string();
     assert!(text.contains("NOOP") && text.contains("UINT64") && text.contains("base"), "{text}");
-    refused.buf.with_profile::<Soft>().unwrap();
+    refused.buf.with_profile::<Software>().unwrap();
 }
 
 /// What counts is the info of the endpoint, not that of its domain.
@@ -194,16 +194,16 @@ fn the_info_of_the_endpoint_is_what_is_checked() {
         let info = network.query(hints).unwrap();
         cq.endpoint(Binding::to(&av).info(&info))
             .unwrap()
-            .with_profile::<Soft>()
+            .with_profile::<Software>()
             .map(drop)
             .map_err(|refused| refused.error)
     };
-    let all = Hints::of_profile::<Soft>();
+    let all = Hints::of_profile::<Software>();
     assert_eq!(with(&all), Ok(()));
     let fewer = Hints { caps: all.caps - Caps::TAGGED, ..all.clone() };
     assert_eq!(with(&fewer), Err(ProfileError::Caps { missing: Caps::TAGGED }));
     let unordered = Hints { caps: all.caps, ..Hints::default() };
-    assert_eq!(with(&unordered), Err(ProfileError::MsgOrder { missing: Soft::MSG_ORDER - MsgOrder::SAS }));
+    assert_eq!(with(&unordered), Err(ProfileError::MsgOrder { missing: Software::MSG_ORDER - MsgOrder::SAS }));
 }
 
 #[test]
@@ -270,6 +270,6 @@ fn bounds_choose_at_compile_time() {
     fn adds<P: NativeAtomics>() -> bool {
         P::ATOMICS.fetch.contains(&AtomicOp::SUM)
     }
-    assert!(injects::<Soft>() > 0 && adds::<Shm>());
-    assert_eq!((sleeps::<Udp>(), sleeps::<Sockets>(), polls::<Soft>()), ("udp", "sockets", "soft"));
+    assert!(injects::<Software>() > 0 && adds::<Shm>());
+    assert_eq!((sleeps::<Udp>(), sleeps::<Sockets>(), polls::<Software>()), ("udp", "sockets", "soft"));
 }

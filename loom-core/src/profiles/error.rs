@@ -15,7 +15,7 @@ pub enum ProfileError {
         asked: &'static str,
     },
     /// The endpoint is of another kind.
-    Endpoint {
+    EndpointType {
         /// The profile's.
         asked: EndpointType,
         /// What it is.
@@ -82,7 +82,7 @@ impl fmt::Display for ProfileError {
             ProfileError::Provider { asked } => {
                 write!(f, "the profile is of the provider {asked}, and this is another")
             }
-            ProfileError::Endpoint { asked, granted } => {
+            ProfileError::EndpointType { asked, granted } => {
                 write!(f, "the profile has endpoints of type {asked}, and this one is of type {granted}")
             }
             ProfileError::Caps { missing } => write!(f, "the profile has capabilities that are not granted: {missing}"),

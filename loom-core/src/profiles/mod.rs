@@ -8,22 +8,22 @@
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
-//! use loom_core::profiles::Soft;
+//! use loom_core::profiles::Software;
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Hints, Tag, TagMatch};
 //!
 //! let network = Network::new(NetworkAttr::default())?;
-//! let info = network.query(&Hints::of_profile::<Soft>()).expect("the default network keeps the profile");
-//! info.meets::<Soft>()?;
+//! let info = network.query(&Hints::of_profile::<Software>()).expect("the default network keeps the profile");
+//! info.meets::<Software>()?;
 //!
 //! let domain = Domain::open(&info)?;
 //! let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 //! // The profile is checked once, here; from now on the type says what holds.
-//! let alice = cq.endpoint(&av)?.with_profile::<Soft>()?;
+//! let alice = cq.endpoint(&av)?.with_profile::<Software>()?;
 //! let bob = cq.endpoint(&av)?;
 //! let to_bob = av.insert(&bob.address()?)?;
 //! let received = bob.tagged_recv(Source::Any, TagMatch::exact(Tag(7)), vec![0; 5])?;
-//! // An array of more than `Soft::INJECT_SIZE` bytes does not compile.
+//! // An array of more than `Software::INJECT_SIZE` bytes does not compile.
 //! cq.retry(Forever, || alice.tagged_inject_array(to_bob, Tag(7), b"hello"))?;
 //! let received = cq.finish(received, Forever)?;
 //! assert_eq!(received.buf(), b"hello");
@@ -32,8 +32,8 @@
 //! ```
 //!
 //! ```compile_fail,E0080
-//! # use loom_core::{Endpoint, Transport, engine::peer_table::Peer, objects::endpoint::Profiled, profiles::Soft, soft};
-//! fn too_long(endpoint: &Profiled<'_, soft::Soft<'_>, Vec<u8>, Soft>, peer: Peer) {
+//! # use loom_core::{Endpoint, Transport, engine::peer_table::Peer, objects::endpoint::Profiled, profiles::Software, soft};
+//! fn too_long(endpoint: &Profiled<'_, soft::Soft<'_>, Vec<u8>, Software>, peer: Peer) {
 //!     let _ = endpoint.inject_array(peer, &[0; 65]);
 //! }
 //! # fn main() { let _ = too_long as fn(&_, _); }
@@ -86,8 +86,8 @@ mod traits;
 pub use self::atomics::AtomicSet;
 pub use self::error::ProfileError;
 pub use self::providers::{
-    ALL, Cxi, Efa, Lnx, Lpp, Net, Opx, Psm, Psm2, Psm3, Shm, Sm2, Sockets, SocketsMsg, Soft, Tcp, TcpRdm, TcpRxm, Ucx,
-    Udp, UdpRxd, Usnic, Verbs, VerbsRxm,
+    ALL, Cxi, Efa, Lnx, Lpp, Net, Opx, Psm, Psm2, Psm3, Shm, Sm2, Sockets, SocketsMsg, Software, Tcp, TcpRdm, TcpRxm,
+    Ucx, Udp, UdpRxd, Usnic, Verbs, VerbsRxm,
 };
 pub use self::traits::{AutoProgress, InjectCapable, ManualProgress, NativeAtomics, Profile};
 
@@ -158,7 +158,7 @@ impl Promise {
             return Err(ProfileError::Provider { asked: self.name });
         }
         if endpoint.kind != self.endpoint {
-            return Err(ProfileError::Endpoint { asked: self.endpoint, granted: endpoint.kind });
+            return Err(ProfileError::EndpointType { asked: self.endpoint, granted: endpoint.kind });
         }
         let missing = self.caps.with_modifiers().difference(granted.caps.with_modifiers());
         if !missing.is_empty() {

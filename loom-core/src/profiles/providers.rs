@@ -9,7 +9,7 @@ use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 
 /// Every profile of this module.
 pub const ALL: &[Promise] = &[
-    Promise::of::<Soft>(),
+    Promise::of::<Software>(),
     Promise::of::<Shm>(),
     Promise::of::<Sm2>(),
     Promise::of::<Tcp>(),
@@ -59,10 +59,10 @@ const AFTER_MESSAGES: MsgOrder = MsgOrder::RAS.union(MsgOrder::WAS).union(MsgOrd
 /// The software transport ([`soft`](crate::soft)), strict or not, whose network has an
 /// [`eager_size`](crate::soft::NetworkAttr::eager_size) of at least 64, as the default has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Soft;
+pub struct Software;
 
 // `soft/attributes.rs`; `soft/strict.rs` grants the least of the tested providers.
-impl Profile for Soft {
+impl Profile for Software {
     const NAME: &'static str = "soft";
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = USUAL.union(Caps::ATOMIC);
@@ -497,8 +497,8 @@ macro_rules! profiles_with {
 }
 
 profiles_with! {
-    NativeAtomics: Soft, Shm, Sm2, TcpRxm, Sockets, SocketsMsg, VerbsRxm, Efa, Cxi, Psm2, Psm3, Lpp;
-    InjectCapable: Soft, Shm, Sm2, Tcp, TcpRdm, TcpRxm, Net, Udp, UdpRxd, Sockets, SocketsMsg, VerbsRxm, Cxi, Opx, Psm2, Psm3, Ucx, Usnic, Lpp;
+    NativeAtomics: Software, Shm, Sm2, TcpRxm, Sockets, SocketsMsg, VerbsRxm, Efa, Cxi, Psm2, Psm3, Lpp;
+    InjectCapable: Software, Shm, Sm2, Tcp, TcpRdm, TcpRxm, Net, Udp, UdpRxd, Sockets, SocketsMsg, VerbsRxm, Cxi, Opx, Psm2, Psm3, Ucx, Usnic, Lpp;
     AutoProgress: Udp, Sockets, SocketsMsg, Verbs;
-    ManualProgress: Soft, Shm, Sm2, Tcp, TcpRdm, TcpRxm, Net, UdpRxd, VerbsRxm, Efa, Cxi, Opx, Psm, Psm2, Psm3, Ucx, Usnic, Lpp, Lnx;
+    ManualProgress: Software, Shm, Sm2, Tcp, TcpRdm, TcpRxm, Net, UdpRxd, VerbsRxm, Efa, Cxi, Opx, Psm, Psm2, Psm3, Ucx, Usnic, Lpp, Lnx;
 }
