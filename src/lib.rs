@@ -65,3 +65,8 @@ pub use ofi::{Local, Ofi, Shared};
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
+
+/// So does that of the page about what the compiler checks.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../docs/compile-time.md")]
+struct CompileTimeDoctests;

@@ -3,15 +3,17 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests fail by panicking")]
 
+use std::fmt::Write;
 use std::process::Command;
 
-use loom_core::objects::av::{Av, AvAttr};
+use loom_core::objects::av::Av;
 use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
+use loom_core::objects::eq::{Eq, EqAttr};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::profiles::{
-    ALL, AtomicSet, Lnx, Net, Profile, ProfileError, Promise, Shm, Sm2, Sockets, Software, Tcp, TcpRdm, TcpRxm, Udp,
-    UdpRxd,
+    ALL, AtomicSet, Lnx, Net, Profile, ProfileError, Promise, Shm, Sm2, Sockets, SocketsMsg, Software, Tcp, TcpRdm,
+    TcpRxm, Udp, UdpRxd,
 };
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{AtomicOp, Caps, Datatype, EndpointType, MsgOrder, Progress, TxAttributes, Version};
@@ -89,6 +91,7 @@ fn software_providers() -> Vec<Promise> {
         Promise::of::<Udp>(),
         Promise::of::<UdpRxd>(),
         Promise::of::<Sockets>(),
+        Promise::of::<SocketsMsg>(),
     ];
     match library_version() {
         Version { major: 1, minor: 17 } => those.push(Promise::of::<Net>()),
@@ -98,31 +101,40 @@ fn software_providers() -> Vec<Promise> {
     those
 }
 
+/// Opens an endpoint with a profile, if the provider is here.
+fn open<P: Profile>(opened: &mut Vec<(&'static str, EndpointType)>) {
+    let infos = all(&Hints::of_profile::<P>());
+    let Some(info) = infos.first() else { return };
+    let domain = Domain::open(info).unwrap();
+    let cq = Cq::<_, Vec<u8>>::open(&domain, 8).unwrap();
+    let checked = if P::ENDPOINT == EndpointType::MSG {
+        let eq = Eq::open(&domain, EqAttr::default()).unwrap();
+        cq.msg_endpoint(&eq, info).unwrap().with_profile::<P>().map(drop).map_err(|refused| refused.error)
+    } else {
+        let av = Av::open(&domain, 2).unwrap();
+        cq.endpoint(&av).unwrap().with_profile::<P>().map(drop).map_err(|refused| refused.error)
+    };
+    checked.unwrap_or_else(|error| panic!("{info}: {error}"));
+    opened.push((P::NAME, P::ENDPOINT));
+}
+
 #[test]
-fn domains_have_the_atomic_operations_of_their_profiles() {
-    fn endpoint<P: Profile>(opened: &mut Vec<&'static str>) {
-        let hints = Hints { node: Some("127.0.0.1"), listen: true, ..Hints::of_profile::<P>() };
-        let mut infos = if P::NAME.contains("shm") || P::NAME == "sm2" { Vec::new() } else { all(&hints) };
-        infos.extend(all(&Hints::of_profile::<P>()));
-        let Some(info) = infos.first() else { return };
-        let domain = Domain::open(info).unwrap();
-        let av = Av::open(&domain, AvAttr::new(2)).unwrap();
-        let cq = Cq::<_, Vec<u8>>::open(&domain, 8).unwrap();
-        let profiled = cq.endpoint(&av).unwrap().with_profile::<P>();
-        profiled.unwrap_or_else(|refused| panic!("{info}: {}", refused.error));
-        opened.push(P::NAME);
-    }
+fn endpoints_open_with_their_profiles_and_have_their_atomic_operations() {
     let mut opened = Vec::new();
-    endpoint::<Shm>(&mut opened);
-    endpoint::<Sm2>(&mut opened);
-    endpoint::<TcpRdm>(&mut opened);
-    endpoint::<TcpRxm>(&mut opened);
-    endpoint::<Net>(&mut opened);
-    endpoint::<Udp>(&mut opened);
-    endpoint::<UdpRxd>(&mut opened);
-    endpoint::<Sockets>(&mut opened);
+    open::<Shm>(&mut opened);
+    open::<Sm2>(&mut opened);
+    open::<Tcp>(&mut opened);
+    open::<TcpRdm>(&mut opened);
+    open::<TcpRxm>(&mut opened);
+    open::<Net>(&mut opened);
+    open::<Udp>(&mut opened);
+    open::<UdpRxd>(&mut opened);
+    open::<Sockets>(&mut opened);
+    open::<SocketsMsg>(&mut opened);
     println!("endpoints with a profile: {opened:?}");
-    assert!(opened.len() >= 6, "too few: {opened:?}");
+    for expected in software_providers().iter().filter(|promise| promise.name != Software::NAME) {
+        assert!(opened.contains(&(expected.name, expected.endpoint)), "{}: {opened:?}", expected.name);
+    }
 }
 
 /// The control: what nobody grants is found, whichever it is, and named.
@@ -169,6 +181,55 @@ fn an_atomic_operation_too_much_is_found() {
     let refused = cq.endpoint(&av).unwrap().with_profile::<Greedy>().unwrap_err();
     let ProfileError::Atomic { missing } = refused.error else { panic!("{}", refused.error) };
     assert_eq!((missing.datatype, missing.op), (Datatype::DOUBLE, AtomicOp::BXOR));
+}
+
+/// The table of `docs/compile-time.md`.
+fn table() -> String {
+    let mut table = String::from(
+        "| provider | endpoint | grants at least | asks at most for | orders | inject | data | control, data progress | atomics |\n\
+         |---|---|---|---|---|---:|---:|---|---|\n",
+    );
+    for promise in ALL {
+        let word = |text: String| text.replace(" | ", ", ");
+        let modes = [
+            (!promise.mode.is_empty()).then(|| word(promise.mode.to_string())),
+            (!promise.mr_mode.is_empty()).then(|| format!("MR: {}", word(promise.mr_mode.to_string()))),
+        ];
+        let modes: Vec<_> = modes.into_iter().flatten().collect();
+        let orders = if promise.msg_order.is_empty() { String::new() } else { word(promise.msg_order.to_string()) };
+        let progress = |progress: Progress| if progress == Progress::AUTO { "auto" } else { "manual" };
+        let kind = promise.endpoint.to_string();
+        writeln!(
+            table,
+            "| `{}` | {} | {} | {} | {orders} | {} | {} | {}, {} | {} |",
+            promise.name,
+            kind.trim_start_matches("EP_").to_lowercase(),
+            word(promise.caps.to_string()),
+            modes.join("; "),
+            promise.inject_size,
+            promise.cq_data_size,
+            progress(promise.control_progress),
+            progress(promise.data_progress),
+            if promise.atomics.is_empty() { "" } else { "yes" },
+        )
+        .unwrap();
+    }
+    table
+}
+
+#[test]
+fn the_page_has_every_profile() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/compile-time.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (before, rest) = page.split_once("<!-- profiles: written by the test -->\n").unwrap();
+    let (written, after) = rest.split_once("<!-- profiles: end -->").unwrap();
+    let table = table();
+    if std::env::var_os("LOOM_PAGE").is_some_and(|value| value == "write") {
+        let page = format!("{before}<!-- profiles: written by the test -->\n{table}<!-- profiles: end -->{after}");
+        std::fs::write(path, page).unwrap();
+    } else {
+        assert_eq!(written, table, "LOOM_PAGE=write renews it");
+    }
 }
 
 /// `lnx` is there only where an environment variable names its links, and what the first query of a process asks for is what it grants

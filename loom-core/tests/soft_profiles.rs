@@ -248,6 +248,12 @@ fn profiles_agree_with_themselves() {
         assert!(promise.caps.intersects(Caps::MSG | Caps::TAGGED), "{name}");
         assert!([0, 4, 8].contains(&promise.cq_data_size), "{name}");
         assert!(!promise.mode.contains(Mode::MSG_PREFIX), "{name}: its buffers would need prefixes");
+        let asked = Hints::of_promise(promise);
+        assert!(
+            !asked.domain_attr.mr_mode.intersects(MrMode::BASIC | MrMode::SCALABLE),
+            "{name}: libfabric refuses them with others"
+        );
+        assert_eq!((asked.caps, asked.tx_attr.inject_size), (promise.caps, promise.inject_size), "{name}");
     }
     let set = AtomicSet::INTEGERS;
     assert_eq!(set.iter().count(), 8 * (10 + 11 + 7));

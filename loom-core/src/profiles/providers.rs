@@ -389,7 +389,7 @@ impl Profile for Psm2 {
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = PSM_CAPS;
     const MODE: Mode = Mode::CONTEXT;
-    const MR_MODE: MrMode = BASIC.union(MrMode::BASIC).union(MrMode::SCALABLE);
+    const MR_MODE: MrMode = BASIC;
     const MSG_ORDER: MsgOrder = PSM_ORDER;
     const INJECT_SIZE: usize = 64;
     // If hints ask for it: it takes 4 bits of the tags.
@@ -409,7 +409,7 @@ impl Profile for Psm3 {
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = PSM_CAPS;
     const MODE: Mode = Mode::CONTEXT;
-    const MR_MODE: MrMode = BASIC.union(MrMode::BASIC).union(MrMode::SCALABLE);
+    const MR_MODE: MrMode = BASIC;
     const MSG_ORDER: MsgOrder = PSM_ORDER;
     const INJECT_SIZE: usize = 64;
     // As `Psm2`.
@@ -460,7 +460,7 @@ impl Profile for Lpp {
     const NAME: &'static str = "lpp";
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = USUAL.union(Caps::ATOMIC);
-    const MR_MODE: MrMode = BASIC.union(MrMode::BASIC);
+    const MR_MODE: MrMode = BASIC;
     // `LPP_ORDER`
     const MSG_ORDER: MsgOrder = PSM_ORDER;
     // `LPP_MAX_INJECT`

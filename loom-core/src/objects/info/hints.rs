@@ -2,8 +2,8 @@
 
 use crate::profiles::{Profile, Promise};
 use crate::vocabulary::{
-    AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, Mode, MsgOrder, Progress, RxAttributes,
-    TxAttributes, Version,
+    AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, Mode, MrMode, MsgOrder, Progress,
+    RxAttributes, TxAttributes, Version,
 };
 
 /// What the caller needs from a transport; the hints of `fi_getinfo`.
@@ -117,7 +117,8 @@ impl Hints<'static> {
             endpoint_attr: EndpointAttributes::of(promise.endpoint),
             tx_attr: TxAttributes { inject_size: promise.inject_size, ..TxAttributes::default() },
             domain_attr: DomainAttributes {
-                mr_mode: promise.mr_mode,
+                // Whoever names one of the old modes can name no other.
+                mr_mode: promise.mr_mode.difference(MrMode::BASIC.union(MrMode::SCALABLE)),
                 cq_data_size: promise.cq_data_size,
                 control_progress: asked(promise.control_progress),
                 data_progress: asked(promise.data_progress),
