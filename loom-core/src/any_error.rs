@@ -12,7 +12,7 @@ use crate::immediate::LayoutError;
 use crate::objects::av::InsertError;
 use crate::objects::counter::CounterError;
 use crate::objects::cq::CqError;
-use crate::objects::endpoint::{CmError, ParkError, Refused};
+use crate::objects::endpoint::{CmError, ParkError, Refused, Unmet};
 use crate::objects::eq::{EqError, Failure};
 use crate::objects::mr::CloseError;
 use crate::profiles::ProfileError;
@@ -153,6 +153,13 @@ from! {
     EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element, LinkError => Link, AddLinkError => AddLink,
     Errno => Provider, WireError => Wire, ArrivalsError => Arrivals, LayoutError => Layout,
     ProfileError => Profile
+}
+
+/// The endpoint is dropped.
+impl<E> From<Unmet<E>> for Error {
+    fn from(unmet: Unmet<E>) -> Self {
+        unmet.error.into()
+    }
 }
 
 /// The buffer is dropped.

@@ -176,12 +176,12 @@ fn an_endpoint_that_falls_short_comes_back() {
 
     let refused = endpoint.with_profile::<Shm>().unwrap_err();
     assert_eq!(refused.error, ProfileError::Provider { asked: "shm" });
-    let refused = refused.buf.with_profile::<Greedy>().unwrap_err();
+    let refused = refused.endpoint.with_profile::<Greedy>().unwrap_err();
     let missing = Atomic { form: Form::Base, datatype: Datatype::UINT64, op: AtomicOp::NOOP };
     assert_eq!(refused.error, ProfileError::Atomic { missing });
     let text = refused.error.to_string();
     assert!(text.contains("NOOP") && text.contains("UINT64") && text.contains("base"), "{text}");
-    refused.buf.with_profile::<Software>().unwrap();
+    refused.endpoint.with_profile::<Software>().unwrap();
 }
 
 /// What counts is the info of the endpoint, not that of its domain.

@@ -471,7 +471,9 @@ impl Profile for Lpp {
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
-/// `lnx`: links several providers, those that `FI_LNX_PROV_LINKS` names, whose limits are its own. (In libfabric 2.1 the
+/// `lnx`: links several providers, those that `FI_LNX_PROV_LINKS` names, whose limits are its own.
+///
+/// (In libfabric 2.1 the
 /// name of an info has its links in front: `shm+cxi:lnx`.) Its infos are those which the first query of a process asks for: ask for it
 /// first. Not in libfabric 1.17.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

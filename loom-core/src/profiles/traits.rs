@@ -37,8 +37,9 @@ pub trait Profile {
     const ATOMICS: AtomicSet = AtomicSet::NONE;
 }
 
-/// Profiles of providers that have atomic operations of their own: in hardware, or by software of the provider's. Where there are none,
-/// a program reads, computes and writes by itself, which is not atomic, and says so.
+/// Profiles of providers that have atomic operations of their own: in hardware, or by software of the provider's.
+///
+/// Where there are none, a program reads, computes and writes by itself, which is not atomic, and says so.
 #[diagnostic::on_unimplemented(
     message = "the provider of `{Self}` promises no atomic operations",
     note = "ask the domain for those that it has (`Domain::query_atomic`), or use a profile that promises them in `ATOMICS`"

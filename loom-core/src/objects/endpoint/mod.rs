@@ -70,7 +70,7 @@ pub use self::opened::Kept;
 use self::opened::Opened;
 pub use self::park::{ParkError, Parked};
 use self::post::Limits;
-pub use self::profiled::Profiled;
+pub use self::profiled::{Profiled, Unmet};
 pub use self::scalable::{Contexts, RxContext, RxCtx, ScalableEndpoint, TxContext, TxCtx};
 pub use self::shared_rx::{AnyConnection, SharedRx, Srx};
 use crate::buffer::Buffer;

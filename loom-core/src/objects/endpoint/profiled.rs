@@ -1,4 +1,4 @@
-//! [`Profiled`]: an endpoint whose type says what can be relied on.
+//! [`Profiled`]: an endpoint whose type says what can be relied on; and [`Unmet`], one that falls short.
 
 #![allow(unsafe_code, reason = "asks the raw domain")]
 
@@ -9,7 +9,7 @@ use core::ops::Deref;
 use super::kind::Transmits;
 use super::{Connectionless, Endpoint};
 use crate::buffer::Buffer;
-use crate::error::{PostError, Rejected};
+use crate::error::PostError;
 use crate::immediate::{Layout, LayoutError};
 use crate::profiles::{Profile, ProfileError, Promise};
 use crate::transport::Transport;
@@ -30,10 +30,11 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     ///
     /// # Errors
     /// The first difference, and the endpoint back.
-    pub fn with_profile<P: Profile>(self) -> Result<Profiled<'m, T, B, P, K>, Rejected<Self, ProfileError>> {
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
+    pub fn with_profile<P: Profile>(self) -> Result<Profiled<'m, T, B, P, K>, Unmet<Self>> {
         match self.check(&Promise::of::<P>()) {
             Ok(()) => Ok(Profiled { endpoint: self, profile: PhantomData }),
-            Err(error) => Err(Rejected { buf: self, error }),
+            Err(error) => Err(Unmet { endpoint: self, error }),
         }
     }
 
@@ -133,5 +134,34 @@ impl<T: Transport, B: Buffer, P, K: Clone> Clone for Profiled<'_, T, B, P, K> {
 impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Profiled").field("profile", &P::NAME).field("endpoint", &self.endpoint).finish()
+    }
+}
+
+/// An endpoint that does not keep a profile: what is short, and the endpoint, as it was.
+pub struct Unmet<E> {
+    /// The endpoint.
+    pub endpoint: E,
+    /// The first difference.
+    pub error: ProfileError,
+}
+
+impl<E> fmt::Debug for Unmet<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unmet").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<E> fmt::Display for Unmet<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<E> core::error::Error for Unmet<E> {}
+
+/// The difference alone, for `?`; the endpoint is closed, unless there are other handles of it.
+impl<E> From<Unmet<E>> for ProfileError {
+    fn from(unmet: Unmet<E>) -> Self {
+        unmet.error
     }
 }
