@@ -41,7 +41,7 @@
 //!
 //! # A promise, and not a second source of truth
 //!
-//! The `Info` of an endpoint stays what counts. A profile is compared with it ([`Info::meets`](crate::Info::meets),
+//! The `Info` of an endpoint decides. A profile is compared with it ([`Info::meets`](crate::Info::meets),
 //! [`Endpoint::with_profile`](crate::Endpoint::with_profile)), and an endpoint that grants less is refused with an error which names what
 //! is short ([`ProfileError`]).
 //!
@@ -50,11 +50,13 @@
 //! test compares every profile with every provider of the machine, for both libraries (`tests/profiles.rs` of `loom-fabric`).
 //! Providers that need hardware are not on the machines of these tests: their values are as good as the source that is named.
 //!
-//! What environment variables of a provider change (`FI_OFI_RXM_BUFFER_SIZE`), no profile knows: the check finds out.
+//! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower what it grants. No profile accounts for them; the check reports
+//! the difference.
 //!
 //! # Profiles of one's own
 //!
-//! A profile says what holds for everybody who uses a provider. Who knows his cluster knows more, and writes that down:
+//! The profiles of this module state what holds for every user of a provider. A program that is written for one cluster may rely on
+//! more, and states it in a profile of its own:
 //!
 //! ```
 //! use loom_core::profiles::{InjectCapable, Profile, Verbs};
@@ -184,7 +186,7 @@ impl Promise {
         if granted < asked {
             return Err(ProfileError::CqDataSize { asked, granted });
         }
-        // Who drives a provider that needs no driving does no harm.
+        // Driving a provider that makes progress by itself does no harm.
         let short = |asked, granted| asked == Progress::AUTO && granted != Progress::AUTO;
         if short(self.control_progress, domain.control_progress) {
             return Err(ProfileError::ControlProgress {

@@ -2,7 +2,8 @@
 //!
 //! A comment names where values come from: a file of the sources of libfabric 2.1.0 (`prov/...`), a manual page of 2.1.0 or 1.17
 //! (`fi_shm(7)`), or `fi_getinfo` of 1.17.0 and 2.5.1, which the tests ask. Where they differ, the weaker value stands.
-//! Left out of all are `LOCAL_COMM` and `REMOTE_COMM`, which 1.17 does not report for every provider, and device memory.
+//! No profile promises `LOCAL_COMM` and `REMOTE_COMM`, which 1.17 does not report for every provider, nor device memory. `mrail`, hooks and
+//! `coll` have no profile: their limits are those of the provider below.
 
 use super::{AtomicSet, AutoProgress, InjectCapable, ManualProgress, NativeAtomics, Profile, Promise};
 use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};

@@ -89,8 +89,8 @@ pub struct Hints<'a> {
 }
 
 impl Hints<'static> {
-    /// The provider of a [profile](crate::profiles), and everything that the profile says. Modes and registration modes which the
-    /// provider may ask for are those that the caller says to be ready for, by this.
+    /// Asks for the provider of a [profile](crate::profiles) by name, and for everything that the profile promises. By these hints the
+    /// caller declares to be ready for the profile's modes and registration modes.
     ///
     /// ```
     /// use loom_core::profiles::TcpRxm;
@@ -108,7 +108,7 @@ impl Hints<'static> {
     /// [`of_profile`](Self::of_profile), with the profile as a value.
     #[must_use]
     pub fn of_promise(promise: &Promise) -> Self {
-        // A provider that needs no driving is one that may be driven.
+        // A provider that makes progress by itself may be driven, too: manual progress is no demand.
         let asked = |progress| if progress == Progress::AUTO { progress } else { Progress::UNSPEC };
         let hints = Hints {
             caps: promise.caps,
@@ -117,7 +117,7 @@ impl Hints<'static> {
             endpoint_attr: EndpointAttributes::of(promise.endpoint),
             tx_attr: TxAttributes { inject_size: promise.inject_size, ..TxAttributes::default() },
             domain_attr: DomainAttributes {
-                // Whoever names one of the old modes can name no other.
+                // libfabric refuses hints that combine these two with other modes.
                 mr_mode: promise.mr_mode.difference(MrMode::BASIC.union(MrMode::SCALABLE)),
                 cq_data_size: promise.cq_data_size,
                 control_progress: asked(promise.control_progress),
