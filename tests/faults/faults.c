@@ -18,6 +18,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <rdma/fi_trigger.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1722,6 +1723,44 @@ static int empty_set_of_addresses_is_refused(void)
 	return fi_av_set(av, &attr, &set, NULL) == -FI_ENOMEM ? THERE : GONE;
 }
 
+/* A send that starts with a counter, which nobody changes. */
+static int deferred_work_cannot_be_taken_back(int command)
+{
+	static struct fi_deferred_work work;
+	static struct fi_op_msg send;
+	static struct iovec piece;
+	struct fi_cntr_attr attr = { .events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE };
+	struct fid_cntr *counter, *ended;
+
+	open_all("sockets", FI_MSG | FI_TRIGGER, FI_THREAD_SAFE, FI_WAIT_NONE);
+	NEED(fi_cntr_open(domain, &attr, &counter, NULL));
+	NEED(fi_cntr_open(domain, &attr, &ended, NULL));
+	piece.iov_base = from;
+	piece.iov_len = 8;
+	send.ep = ep[0];
+	send.msg.msg_iov = &piece;
+	send.msg.iov_count = 1;
+	send.msg.addr = addr[1];
+	send.msg.context = &work.context;
+	work.threshold = 1;
+	work.triggering_cntr = counter;
+	work.completion_cntr = ended;
+	work.op_type = FI_OP_SEND;
+	work.op.msg = &send;
+	NEED(fi_control(&domain->fid, FI_QUEUE_WORK, &work));
+	return fi_control(&domain->fid, command, command == FI_CANCEL_WORK ? &work : NULL) ? THERE : GONE;
+}
+
+static int deferred_work_is_not_cancelled(void)
+{
+	return deferred_work_cannot_be_taken_back(FI_CANCEL_WORK);
+}
+
+static int deferred_work_is_not_flushed(void)
+{
+	return deferred_work_cannot_be_taken_back(FI_FLUSH_WORK);
+}
+
 /* Both endpoints join a group; its address for each. */
 static void join_all(fi_addr_t group[2])
 {
@@ -2010,6 +2049,8 @@ static const struct {
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
 	{ "sockets-second-range-of-a-region-is-not-reached", second_range_of_a_region_is_not_reached },
 	{ "rxm-empty-set-of-addresses-is-refused", empty_set_of_addresses_is_refused },
+	{ "sockets-deferred-work-is-not-cancelled", deferred_work_is_not_cancelled },
+	{ "sockets-deferred-work-is-not-flushed", deferred_work_is_not_flushed },
 	{ "rxm-broadcast-writes-behind-its-buffer", broadcast_writes_behind_its_buffer },
 	{ "rxm-collective-of-more-than-16-kib-never-ends", collective_of_more_than_16_kib_never_ends },
 	{ "rxm-claim-of-a-buffered-message-never-ends", claim_of_a_buffered_message_never_ends },
