@@ -23,6 +23,7 @@
 //!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No
 //!   object names a transport.
 //! - [`tagged`]: tagged messages over objects that have none.
+//! - [`protocol`]: traits for code that is generic in the kind of endpoint, or in a protocol of the program's own.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
 //!
 //! [`completion`] names what a queue gives back, from wherever that is.
@@ -138,6 +139,7 @@ mod handle;
 pub mod immediate;
 pub mod objects;
 pub mod profiles;
+pub mod protocol;
 mod random;
 mod siphash;
 pub mod soft;

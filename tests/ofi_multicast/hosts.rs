@@ -92,7 +92,7 @@ fn received_until(side: &Side<'_, '_>, endpoint: &Endpoint<'_>, last: &[u8]) -> 
 }
 
 /// One message to the group, and then another to each host alone, by which everybody knows that nothing more comes.
-fn speak(side: &Side<'_, '_>, group: &MulticastGroup<'_, T, Vec<u8>>, hosts: &[EndpointAddr], round: usize) {
+fn speak(side: &Side<'_, '_>, group: &mut MulticastGroup<'_, T, Vec<u8>>, hosts: &[EndpointAddr], round: usize) {
     side.send_to(group, bytes(1000, round));
     for host in hosts {
         let peer = side.av.insert(host).unwrap();
@@ -121,10 +121,10 @@ fn members_receive_and_others_do_not() {
             meeting.play(speaker, || {
                 with_side("10.78.0.1", None, |side| {
                     let endpoint = side.endpoint();
-                    let group = join(&endpoint, &address).unwrap();
+                    let mut group = join(&endpoint, &address).unwrap();
                     for round in [1, 2] {
                         meeting.meet();
-                        speak(side, &group, &others, round);
+                        speak(side, &mut group, &others, round);
                         meeting.meet();
                     }
                 });

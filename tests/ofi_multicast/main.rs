@@ -27,6 +27,7 @@ use loom_core::objects::endpoint::{MulticastEndpoint, MulticastGroup};
 use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::scope::scope;
+use loom_core::protocol::MsgSend;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, Errno, OpFlags, TxAttributes};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
@@ -125,8 +126,12 @@ impl<'d> Side<'_, 'd> {
         buf
     }
 
-    fn send_to(&self, group: &MulticastGroup<'_, T, Vec<u8>>, bytes: Vec<u8>) {
-        self.finish(post(self.cq, bytes, |buf| group.send(buf)));
+    /// Sends to a group as code does that runs over any protocol.
+    fn send_to(&self, group: &mut impl MsgSend<To = (), Buf = Vec<u8>>, bytes: Vec<u8>) {
+        let until = Instant::now() + LIMIT;
+        let sent = group.post(bytes.clone(), until, |group, buf| group.send((), buf)).unwrap();
+        let outcome = group.wait(sent, until).unwrap().expect("in time");
+        assert!(outcome.result.is_ok() && outcome.buf == bytes);
     }
 }
 
@@ -170,10 +175,10 @@ fn a_message_to_a_group_reaches_its_member_and_names_its_sender() {
             let address = member.address().unwrap();
             let peer = there.av.insert(&sender.address().unwrap()).unwrap();
             let _member_of = join(&member, &address).unwrap();
-            let group = join(&sender, &address).unwrap();
+            let mut group = join(&sender, &address).unwrap();
             for (seed, len) in [1, 100, 1472, 0].into_iter().enumerate() {
                 let received = there.receive(&member);
-                here.send_to(&group, bytes(len, seed));
+                here.send_to(&mut group, bytes(len, seed));
                 let (buf, transfer) = there.finish(received);
                 assert_eq!(transfer.len(), len);
                 assert!(buf[..len] == bytes(len, seed), "{len} bytes");
@@ -205,9 +210,9 @@ fn what_cannot_be_joined_is_refused_and_does_no_harm() {
         let others: Vec<_> = (2..9).map(|last| join(&endpoint, &group(last, 9)).unwrap()).collect();
         assert_eq!(refused(&group(9, 9)), Errno::ENOBUFS, "more than eight");
         first.leave().unwrap();
-        let again = join(&endpoint, &group(1, 9)).unwrap();
+        let mut again = join(&endpoint, &group(1, 9)).unwrap();
         drop(others);
-        side.send_to(&again, b"to nobody else".to_vec());
+        side.send_to(&mut again, b"to nobody else".to_vec());
     });
 }
 

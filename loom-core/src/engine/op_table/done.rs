@@ -21,8 +21,17 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    pub(crate) const fn of(event: &Event) -> Self {
+    /// What an event of success says: for transports, and protocols that report transfers of their own.
+    #[must_use]
+    pub const fn of(event: &Event) -> Self {
         Transfer { flags: event.flags, len: event.len, tag: event.tag, data: event.data, source: event.source }
+    }
+
+    /// The same transfer with another length: for protocols that put bytes of their own around a message.
+    #[must_use]
+    pub const fn with_len(mut self, len: usize) -> Self {
+        self.len = len;
+        self
     }
 
     /// Bytes transferred; never more than the buffer holds.

@@ -215,7 +215,7 @@ impl<'m, T, B, K> Deferred<'m, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T, To: Copy> + Receives<T, From: Copy> + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     /// Posts an operation when a counter has reached a threshold: `(&counter, threshold)`. If it has already, the next poll posts it.
     ///

@@ -65,7 +65,7 @@ impl<'m, T, B, K> Deferred<'m, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T, To: Copy> + Receives<T, From: Copy> + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     /// Starts what is due, and says whether there was anything. User code runs.
     pub(super) fn run(&self) -> bool {
@@ -199,7 +199,7 @@ struct Unwound<'a, 'm, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T, To: Copy> + Receives<T, From: Copy> + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     deferred: &'a Deferred<'m, T, B, K>,
     key: WorkKey,
@@ -209,7 +209,7 @@ impl<T, B, K> Drop for Unwound<'_, '_, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T, To: Copy> + Receives<T, From: Copy> + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     fn drop(&mut self) {
         let last = self.deferred.body.table.borrow_mut().end(self.key);

@@ -46,6 +46,8 @@ impl<T: Transport> Transmits<T> for Connectionless<'_, T> {
 impl<T: Transport> Receives<T> for Connectionless<'_, T> {
     type From = Source;
 
+    const ANY: Source = Source::Any;
+
     #[inline]
     fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
         from.address(limits, &self.av)

@@ -23,7 +23,7 @@ pub trait HasAddress: HasOptions {}
 /// A kind of endpoint that sends, writes and reads.
 pub trait Transmits<T: Transport>: Sealed {
     /// Whom an operation goes to.
-    type To;
+    type To: Copy;
 
     /// The address that an operation goes to: one that the endpoint may transmit to.
     #[doc(hidden)]
@@ -39,7 +39,10 @@ pub trait Transmits<T: Transport>: Sealed {
 /// A kind of endpoint that receives messages.
 pub trait Receives<T: Transport>: Sealed {
     /// Whose messages a receive takes.
-    type From;
+    type From: Copy;
+
+    /// Any peer's messages.
+    const ANY: Self::From;
 
     /// The address whose messages a receive takes: one of the endpoint's vector, or none in particular.
     #[doc(hidden)]

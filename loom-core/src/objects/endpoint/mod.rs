@@ -31,7 +31,7 @@
 //! where
 //!     T: Transport,
 //!     B: SourceBuffer,
-//!     K: Transmits<T, To: Copy>,
+//!     K: Transmits<T>,
 //! {
 //!     endpoint.send(to, first)?;
 //!     endpoint.tagged_send(to, Tag(7), second)?;

@@ -98,6 +98,8 @@ impl<T: Connected> Transmits<T> for Msg<Established> {
 impl<T: Connected, S> Receives<T> for Msg<S> {
     type From = ThePeer;
 
+    const ANY: ThePeer = ThePeer;
+
     #[inline]
     fn source(&self, _: &Limits, ThePeer: ThePeer) -> Result<FabricAddr, PostError> {
         Ok(FabricAddr::UNSPEC)

@@ -65,6 +65,8 @@ impl<T: Multicast> Transmits<T> for InGroups<'_, T> {
 impl<T: Multicast> Receives<T> for InGroups<'_, T> {
     type From = Source;
 
+    const ANY: Source = Source::Any;
+
     #[inline]
     fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
         from.address(limits, &self.av)

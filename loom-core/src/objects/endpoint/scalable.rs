@@ -365,6 +365,8 @@ impl<T: Scalable> Peeks<T> for RxCtx<'_, T> {}
 impl<T: Scalable> Receives<T> for RxCtx<'_, T> {
     type From = Source;
 
+    const ANY: Source = Source::Any;
+
     #[inline]
     fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
         from.address(limits, &self.av)

@@ -52,6 +52,8 @@ impl Sealed for Srx {}
 impl<T: Connected> Receives<T> for Srx {
     type From = AnyConnection;
 
+    const ANY: AnyConnection = AnyConnection;
+
     #[inline]
     fn source(&self, _: &Limits, AnyConnection: AnyConnection) -> Result<FabricAddr, PostError> {
         Ok(FabricAddr::UNSPEC)

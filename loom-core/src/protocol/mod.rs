@@ -1,0 +1,419 @@
+//! Protocol traits: what generic code asks of an endpoint.
+//!
+//! A function that asks for traits of this module runs over every kind of endpoint that has the operations, over each transport, and over
+//! protocols of a program's own, which implement the same traits and may wrap any other. All calls are static: over an endpoint they are the
+//! endpoint's own methods.
+//!
+//! | trait | operations | needs |
+//! |---|---|---|
+//! | [`Completes`] | waits for an operation, drives progress | |
+//! | [`Transmitter`], [`Receiver`] | none: they name the other side | |
+//! | [`MsgSend`], [`MsgRecv`] | messages | [`Caps::MSG`](crate::Caps::MSG) |
+//! | [`TaggedSend`], [`TaggedRecv`] | tagged messages | [`Caps::TAGGED`](crate::Caps::TAGGED) |
+//! | [`RmaRead`], [`RmaWrite`] | reads and writes of a peer's memory | [`Caps::RMA`](crate::Caps::RMA) |
+//! | [`Atomics`] | atomic operations on a peer's memory | [`Caps::ATOMIC`](crate::Caps::ATOMIC) |
+//! | [`Inject`], [`TaggedInject`] | messages that are copied at once | the same as the messages |
+//! | [`Connection`] | what only a connection has | |
+//!
+//! | implemented by | traits |
+//! |---|---|
+//! | [`Endpoint`](crate::Endpoint), [`MulticastEndpoint`](crate::objects::endpoint::MulticastEndpoint) | all but `Connection` |
+//! | [`MsgEndpoint`](crate::MsgEndpoint) | all; before it is connected `Receiver`, `MsgRecv`, `TaggedRecv` |
+//! | [`TxContext`](crate::objects::endpoint::TxContext) | all of a `Transmitter` |
+//! | [`RxContext`](crate::objects::endpoint::RxContext), [`SharedRx`](crate::objects::endpoint::SharedRx) | `Receiver`, `MsgRecv`, `TaggedRecv` |
+//! | [`MulticastGroup`](crate::objects::endpoint::MulticastGroup) | `Transmitter`, `MsgSend` |
+//! | [`TaggedEndpoint`](crate::tagged::TaggedEndpoint) | `Transmitter`, `Receiver`, `TaggedSend`, `TaggedRecv`, `TaggedInject` |
+//!
+//! That an endpoint has a trait does not say that its provider grants the operation: a post of one that is not granted is refused with
+//! [`PostError::NotGranted`].
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use std::time::{Duration, Instant};
+//!
+//! use loom_core::protocol::{MsgRecv, MsgSend};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Av, Cq, Domain};
+//!
+//! /// Sends a message over any protocol, and returns what the other end has received.
+//! fn echo<S, R>(from: &mut S, peer: S::To, to: &mut R, message: Vec<u8>) -> Option<Vec<u8>>
+//! where
+//!     S: MsgSend<Buf = Vec<u8>>,
+//!     R: MsgRecv<Buf = Vec<u8>>,
+//! {
+//!     let until = Instant::now() + Duration::from_secs(5);
+//!     let received = to.post(vec![0; message.len()], until, |to, room| to.recv(R::ANY, room)).ok()?;
+//!     let sent = from.post(message, until, |from, message| from.send(peer, message)).ok()?;
+//!     let received = to.wait(received, until).ok()??;
+//!     from.wait(sent, until).ok()??.result.ok()?;
+//!     received.result.ok().map(|_| received.buf)
+//! }
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! let domain = Domain::open(&network.info())?;
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+//! let (mut alice, mut bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+//! let to_bob = av.insert(&bob.address()?)?;
+//! assert_eq!(echo(&mut alice, to_bob, &mut bob, b"hello".to_vec()).unwrap(), b"hello");
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
+//! # Protocols of one's own
+//!
+//! A type implements [`Completes`] and those of the other traits whose operations it has. It chooses the buffers of its users, what names an
+//! operation, and its errors. A refused post gives the buffer back in a [`Rejected`], with the protocol's own error; an operation gives it back
+//! in an [`Outcome`]. `examples/framed.rs` wraps whatever has messages: each travels in a frame with its length and a checksum.
+//!
+//! Methods take `&mut self`, so that a protocol may keep state. Endpoints are counted handles: a clone of one is as good as the first.
+
+mod objects;
+mod tagged;
+
+use core::error::Error;
+use core::fmt;
+
+use crate::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
+use crate::engine::op_table::{Fetched, Transfer};
+use crate::error::{PostError, Rejected};
+use crate::objects::atomic::Granted;
+use crate::objects::cq::CqError;
+use crate::objects::deadline::Deadline;
+use crate::objects::mr::RemoteRegion;
+use crate::vocabulary::{EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
+
+/// What posting a buffer returns: what names the operation, or the buffer and why it was not taken.
+pub type Posted<P> = Result<<P as Completes>::Key, Rejected<<P as Completes>::Buf, <P as Completes>::PostError>>;
+
+/// What waiting for an operation returns: how it ended, or `Ok(None)` if the deadline has passed.
+pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Completes>::OpError>>, CqError>;
+
+/// How an operation ended: its buffer, and what was transferred or why not.
+#[must_use = "it holds the buffer, and says whether the operation succeeded"]
+pub struct Outcome<B, E> {
+    /// The buffer.
+    pub buf: B,
+    /// What was transferred, or why the operation failed.
+    pub result: Result<Transfer, E>,
+}
+
+impl<B, E: fmt::Debug> fmt::Debug for Outcome<B, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome").field("result", &self.result).finish_non_exhaustive()
+    }
+}
+
+/// Why a protocol did not take an operation.
+pub trait PostFailure: Error {
+    /// Whether the same post may succeed after [`Completes::progress`].
+    fn is_transient(&self) -> bool;
+}
+
+impl PostFailure for PostError {
+    #[inline]
+    fn is_transient(&self) -> bool {
+        PostError::is_transient(*self)
+    }
+}
+
+/// What all protocols have: operations take a buffer, and give it back when they are over.
+pub trait Completes {
+    /// The buffers that operations take.
+    type Buf;
+    /// What names an operation from its post until its end.
+    type Key: Copy + fmt::Debug;
+    /// Why an operation is not taken.
+    type PostError: PostFailure;
+    /// Why an operation has failed.
+    type OpError: Error;
+
+    /// Waits for one operation. What completes meanwhile is kept; `Ok(None)` says that the deadline passed, and leaves the operation in flight.
+    ///
+    /// # Errors
+    /// [`CqError::UnknownKey`] if the operation is over and its outcome was taken, or any other [`CqError`]: the queue below cannot go on.
+    fn wait(&mut self, key: Self::Key, until: impl Deadline) -> Waited<Self>;
+
+    /// Drives progress, and keeps what completes. Says whether anything happened.
+    ///
+    /// # Errors
+    /// [`CqError`]: the queue below cannot go on.
+    fn progress(&mut self) -> Result<bool, CqError>;
+
+    /// Posts a buffer until it is taken, as [`Cq::post`](crate::Cq::post) does: as long as the refusal is
+    /// [for the moment](PostFailure::is_transient), this drives progress and posts again.
+    ///
+    /// # Errors
+    /// The last refusal, with the buffer: one that is not for the moment, or when the deadline has passed, or when the queue cannot go on
+    /// ([`progress`](Self::progress) says why).
+    #[inline]
+    fn post(
+        &mut self,
+        mut buf: Self::Buf,
+        mut until: impl Deadline,
+        mut post: impl FnMut(&mut Self, Self::Buf) -> Posted<Self>,
+    ) -> Posted<Self>
+    where
+        Self: Sized,
+    {
+        loop {
+            match post(self, buf) {
+                Err(refused) if refused.error.is_transient() && self.progress().is_ok() && !until.passed() => {
+                    buf = refused.buf;
+                }
+                posted => return posted,
+            }
+        }
+    }
+}
+
+/// A protocol whose operations go to a peer.
+pub trait Transmitter: Completes {
+    /// Whom an operation goes to: a peer of an address vector, or, over a connection, [`ThePeer`](crate::ThePeer).
+    type To: Copy;
+}
+
+/// A protocol that receives from peers.
+pub trait Receiver: Completes {
+    /// Whose messages a receive takes.
+    type From: Copy;
+
+    /// Any peer's messages.
+    const ANY: Self::From;
+}
+
+/// Sends messages.
+#[doc(alias = "FI_MSG")]
+pub trait MsgSend: Transmitter {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// The buffer comes back.
+    #[doc(alias = "fi_send")]
+    fn send(&mut self, to: Self::To, buf: Self::Buf) -> Posted<Self>;
+
+    /// Sends a message with immediate data, which the receiver finds in its [`Transfer`].
+    ///
+    /// # Errors
+    /// The buffer comes back.
+    #[doc(alias = "fi_senddata")]
+    fn send_data(&mut self, to: Self::To, data: ImmediateData, buf: Self::Buf) -> Posted<Self>;
+}
+
+/// Receives messages.
+#[doc(alias = "FI_MSG")]
+pub trait MsgRecv: Receiver {
+    /// Receives a message.
+    ///
+    /// # Errors
+    /// The buffer comes back.
+    #[doc(alias = "fi_recv")]
+    fn recv(&mut self, from: Self::From, buf: Self::Buf) -> Posted<Self>;
+}
+
+/// Sends tagged messages.
+#[doc(alias = "FI_TAGGED")]
+pub trait TaggedSend: Transmitter {
+    /// Sends a tagged message.
+    ///
+    /// # Errors
+    /// The buffer comes back.
+    #[doc(alias = "fi_tsend")]
+    fn tagged_send(&mut self, to: Self::To, tag: Tag, buf: Self::Buf) -> Posted<Self>;
+
+    /// Sends a tagged message with immediate data.
+    ///
+    /// # Errors
+    /// The buffer comes back.
+    #[doc(alias = "fi_tsenddata")]
+    fn tagged_send_data(&mut self, to: Self::To, tag: Tag, data: ImmediateData, buf: Self::Buf) -> Posted<Self>;
+}
+
+/// Receives tagged messages.
+#[doc(alias = "FI_TAGGED")]
+pub trait TaggedRecv: Receiver {
+    /// Receives a tagged message: the oldest one that `tag` accepts.
+    ///
+    /// # Errors
+    /// The buffer comes back.
+    #[doc(alias = "fi_trecv")]
+    fn tagged_recv(&mut self, from: Self::From, tag: TagMatch, buf: Self::Buf) -> Posted<Self>;
+}
+
+/// Reads peers' memory.
+#[doc(alias = "FI_RMA")]
+pub trait RmaRead: Transmitter {
+    /// Reads from a peer's region, from `offset` bytes into it, as many bytes as the buffer has.
+    ///
+    /// # Errors
+    /// The buffer comes back. What the peer refuses is an [`Outcome`].
+    #[doc(alias = "fi_read")]
+    fn read(&mut self, peer: Self::To, region: &RemoteRegion, offset: u64, buf: Self::Buf) -> Posted<Self>;
+}
+
+/// Writes peers' memory.
+#[doc(alias = "FI_RMA")]
+pub trait RmaWrite: Transmitter {
+    /// Writes the buffer into a peer's region, from `offset` bytes into it.
+    ///
+    /// # Errors
+    /// The buffer comes back. What the peer refuses is an [`Outcome`].
+    #[doc(alias = "fi_write")]
+    fn write(&mut self, peer: Self::To, region: &RemoteRegion, offset: u64, buf: Self::Buf) -> Posted<Self>;
+
+    /// Writes the buffer, and tells the peer: its queue reports `data`.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    #[doc(alias = "fi_writedata")]
+    fn write_data(
+        &mut self,
+        peer: Self::To,
+        region: &RemoteRegion,
+        offset: u64,
+        data: ImmediateData,
+        buf: Self::Buf,
+    ) -> Posted<Self>;
+}
+
+/// Atomic operations on peers' memory. Buffers hold lists of elements, one behind the other, as [`Endpoint`](crate::Endpoint)'s do.
+#[doc(alias = "FI_ATOMIC")]
+pub trait Atomics: Transmitter {
+    /// Changes elements of a peer's region, from `offset` bytes into it, as many as the buffer has operands.
+    ///
+    /// # Errors
+    /// The buffer comes back. What the peer refuses is an [`Outcome`].
+    #[doc(alias = "fi_atomic")]
+    fn atomic<E: Element>(
+        &mut self,
+        peer: Self::To,
+        region: &RemoteRegion,
+        offset: u64,
+        op: Granted<BaseOp<E>>,
+        buf: Self::Buf,
+    ) -> Posted<Self>;
+
+    /// The same, and brings back what was there before: the buffer holds the operands, and behind them room for as many results.
+    ///
+    /// # Errors
+    /// As [`atomic`](Self::atomic).
+    #[doc(alias = "fi_fetch_atomic")]
+    fn fetch_atomic<E: Element>(
+        &mut self,
+        peer: Self::To,
+        region: &RemoteRegion,
+        offset: u64,
+        op: Granted<FetchOp<E>>,
+        buf: Self::Buf,
+    ) -> Posted<Self>;
+
+    /// Reads elements of a peer's region, each in one step.
+    ///
+    /// # Errors
+    /// As [`atomic`](Self::atomic).
+    #[doc(alias = "FI_ATOMIC_READ")]
+    fn atomic_read<E: Element>(
+        &mut self,
+        peer: Self::To,
+        region: &RemoteRegion,
+        offset: u64,
+        op: Granted<ReadOp<E>>,
+        buf: Self::Buf,
+    ) -> Posted<Self>;
+
+    /// Changes elements that compare as the operation says: the buffer holds the operands, behind them what is compared, and behind that
+    /// room for the results.
+    ///
+    /// # Errors
+    /// As [`atomic`](Self::atomic).
+    #[doc(alias = "fi_compare_atomic")]
+    fn compare_atomic<E: Element>(
+        &mut self,
+        peer: Self::To,
+        region: &RemoteRegion,
+        offset: u64,
+        op: Granted<CompareOp<E>>,
+        buf: Self::Buf,
+    ) -> Posted<Self>;
+
+    /// [`fetch_atomic`](Self::fetch_atomic) of one element, without a buffer. [`wait_value`](Self::wait_value) waits for it.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    #[doc(alias = "fi_fetch_atomic")]
+    fn fetch_value<E: Element>(
+        &mut self,
+        peer: Self::To,
+        region: &RemoteRegion,
+        offset: u64,
+        op: Granted<FetchOp<E>>,
+        operand: E,
+    ) -> Result<Self::Key, Self::PostError>;
+
+    /// [`compare_atomic`](Self::compare_atomic) of one element, without a buffer.
+    ///
+    /// # Errors
+    /// Why it is not taken.
+    #[doc(alias = "FI_CSWAP")]
+    fn compare_value<E: Element>(
+        &mut self,
+        peer: Self::To,
+        region: &RemoteRegion,
+        offset: u64,
+        op: Granted<CompareOp<E>>,
+        compare: E,
+        operand: E,
+    ) -> Result<Self::Key, Self::PostError>;
+
+    /// Waits for one operation on one element.
+    ///
+    /// # Errors
+    /// As [`wait`](Completes::wait).
+    fn wait_value(&mut self, key: Self::Key, until: impl Deadline) -> Result<Option<Fetched>, CqError>;
+}
+
+/// Sends messages as copies, which report nothing if they succeed.
+#[doc(alias = "fi_inject")]
+pub trait Inject: MsgSend {
+    /// The most bytes that an inject to this peer takes.
+    fn inject_size(&self, to: Self::To) -> usize;
+
+    /// Sends a copy of `bytes`, which can be reused at once.
+    ///
+    /// # Errors
+    /// Why it is not taken: more bytes than [`inject_size`](Self::inject_size), for one.
+    fn inject(&mut self, to: Self::To, bytes: &[u8]) -> Result<(), Self::PostError>;
+}
+
+/// Sends tagged messages as copies, which report nothing if they succeed.
+#[doc(alias = "fi_tinject")]
+pub trait TaggedInject: TaggedSend {
+    /// The most bytes that an inject to this peer takes.
+    fn tagged_inject_size(&self, to: Self::To) -> usize;
+
+    /// Sends a tagged copy of `bytes`, which can be reused at once.
+    ///
+    /// # Errors
+    /// Why it is not taken: more bytes than [`tagged_inject_size`](Self::tagged_inject_size), for one.
+    fn tagged_inject(&mut self, to: Self::To, tag: Tag, bytes: &[u8]) -> Result<(), Self::PostError>;
+}
+
+/// A protocol with one peer, to which it is connected.
+#[doc(alias = "FI_EP_MSG")]
+pub trait Connection: Transmitter {
+    /// The one that operations go to.
+    const PEER: Self::To;
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// The provider's: `ENOTCONN`, for example, if the connection has ended.
+    #[doc(alias = "fi_getpeer")]
+    fn peer_address(&self) -> Result<EndpointAddr, Errno>;
+
+    /// Ends the connection.
+    ///
+    /// # Errors
+    /// The provider's; `EOPNOTSUPP` where only dropping it ends a connection.
+    #[doc(alias = "fi_shutdown")]
+    fn shutdown(&mut self) -> Result<(), Errno>;
+}
