@@ -19,6 +19,7 @@ use crate::profiles::ProfileError;
 use crate::tagged::wire::WireError;
 use crate::tagged::{AddLinkError, LinkError};
 use crate::transport::Transport;
+use crate::updates::UpdateError;
 use crate::vocabulary::Errno;
 
 /// Any error of loom's: every other one turns into it by `?`.
@@ -173,6 +174,19 @@ impl<B, E: Into<Error>> From<Rejected<B, E>> for Error {
 impl<E> From<Refused<E>> for Error {
     fn from(refused: Refused<E>) -> Self {
         Error::Connection(refused.error)
+    }
+}
+
+impl<E: Into<Error>> From<UpdateError<E>> for Error {
+    fn from(error: UpdateError<E>) -> Self {
+        match error {
+            UpdateError::Full => Error::Full("the requests of a client of remote updates"),
+            UpdateError::Post(error) => error.into(),
+            UpdateError::Refused(errno) => Error::Provider(errno),
+            UpdateError::Lost => Error::Provider(Errno::ECONNABORTED),
+            UpdateError::UnknownKey => Error::Invalid("the answer to this update was taken, or given up"),
+            UpdateError::Queue(error) => error.into(),
+        }
     }
 }
 

@@ -147,4 +147,5 @@ mod storage;
 mod sync;
 pub mod tagged;
 pub mod transport;
+pub mod updates;
 pub mod vocabulary;

@@ -55,6 +55,7 @@ mod seal;
 mod shared_memory;
 mod steady;
 mod tags;
+mod updates;
 mod verbs;
 
 use std::process::ExitCode;
@@ -81,6 +82,9 @@ struct Tally {
 
 /// How a case is run over a transport.
 type Run<T> = fn(&Info<T>, Measure<'_>) -> Result<Counts, Failure>;
+
+/// How something else is run.
+type Other<T> = fn(&Info<T>, &Seal, u64, Plant) -> Result<Counts, Failure>;
 
 impl Tally {
     /// Every case over one transport.
@@ -147,46 +151,30 @@ impl Tally {
         }
     }
 
+    /// Something else than a case, over one transport, with controls.
+    fn other<T: Transport + 'static>(&mut self, name: &str, what: &str, info: &Info<T>, rounds: u64, run: Other<T>) {
+        let controls = [(Plant::Box, ", control: a planted `Box`"), (Plant::Late, ", control: a late call")];
+        for (plant, control) in [(Plant::Nothing, "")].into_iter().chain(controls) {
+            let rounds = if plant == Plant::Nothing { rounds } else { 100 };
+            let outcome = run(info, &Seal::new(), rounds, plant);
+            self.outcome(name, &format!("{what}{control}"), plant, outcome);
+        }
+    }
+
     /// Atomic operations, over one transport.
     fn atomics<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
-        let plants = [(Plant::Nothing, rounds), (Plant::Box, 100), (Plant::Late, 100)];
-        for (plant, rounds) in plants {
-            let outcome = atomics::run::<T>(info, &Seal::new(), rounds, plant);
-            let what = match plant {
-                Plant::Nothing => "atomic operations",
-                Plant::Box => "atomic operations, control: a planted `Box`",
-                Plant::Late => "atomic operations, control: a late call",
-            };
-            self.outcome(name, what, plant, outcome);
-        }
+        self.other(name, "atomic operations", info, rounds, atomics::run::<T>);
     }
 
     /// Collective operations, over one transport.
     fn collectives<T: Collectives + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
-        let plants = [(Plant::Nothing, rounds), (Plant::Box, 100), (Plant::Late, 100)];
-        for (plant, rounds) in plants {
-            let outcome = collectives::run::<T>(info, &Seal::new(), rounds, plant);
-            let what = match plant {
-                Plant::Nothing => "collective operations",
-                Plant::Box => "collective operations, control: a planted `Box`",
-                Plant::Late => "collective operations, control: a late call",
-            };
-            self.outcome(name, what, plant, outcome);
-        }
+        self.other(name, "collective operations", info, rounds, collectives::run::<T>);
     }
 
-    /// Deferred work, over one transport.
+    /// Deferred work and remote updates, over one transport.
     fn deferred<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
-        let plants = [(Plant::Nothing, rounds), (Plant::Box, 100), (Plant::Late, 100)];
-        for (plant, rounds) in plants {
-            let outcome = deferred::run::<T>(info, &Seal::new(), rounds, plant);
-            let what = match plant {
-                Plant::Nothing => "deferred work",
-                Plant::Box => "deferred work, control: a planted `Box`",
-                Plant::Late => "deferred work, control: a late call",
-            };
-            self.outcome(name, what, plant, outcome);
-        }
+        self.other(name, "deferred work", info, rounds, deferred::run::<T>);
+        self.other(name, "remote updates", info, rounds, updates::run::<T>);
     }
 
     /// What was counted: nothing, or what was planted.

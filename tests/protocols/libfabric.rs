@@ -14,9 +14,9 @@ use crate::generic::{self, Bytes};
 use crate::posting::LIMIT;
 use crate::{example, soft};
 
-type T = Ofi<Local>;
+pub(crate) type T = Ofi<Local>;
 
-fn info(provider: &str, kind: EndpointType, caps: Caps) -> Info<T> {
+pub(crate) fn info(provider: &str, kind: EndpointType, caps: Caps) -> Info<T> {
     let node = (provider != "shm").then_some("127.0.0.1");
     let endpoint_attr = EndpointAttributes::of(kind);
     let hints =
@@ -52,10 +52,10 @@ fn the_example_shows_the_same() {
     }
 }
 
-type Connection = MsgEndpoint<'static, T, Bytes>;
+pub(crate) type Connection = MsgEndpoint<'static, T, Bytes>;
 
 /// A connection, the server's side first; with `shared` that receives through a shared context.
-fn connected(
+pub(crate) fn connected(
     (domain, cq): (&Domain<'static, T>, &Cq<'static, T, Bytes>),
     info: &Info<T>,
     shared: Option<&SharedRx<'static, T, Bytes>>,

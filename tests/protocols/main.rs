@@ -15,5 +15,6 @@ mod generic;
 #[cfg(feature = "libfabric")]
 mod libfabric;
 mod soft;
+mod updates;
 
 use example::{frame, framed};

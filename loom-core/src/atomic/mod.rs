@@ -14,12 +14,14 @@
 #![allow(unsafe_code, reason = "an unsafe trait says which types are elements")]
 
 mod compute;
+mod datatype;
 mod word;
 
 use core::fmt;
 use core::marker::PhantomData;
 
 pub(crate) use self::compute::Compute;
+pub(crate) use self::datatype::by_datatype;
 pub(crate) use self::word::Word;
 use crate::vocabulary::{AtomicOp, Datatype};
 

@@ -6,7 +6,8 @@ use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
 
 use super::Window;
-use crate::atomic::{Atomic, CompareOp, Compute, Element, FetchOp, Operation, ReadOp, Word};
+use crate::atomic::{CompareOp, Compute, Element, FetchOp, Operation, ReadOp, Word};
+use crate::vocabulary::AtomicOp;
 
 /// Why there is no element at an offset of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ impl<E: Element> ExposedElement<'_, E> {
     /// The value.
     #[must_use]
     pub fn load(self) -> E {
-        self.change(ReadOp::<E>::READ.atomic(), E::ZERO, E::ZERO)
+        self.change(ReadOp::<E>::READ.atomic().op, E::ZERO, E::ZERO)
     }
 
     /// Replaces the value.
@@ -85,18 +86,19 @@ impl<E: Element> ExposedElement<'_, E> {
 
     /// Changes the value, and tells what was there before.
     pub fn fetch(self, op: FetchOp<E>, operand: E) -> E {
-        self.change(op.atomic(), operand, operand)
+        self.change(op.atomic().op, operand, operand)
     }
 
     /// Replaces the value by `operand` if `compare` and the value compare as the operation says, and tells what was there before.
     pub fn compare(self, op: CompareOp<E>, compare: E, operand: E) -> E {
-        self.change(op.atomic(), operand, compare)
+        self.change(op.atomic().op, operand, compare)
     }
 
-    fn change(self, atomic: Atomic, operand: E, compare: E) -> E {
+    /// Changes the value by any operation; one that the type does not admit leaves it as it is.
+    pub(crate) fn change(self, op: AtomicOp, operand: E, compare: E) -> E {
         // SAFETY: `element` has seen that it lies in a window that may be written, is aligned, and that the processor can; the rule of
         // this module has everybody else access it so.
-        unsafe { E::change_at(self.at.as_ptr(), atomic.op, operand, compare) }
+        unsafe { E::change_at(self.at.as_ptr(), op, operand, compare) }
     }
 }
 

@@ -23,7 +23,7 @@ mod element;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 pub use self::element::{ElementError, ExposedElement};
 
@@ -264,6 +264,15 @@ impl<'m> Window<'m> {
         let part = self.slice(offset, 1)?;
         // SAFETY: within the window; read only, by the rule.
         Ok(unsafe { AtomicU8::from_ptr(part.ptr.as_ptr()) }.load(order))
+    }
+}
+
+/// Memory of the program's own, which no provider has: for [remote updates](crate::updates) over providers without RMA.
+impl<'m> From<&'m [AtomicU64]> for Window<'m> {
+    fn from(words: &'m [AtomicU64]) -> Self {
+        // SAFETY: shared atomics may be changed through a shared borrow, and are valid for as long. Whoever has the slice accesses them by
+        // atomics alone, as the rule has it of elements.
+        unsafe { Window::new(NonNull::from_ref(words).cast(), size_of_val(words), true) }
     }
 }
 

@@ -11,7 +11,6 @@
 use heapless::Vec;
 
 use super::copy::{LIMIT, Range};
-use super::datatype::by_datatype;
 use super::endpoint_state::{Report, begin_context};
 use super::handles::SoftEndpoint;
 use super::mr::at_region;
@@ -19,7 +18,7 @@ use super::network::Net;
 use super::rma::end_rma;
 use super::send::lose;
 use super::transport::Soft;
-use crate::atomic::{Atomic, Compute, Element, Form, Word};
+use crate::atomic::{Atomic, Compute, Element, Form, Word, by_datatype};
 use crate::buffer::Lent;
 use crate::transport::{AtomicAttr, AtomicRanges, Atomics, Context, Msg, Refusal, RemotePart, RmaTarget};
 use crate::vocabulary::{Access, AtomicOp, CompletionFlags, Errno};

@@ -6,9 +6,8 @@
 use core::ptr;
 
 use super::copy::Range;
-use super::datatype::by_datatype;
 use super::group::Args;
-use crate::atomic::Element;
+use crate::atomic::{Element, by_datatype};
 use crate::vocabulary::{AtomicOp, CollectiveOp, Datatype, Errno};
 
 /// The members' calls, by rank.

@@ -193,8 +193,6 @@ mod message;
 
 mod rma;
 
-mod datatype;
-
 mod atomic;
 
 mod collective_run;

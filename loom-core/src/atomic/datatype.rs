@@ -22,4 +22,4 @@ macro_rules! by_datatype {
         }
     };
 }
-pub(super) use by_datatype;
+pub(crate) use by_datatype;

@@ -1,0 +1,321 @@
+//! [`Updates`]: the side that asks.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem;
+
+use allocator_api2::alloc::Allocator;
+
+use super::wire::{Answer, MESSAGE_LEN, Request, Value, from_value, to_value};
+use super::{UpdateError, message_of};
+use crate::atomic::{Atomic, CompareOp, Element, FetchOp, Form, Operation, ReadOp};
+use crate::buffer::{SourceBuffer, TargetBuffer};
+use crate::error::OpenError;
+use crate::objects::deadline::{Deadline, Spins};
+use crate::protocol::{MsgRecv, MsgSend, Outcome, PostFailure};
+use crate::storage::Array;
+use crate::vocabulary::{AtomicOp, Errno};
+
+/// Names a request until its answer was taken. Plain data: losing it loses nothing but the answer, and a place until
+/// [`Updates::give_up_all`].
+pub struct UpdateKey<E> {
+    number: u64,
+    element: PhantomData<fn() -> E>,
+}
+
+impl<E> Copy for UpdateKey<E> {}
+
+impl<E> Clone for UpdateKey<E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> PartialEq for UpdateKey<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl<E> fmt::Debug for UpdateKey<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UpdateKey({})", self.number)
+    }
+}
+
+/// How far a request is.
+#[derive(Clone, Copy)]
+enum State {
+    /// There is none.
+    Free,
+    Asked,
+    /// What was there before, or why nothing was done.
+    Answered(Result<Value, Errno>),
+    /// The request was not delivered.
+    Lost,
+}
+
+/// A place for a request, and the buffer that it is sent from.
+struct Slot<P: MsgSend> {
+    buf: Sent<P>,
+    state: State,
+    /// Of the request that is here, or was last: the place in the lower half.
+    number: u64,
+}
+
+/// Where the buffer of a request is.
+enum Sent<P: MsgSend> {
+    Here(P::Buf),
+    UnderWay(P::Key),
+    Nowhere,
+}
+
+/// Where a buffer for answers is.
+enum Receive<P: MsgRecv> {
+    Posted(P::Key),
+    Here(P::Buf),
+    Nowhere,
+}
+
+/// Asks servers for updates of their memory: see [`updates`](super).
+///
+/// Its endpoint is its own: every message that it receives is taken for an answer.
+pub struct Updates<P: MsgSend + MsgRecv, A: Allocator> {
+    protocol: P,
+    client: u32,
+    slots: Array<Slot<P>, A>,
+    receives: Array<Receive<P>, A>,
+}
+
+impl<P, A> Updates<P, A>
+where
+    P: MsgSend + MsgRecv,
+    P::Buf: SourceBuffer + TargetBuffer,
+    A: Allocator + Clone,
+{
+    /// A client that has `depth` requests under way at most, and this number at each of its servers. It takes twice as many buffers, and its
+    /// memory from `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::Size`] if `depth` is zero or 2^32 or more, there are fewer buffers, or one of them is not of [`MESSAGE_LEN`] bytes
+    ///   that can be read and written
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    pub fn open_in(
+        protocol: P,
+        client: u32,
+        buffers: impl IntoIterator<Item = P::Buf>,
+        depth: usize,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
+        if depth == 0 || u32::try_from(depth).is_err() {
+            return Err(OpenError::Size);
+        }
+        let mut buffers = buffers.into_iter();
+        let mut next = || {
+            let mut buf = buffers.next().ok_or(OpenError::Size)?;
+            message_of(&mut buf).ok_or(OpenError::Size)?;
+            Ok::<_, OpenError>(buf)
+        };
+        let slots = Array::try_new_in(depth, alloc.clone(), |at| {
+            Ok(Slot { buf: Sent::Here(next()?), state: State::Free, number: at as u64 })
+        })?;
+        let receives = Array::try_new_in(depth, alloc, |_| Ok(Receive::Here(next()?)))?;
+        Ok(Updates { protocol, client, slots, receives })
+    }
+
+    /// Asks for a change of the element `offset` bytes into a server's memory, and for what was there before: fetch-and-add, for one.
+    ///
+    /// # Errors
+    /// - [`UpdateError::Full`] if as many requests are under way as it was opened for: call [`progress`](Self::progress) and ask again
+    /// - [`UpdateError::Post`] if the request was not sent
+    pub fn fetch<E: Element>(
+        &mut self,
+        to: P::To,
+        offset: u64,
+        op: FetchOp<E>,
+        operand: E,
+    ) -> Result<UpdateKey<E>, UpdateError<P::PostError>> {
+        self.ask(to, offset, op.atomic(), [operand, operand])
+    }
+
+    /// Asks for the element there.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch).
+    pub fn read<E: Element>(&mut self, to: P::To, offset: u64) -> Result<UpdateKey<E>, UpdateError<P::PostError>> {
+        let zero = from_value(Value::default());
+        self.ask(to, offset, ReadOp::<E>::READ.atomic(), [zero, zero])
+    }
+
+    /// Asks for the element to be replaced by `operand` if `compare` and it compare as the operation says, and for what was there
+    /// before: compare-and-swap, for one.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch).
+    pub fn compare<E: Element>(
+        &mut self,
+        to: P::To,
+        offset: u64,
+        op: CompareOp<E>,
+        compare: E,
+        operand: E,
+    ) -> Result<UpdateKey<E>, UpdateError<P::PostError>> {
+        self.ask(to, offset, op.atomic(), [operand, compare])
+    }
+
+    fn ask<E: Element>(
+        &mut self,
+        to: P::To,
+        offset: u64,
+        atomic: Atomic,
+        [operand, compare]: [E; 2],
+    ) -> Result<UpdateKey<E>, UpdateError<P::PostError>> {
+        debug_assert!(atomic.form == Form::Compare || atomic.op < AtomicOp::CSWAP, "operations have types");
+        let free = |slot: &&mut Slot<P>| matches!((&slot.state, &slot.buf), (State::Free, Sent::Here(_)));
+        let Some(slot) = self.slots.iter_mut().find(free) else { return Err(UpdateError::Full) };
+        let Sent::Here(mut buf) = mem::replace(&mut slot.buf, Sent::Nowhere) else { return Err(UpdateError::Full) };
+        let number = slot.number.wrapping_add(1 << 32);
+        let (operand, compare) = (to_value(operand), to_value(compare));
+        if let Some(message) = message_of(&mut buf) {
+            *message = Request { atomic, client: self.client, number, offset, operand, compare }.encode();
+        }
+        match self.protocol.send(to, buf) {
+            Ok(key) => {
+                (slot.buf, slot.state, slot.number) = (Sent::UnderWay(key), State::Asked, number);
+                Ok(UpdateKey { number, element: PhantomData })
+            }
+            Err(refused) => {
+                slot.buf = Sent::Here(refused.buf);
+                Err(UpdateError::Post(refused.error))
+            }
+        }
+    }
+
+    /// Receives answers, and takes buffers back whose requests have been sent.
+    ///
+    /// # Errors
+    /// - [`UpdateError::Post`] if the endpoint takes no more receives
+    /// - [`UpdateError::Queue`] if the queue cannot go on
+    pub fn progress(&mut self) -> Result<(), UpdateError<P::PostError>> {
+        for at in 0..self.receives.len() {
+            let Some(receive) = self.receives.get_mut(at) else { break };
+            let buf = match mem::replace(receive, Receive::Nowhere) {
+                Receive::Posted(key) => match self.protocol.wait(key, Spins(0)) {
+                    Ok(Some(Outcome { mut buf, result })) => {
+                        let whole = result.is_ok_and(|transfer| transfer.len() == MESSAGE_LEN);
+                        let answer = message_of(&mut buf).filter(|_| whole).and_then(|message| Answer::decode(message));
+                        self.answered(answer);
+                        buf
+                    }
+                    unchanged => {
+                        *receive = Receive::Posted(key);
+                        match unchanged {
+                            Err(error) => return Err(UpdateError::Queue(error)),
+                            Ok(_) => continue,
+                        }
+                    }
+                },
+                Receive::Here(buf) => buf,
+                Receive::Nowhere => continue,
+            };
+            let posted = self.protocol.recv(P::ANY, buf);
+            let Some(receive) = self.receives.get_mut(at) else { break };
+            match posted {
+                Ok(key) => *receive = Receive::Posted(key),
+                Err(refused) => {
+                    *receive = Receive::Here(refused.buf);
+                    if !refused.error.is_transient() {
+                        return Err(UpdateError::Post(refused.error));
+                    }
+                }
+            }
+        }
+        for slot in &mut *self.slots {
+            let Sent::UnderWay(key) = slot.buf else { continue };
+            let Some(Outcome { buf, result }) = self.protocol.wait(key, Spins(0)).map_err(UpdateError::Queue)? else {
+                continue;
+            };
+            slot.buf = Sent::Here(buf);
+            if result.is_err() && matches!(slot.state, State::Asked) {
+                slot.state = State::Lost;
+            }
+        }
+        Ok(())
+    }
+
+    /// An answer is to the request that it names; what names none is nobody's.
+    fn answered(&mut self, answer: Option<Answer>) {
+        let Some(Answer { client, number, result }) = answer else { return };
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let slot = self.slots.get_mut(number as u32 as usize);
+        if let Some(slot) = slot.filter(|slot| slot.number == number && client == self.client)
+            && matches!(slot.state, State::Asked | State::Lost)
+        {
+            slot.state = State::Answered(result);
+        }
+    }
+
+    fn slot<E>(&mut self, key: UpdateKey<E>) -> Option<&mut Slot<P>> {
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let slot = self.slots.get_mut(key.number as u32 as usize)?;
+        (slot.number == key.number && !matches!(slot.state, State::Free)).then_some(slot)
+    }
+
+    /// Waits for an answer: what was there before. `Ok(None)` says that the deadline passed, and leaves the request under way.
+    ///
+    /// # Errors
+    /// - [`UpdateError::Refused`] if the server has done nothing, for this reason: `EFAULT` beyond its memory, `EINVAL` if the element is
+    ///   not aligned, `EACCES` if the memory may not be written, `EOPNOTSUPP` if its processor does not change such an element in
+    ///   one step
+    /// - [`UpdateError::Lost`] if the request was not delivered, as far as this side knows
+    /// - [`UpdateError::UnknownKey`] if the answer was taken or given up
+    /// - as [`progress`](Self::progress)
+    pub fn wait<E: Element>(
+        &mut self,
+        key: UpdateKey<E>,
+        mut until: impl Deadline,
+    ) -> Result<Option<E>, UpdateError<P::PostError>> {
+        loop {
+            let slot = self.slot(key).ok_or(UpdateError::UnknownKey)?;
+            let state = slot.state;
+            if !matches!(state, State::Asked) {
+                slot.state = State::Free;
+            }
+            match state {
+                State::Answered(Ok(value)) => return Ok(Some(from_value(value))),
+                State::Answered(Err(errno)) => return Err(UpdateError::Refused(errno)),
+                State::Lost => return Err(UpdateError::Lost),
+                State::Asked | State::Free => {}
+            }
+            self.progress()?;
+            let still = matches!(self.slot(key).map(|slot| slot.state), Some(State::Asked));
+            if still && until.passed() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits for an answer no more, and says whether the request was under way: one that never comes keeps a place. The update may have been
+    /// done, or be done later.
+    pub fn give_up<E>(&mut self, key: UpdateKey<E>) -> bool {
+        self.slot(key).map(|slot| slot.state = State::Free).is_some()
+    }
+
+    /// As [`give_up`](Self::give_up), of all requests whose answers were not taken.
+    pub fn give_up_all(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.state = State::Free);
+    }
+
+    /// What it runs over.
+    #[must_use]
+    pub const fn protocol(&self) -> &P {
+        &self.protocol
+    }
+}
+
+impl<P: MsgSend + MsgRecv, A: Allocator> fmt::Debug for Updates<P, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (client, depth) = (self.client, self.slots.len());
+        f.debug_struct("Updates").field("client", &client).field("depth", &depth).finish_non_exhaustive()
+    }
+}

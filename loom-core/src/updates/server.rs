@@ -1,0 +1,180 @@
+//! [`UpdateServer`]: the side that has the memory.
+
+use core::fmt;
+use core::mem;
+
+use allocator_api2::alloc::Allocator;
+
+use super::wire::{Answer, MESSAGE_LEN, Request};
+use super::{UpdateError, message_of};
+use crate::buffer::{SourceBuffer, TargetBuffer};
+use crate::error::OpenError;
+use crate::exposed::Window;
+use crate::objects::cq::CqError;
+use crate::objects::deadline::Spins;
+use crate::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure};
+use crate::storage::Array;
+
+/// Where a buffer is.
+enum Place<P: MsgSend> {
+    /// It is posted to receive a request.
+    Receiving(P::Key),
+    /// An answer in it is under way.
+    Answering(P::Key),
+    /// It is to be sent, or else to be received into.
+    Here(P::Buf, Option<P::To>),
+    /// Between two of these.
+    Nowhere,
+}
+
+/// Does what clients ask for, on memory of this side: see [`updates`](super).
+///
+/// Its endpoint is its own: every message that it receives is taken for a request.
+pub struct UpdateServer<P: MsgSend, A: Allocator> {
+    protocol: P,
+    clients: Array<P::To, A>,
+    places: Array<Place<P>, A>,
+    refused: u64,
+}
+
+impl<P, A> UpdateServer<P, A>
+where
+    P: MsgSend + MsgRecv,
+    P::Buf: SourceBuffer + TargetBuffer,
+    A: Allocator + Clone,
+{
+    /// A server for these clients, by their numbers from zero on, which holds `depth` requests and answers at a time. It takes as many
+    /// buffers, and its memory from `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::Size`] if `depth` or the number of clients is zero, there are fewer buffers, or one of them is not of
+    ///   [`MESSAGE_LEN`] bytes that can be read and written
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    pub fn open_in(
+        protocol: P,
+        clients: impl IntoIterator<Item = P::To, IntoIter: ExactSizeIterator>,
+        buffers: impl IntoIterator<Item = P::Buf>,
+        depth: usize,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
+        let (mut clients, mut buffers) = (clients.into_iter(), buffers.into_iter());
+        let count = clients.len();
+        if count == 0 || depth == 0 {
+            return Err(OpenError::Size);
+        }
+        let clients = Array::try_new_in(count, alloc.clone(), |_| clients.next().ok_or(OpenError::Size))?;
+        let places = Array::try_new_in(depth, alloc, |_| {
+            let mut buf = buffers.next().ok_or(OpenError::Size)?;
+            message_of(&mut buf).ok_or(OpenError::Size)?;
+            Ok(Place::Here(buf, None))
+        })?;
+        Ok(UpdateServer { protocol, clients, places, refused: 0 })
+    }
+
+    /// Does the requests that have come, in this memory (a region's window, or atomics of the program's own), and sends the answers. Returns how many were done. Whoever has the memory calls this
+    /// again and again: without it nothing is done.
+    ///
+    /// # Errors
+    /// - [`UpdateError::Post`] if the endpoint takes no more receives
+    /// - [`UpdateError::Queue`] if the queue cannot go on
+    pub fn progress<'w>(&mut self, memory: impl Into<Window<'w>>) -> Result<usize, UpdateError<P::PostError>> {
+        let window = memory.into();
+        let mut done = 0;
+        for at in 0..self.places.len() {
+            let Some(place) = self.places.get_mut(at) else { break };
+            let (next, did) = match mem::replace(place, Place::Nowhere) {
+                Place::Receiving(key) => match self.protocol.wait(key, Spins(0)) {
+                    Ok(Some(received)) => self.request(received, window),
+                    Ok(None) => (Place::Receiving(key), false),
+                    Err(error) => return self.put_back(at, Place::Receiving(key), error),
+                },
+                Place::Answering(key) => match self.protocol.wait(key, Spins(0)) {
+                    // Whether it has arrived or not: a client that waits in vain gives up.
+                    Ok(Some(sent)) => (Place::Here(sent.buf, None), false),
+                    Ok(None) => (Place::Answering(key), false),
+                    Err(error) => return self.put_back(at, Place::Answering(key), error),
+                },
+                other => (other, false),
+            };
+            done += usize::from(did);
+            self.post(at, next)?;
+        }
+        Ok(done)
+    }
+
+    fn put_back<V>(&mut self, at: usize, place: Place<P>, error: CqError) -> Result<V, UpdateError<P::PostError>> {
+        self.put(at, place);
+        Err(UpdateError::Queue(error))
+    }
+
+    fn put(&mut self, at: usize, place: Place<P>) {
+        if let Some(old) = self.places.get_mut(at) {
+            *old = place;
+        }
+    }
+
+    /// Does a request, and puts the answer in its place. Says whether it was one.
+    fn request(
+        &mut self,
+        received: Outcome<P::Buf, <P as Completes>::OpError>,
+        window: Window<'_>,
+    ) -> (Place<P>, bool) {
+        let Outcome { mut buf, result } = received;
+        let whole = result.is_ok_and(|transfer| transfer.len() == MESSAGE_LEN);
+        let message = message_of(&mut buf).filter(|_| whole);
+        let request = message.as_deref().and_then(Request::decode);
+        let client = request.as_ref().and_then(|request| self.clients.get(usize::try_from(request.client).ok()?));
+        let (Some(message), Some(request), Some(to)) = (message, request, client) else {
+            self.refused += 1;
+            return (Place::Here(buf, None), false);
+        };
+        let Request { client, number, .. } = request;
+        *message = Answer { client, number, result: request.apply(window) }.encode();
+        (Place::Here(buf, Some(*to)), true)
+    }
+
+    /// Posts what is here, if it can be now.
+    fn post(&mut self, at: usize, place: Place<P>) -> Result<(), UpdateError<P::PostError>> {
+        let place = match place {
+            Place::Here(buf, Some(to)) => match self.protocol.send(to, buf) {
+                Ok(key) => Place::Answering(key),
+                Err(refused) if refused.error.is_transient() => Place::Here(refused.buf, Some(to)),
+                // The client is gone, or not known any more.
+                Err(refused) => Place::Here(refused.buf, None),
+            },
+            other => other,
+        };
+        let place = match place {
+            Place::Here(buf, None) => match self.protocol.recv(P::ANY, buf) {
+                Ok(key) => Place::Receiving(key),
+                Err(refused) => {
+                    let error = refused.error;
+                    self.put(at, Place::Here(refused.buf, None));
+                    return if error.is_transient() { Ok(()) } else { Err(UpdateError::Post(error)) };
+                }
+            },
+            other => other,
+        };
+        self.put(at, place);
+        Ok(())
+    }
+
+    /// How many messages were no requests of its clients.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// What it runs over.
+    #[must_use]
+    pub const fn protocol(&self) -> &P {
+        &self.protocol
+    }
+}
+
+impl<P: MsgSend, A: Allocator> fmt::Debug for UpdateServer<P, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (clients, depth) = (self.clients.len(), self.places.len());
+        f.debug_struct("UpdateServer").field("clients", &clients).field("depth", &depth).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,77 @@
+//! Remote updates: fetch-and-add and compare-and-swap of one client, in each round.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use loom_core::atomic::{CompareOp, FetchOp};
+use loom_core::error::PostError;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::info::Info;
+use loom_core::objects::scope::scope;
+use loom_core::transport::Transport;
+use loom_core::updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
+use loom_core::{Deadline, Spins};
+
+use crate::failure::Failure;
+use crate::seal::Seal;
+use crate::steady::{Counts, Plant, counted};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Opens everything, warms up, and counts.
+pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
+    let memory = [AtomicU64::new(0)];
+    scope(|s| {
+        let domain = s.open(info)?;
+        let av = Av::open_in(&domain, 2, seal)?;
+        let cq: Cq<'_, T, Vec<u8>> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
+        let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+        let (to_a, to_b) = (av.insert(&a.address()?)?, av.insert(&b.address()?)?);
+        let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);
+        let taken = seal.taken();
+        let mut server = UpdateServer::open_in(b, [to_a], buffers(), 2, seal)?;
+        let mut updates = Updates::open_in(a, 0, buffers(), 2, seal)?;
+        if seal.taken() != taken + 4 {
+            return Err(Failure::Wrong("both sides take their memory from the allocator that they were given"));
+        }
+        let mut round = |_: u64| {
+            let wrong = |_| Failure::Wrong("an update is done");
+            let deadline = Instant::now() + LIMIT;
+            let expected = memory[0].load(Ordering::Relaxed);
+            let fetched = loop {
+                match updates.fetch(to_b, 0, FetchOp::<u64>::SUM, 2) {
+                    Err(UpdateError::Full | UpdateError::Post(PostError::Again)) => {
+                        updates.progress().map_err(wrong)?
+                    }
+                    asked => break asked.map_err(wrong)?,
+                }
+                server.progress(&memory[..]).map_err(wrong)?;
+            };
+            let swapped = loop {
+                match updates.compare(to_b, 0, CompareOp::CSWAP, expected + 2, expected + 3) {
+                    Err(UpdateError::Full | UpdateError::Post(PostError::Again)) => {
+                        updates.progress().map_err(wrong)?
+                    }
+                    asked => break asked.map_err(wrong)?,
+                }
+                server.progress(&memory[..]).map_err(wrong)?;
+            };
+            for (key, before) in [(fetched, expected), (swapped, expected + 2)] {
+                loop {
+                    server.progress(&memory[..]).map_err(wrong)?;
+                    match updates.wait(key, Spins(0)).map_err(wrong)? {
+                        Some(value) if value == before => break,
+                        Some(_) => return Err(Failure::Wrong("what was there before")),
+                        None if (&mut { deadline }).passed() => return Err(Failure::Late("an update")),
+                        None => {}
+                    }
+                }
+            }
+            Ok(())
+        };
+        let begin = (rounds / 50).max(1);
+        (0..begin).try_for_each(&mut round)?;
+        counted(seal, plant, begin..begin + rounds, round)
+    })
+}

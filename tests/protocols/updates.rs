@@ -1,0 +1,289 @@
+//! Remote updates: over each protocol that carries messages, beside a plain computation; what is refused, lost and given up.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::atomic::{CompareOp, Complex, Element, FetchOp};
+use loom_core::error::PostError;
+use loom_core::exposed::Window;
+use loom_core::protocol::{MsgRecv, MsgSend};
+use loom_core::soft::{Every, Network, NetworkAttr, Plan};
+use loom_core::updates::{MESSAGE_LEN, UpdateError, UpdateKey, UpdateServer, Updates};
+use loom_core::{Av, Cq, Deadline, Domain, Errno, OpKey, Spins};
+use loom_fabric::loom_core;
+
+use crate::generic::Bytes;
+use crate::posting::LIMIT;
+
+fn buffers() -> impl Iterator<Item = Bytes> {
+    std::iter::repeat_with(|| vec![0; MESSAGE_LEN])
+}
+
+fn words<const N: usize>(value: u64) -> [AtomicU64; N] {
+    [(); N].map(|()| AtomicU64::new(value))
+}
+
+/// A server and a client that are polled by turns.
+struct Sides<'w, P: MsgSend<Buf = Bytes> + MsgRecv> {
+    server: UpdateServer<P, Global>,
+    updates: Updates<P, Global>,
+    to_server: P::To,
+    memory: &'w [AtomicU64],
+}
+
+impl<P: MsgSend<Buf = Bytes> + MsgRecv> Sides<'_, P>
+where
+    P::PostError: PartialEq,
+{
+    fn wait<E: Element>(&mut self, key: UpdateKey<E>) -> Result<E, UpdateError<P::PostError>> {
+        let until = Instant::now() + LIMIT;
+        loop {
+            self.server.progress(self.memory).unwrap();
+            if let Some(before) = self.updates.wait(key, Spins(0))? {
+                return Ok(before);
+            }
+            assert!(Instant::now() < until, "answered within {LIMIT:?}");
+        }
+    }
+
+    /// Asks until the request is taken.
+    fn ask<V>(
+        &mut self,
+        ask: impl Fn(&mut Updates<P, Global>, P::To) -> Result<V, UpdateError<P::PostError>>,
+    ) -> Result<V, UpdateError<P::PostError>> {
+        let until = Instant::now() + LIMIT;
+        loop {
+            match ask(&mut self.updates, self.to_server) {
+                Err(UpdateError::Full) => {}
+                Err(UpdateError::Post(error)) if loom_core::protocol::PostFailure::is_transient(&error) => {}
+                other => return other,
+            }
+            assert!(Instant::now() < until, "taken within {LIMIT:?}");
+            self.server.progress(self.memory).unwrap();
+            self.updates.progress().unwrap();
+        }
+    }
+}
+
+/// Updates over any protocol, whose endpoints are used for nothing else.
+pub(crate) fn check<P>((client, to_server): (P, P::To), (server, to_client): (P, P::To))
+where
+    P: MsgSend<Buf = Bytes> + MsgRecv,
+    P::PostError: PartialEq,
+{
+    let memory = &words::<4>(0);
+    let server = UpdateServer::open_in(server, [to_client], buffers(), 4, Global).unwrap();
+    let updates = Updates::open_in(client, 0, buffers(), 4, Global).unwrap();
+    let mut sides = Sides { server, updates, to_server, memory };
+    // More than can be under way.
+    let add = |updates: &mut Updates<P, Global>, to| updates.fetch(to, 8, FetchOp::<u64>::SUM, 3);
+    let mut expected = 0;
+    for _ in 0..20 {
+        let keys: Vec<_> = (0..4).map(|_| sides.ask(add).unwrap()).collect();
+        assert_eq!(sides.updates.fetch(to_server, 8, FetchOp::<u64>::SUM, 3), Err(UpdateError::Full));
+        let mut seen: Vec<u64> = keys.into_iter().map(|key| sides.wait(key).unwrap()).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, (0..4).map(|at| expected + 3 * at).collect::<Vec<_>>());
+        expected += 12;
+    }
+    assert_eq!(memory[1].load(Ordering::Relaxed), expected);
+
+    let swap = |compare: u64, operand: u64| {
+        move |updates: &mut Updates<P, Global>, to| updates.compare(to, 8, CompareOp::<u64>::CSWAP, compare, operand)
+    };
+    for (compare, before, after) in [(7, expected, expected), (expected, expected, 9)] {
+        let key = sides.ask(swap(compare, 9)).unwrap();
+        assert_eq!(sides.wait(key), Ok(before));
+        assert_eq!(memory[1].load(Ordering::Relaxed), after);
+    }
+    let key = sides.ask(|updates, to| updates.read::<u64>(to, 8)).unwrap();
+    assert_eq!(sides.wait(key), Ok(9));
+    let pair = Complex { re: 1.5_f32, im: -2.0 };
+    let key = sides.ask(|updates, to| updates.fetch(to, 16, FetchOp::WRITE, pair)).unwrap();
+    assert_eq!(sides.wait(key), Ok(Complex { re: 0.0, im: 0.0 }));
+    let key = sides.ask(|updates, to| updates.fetch(to, 16, FetchOp::SUM, pair)).unwrap();
+    assert_eq!(sides.wait(key), Ok(pair));
+    let key = sides.ask(|updates, to| updates.fetch(to, 3, FetchOp::<u8>::BOR, 0x40)).unwrap();
+    assert_eq!(sides.wait(key), Ok(0));
+
+    for (offset, errno) in [(9, Errno::EINVAL), (32, Errno::EFAULT), (25, Errno::EFAULT), (u64::MAX, Errno::EFAULT)] {
+        let key = sides.ask(|updates, to| updates.fetch(to, offset, FetchOp::<u64>::SUM, 1)).unwrap();
+        assert_eq!(sides.wait(key), Err(UpdateError::Refused(errno)), "{offset}");
+        assert_eq!(sides.updates.wait(key, Spins(0)), Err(UpdateError::UnknownKey), "it was taken");
+    }
+    assert_eq!(sides.server.refused(), 0);
+}
+
+/// Two endpoints of a queue.
+macro_rules! endpoints {
+    ($info:expr) => {{
+        let domain = Domain::open($info).unwrap();
+        let (av, cq) = (Av::open(&domain, 4).unwrap(), Cq::<_, Bytes>::open(&domain, 64).unwrap());
+        let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
+        let (to_a, to_b) = (av.insert(&a.address().unwrap()).unwrap(), av.insert(&b.address().unwrap()).unwrap());
+        (cq, (a, to_b), (b, to_a))
+    }};
+}
+
+#[test]
+fn updates_compute_what_a_plain_computation_does_over_the_software_transport() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let (_, client, server) = endpoints!(&network.info());
+    check(client, server);
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let plan = Plan::new(3).refuse(Every::About(3)).delay(3);
+    let (_, client, server) = endpoints!(&network.info_with_faults(plan));
+    check(client, server);
+    assert!(network.injected().refused > 0 && network.injected().delayed > 0);
+}
+
+#[cfg(feature = "libfabric")]
+#[test]
+fn updates_compute_what_a_plain_computation_does_over_providers_with_atomic_operations_and_without() {
+    use loom_core::vocabulary::{Caps, EndpointType};
+
+    use crate::libfabric::{connected, info};
+
+    for provider in ["shm", "tcp;ofi_rxm", "udp;ofi_rxd", "sockets"] {
+        let (_, client, server) = endpoints!(&info(provider, EndpointType::RDM, Caps::MSG));
+        check(client, server);
+    }
+    let info = info("tcp", EndpointType::MSG, Caps::MSG | Caps::RMA);
+    let domain = Domain::open(&info).unwrap();
+    let cq = Cq::open(&domain, 64).unwrap();
+    let (server, client) = connected((&domain, &cq), &info, None);
+    check((client, loom_core::ThePeer), (server, loom_core::ThePeer));
+}
+
+#[test]
+fn updates_of_threads_and_of_the_owner_lose_none() {
+    const CLIENTS: u64 = 3;
+    const EACH: u64 = 3000;
+    /// Lets others run.
+    struct Patient(Instant);
+    impl Deadline for Patient {
+        fn passed(&mut self) -> bool {
+            std::thread::yield_now();
+            self.0.passed()
+        }
+    }
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let (av, cq) = (Av::open(&domain, 8).unwrap(), Cq::<_, Bytes>::open(&domain, 64).unwrap());
+    let server = cq.endpoint(&av).unwrap();
+    let (address, together) = (server.address().unwrap(), Barrier::new(1 + usize::try_from(CLIENTS).unwrap()));
+    let clients = std::sync::Mutex::new(Vec::new());
+    let (memory, finished) = (words::<1>(0), AtomicU64::new(0));
+    let until = Instant::now() + LIMIT;
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let domain = Domain::open(&network.info()).unwrap();
+                let (av, cq) = (Av::open(&domain, 8).unwrap(), Cq::<_, Bytes>::open(&domain, 64).unwrap());
+                let endpoint = cq.endpoint(&av).unwrap();
+                let number = {
+                    let mut clients = clients.lock().unwrap();
+                    clients.push(endpoint.address().unwrap());
+                    u32::try_from(clients.len() - 1).unwrap()
+                };
+                let to = av.insert(&address).unwrap();
+                let mut updates = Updates::open_in(endpoint, number, buffers(), 2, Global).unwrap();
+                together.wait();
+                let mut last = None;
+                for _ in 0..EACH {
+                    let key = loop {
+                        match updates.fetch(to, 0, FetchOp::<u64>::SUM, 1) {
+                            Ok(key) => break key,
+                            Err(UpdateError::Full | UpdateError::Post(PostError::Again)) => updates.progress().unwrap(),
+                            Err(error) => panic!("{error}"),
+                        }
+                    };
+                    let before = updates.wait(key, Patient(until)).unwrap();
+                    assert!(before > last, "what one client sees only grows");
+                    last = before;
+                }
+                finished.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        together.wait();
+        let clients: Vec<_> = clients.lock().unwrap().iter().map(|address| av.insert(address).unwrap()).collect();
+        let mut server = UpdateServer::open_in(server, clients, buffers(), 8, Global).unwrap();
+        let element = Window::from(&memory[..]).element::<u64>(0).unwrap();
+        let mut done = 0;
+        while finished.load(Ordering::Relaxed) < CLIENTS {
+            element.fetch(FetchOp::SUM, 1000);
+            done += server.progress(&memory[..]).unwrap() as u64;
+            std::thread::yield_now();
+            assert!(Instant::now() < until);
+        }
+        assert_eq!(done, CLIENTS * EACH);
+    });
+    assert_eq!(memory[0].load(Ordering::Relaxed) % 1000, CLIENTS * EACH % 1000);
+}
+
+#[test]
+fn strangers_messages_are_counted_and_change_nothing() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let (cq, (stranger, to_server), (server, to_client)) = endpoints!(&network.info());
+    let memory = words::<2>(5);
+    let mut server = UpdateServer::open_in(server, [to_client], buffers(), 2, Global).unwrap();
+    let mut messages = vec![vec![], vec![0; MESSAGE_LEN - 1], vec![0xff; MESSAGE_LEN], vec![7; MESSAGE_LEN + 1]];
+    // A request of a client that there is not.
+    let mut other = Updates::open_in(stranger.clone(), 1, buffers(), 1, Global).unwrap();
+    for message in &messages {
+        let key: OpKey = cq.post(message.clone(), LIMIT_SPINS, |message| stranger.send(to_server, message)).unwrap();
+        cq.finish(key, LIMIT_SPINS).unwrap().result().unwrap();
+    }
+    let key = other.fetch(to_server, 0, FetchOp::<u64>::SUM, 1).unwrap();
+    messages.push(vec![]);
+    for _ in 0..100 {
+        assert_eq!(server.progress(&memory[..]), Ok(0));
+    }
+    assert_eq!(server.refused(), messages.len() as u64);
+    assert_eq!(other.wait(key, Spins(10)), Ok(None));
+    assert!(memory.iter().all(|word| word.load(Ordering::Relaxed) == 5));
+}
+
+const LIMIT_SPINS: Spins = Spins(10_000);
+
+#[test]
+fn a_request_that_is_given_up_leaves_its_place_and_its_late_answer_is_nobodys() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let (_, (client, to_server), (server, to_client)) = endpoints!(&network.info());
+    let memory = words::<1>(0);
+    let mut updates = Updates::open_in(client, 0, buffers(), 1, Global).unwrap();
+    let first = updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 1).unwrap();
+    assert_eq!(updates.wait(first, Spins(100)), Ok(None), "nobody does it");
+    assert_eq!(updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 1), Err(UpdateError::Full));
+    assert!(updates.give_up(first) && !updates.give_up(first));
+    assert_eq!(updates.wait(first, Spins(0)), Err(UpdateError::UnknownKey));
+    let second = updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 10).unwrap();
+    let mut server = UpdateServer::open_in(server, [to_client], buffers(), 2, Global).unwrap();
+    let before = loop {
+        server.progress(&memory[..]).unwrap();
+        if let Some(before) = updates.wait(second, Spins(0)).unwrap() {
+            break before;
+        }
+    };
+    assert_eq!(
+        (before, memory[0].load(Ordering::Relaxed)),
+        (1, 11),
+        "both were done, and the second answer is the second's"
+    );
+}
+
+#[test]
+fn a_client_is_told_when_its_server_is_closed() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let (_, (client, to_server), (server, _)) = endpoints!(&network.info());
+    let mut updates = Updates::open_in(client, 0, buffers(), 1, Global).unwrap();
+    drop(server);
+    let refused = updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 1);
+    let lost = match refused {
+        Ok(key) => updates.wait(key, LIMIT_SPINS).map(|_| ()),
+        Err(error) => Err(error),
+    };
+    assert!(matches!(lost, Err(UpdateError::Lost | UpdateError::Post(PostError::Errno(_)))), "{lost:?}");
+}
