@@ -31,7 +31,7 @@ fn until() -> Instant {
 
 fn info() -> Info<T> {
     let hints = Hints {
-        caps: Caps::MSG | Caps::TAGGED | Caps::COLLECTIVE,
+        caps: Caps::MSG | Caps::COLLECTIVE,
         provider: Some("tcp;ofi_rxm"),
         node: Some("127.0.0.1"),
         listen: true,

@@ -22,7 +22,8 @@
 //!   [`CollectiveGroup`](objects::endpoint::CollectiveGroup), and for connections
 //!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No
 //!   object names a transport.
-//! - [`tagged`]: tagged messages over objects that have none.
+//! - [`tagged`]: tagged messages over objects that have none. [`updates`]: read-modify-write of a peer's memory where the provider has no
+//!   atomic operations.
 //! - [`protocol`]: traits for code that is generic in the kind of endpoint, or in a protocol of the program's own.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
 //!

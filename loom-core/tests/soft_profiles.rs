@@ -61,8 +61,8 @@ fn what_is_short_is_named() {
             ProfileError::EndpointType { asked: EndpointType::MSG, granted: EndpointType::RDM },
         ),
         (
-            |promise| promise.caps |= Caps::COLLECTIVE | Caps::FENCE,
-            ProfileError::Caps { missing: Caps::COLLECTIVE | Caps::FENCE },
+            |promise| promise.caps |= Caps::MULTICAST | Caps::FENCE,
+            ProfileError::Caps { missing: Caps::MULTICAST | Caps::FENCE },
         ),
         (|promise| promise.mr_mode.remove(MrMode::PROV_KEY), ProfileError::MrMode { excess: MrMode::PROV_KEY }),
         (|promise| promise.msg_order |= MsgOrder::RAS, ProfileError::MsgOrder { missing: MsgOrder::RAS }),

@@ -12,6 +12,8 @@
 //!   own, and the operation never ends (`rxm-collective-of-more-than-16-kib-never-ends`). So operations are refused with `EMSGSIZE` that
 //!   may need such a message.
 //! - What a reduction cannot compute is noticed when it has begun, which then never ends. So each is asked about before.
+//! - A tagged message or receive whose tag has the highest bit is taken for one of an operation, and its context is followed
+//!   (`rxm-tag-beside-collectives-crashes`). So an info with collective operations grants no tags (`quirks::untrue_caps`).
 //! - Joins of one set have numbers of their own, and those of several sets under way are mixed up. So one goes on at a time: others wait.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Collectives`, and calls libfabric")]
@@ -229,21 +231,25 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         // SAFETY: the contract of callers.
         unsafe { groups.take_events() };
         let mut joined = groups.joined.borrow_mut();
-        if joined.last().is_some_and(|group| group.state.get() == State::Joining) {
-            return Err(Errno::EBUSY);
+        match joined.last().map(|group| group.state.get()) {
+            Some(State::Joining) => return Err(Errno::EBUSY),
+            // Whatever comes of it now would be taken for the end of the next join.
+            Some(State::Failed(errno)) => return Err(errno),
+            Some(State::Joined) | None => {}
         }
         if joined.is_full() {
             return Err(Errno::ENOSPC);
         }
         // SAFETY: the vector is open as long as the endpoint (C2), and has the members (C13).
         let set = unsafe { open_set::<L>(groups.av.raw(), members.clone()) }?;
+        let size = members.count();
         // SAFETY: the contract of callers; the set was just opened.
         let mc = unsafe { join(endpoint, set.raw()) }.inspect_err(|_| {
             // SAFETY: as above, and it is in no group.
             let _ = unsafe { close(set.fid()) };
         })?;
         let at = joined.len();
-        let group = Joined { mc, set, size: members.count(), state: Cell::new(State::Joining) };
+        let group = Joined { mc, set, size, state: Cell::new(State::Joining) };
         // There is room, as was seen.
         let _ = joined.push(group);
         Ok(CollectiveGroup { at })

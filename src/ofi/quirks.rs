@@ -48,12 +48,15 @@ fn have_keys_checked(info: &mut RawInfo) {
 /// - `ofi_rxd` names the first peer of its address vector as the source of everything (`rxd-source-is-always-the-first`), and crashes or
 ///   refuses atomic operations for ever (`rxd-two-atomics-crash`, `rxd-injected-atomic-at-an-offset-is-never-taken`);
 /// - `net` has no atomic operation (`net-atomics-are-not-there`);
-/// - tags of connections ([`Facts::TAGS_ON_CONNECTIONS`]).
+/// - tags of connections ([`Facts::TAGS_ON_CONNECTIONS`]);
+/// - tags beside collective operations: `ofi_rxm` takes a tagged message or receive whose tag has the highest bit for one of an operation,
+///   and follows its context (`rxm-tag-beside-collectives-crashes`).
 pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
     let untrue = [
         (has_layer(info, "ofi_rxd"), Caps::SOURCE.union(Caps::ATOMIC)),
         (has_layer(info, "net"), Caps::ATOMIC),
         (has_untrue_tags(info), Caps::TAGGED),
+        (has_layer(info, "ofi_rxm") && decode::attributes(info).caps.contains(Caps::COLLECTIVE), Caps::TAGGED),
     ];
     untrue.into_iter().filter(|(is, _)| *is).fold(Caps::empty(), |all, (_, caps)| all | caps)
 }

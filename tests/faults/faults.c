@@ -1792,6 +1792,41 @@ static void join_all(fi_addr_t group[2])
 		group[i] = fi_mc_addr(mc[i]);
 }
 
+/* A tagged message whose tag has the highest bit: its context is taken for a pointer of the provider's own. */
+static int tag_beside_collectives_crashes(void)
+{
+	struct fi_cq_tagged_entry entry;
+	uint64_t tag = 1ULL << 63 | 5;
+
+	open_all("tcp;ofi_rxm", FI_MSG | FI_TAGGED | FI_COLLECTIVE, FI_THREAD_SAFE, FI_WAIT_NONE);
+	POST(fi_trecv(ep[1], into, 64, NULL, FI_ADDR_UNSPEC, tag, 0, (void *) 0x100000003));
+	POST(fi_tsend(ep[0], from, 64, NULL, addr[1], tag, (void *) 0x100000004));
+	NEED(next(&entry, 5) != 1);
+	NEED(next(&entry, 5) != 1);
+	return GONE;
+}
+
+/* Bytes that a thousand barriers leave behind. */
+static int collectives_keep_memory(void)
+{
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t group[2];
+	size_t before = 0;
+	int i, round;
+
+	join_all(group);
+	for (round = 0; round < 2000; round++) {
+		if (round == 1000)
+			before = mallinfo2().uordblks;
+		for (i = 0; i < 2; i++)
+			POST(fi_barrier(ep[i], group[i], &contexts[i]));
+		for (i = 0; i < 2; i++)
+			NEED(next(&entry, 20) != 1);
+	}
+	fprintf(stderr, "%zu bytes\n", mallinfo2().uordblks - before);
+	return mallinfo2().uordblks - before > 10000 ? THERE : GONE;
+}
+
 /* Three bytes for two members: chunks of two, and so four. */
 static int broadcast_writes_behind_its_buffer(void)
 {
@@ -2051,6 +2086,8 @@ static const struct {
 	{ "rxm-empty-set-of-addresses-is-refused", empty_set_of_addresses_is_refused },
 	{ "sockets-deferred-work-is-not-cancelled", deferred_work_is_not_cancelled },
 	{ "sockets-deferred-work-is-not-flushed", deferred_work_is_not_flushed },
+	{ "rxm-tag-beside-collectives-crashes", tag_beside_collectives_crashes },
+	{ "rxm-collectives-keep-memory", collectives_keep_memory },
 	{ "rxm-broadcast-writes-behind-its-buffer", broadcast_writes_behind_its_buffer },
 	{ "rxm-collective-of-more-than-16-kib-never-ends", collective_of_more_than_16_kib_never_ends },
 	{ "rxm-claim-of-a-buffered-message-never-ends", claim_of_a_buffered_message_never_ends },

@@ -397,7 +397,7 @@ mod libfabric {
                         }
                     }
                     if provider == "tcp;ofi_rxm" && library_version().major >= 2 {
-                        let hints = Hints { caps: MESSAGES | Caps::COLLECTIVE, ..hints };
+                        let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..hints };
                         match Ofi::<ofi::Local>::query(&hints).map(|mut infos| infos.next()) {
                             Ok(Some(info)) => tally.collectives(name, &info, scaled(10_000)),
                             _ => tally.judge(false, &format!("{name}: it has collective operations")),

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use loom_core::Spins;
 use loom_core::atomic::{CompareOp, FetchOp};
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
@@ -11,7 +12,6 @@ use loom_core::objects::info::Info;
 use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
-use loom_core::{Deadline, Spins};
 
 use crate::failure::Failure;
 use crate::seal::Seal;
@@ -39,31 +39,28 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             let wrong = |_| Failure::Wrong("an update is done");
             let deadline = Instant::now() + LIMIT;
             let expected = memory[0].load(Ordering::Relaxed);
-            let fetched = loop {
-                match updates.fetch(to_b, 0, FetchOp::<u64>::SUM, 2) {
-                    Err(UpdateError::Full | UpdateError::Post(PostError::Again)) => {
-                        updates.progress().map_err(wrong)?
+            // One after the other: what is under way together is done in any order.
+            for swap in [false, true] {
+                let key = loop {
+                    let asked = match swap {
+                        false => updates.fetch(to_b, 0, FetchOp::<u64>::SUM, 2),
+                        true => updates.compare(to_b, 0, CompareOp::CSWAP, expected + 2, expected + 3),
+                    };
+                    match asked {
+                        Err(UpdateError::Full | UpdateError::Post(PostError::Again)) => {
+                            updates.progress().map_err(wrong)?
+                        }
+                        asked => break asked.map_err(wrong)?,
                     }
-                    asked => break asked.map_err(wrong)?,
-                }
-                server.progress(&memory[..]).map_err(wrong)?;
-            };
-            let swapped = loop {
-                match updates.compare(to_b, 0, CompareOp::CSWAP, expected + 2, expected + 3) {
-                    Err(UpdateError::Full | UpdateError::Post(PostError::Again)) => {
-                        updates.progress().map_err(wrong)?
-                    }
-                    asked => break asked.map_err(wrong)?,
-                }
-                server.progress(&memory[..]).map_err(wrong)?;
-            };
-            for (key, before) in [(fetched, expected), (swapped, expected + 2)] {
+                    server.progress(&memory[..]).map_err(wrong)?;
+                };
+                let before = expected + if swap { 2 } else { 0 };
                 loop {
                     server.progress(&memory[..]).map_err(wrong)?;
                     match updates.wait(key, Spins(0)).map_err(wrong)? {
                         Some(value) if value == before => break,
                         Some(_) => return Err(Failure::Wrong("what was there before")),
-                        None if (&mut { deadline }).passed() => return Err(Failure::Late("an update")),
+                        None if Instant::now() >= deadline => return Err(Failure::Late("an update")),
                         None => {}
                     }
                 }

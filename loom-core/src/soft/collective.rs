@@ -20,7 +20,7 @@ use crate::vocabulary::{Access, AtomicOp, CollectiveOp, Errno, FabricAddr};
 
 /// The raw handle of a collective group: an endpoint's membership.
 #[derive(Debug)]
-pub struct SoftGroup {
+pub struct SoftMembership {
     number: u32,
 }
 
@@ -78,7 +78,7 @@ impl SoftEndpoint<'_> {
 // - P18: `membership::leave_all` breaks the endpoint's groups off, which waits for an operation that runs, and lets none run afterwards;
 // - P19: `has` answers for both.
 unsafe impl<'n> Collectives for Soft<'n> {
-    type CollectiveGroup = SoftGroup;
+    type CollectiveGroup = SoftMembership;
 
     unsafe fn query_collective(domain: &Self::Domain, collective: Collective) -> Result<CollectiveAttr, Errno> {
         has(collective)?;
@@ -88,11 +88,15 @@ unsafe impl<'n> Collectives for Soft<'n> {
     unsafe fn join_collective(
         endpoint: &Self::Endpoint,
         members: impl Iterator<Item = FabricAddr> + Clone,
-    ) -> Result<SoftGroup, Errno> {
-        Ok(SoftGroup { number: join(&endpoint.net, endpoint.port(), &members)? })
+    ) -> Result<SoftMembership, Errno> {
+        Ok(SoftMembership { number: join(&endpoint.net, endpoint.port(), &members)? })
     }
 
-    unsafe fn collective_joined(endpoint: &Self::Endpoint, group: &SoftGroup) -> Result<bool, Errno> {
+    unsafe fn collective_joined(endpoint: &Self::Endpoint, group: &SoftMembership) -> Result<bool, Errno> {
+        if endpoint.port().own().faults().is_dead() {
+            // It has left, and others may have its place.
+            return Err(Errno::ESHUTDOWN);
+        }
         match endpoint.net.group(endpoint.net.group_of(group.number)).usable() {
             Usable::NotYet => Ok(false),
             Usable::Yes => Ok(true),
@@ -100,13 +104,13 @@ unsafe impl<'n> Collectives for Soft<'n> {
         }
     }
 
-    unsafe fn leave_collective(endpoint: &Self::Endpoint, group: &SoftGroup) {
+    unsafe fn leave_collective(endpoint: &Self::Endpoint, group: &SoftMembership) {
         leave(&endpoint.net, endpoint.port(), group.number);
     }
 
     unsafe fn collective(
         endpoint: &Self::Endpoint,
-        group: &SoftGroup,
+        group: &SoftMembership,
         call: &CollectiveCall,
         operands: &Lent,
         results: &Lent,
@@ -141,7 +145,8 @@ unsafe impl<'n> Collectives for Soft<'n> {
             return Err(Refusal::Again);
         }
         let range = |lent: &Lent| (lent.ptr().as_ptr(), lent.len());
-        let args = Args { call: *call, operands: range(operands), results: range(results), context: context.addr() };
+        let args =
+            Args { operation: *call, operands: range(operands), results: range(results), context: context.addr() };
         member.call(round).make(args);
         member.made.set(round.wrapping_add(1));
         if net.group(net.group_of(number)).arrive(round) {

@@ -64,10 +64,10 @@ pub(super) fn can_reduce(datatype: Datatype, op: AtomicOp) -> Result<(), Errno> 
 /// Does the operation that all members have called. Nothing is touched if their calls differ.
 ///
 /// # Safety
-/// What is lent with the calls is as long as C30 says, readable and writable, and used by nobody else meanwhile.
+/// What is lent with the calls keeps to C30, is readable and writable, and is this thread's meanwhile.
 pub(super) unsafe fn run(calls: &impl Calls) -> Result<(), Errno> {
-    let (size, call) = (calls.size(), calls.args(0).call);
-    if (1..size).any(|rank| calls.args(rank).call != call) {
+    let (size, call) = (calls.size(), calls.args(0).operation);
+    if (1..size).any(|rank| calls.args(rank).operation != call) {
         return Err(Errno::EINVAL);
     }
     let (collective, root) = (call.collective, call.root);
@@ -75,15 +75,15 @@ pub(super) unsafe fn run(calls: &impl Calls) -> Result<(), Errno> {
     let bytes = call.count * element;
     let operands = |rank: usize| calls.args(rank).operands;
     let results = |rank: usize| calls.args(rank).results;
-    // SAFETY: of what is lent: the caller's promise. Ranges of different members do not overlap, and neither do those of one but for
-    // a broadcast, where they may be the same.
+    // SAFETY: parts of what is lent, as long as C30 says. Ranges of different members do not overlap (C30), and neither do those of one, but
+    // for a broadcast, where they may be the same.
     let copy = |from, to| unsafe { copy(from, to) };
     // Combines a part of what each member has, by rank, in a place of one of them.
     let reduce = |at: usize, into: Range| {
         copy(part(operands(0), at, bytes), into);
         for rank in 1..size {
             let from = part(operands(rank), at, bytes);
-            // SAFETY: as above.
+            // SAFETY: parts of what is lent, of the same number of elements (C30).
             unsafe { combine_by_type(collective.datatype(), from, into, collective.reduce_op()) }?;
         }
         Ok(())

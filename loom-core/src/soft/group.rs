@@ -67,7 +67,7 @@ impl Group {
         }
     }
 
-    /// A place that is free becomes a group of so many members, which are still to join. Under the network's lock.
+    /// A place that is free becomes a group of `size` members, which are still to join. Under the network's lock.
     pub(super) fn found(&self, size: u32, serial: u64) {
         self.size.set(size);
         self.serial.set(serial);
@@ -112,15 +112,15 @@ impl Group {
         self.arrived[slot(round)].fetch_add(1, Ordering::AcqRel) + 1 == self.size.get()
     }
 
-    /// The last member of a round runs its operation, unless the group is broken. Nobody touches what is lent afterwards, until
-    /// [`end`](Self::end).
+    /// The last member of a round runs its operation, unless the group is broken. Until [`end`](Self::end), what the
+    /// members have lent is this thread's.
     #[inline]
     pub(super) fn begin(&self, round: u32) -> bool {
         // No other round runs: this member has called in all before, and none after.
         // Acquire: nothing of the operation is done before.
         let begun = self.state.compare_exchange(OPEN, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if begun {
-            // Whoever calls in the round that takes this place has seen its call of this one done.
+            // A member calls in the round that takes this place only after it has seen its call of this round done.
             self.arrived[slot(round)].store(0, Ordering::Relaxed);
         }
         begun
@@ -138,7 +138,7 @@ impl Group {
         loop {
             let state = self.state.load(Ordering::Relaxed);
             if state == BROKEN {
-                // Acquire: as below, from whoever was first.
+                // Acquire: as below, from the member that was first.
                 self.state.load(Ordering::Acquire);
                 return;
             }
@@ -223,10 +223,10 @@ pub(super) struct Call {
     args: Cell<Args>,
 }
 
-/// What was called, and with what.
+/// What a member calls, and what it lends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Args {
-    pub(super) call: CollectiveCall,
+    pub(super) operation: CollectiveCall,
     pub(super) operands: Range,
     pub(super) results: Range,
     pub(super) context: u64,
@@ -234,7 +234,7 @@ pub(super) struct Args {
 
 impl Args {
     const NOTHING: Args = Args {
-        call: CollectiveCall { collective: crate::collective::Collective::BARRIER, count: 0, root: 0 },
+        operation: CollectiveCall { collective: crate::collective::Collective::BARRIER, count: 0, root: 0 },
         operands: NOTHING,
         results: NOTHING,
         context: 0,

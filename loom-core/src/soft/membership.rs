@@ -57,7 +57,7 @@ pub(super) fn join(
 /// The members of a group are to look at it.
 fn tell(net: &Net, at: u32) {
     for member in net.members_of(at) {
-        // Whoever is in the member's place by now: one who came later looks in vain, once.
+        // Another endpoint may have the member's place by now: it looks in vain, once.
         net.port(addr_parts(member.addr.get()).0).revocations.tell();
     }
 }

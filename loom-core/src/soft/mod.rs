@@ -92,6 +92,7 @@
 //! | reads and writes of hints with an order (`WAW` and others) | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
 //! | reads and writes of several ranges | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
 //! | atomic operations | done when the post returns | done when the peer has polled (`shm`, `tcp;ofi_rxm`) |
+//! | collective operations | nine, of any length | five, of up to 16 KiB (`tcp;ofi_rxm` of libfabric 2); none (all others) |
 //! | a read that its target forbids | fails | never ends (`shm` of libfabric 1, `udp;ofi_rxd`) |
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
 //! | closing an endpoint | gives every buffer back | may have to wait for other endpoints of the process (`shm`) |
@@ -204,7 +205,7 @@ mod model;
 #[cfg(all(test, feature = "std", not(loom_model)))]
 mod tests;
 
-pub use collective::SoftGroup;
+pub use collective::SoftMembership;
 pub use counter::SoftCounter;
 pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};

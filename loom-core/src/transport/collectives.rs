@@ -53,7 +53,8 @@ pub unsafe trait Collectives: Transport {
     /// room for another group.
     ///
     /// # Safety
-    /// The contract of callers; the members are addresses of the endpoint's vector (C13), each once.
+    /// The contract of callers; the members are addresses of the endpoint's vector (C13), each once, and the same each time that they are
+    /// iterated.
     unsafe fn join_collective(
         endpoint: &Self::Endpoint,
         members: impl Iterator<Item = FabricAddr> + Clone,

@@ -102,7 +102,8 @@
 //! - **C29.** A group is used on the endpoint that has joined it, between its join and the call of
 //!   [`leave_collective`](Collectives::leave_collective), or of its endpoint's `endpoint_close`.
 //! - **C30.** Operands and results have the number of bytes that the operation and `count` say for this member: of one part, or of as many
-//!   parts as the group has members. The root is the rank of a member. Operands are initialised, and so are results.
+//!   parts as the group has members. The root is the rank of a member. Operands are initialised, and so are results. What members lend
+//!   does not overlap, but for the two ranges of a broadcast, which may be one.
 //!
 //! # Promises of implementations
 //!

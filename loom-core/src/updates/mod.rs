@@ -5,7 +5,7 @@
 //! operations ([`Domain::query_atomic`](crate::objects::domain::Domain::query_atomic)) those are what to take: no program of the peer has
 //! a part in them.
 //!
-//! An update is one step for all who change the element by updates, and for the owner ([`Window::element`](crate::exposed::Window::element)). It is none for what the
+//! Updates that are under way at the same time are done in any order. An update is one step for all who change the element by updates, and for the owner ([`Window::element`](crate::exposed::Window::element)). It is none for what the
 //! provider itself does there: RMA writes, or its atomic operations.
 //!
 //! It runs over anything that has messages ([`protocol`](crate::protocol)): connectionless endpoints and connections, of every transport,

@@ -5,7 +5,7 @@ use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::soft::{Every, Plan};
-use loom_core::{Done, Errno, OpKey, Spins, scope};
+use loom_core::{Binding, Done, Errno, OpKey, Spins, scope};
 
 use crate::world::{Buf, Group, LIMIT, Members, Queue, join, with_room};
 
@@ -117,20 +117,38 @@ fn members_that_wait_for_one_that_closes_before_it_joins_are_told() {
     assert_eq!(late.map(|_| ()), Err(OpenError::Errno(Errno::EHOSTUNREACH)));
 }
 
-/// The third post of each is its last.
+/// Only one member has a plan.
 #[test]
-fn operations_end_with_an_error_when_a_member_is_killed() {
-    let members = Members::with_faults(3, Some(Plan::new(7).kill(Every::Nth(3))));
-    let groups = members.join();
-    for _ in 0..2 {
-        members.all(post_sums(&members, &groups));
+fn what_waits_for_a_member_ends_with_an_error_when_that_is_killed() {
+    let mut members = Members::new(3);
+    drop(members.endpoints.pop());
+    let doomed = members.network.info_with_faults(Plan::new(7).kill(Every::Nth(1)));
+    members.endpoints.push(members.cq.endpoint(Binding::to(&members.av).info(&doomed)).unwrap());
+    members.av.insert(&members.endpoints[2].address().unwrap()).unwrap();
+    let groups = join(&members);
+    let keys = post_sums(&members, &groups[..2]);
+    assert!(members.cq.wait(keys[0], Spins(10)).unwrap().is_none());
+    let killed = groups[2].all_reduce(ReduceOp::<u64>::SUM, number(&groups[2])).unwrap_err();
+    assert_eq!((killed.error, killed.buf), (PostError::Errno(Errno::ESHUTDOWN), number(&groups[2])));
+    for (rank, key) in keys.into_iter().enumerate() {
+        let done = finish(&members.cq, key);
+        assert_eq!(errno(&done), Some(Errno::ECONNRESET));
+        assert_eq!(done.into_buf(), with_room(&[rank as u64], 1));
     }
-    let killed = groups[0].all_reduce(ReduceOp::<u64>::SUM, number(&groups[0])).unwrap_err();
-    assert_eq!(killed.error, PostError::Errno(Errno::ESHUTDOWN));
-    for group in &groups[1..] {
-        assert_eq!(group.is_joined(), Err(Errno::ECONNRESET));
-    }
-    drop(groups);
+    assert_eq!(groups[0].is_joined(), Err(Errno::ECONNRESET));
+    // Others found a group in its place: it is not the dead member's.
+    let dead = groups.into_iter().next_back();
+    drop(members.endpoints.pop());
+    let set = {
+        let mut set = members.av.set_in(2, allocator_api2::alloc::Global).unwrap();
+        for endpoint in &members.endpoints {
+            assert!(set.insert(members.av.find(&endpoint.address().unwrap()).unwrap()).unwrap());
+        }
+        set
+    };
+    let again: Vec<_> = members.endpoints.iter().map(|endpoint| endpoint.join_collective(&set).unwrap()).collect();
+    assert!(again.iter().all(|group| group.is_joined() == Ok(true)));
+    assert_eq!(dead.map(|dead| dead.is_joined()), Some(Err(Errno::ESHUTDOWN)));
 }
 
 #[test]
@@ -155,4 +173,60 @@ fn the_places_of_groups_that_all_members_have_left_are_used_again() {
             members.all(post_sums(&members, groups));
         }
     }
+}
+
+/// A run of operations under a plan: each ends, once, and those that succeed have brought what they should.
+fn play(size: usize, plan: Plan, seed: u64) -> u64 {
+    let members = Members::with_faults(size, Some(plan));
+    let groups = members.join();
+    let (mut ended, mut posted) = (0, 0);
+    'rounds: for round in 0..12_u64 {
+        let mut keys = Vec::new();
+        for group in &groups {
+            let buf = with_room(&[round * seed + group.rank() as u64], size);
+            match members.cq.post(buf, Spins(100), |buf| group.all_gather::<u64>(buf)) {
+                Ok(key) => keys.push(key),
+                Err(refused) => assert!(refused.buf.len() == 8 * (1 + size), "the buffer comes back"),
+            }
+        }
+        posted += keys.len();
+        for key in keys {
+            let Some(done) = members.cq.wait(key, Spins(1000)).unwrap() else {
+                // A member was refused for good, and the others wait for it: they end with their groups.
+                drop(groups);
+                while ended < posted {
+                    match members.cq.poll().unwrap() {
+                        Some(loom_core::Completion::Op(done)) => assert!(done.result().is_err()),
+                        other => panic!("{other:?}: {ended} of {posted} have ended"),
+                    }
+                    ended += 1;
+                }
+                break 'rounds;
+            };
+            ended += 1;
+            if done.result().is_ok() {
+                let all: Vec<u64> = (0..size as u64).map(|rank| round * seed + rank).collect();
+                assert_eq!(done.into_buf()[8..], crate::world::bytes(&all));
+            }
+        }
+    }
+    assert_eq!((ended, members.cq.in_flight()), (posted, 0));
+    members.network.injected().total()
+}
+
+#[test]
+fn every_operation_ends_once_whatever_is_refused_failed_lost_or_killed() {
+    let mut injected = 0;
+    for seed in 1..40 {
+        let plan = Plan::new(seed);
+        let about = Every::About(u32::try_from(5 + seed % 20).unwrap());
+        for (at, plan) in
+            [plan.fail(about), plan.lose(about), plan.kill(about), plan.refuse(about).lose(about).fail(about)]
+                .into_iter()
+                .enumerate()
+        {
+            injected += play([2, 3, 5, 16][at], plan, seed);
+        }
+    }
+    assert!(injected > 100, "plans that never strike test nothing");
 }

@@ -167,3 +167,26 @@ fn operations_work_where_contexts_are_memory() {
         groups.iter().map(|group| group.all_reduce(ReduceOp::<u64>::SUM, with_room(&[1_u64], 1)).unwrap()).collect();
     assert_eq!(members.all(keys), [bytes(&[1_u64, 3]), bytes(&[1_u64, 3]), bytes(&[1_u64, 3])]);
 }
+
+#[test]
+fn operations_complete_into_the_queue_of_transmits() {
+    let network = network(2, 1);
+    let domain = Domain::open(&crate::world::info(&network)).unwrap();
+    let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Buf>::open(&domain, CqAttr::new(8).separate()).unwrap());
+    let endpoints = [cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap()];
+    let mut set = av.set_in(2, Global).unwrap();
+    for endpoint in &endpoints {
+        assert!(set.insert(av.insert(&endpoint.address().unwrap()).unwrap()).unwrap());
+    }
+    let groups = endpoints.each_ref().map(|endpoint| endpoint.join_collective(&set).unwrap());
+    for group in &groups {
+        group.all_reduce(ReduceOp::<u64>::SUM, with_room(&[1_u64], 1)).unwrap();
+    }
+    assert!(cq.poll_rx().unwrap().is_none());
+    for _ in &groups {
+        match cq.poll_tx().unwrap() {
+            Some(loom_core::Completion::Op(done)) => assert_eq!(done.into_buf(), bytes(&[1_u64, 2])),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,14 +1,16 @@
 //! Members on threads of their own.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use allocator_api2::alloc::Global;
 use loom_core::collective::ReduceOp;
-use loom_core::error::PostError;
+use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::soft::Network;
 use loom_core::{Deadline, EndpointAddr, Errno};
 
 use crate::world::{Group, Queue, bytes, info, network, with_room};
@@ -28,9 +30,8 @@ impl Deadline for Patient {
 }
 
 /// Each member on a thread, with a domain, a vector and a queue of its own.
-fn on_threads(size: u16, member: impl Fn(&Queue, Group, Patient) + Sync) {
-    let network = network(size, 1);
-    let info = info(&network);
+fn on_threads(network: &Network<'static>, size: u16, member: impl Fn(&Queue, Group, Patient) + Sync) {
+    let info = info(network);
     let (addresses, together) = (Mutex::new(Vec::<EndpointAddr>::new()), Barrier::new(size.into()));
     let until = Patient(Instant::now() + LIMIT);
     std::thread::scope(|scope| {
@@ -58,7 +59,7 @@ fn on_threads(size: u16, member: impl Fn(&Queue, Group, Patient) + Sync) {
 fn members_on_threads_see_the_same_results_in_ten_thousand_rounds() {
     const SIZE: u16 = 4;
     const ROUNDS: u64 = 10_000;
-    on_threads(SIZE, |cq, group, until| {
+    on_threads(&network(SIZE, 1), SIZE, |cq, group, until| {
         let (rank, size) = (group.rank() as u64, u64::from(SIZE));
         let mut buf = Vec::new();
         for round in 0..ROUNDS {
@@ -81,8 +82,11 @@ fn members_on_threads_see_the_same_results_in_ten_thousand_rounds() {
 /// One leaves in the middle of operations that others are about to run, or run. What comes back is not written any more.
 #[test]
 fn a_member_that_leaves_in_the_middle_ends_the_operations_of_members_on_other_threads() {
+    // The places of members and of the group are used again and again.
+    let network = network(3, 1);
     for round in 0..300_u64 {
-        on_threads(3, |cq, group, until| {
+        let all_are_done = Barrier::new(3);
+        on_threads(&network, 3, |cq, group, until| {
             let leaves = group.rank() as u64 == round % 3;
             let mut kept = Vec::new();
             let ended = 'calls: loop {
@@ -125,10 +129,56 @@ fn a_member_that_leaves_in_the_middle_ends_the_operations_of_members_on_other_th
                 assert!(result.is_ok() || result.is_err_and(|error| error.errno == expected));
                 kept.push(buf);
             }
-            // The memory is this thread's again.
-            let seen = kept.clone();
-            std::thread::yield_now();
-            assert_eq!(kept, seen);
+            // The memory is this thread's again: whatever is still to come leaves it as it is.
+            kept.iter_mut().for_each(|buf| buf.fill(0x5a));
+            all_are_done.wait();
+            assert!(kept.iter().flatten().all(|byte| *byte == 0x5a));
         });
     }
+}
+
+/// A peer is removed from the vector while a member joins it: the group has all members of the set, or is refused.
+#[test]
+fn a_peer_that_is_removed_while_others_join_is_a_member_or_refused() {
+    let network = network(2, 1);
+    let domain = Domain::open(&info(&network)).unwrap();
+    let av = Av::open(&domain, 64).unwrap();
+    let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(8)).unwrap();
+    let (me, other) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
+    let mine = av.insert(&me.address().unwrap()).unwrap();
+    let address = other.address().unwrap();
+    let (mut joined, mut refused) = (0, 0);
+    let until = Instant::now() + Duration::from_secs(4);
+    let mut round = 0_u32;
+    while Instant::now() < until {
+        round += 1;
+        let peer = av.insert(&address).unwrap();
+        let mut set = av.set_in(2, Global).unwrap();
+        assert!(set.insert(peer).unwrap() && set.insert(mine).unwrap());
+        let begin = AtomicBool::new(false);
+        let group = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !begin.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
+                (0..round % 400).for_each(|_| std::hint::spin_loop());
+                av.remove(peer);
+            });
+            begin.store(true, Ordering::Release);
+            (0..50).for_each(|_| std::hint::spin_loop());
+            me.join_collective(&set)
+        });
+        match group {
+            Ok(group) => {
+                assert_eq!((group.size(), group.is_joined()), (2, Ok(false)), "the other one has not joined");
+                joined += 1;
+            }
+            Err(error) => {
+                assert_eq!(error, OpenError::UnknownPeer);
+                refused += 1;
+            }
+        }
+    }
+    println!("{joined} joined, {refused} were refused");
+    assert!(joined + refused > 100);
 }

@@ -111,7 +111,7 @@ fn open_set(av: *mut sys::fid_av, from: FabricAddr, to: FabricAddr) -> Result<*m
 #[test]
 fn addresses_are_members_of_a_set() {
     let mut made = Vec::new();
-    for info in infos_with(Caps::MSG | Caps::TAGGED | Caps::COLLECTIVE) {
+    for info in infos_with(Caps::MSG | Caps::COLLECTIVE) {
         let opened_all = Opened::new(&info);
         let av = opened_all.av.as_ptr();
         let cq = open_queue(&opened_all.domain);

@@ -202,10 +202,33 @@ impl<T: Transport> Av<'_, T> {
         &self.body.domain
     }
 
+    /// The fabric addresses of some peers, for `with`: the same each time that they are iterated, because no peer is removed meanwhile. `None` if
+    /// one of them is not in the vector.
+    pub(crate) fn with_addrs<'p, R>(&'p self, peers: &'p [Peer], with: impl FnOnce(FabricAddrs<'p>) -> R) -> Option<R> {
+        let _addresses = self.body.addresses.lock();
+        let addrs = FabricAddrs { table: self.body.table, peers: peers.iter() };
+        (addrs.clone().count() == peers.len()).then(|| with(addrs))
+    }
+
     /// For an endpoint that is about to be opened. No address is removed meanwhile.
     pub(crate) fn bond(&self) -> Bond {
         let _addresses = self.body.addresses.lock();
         self.body.bond()
+    }
+}
+
+/// The fabric addresses of peers.
+#[derive(Clone)]
+pub(crate) struct FabricAddrs<'p> {
+    table: Peers<'p>,
+    peers: core::slice::Iter<'p, Peer>,
+}
+
+impl Iterator for FabricAddrs<'_> {
+    type Item = FabricAddr;
+
+    fn next(&mut self) -> Option<FabricAddr> {
+        self.table.addr(*self.peers.next()?)
     }
 }
 

@@ -61,13 +61,12 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
         let av = self.av();
         let me = av.find(&self.address()?).ok_or(OpenError::NotMember)?;
         let rank = set.rank(me).ok_or(OpenError::NotMember)?;
-        let members = || set.members().iter().map(|peer| av.fabric_addr(*peer));
-        if members().any(|addr| addr.is_none()) {
-            return Err(OpenError::UnknownPeer);
-        }
-        // SAFETY: the endpoint is open (C1), on this thread (C5); the members are addresses of its vector (C13), each once, because a set has
-        // a peer once.
-        let raw = unsafe { T::join_collective(self.raw(), members().flatten()) }?;
+        let joined = av.with_addrs(set.members(), |members| {
+            // SAFETY: the endpoint is open (C1), on this thread (C5); the members are addresses of its vector (C13), and stay there meanwhile:
+            // each once, because a set has a peer once, and the same each time.
+            unsafe { T::join_collective(self.raw(), members) }
+        });
+        let raw = joined.ok_or(OpenError::UnknownPeer)??;
         Ok(CollectiveGroup { endpoint: self.clone(), raw, rank, size: set.len() })
     }
 }
@@ -94,8 +93,11 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 /// Parts are in the order of the ranks. [`barrier`](Self::barrier), and the operations on one value, need no buffer; their completion is a
 /// [`Completion::Value`](crate::completion::Completion::Value), which [`Cq::wait_value`](crate::objects::cq::Cq::wait_value) waits for.
 ///
-/// It is a handle of the endpoint, too. Dropping it leaves the group: operations that have not run by then end with `ECANCELED`, and those
-/// of the other members with an error, `ECONNRESET` over the software transport. So does closing the endpoint.
+/// It is a handle of the endpoint, too. Dropping it leaves the group, and so does closing the endpoint. Over the software transport, operations
+/// that have not run by then end with `ECANCELED`, and those of the other members with `ECONNRESET`. (`tcp;ofi_rxm` keeps groups until the
+/// endpoint is closed, and does not tell others: `docs/limits.md`.)
+///
+/// A member that leaves before all have joined does not join another group of the same members until they have: theirs would meet that one.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -172,7 +174,8 @@ impl<T: Collectives, B: Buffer> CollectiveGroup<'_, T, B> {
     ///
     /// # Errors
     /// [`PostError::Again`] until every member has joined, or if too many operations are under way; [`PostError::Errno`] with
-    /// `ECONNRESET` over the software transport if a member has gone, or with another number of the provider's.
+    /// `ECONNRESET` over the software transport if a member has gone, or with another number of the provider's. Of a value:
+    /// [`PostError::NotRegistered`] where the provider asks for local registration (`FI_MR_LOCAL`).
     #[doc(alias = "fi_barrier")]
     #[doc(alias = "fi_barrier2")]
     pub fn barrier(&self) -> Result<OpKey, PostError> {
@@ -312,7 +315,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         self.post::<E>(Collective::all_to_all::<E>(), 0, (self.size, self.size), buf)
     }
 
-    /// So many parts at the root, and none elsewhere.
+    /// `parts` at the root, and none elsewhere.
     const fn at_root(&self, root: usize, parts: usize) -> usize {
         if self.rank == root { parts } else { 0 }
     }

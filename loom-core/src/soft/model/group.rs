@@ -41,8 +41,9 @@ impl Two {
     /// A member's call, which lends its memory.
     fn call(&self, rank: usize, round: u32, without: Without) {
         self.lent[rank].write(10 + round);
-        let call = CollectiveCall { collective: crate::collective::Collective::BARRIER, count: 0, root: 0 };
-        let args = Args { call, operands: NOTHING, results: NOTHING, context: (10 * rank) as u64 + u64::from(round) };
+        let operation = CollectiveCall { collective: crate::collective::Collective::BARRIER, count: 0, root: 0 };
+        let args =
+            Args { operation, operands: NOTHING, results: NOTHING, context: (10 * rank) as u64 + u64::from(round) };
         self.members[rank].call(round).make(args);
         if !self.group.arrive(round) || without != Without::Beginning && !self.group.begin(round) {
             return;
