@@ -1,7 +1,7 @@
 //! Members on threads of their own.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use allocator_api2::alloc::Global;
@@ -12,6 +12,8 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::soft::Network;
 use loom_core::{Deadline, EndpointAddr, Errno};
+// What it orders ThreadSanitizer sees: it is no part of the standard library.
+use spin::Mutex;
 
 use crate::world::{Group, Queue, bytes, info, network, with_room};
 
@@ -35,23 +37,26 @@ fn on_threads(network: &Network<'static>, size: u16, member: impl Fn(&Queue, Gro
     let (addresses, together) = (Mutex::new(Vec::<EndpointAddr>::new()), Barrier::new(size.into()));
     let until = Patient(Instant::now() + LIMIT);
     std::thread::scope(|scope| {
-        for _ in 0..size {
+        let one = || {
             scope.spawn(|| {
                 let domain = Domain::open(&info).unwrap();
                 let av = Av::open(&domain, usize::from(size)).unwrap();
                 let cq = Cq::open(&domain, CqAttr::new(8)).unwrap();
                 let endpoint = cq.endpoint(&av).unwrap();
-                addresses.lock().unwrap().push(endpoint.address().unwrap());
+                addresses.lock().push(endpoint.address().unwrap());
                 together.wait();
                 let mut set = av.set_in(size.into(), Global).unwrap();
-                for address in addresses.lock().unwrap().iter() {
+                for address in addresses.lock().iter() {
                     assert!(set.insert(av.insert(address).unwrap()).unwrap());
                 }
                 let group = endpoint.join_collective(&set).unwrap();
                 drop(endpoint);
                 member(&cq, group, until);
-            });
-        }
+            })
+        };
+        let threads: Vec<_> = (0..size).map(|_| one()).collect();
+        // One by one, so that ThreadSanitizer sees it.
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 
@@ -147,38 +152,48 @@ fn a_peer_that_is_removed_while_others_join_is_a_member_or_refused() {
     let (me, other) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
     let mine = av.insert(&me.address().unwrap()).unwrap();
     let address = other.address().unwrap();
-    let (mut joined, mut refused) = (0, 0);
+    // What the other thread is to remove, in which round, and which rounds are over.
+    let (told, round_of, over) = (Mutex::new(None), AtomicU32::new(0), AtomicU32::new(0));
+    let (mut joined, mut refused, mut round) = (0, 0, 0);
     let until = Instant::now() + Duration::from_secs(4);
-    let mut round = 0_u32;
-    while Instant::now() < until {
-        round += 1;
-        let peer = av.insert(&address).unwrap();
-        let mut set = av.set_in(2, Global).unwrap();
-        assert!(set.insert(peer).unwrap() && set.insert(mine).unwrap());
-        let begin = AtomicBool::new(false);
-        let group = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !begin.load(Ordering::Acquire) {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            for round in 1_u32.. {
+                while round_of.load(Ordering::Acquire) < round {
                     std::hint::spin_loop();
                 }
+                let Some(peer) = told.lock().take() else { return };
                 (0..round % 400).for_each(|_| std::hint::spin_loop());
                 av.remove(peer);
-            });
-            begin.store(true, Ordering::Release);
-            (0..50).for_each(|_| std::hint::spin_loop());
-            me.join_collective(&set)
-        });
-        match group {
-            Ok(group) => {
-                assert_eq!((group.size(), group.is_joined()), (2, Ok(false)), "the other one has not joined");
-                joined += 1;
+                over.store(round, Ordering::Release);
             }
-            Err(error) => {
-                assert_eq!(error, OpenError::UnknownPeer);
-                refused += 1;
+        });
+        while Instant::now() < until {
+            round += 1;
+            let peer = av.insert(&address).unwrap();
+            let mut set = av.set_in(2, Global).unwrap();
+            assert!(set.insert(peer).unwrap() && set.insert(mine).unwrap());
+            *told.lock() = Some(peer);
+            round_of.store(round, Ordering::Release);
+            (0..50).for_each(|_| std::hint::spin_loop());
+            match me.join_collective(&set) {
+                Ok(group) => {
+                    assert_eq!((group.size(), group.is_joined()), (2, Ok(false)), "the other one has not joined");
+                    joined += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error, OpenError::UnknownPeer);
+                    refused += 1;
+                }
+            }
+            while over.load(Ordering::Acquire) < round {
+                std::thread::yield_now();
             }
         }
-    }
+        // With nothing to remove, it ends.
+        round_of.store(u32::MAX, Ordering::Release);
+        other.join().unwrap();
+    });
     println!("{joined} joined, {refused} were refused");
     assert!(joined + refused > 100);
 }
