@@ -8,6 +8,7 @@ use std::process::Command;
 use crate::report::{Goal, INSTRUCTIONS, Run};
 use crate::sets::Failure;
 use crate::sets::soft::one_thread::info;
+use crate::sides::group::{Group, Together};
 use crate::sides::{Operation, Side, WORD, raw, safe};
 #[cfg(feature = "libfabric")]
 use crate::sides::{
@@ -51,7 +52,7 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
     let mut counts = HashMap::new();
     for side in SIDES {
         for operation in operations() {
-            let count = count(side, operation)?;
+            let count = count(side, &operation.name(len(operation)))?;
             counts.insert((*side, operation.name(len(operation))), count);
             let goal = match (*side, operation) {
                 ("soft", Operation::Tagged) => Goal::AtMost(TAGGED),
@@ -60,6 +61,10 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
             let name = format!("{side}.instructions.{}", operation.name(len(operation)));
             run.summary(&name, (INSTRUCTIONS, goal), Summary::exact(count));
         }
+    }
+    for operation in Together::ALL {
+        let name = format!("soft.instructions.{}", operation.name());
+        run.summary(&name, (INSTRUCTIONS, Goal::Lower), Summary::exact(count("soft", &operation.name())?));
     }
     // What loom adds, over the one provider whose instructions are all its own and not the kernel's.
     for (side, name, goal) in
@@ -77,17 +82,17 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
 }
 
 /// Instructions of an operation of a side: this program runs again under callgrind, with [`only`].
-fn count(side: &str, operation: Operation) -> Result<f64, Failure> {
+fn count(side: &str, operation: &str) -> Result<f64, Failure> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*instructions*counted*"])
         .arg(std::env::current_exe()?)
-        .args(["only", side, &operation.name(len(operation)), &COUNT.to_string()])
+        .args(["only", side, operation, &COUNT.to_string()])
         .output()?;
     let said = String::from_utf8_lossy(&output.stderr);
     let collected = said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse::<f64>().ok());
     match collected {
         Some(collected) if output.status.success() && collected > 0.0 => Ok((collected / f64::from(COUNT)).floor()),
-        _ => Err(format!("nothing was counted of {} of {side}:\n{said}", operation.name(len(operation))).into()),
+        _ => Err(format!("nothing was counted of {operation} of {side}:\n{said}").into()),
     }
 }
 
@@ -96,6 +101,10 @@ fn count(side: &str, operation: Operation) -> Result<f64, Failure> {
 /// # Errors
 /// If there is no such side or operation, or it cannot be opened.
 pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
+    if let Some(operation) = Together::ALL.into_iter().find(|operation| side == "soft" && operation.name() == name) {
+        counted_together(&Group::open()?, operation, count);
+        return Ok(());
+    }
     let operation =
         Operation::SIZED.into_iter().chain(Operation::POLLS).find(|operation| operation.name(len(*operation)) == name);
     let operation = operation.ok_or_else(|| format!("there is no operation '{name}'"))?;
@@ -119,4 +128,10 @@ pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
 #[inline(never)]
 fn counted(side: &mut dyn Side, operation: Operation, count: u32) {
     side.run(operation, len(operation), count);
+}
+
+/// As [`counted`].
+#[inline(never)]
+fn counted_together(group: &Group, operation: Together, count: u32) {
+    group.run(operation, count);
 }
