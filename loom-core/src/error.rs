@@ -218,6 +218,11 @@ pub enum OpenError {
     UnknownPeer,
     /// The endpoint that is to join a group is not in the set of its members.
     NotMember,
+    /// Less can be injected than the [query](crate::objects::query) asks for.
+    InjectSize {
+        /// The most bytes that can be injected.
+        limit: usize,
+    },
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
     /// The provider's endpoints have not as many transmit or receive contexts; most have one of each.
@@ -270,6 +275,7 @@ impl fmt::Display for OpenError {
             OpenError::Counters => f.write_str("two counters count the same, or a counter has nothing to count"),
             OpenError::OpFlags(flags) => write!(f, "the info asks for default flags that are not served: {flags}"),
             OpenError::NotGranted(caps) => write!(f, "the info does not grant {caps}"),
+            OpenError::InjectSize { limit } => write!(f, "the query asks to inject more than {limit} bytes"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
             OpenError::TooManyContexts { limit } => {
                 write!(f, "the provider's endpoints have {limit} such contexts at most")

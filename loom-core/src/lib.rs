@@ -21,7 +21,7 @@
 //!   starts by itself [`Deferred`](objects::deferred::Deferred), for endpoints that act together
 //!   [`CollectiveGroup`](objects::endpoint::CollectiveGroup), and for connections
 //!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No
-//!   object names a transport.
+//!   object names a transport. A [query](objects::query) says at compile time what an endpoint is for, and the endpoint has these operations alone.
 //! - [`tagged`]: tagged messages over objects that have none. [`updates`]: read-modify-write of a peer's memory where the provider has no
 //!   atomic operations.
 //! - [`protocol`]: traits for code that is generic in the kind of endpoint, or in a protocol of the program's own.

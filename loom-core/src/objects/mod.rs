@@ -8,6 +8,8 @@ pub mod options;
 
 pub mod info;
 
+pub mod query;
+
 mod remote_region;
 
 mod deferred_close;

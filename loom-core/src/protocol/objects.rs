@@ -11,9 +11,12 @@ use crate::error::PostError;
 use crate::objects::atomic::Granted;
 use crate::objects::cq::CqError;
 use crate::objects::deadline::Deadline;
-use crate::objects::endpoint::{Endpoint, Joined, MsgEndpoint, MulticastGroup, Receives, ThePeer, Transmits};
+use crate::objects::endpoint::{
+    Endpoint, Established, Has, Joined, Msg, MsgEndpoint, MulticastGroup, Only, Receives, ThePeer, Transmits,
+};
 use crate::objects::mr::RemoteRegion;
 use crate::objects::options::SendOptions;
+use crate::objects::query::{AtomicOps, Injects, Messages, Reads, Tagged, Writes};
 use crate::transport::{Connected, Multicast, Transport};
 use crate::vocabulary::{EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
 
@@ -46,7 +49,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Receiver for Endpoint<'_, T, B, K>
     const ANY: K::From = K::ANY;
 }
 
-impl<T: Transport, B: SourceBuffer, K: Transmits<T>> MsgSend for Endpoint<'_, T, B, K> {
+impl<T: Transport, B: SourceBuffer, K: Transmits<T> + Has<Messages>> MsgSend for Endpoint<'_, T, B, K> {
     #[inline]
     fn send(&mut self, to: K::To, buf: B) -> Posted<Self> {
         Endpoint::send(self, to, buf)
@@ -58,14 +61,14 @@ impl<T: Transport, B: SourceBuffer, K: Transmits<T>> MsgSend for Endpoint<'_, T,
     }
 }
 
-impl<T: Transport, B: TargetBuffer, K: Receives<T>> MsgRecv for Endpoint<'_, T, B, K> {
+impl<T: Transport, B: TargetBuffer, K: Receives<T> + Has<Messages>> MsgRecv for Endpoint<'_, T, B, K> {
     #[inline]
     fn recv(&mut self, from: K::From, buf: B) -> Posted<Self> {
         Endpoint::recv(self, from, buf)
     }
 }
 
-impl<T: Transport, B: SourceBuffer, K: Transmits<T>> TaggedSend for Endpoint<'_, T, B, K> {
+impl<T: Transport, B: SourceBuffer, K: Transmits<T> + Has<Tagged>> TaggedSend for Endpoint<'_, T, B, K> {
     #[inline]
     fn tagged_send(&mut self, to: K::To, tag: Tag, buf: B) -> Posted<Self> {
         Endpoint::tagged_send(self, to, tag, buf)
@@ -77,21 +80,21 @@ impl<T: Transport, B: SourceBuffer, K: Transmits<T>> TaggedSend for Endpoint<'_,
     }
 }
 
-impl<T: Transport, B: TargetBuffer, K: Receives<T>> TaggedRecv for Endpoint<'_, T, B, K> {
+impl<T: Transport, B: TargetBuffer, K: Receives<T> + Has<Tagged>> TaggedRecv for Endpoint<'_, T, B, K> {
     #[inline]
     fn tagged_recv(&mut self, from: K::From, tag: TagMatch, buf: B) -> Posted<Self> {
         Endpoint::tagged_recv(self, from, tag, buf)
     }
 }
 
-impl<T: Transport, B: TargetBuffer, K: Transmits<T>> RmaRead for Endpoint<'_, T, B, K> {
+impl<T: Transport, B: TargetBuffer, K: Transmits<T> + Has<Reads>> RmaRead for Endpoint<'_, T, B, K> {
     #[inline]
     fn read(&mut self, peer: K::To, region: &RemoteRegion, offset: u64, buf: B) -> Posted<Self> {
         Endpoint::read(self, peer, region, offset, buf)
     }
 }
 
-impl<T: Transport, B: SourceBuffer, K: Transmits<T>> RmaWrite for Endpoint<'_, T, B, K> {
+impl<T: Transport, B: SourceBuffer, K: Transmits<T> + Has<Writes>> RmaWrite for Endpoint<'_, T, B, K> {
     #[inline]
     fn write(&mut self, peer: K::To, region: &RemoteRegion, offset: u64, buf: B) -> Posted<Self> {
         Endpoint::write(self, peer, region, offset, buf)
@@ -110,7 +113,7 @@ impl<T: Transport, B: SourceBuffer, K: Transmits<T>> RmaWrite for Endpoint<'_, T
     }
 }
 
-impl<T: Transport, B: SourceBuffer + TargetBuffer, K: Transmits<T>> Atomics for Endpoint<'_, T, B, K> {
+impl<T: Transport, B: SourceBuffer + TargetBuffer, K: Transmits<T> + Has<AtomicOps>> Atomics for Endpoint<'_, T, B, K> {
     #[inline]
     fn atomic<E: Element>(
         &mut self,
@@ -190,7 +193,7 @@ impl<T: Transport, B: SourceBuffer + TargetBuffer, K: Transmits<T>> Atomics for 
     }
 }
 
-impl<T: Transport, B: SourceBuffer, K: Transmits<T>> Inject for Endpoint<'_, T, B, K> {
+impl<T: Transport, B: SourceBuffer, K: Transmits<T> + Has<Messages> + Has<Injects>> Inject for Endpoint<'_, T, B, K> {
     #[inline]
     fn inject_size(&self, _: K::To) -> usize {
         Endpoint::inject_size(self)
@@ -202,7 +205,9 @@ impl<T: Transport, B: SourceBuffer, K: Transmits<T>> Inject for Endpoint<'_, T, 
     }
 }
 
-impl<T: Transport, B: SourceBuffer, K: Transmits<T>> TaggedInject for Endpoint<'_, T, B, K> {
+impl<T: Transport, B: SourceBuffer, K: Transmits<T> + Has<Tagged> + Has<Injects>> TaggedInject
+    for Endpoint<'_, T, B, K>
+{
     #[inline]
     fn tagged_inject_size(&self, _: K::To) -> usize {
         Endpoint::inject_size(self)
@@ -223,6 +228,18 @@ impl<T: Connected, B: Buffer> Connection for MsgEndpoint<'_, T, B> {
 
     fn shutdown(&mut self) -> Result<(), Errno> {
         MsgEndpoint::shutdown(self)
+    }
+}
+
+impl<T: Connected, B: Buffer, Q> Connection for Endpoint<'_, T, B, Only<Msg<Established>, Q>> {
+    const PEER: ThePeer = ThePeer;
+
+    fn peer_address(&self) -> Result<EndpointAddr, Errno> {
+        Self::peer_address(self)
+    }
+
+    fn shutdown(&mut self) -> Result<(), Errno> {
+        Self::shutdown(self)
     }
 }
 

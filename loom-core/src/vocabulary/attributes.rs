@@ -76,10 +76,25 @@ pub struct EndpointAttributes {
 }
 
 impl EndpointAttributes {
+    /// No demand: what [`Default`] makes, for constants.
+    pub const UNSPEC: Self = Self {
+        kind: EndpointType::UNSPEC,
+        protocol: Protocol::UNSPEC,
+        protocol_version: 0,
+        max_msg_size: 0,
+        msg_prefix_size: 0,
+        max_order_raw_size: 0,
+        max_order_war_size: 0,
+        max_order_waw_size: 0,
+        mem_tag_format: 0,
+        tx_ctx_cnt: 0,
+        rx_ctx_cnt: 0,
+    };
+
     /// For hints: this kind of endpoint, and no demand beyond.
     #[must_use]
-    pub fn of(kind: EndpointType) -> Self {
-        EndpointAttributes { kind, ..Self::default() }
+    pub const fn of(kind: EndpointType) -> Self {
+        EndpointAttributes { kind, ..Self::UNSPEC }
     }
 }
 
@@ -113,6 +128,22 @@ pub struct TxAttributes {
     pub tclass: TrafficClass,
 }
 
+impl TxAttributes {
+    /// No demand: what [`Default`] makes, for constants.
+    pub const UNSPEC: Self = Self {
+        caps: Caps::empty(),
+        mode: Mode::empty(),
+        op_flags: OpFlags::empty(),
+        msg_order: MsgOrder::empty(),
+        comp_order: CompOrder::empty(),
+        inject_size: 0,
+        size: 0,
+        iov_limit: 0,
+        rma_iov_limit: 0,
+        tclass: TrafficClass::UNSPEC,
+    };
+}
+
 /// Attributes of the receive side of an endpoint.
 ///
 /// # References
@@ -137,6 +168,20 @@ pub struct RxAttributes {
     pub size: usize,
     /// Local buffers in one operation.
     pub iov_limit: usize,
+}
+
+impl RxAttributes {
+    /// No demand: what [`Default`] makes, for constants.
+    pub const UNSPEC: Self = Self {
+        caps: Caps::empty(),
+        mode: Mode::empty(),
+        op_flags: OpFlags::empty(),
+        msg_order: MsgOrder::empty(),
+        comp_order: CompOrder::empty(),
+        total_buffered_recv: 0,
+        size: 0,
+        iov_limit: 0,
+    };
 }
 
 /// Attributes of a domain.
@@ -199,6 +244,37 @@ pub struct DomainAttributes {
     pub max_group_id: u32,
 }
 
+impl DomainAttributes {
+    /// No demand: what [`Default`] makes, for constants.
+    pub const UNSPEC: Self = Self {
+        threading: Threading::UNSPEC,
+        control_progress: Progress::UNSPEC,
+        data_progress: Progress::UNSPEC,
+        resource_mgmt: ResourceMgmt::UNSPEC,
+        av_type: AvType::UNSPEC,
+        mr_mode: MrMode::empty(),
+        mr_key_size: 0,
+        cq_data_size: 0,
+        cq_cnt: 0,
+        ep_cnt: 0,
+        tx_ctx_cnt: 0,
+        rx_ctx_cnt: 0,
+        max_ep_tx_ctx: 0,
+        max_ep_rx_ctx: 0,
+        max_ep_stx_ctx: 0,
+        max_ep_srx_ctx: 0,
+        cntr_cnt: 0,
+        mr_iov_limit: 0,
+        caps: Caps::empty(),
+        mode: Mode::empty(),
+        max_err_data: 0,
+        mr_cnt: 0,
+        tclass: TrafficClass::UNSPEC,
+        max_ep_auth_key: 0,
+        max_group_id: 0,
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,6 +289,10 @@ mod tests {
         assert_eq!(hints.rx.size, 0);
         assert_eq!(hints.domain.mr_mode, MrMode::empty());
         assert_eq!(hints.api_version, Version::new(0, 0));
+        assert_eq!(EndpointAttributes::UNSPEC, EndpointAttributes::default());
+        assert_eq!(TxAttributes::UNSPEC, TxAttributes::default());
+        assert_eq!(RxAttributes::UNSPEC, RxAttributes::default());
+        assert_eq!(DomainAttributes::UNSPEC, DomainAttributes::default());
     }
 
     #[test]

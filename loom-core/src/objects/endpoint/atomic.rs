@@ -27,7 +27,7 @@
 use heapless::Vec;
 
 use super::Endpoint;
-use super::kind::Transmits;
+use super::kind::{Has, Transmits};
 use super::opened::Opened;
 use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, ReadOp};
@@ -36,6 +36,7 @@ use crate::engine::op_table::{LentValues, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::atomic::Granted;
 use crate::objects::options::AtomicOptions;
+use crate::objects::query::{AtomicOps, Injects};
 use crate::objects::remote_region::RemoteRegion;
 use crate::transport::{AtomicRanges, Context, Msg, RemotePart, RmaTarget, Transport};
 use crate::vocabulary::{AtomicOp, Caps, Errno, FabricAddr, OpFlags};
@@ -82,6 +83,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<AtomicOps>,
         B: SourceBuffer,
     {
         self.post_atomic(peer.into(), (region, offset), op, buf)
@@ -102,6 +104,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic(peer.into(), (region, offset), op, buf)
@@ -122,6 +125,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic(peer.into(), (region, offset), op, buf)
@@ -142,6 +146,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic(peer.into(), (region, offset), op, buf)
@@ -163,6 +168,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<AtomicOps>,
         B: SourceBuffer,
     {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
@@ -184,6 +190,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
@@ -203,6 +210,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
@@ -224,6 +232,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
@@ -242,7 +251,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         op: Granted<BaseOp<E>>,
         operands: &[E],
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        K: Has<AtomicOps> + Has<Injects>,
+    {
         if !self.kind.injects_writes() {
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
@@ -270,7 +282,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         op: Granted<BaseOp<E>>,
         operand: E,
-    ) -> Result<OpKey, PostError> {
+    ) -> Result<OpKey, PostError>
+    where
+        K: Has<AtomicOps>,
+    {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
             // SAFETY: see `post_value`.
             map_refusal(unsafe { T::atomic(raw, target, &lent.operand, atomic, context) })
@@ -290,7 +305,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         op: Granted<FetchOp<E>>,
         operand: E,
-    ) -> Result<OpKey, PostError> {
+    ) -> Result<OpKey, PostError>
+    where
+        K: Has<AtomicOps>,
+    {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
             // SAFETY: see `post_value`.
             map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand, &lent.result, atomic, context) })
@@ -310,7 +328,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         region: &RemoteRegion,
         offset: u64,
         op: Granted<ReadOp<E>>,
-    ) -> Result<OpKey, PostError> {
+    ) -> Result<OpKey, PostError>
+    where
+        K: Has<AtomicOps>,
+    {
         self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO), |raw, target, lent, atomic, context| {
             // SAFETY: see `post_value`.
             map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand.first(0), &lent.result, atomic, context) })
@@ -333,7 +354,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<CompareOp<E>>,
         compare: E,
         operand: E,
-    ) -> Result<OpKey, PostError> {
+    ) -> Result<OpKey, PostError>
+    where
+        K: Has<AtomicOps>,
+    {
         self.post_value(peer.into(), (region, offset), op, (operand, compare), |raw, target, lent, atomic, context| {
             let ranges = [&lent.operand, &lent.compare, &lent.result];
             // SAFETY: see `post_value`.

@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::kind::{Has, HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
 use super::opened::Opened;
 use super::post::Limits;
 use crate::buffer::Buffer;
@@ -14,6 +14,7 @@ use crate::handle::Bond;
 use crate::objects::av::Av;
 use crate::objects::cq::{Bonds, Cq};
 use crate::objects::domain::DomainInner;
+use crate::objects::query::Group;
 use crate::transport::{Bindings, EndpointError, Transport};
 use crate::vocabulary::{EndpointType, FabricAddr};
 
@@ -30,6 +31,7 @@ impl<T: Transport> Clone for Connectionless<'_, T> {
 }
 
 impl<T: Transport> Sealed for Connectionless<'_, T> {}
+impl<T: Transport, G: Group> Has<G> for Connectionless<'_, T> {}
 impl<T: Transport> HasOptions for Connectionless<'_, T> {}
 impl<T: Transport> HasAddress for Connectionless<'_, T> {}
 impl<T: Transport> Peeks<T> for Connectionless<'_, T> {}

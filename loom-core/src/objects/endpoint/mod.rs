@@ -16,13 +16,16 @@
 //! or a detour of its own. With operations as values (`endpoint.post(send(peer), buf)`), neither `Endpoint` nor its documentation
 //! says what it can do. This form takes as many instructions as operations that are written for each kind.
 //!
+//! An endpoint of most kinds can be narrowed to the operations that a [query](crate::objects::query) asks for: [`Only`].
+//!
 //! What works for several kinds is generic in the kind:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use loom_core::buffer::SourceBuffer;
 //! use loom_core::error::Rejected;
-//! use loom_core::objects::endpoint::{Endpoint, Transmits};
+//! use loom_core::objects::endpoint::{Endpoint, Has, Transmits};
+//! use loom_core::objects::query::{Messages, Tagged};
 //! use loom_core::transport::Transport;
 //! use loom_core::vocabulary::Tag;
 //!
@@ -31,7 +34,7 @@
 //! where
 //!     T: Transport,
 //!     B: SourceBuffer,
-//!     K: Transmits<T>,
+//!     K: Transmits<T> + Has<Messages> + Has<Tagged>,
 //! {
 //!     endpoint.send(to, first)?;
 //!     endpoint.tagged_send(to, Tag(7), second)?;
@@ -47,6 +50,7 @@ mod connectionless;
 mod kind;
 mod msg_endpoint;
 mod multicast;
+mod only;
 mod opened;
 mod park;
 mod post;
@@ -63,9 +67,10 @@ use core::fmt;
 pub use self::binding::{Binding, BothWays};
 pub use self::collective::CollectiveGroup;
 pub use self::connectionless::Connectionless;
-pub use self::kind::{HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
+pub use self::kind::{Has, HasAddress, HasAll, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};
 pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, MulticastGroup};
+pub use self::only::{Narrows, Only, OnlyEndpoint, WithoutConnections};
 pub use self::opened::Kept;
 use self::opened::Opened;
 pub use self::park::{ParkError, Parked};

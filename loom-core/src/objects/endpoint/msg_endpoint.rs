@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, ThePeer, Transmits};
+use super::kind::{Has, HasAddress, HasOptions, Peeks, Receives, Sealed, ThePeer, Transmits};
 use super::opened::Opened;
 use super::post::Limits;
 use super::shared_rx::SharedRx;
@@ -17,6 +17,7 @@ use crate::objects::cq::ReceiveMode;
 use crate::objects::domain::DomainInner;
 use crate::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, Eq, Moment, Refused};
 use crate::objects::info::Info;
+use crate::objects::query::Group;
 use crate::transport::Connected;
 use crate::transport::connected::{Fid, MsgBindings};
 use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr};
@@ -81,6 +82,7 @@ impl Clone for Msg<Established> {
 }
 
 impl<S> Sealed for Msg<S> {}
+impl<S, G: Group> Has<G> for Msg<S> {}
 impl<S> HasOptions for Msg<S> {}
 impl<S> HasAddress for Msg<S> {}
 impl<T: Connected> Peeks<T> for Msg<Established> {}

@@ -6,11 +6,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 
-use super::kind::Transmits;
+use super::kind::{Has, Transmits};
 use super::{Connectionless, Endpoint};
 use crate::buffer::Buffer;
 use crate::error::PostError;
 use crate::immediate::{Layout, LayoutError};
+use crate::objects::query::{Injects, Messages, Tagged};
 use crate::profiles::{Profile, ProfileError, Promise};
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, ImmediateData, Tag};
@@ -95,7 +96,10 @@ impl<T: Transport, B: Buffer, P: Profile, K: Transmits<T>> Profiled<'_, T, B, P,
     /// # Errors
     /// As [`inject`](Endpoint::inject), but for [`PostError::TooLong`].
     #[inline]
-    pub fn inject_array<const N: usize>(&self, to: impl Into<K::To>, bytes: &[u8; N]) -> Result<(), PostError> {
+    pub fn inject_array<const N: usize>(&self, to: impl Into<K::To>, bytes: &[u8; N]) -> Result<(), PostError>
+    where
+        K: Has<Messages> + Has<Injects>,
+    {
         const { assert!(N <= P::INJECT_SIZE, "the array is longer than what the profile's provider injects") };
         self.endpoint.inject(to, bytes)
     }
@@ -110,7 +114,10 @@ impl<T: Transport, B: Buffer, P: Profile, K: Transmits<T>> Profiled<'_, T, B, P,
         to: impl Into<K::To>,
         tag: Tag,
         bytes: &[u8; N],
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        K: Has<Tagged> + Has<Injects>,
+    {
         const { assert!(N <= P::INJECT_SIZE, "the array is longer than what the profile's provider injects") };
         self.endpoint.tagged_inject(to, tag, bytes)
     }

@@ -3,12 +3,13 @@
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;
-use super::kind::{Peeks, Receives};
+use super::kind::{Has, Peeks, Receives};
 use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::options::RecvOptions;
+use crate::objects::query::{Messages, MultiRecvs, Tagged};
 use crate::transport::{Claims, Context, Msg, Transport};
 use crate::vocabulary::{Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
 
@@ -33,6 +34,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[inline(always)]
     pub fn recv(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Messages>,
         B: TargetBuffer,
     {
         let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive));
@@ -50,6 +52,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_recvv")]
     pub fn recv_with(&self, from: impl Into<K::From>, options: RecvOptions, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Messages>,
         B: TargetBuffer,
     {
         let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive, self.limits().rx_iov_limit));
@@ -73,6 +76,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn tagged_recv(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Tagged>,
         B: TargetBuffer,
     {
         let (from, tag, how) = (from.into(), tag.into(), (required_caps::TAGGED_RECV, OpKind::TaggedReceive));
@@ -96,6 +100,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Tagged>,
         B: TargetBuffer,
     {
         let (from, tag) = (from.into(), tag.into());
@@ -165,6 +170,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "FI_MULTI_RECV")]
     pub fn multi_recv(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Messages> + Has<MultiRecvs>,
         B: TargetBuffer,
     {
         let limits = self.limits();
@@ -193,6 +199,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "FI_MULTI_RECV")]
     pub unsafe fn multi_recv_unchecked(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Messages> + Has<MultiRecvs>,
         B: TargetBuffer,
     {
         let (from, opened) = (from.into(), &self.opened);
@@ -251,7 +258,10 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// # Errors
     /// As [`tagged_recv`](Self::tagged_recv), and `EOPNOTSUPP` over a provider that cannot peek (`shm` of libfabric 1).
     #[doc(alias = "FI_PEEK")]
-    pub fn tagged_peek(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError> {
+    pub fn tagged_peek(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError>
+    where
+        K: Has<Tagged>,
+    {
         self.peek(from.into(), tag.into(), OpFlags::empty())
     }
 
@@ -263,7 +273,10 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// opened [for that](crate::objects::cq::CqAttr::with_claims), and over `ofi_rxd` and libfabric 2's `ofi_rxm`, which
     /// cannot be trusted with claims.
     #[doc(alias = "FI_CLAIM")]
-    pub fn tagged_peek_claim(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError> {
+    pub fn tagged_peek_claim(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError>
+    where
+        K: Has<Tagged>,
+    {
         self.peek(from.into(), tag.into(), OpFlags::CLAIM)
     }
 
@@ -273,7 +286,10 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// As [`tagged_peek_claim`](Self::tagged_peek_claim); `EOPNOTSUPP` also over `ofi_rxm` and `ofi_rxd`, where the sender of a
     /// long message that is discarded waits for ever.
     #[doc(alias = "FI_DISCARD")]
-    pub fn tagged_peek_discard(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError> {
+    pub fn tagged_peek_discard(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError>
+    where
+        K: Has<Tagged>,
+    {
         self.peek(from.into(), tag.into(), OpFlags::DISCARD)
     }
 
@@ -285,6 +301,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_claim(&self, claim: Claim, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Tagged>,
         B: TargetBuffer,
     {
         let opened = &self.opened;
@@ -304,7 +321,10 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// # Errors
     /// As [`tagged_claim`](Self::tagged_claim), and `EOPNOTSUPP` as [`tagged_peek_discard`](Self::tagged_peek_discard).
     #[doc(alias = "FI_DISCARD")]
-    pub fn tagged_discard(&self, claim: Claim) -> Result<OpKey, PostError> {
+    pub fn tagged_discard(&self, claim: Claim) -> Result<OpKey, PostError>
+    where
+        K: Has<Tagged>,
+    {
         self.peeks(OpFlags::DISCARD)?;
         let (cq, index) = (self.cq(), self.opened.index());
         cq.ops().post_discard(index, claim, |context| {

@@ -5,12 +5,13 @@
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;
-use super::kind::Transmits;
+use super::kind::{Has, Transmits};
 use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::objects::options::{ReadOptions, SendOptions};
+use crate::objects::query::{Injects, Reads, Writes};
 use crate::objects::remote_region::RemoteRegion;
 use crate::transport::{RemotePart, Transport};
 use crate::vocabulary::{Errno, ImmediateData, OpFlags};
@@ -25,6 +26,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn read(&self, peer: impl Into<K::To>, region: &RemoteRegion, offset: u64, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Reads>,
         B: TargetBuffer,
     {
         let (peer, how) = (peer.into(), (required_caps::READ, OpKind::Read));
@@ -52,6 +54,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Reads>,
         B: TargetBuffer,
     {
         let (peer, limits) = (peer.into(), self.limits());
@@ -84,6 +87,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Writes>,
         B: SourceBuffer,
     {
         self.post_write(peer.into(), region, offset, None, buf)
@@ -105,6 +109,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Writes>,
         B: SourceBuffer,
     {
         self.post_write(peer.into(), region, offset, Some(data), buf)
@@ -143,6 +148,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Writes>,
         B: SourceBuffer,
     {
         let (peer, limits) = (peer.into(), self.limits());
@@ -175,7 +181,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         region: &RemoteRegion,
         offset: u64,
         bytes: &[u8],
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        K: Has<Writes> + Has<Injects>,
+    {
         self.post_inject_write(peer.into(), region, offset, None, bytes)
     }
 
@@ -192,7 +201,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         data: ImmediateData,
         bytes: &[u8],
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        K: Has<Writes> + Has<Injects>,
+    {
         self.post_inject_write(peer.into(), region, offset, Some(data), bytes)
     }
 

@@ -11,7 +11,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::kind::{Has, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
 use super::opened::Opened;
 use super::post::Limits;
 use crate::buffer::Buffer;
@@ -23,6 +23,7 @@ use crate::objects::cq::Cq;
 use crate::objects::cq::ReceiveMode;
 use crate::objects::domain::DomainInner;
 use crate::objects::info::Info;
+use crate::objects::query::Group;
 use crate::transport::Scalable;
 use crate::transport::scalable::ContextBindings;
 pub use crate::transport::scalable::Contexts;
@@ -275,6 +276,7 @@ impl<T: Scalable> Clone for TxCtx<'_, T> {
 }
 
 impl<T: Scalable> Sealed for TxCtx<'_, T> {}
+impl<T: Scalable, G: Group> Has<G> for TxCtx<'_, T> {}
 impl<T: Scalable> HasOptions for TxCtx<'_, T> {}
 
 impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
@@ -359,6 +361,7 @@ impl<T: Scalable> Clone for RxCtx<'_, T> {
 }
 
 impl<T: Scalable> Sealed for RxCtx<'_, T> {}
+impl<T: Scalable, G: Group> Has<G> for RxCtx<'_, T> {}
 impl<T: Scalable> HasOptions for RxCtx<'_, T> {}
 impl<T: Scalable> Peeks<T> for RxCtx<'_, T> {}
 

@@ -3,12 +3,13 @@
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;
-use super::kind::Transmits;
+use super::kind::{Has, Transmits};
 use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::objects::options::SendOptions;
+use crate::objects::query::{Injects, Messages, Tagged};
 use crate::transport::Transport;
 use crate::vocabulary::{ImmediateData, Tag};
 
@@ -21,6 +22,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn send(&self, to: impl Into<K::To>, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Messages>,
         B: SourceBuffer,
     {
         self.post_send(to.into(), None, buf)
@@ -34,6 +36,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn send_data(&self, to: impl Into<K::To>, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Messages>,
         B: SourceBuffer,
     {
         self.post_send(to.into(), Some(data), buf)
@@ -59,6 +62,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_sendv")]
     pub fn send_with(&self, to: impl Into<K::To>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Messages>,
         B: SourceBuffer,
     {
         let (to, limits) = (to.into(), self.limits());
@@ -82,7 +86,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or any other [`PostError`] of a send.
     #[doc(alias = "fi_inject")]
     #[inline]
-    pub fn inject(&self, to: impl Into<K::To>, bytes: &[u8]) -> Result<(), PostError> {
+    pub fn inject(&self, to: impl Into<K::To>, bytes: &[u8]) -> Result<(), PostError>
+    where
+        K: Has<Messages> + Has<Injects>,
+    {
         self.post_inject(to.into(), None, bytes)
     }
 
@@ -92,7 +99,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// As [`inject`](Self::inject), and [`PostError::DataWidth`].
     #[doc(alias = "fi_injectdata")]
     #[inline]
-    pub fn inject_data(&self, to: impl Into<K::To>, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
+    pub fn inject_data(&self, to: impl Into<K::To>, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError>
+    where
+        K: Has<Messages> + Has<Injects>,
+    {
         self.post_inject(to.into(), Some(data), bytes)
     }
 
@@ -118,6 +128,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn tagged_send(&self, to: impl Into<K::To>, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Tagged>,
         B: SourceBuffer,
     {
         self.post_tagged_send(to.into(), tag, None, buf)
@@ -137,6 +148,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Tagged>,
         B: SourceBuffer,
     {
         self.post_tagged_send(to.into(), tag, Some(data), buf)
@@ -166,6 +178,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
+        K: Has<Tagged>,
         B: SourceBuffer,
     {
         let (to, limits) = (to.into(), self.limits());
@@ -189,7 +202,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// As [`inject`](Self::inject).
     #[doc(alias = "fi_tinject")]
     #[inline]
-    pub fn tagged_inject(&self, to: impl Into<K::To>, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
+    pub fn tagged_inject(&self, to: impl Into<K::To>, tag: Tag, bytes: &[u8]) -> Result<(), PostError>
+    where
+        K: Has<Tagged> + Has<Injects>,
+    {
         self.post_tagged_inject(to.into(), tag, None, bytes)
     }
 
@@ -205,7 +221,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         tag: Tag,
         data: ImmediateData,
         bytes: &[u8],
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        K: Has<Tagged> + Has<Injects>,
+    {
         self.post_tagged_inject(to.into(), tag, Some(data), bytes)
     }
 

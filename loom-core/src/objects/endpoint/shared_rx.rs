@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{Receives, Sealed};
+use super::kind::{Has, Receives, Sealed};
 use super::msg_endpoint::{Idle, MsgEndpoint};
 use super::opened::Opened;
 use super::post::Limits;
@@ -15,6 +15,7 @@ use crate::objects::cq::{Bonds, ReceiveMode};
 use crate::objects::domain::DomainInner;
 use crate::objects::eq::Eq;
 use crate::objects::info::Info;
+use crate::objects::query::Group;
 use crate::transport::Connected;
 use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 
@@ -48,6 +49,7 @@ pub struct Srx(());
 pub struct AnyConnection;
 
 impl Sealed for Srx {}
+impl<G: Group> Has<G> for Srx {}
 
 impl<T: Connected> Receives<T> for Srx {
     type From = AnyConnection;

@@ -3,12 +3,13 @@
 #![allow(unsafe_code, reason = "operations with memory that no completion gives back")]
 
 use super::Endpoint;
-use super::kind::Transmits;
+use super::kind::{Has, Transmits};
 use super::opened::Opened;
 use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::buffer::{Buffer, Lent};
 use crate::error::PostError;
 use crate::objects::options::{ReadOptions, SendOptions};
+use crate::objects::query::{Messages, Reads, Tagged, Writes};
 use crate::objects::remote_region::RemoteRegion;
 use crate::transport::{Context, Msg, RemotePart, Transport};
 use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
@@ -71,7 +72,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         to: impl Into<K::To>,
         options: SendOptions,
         lent: &Lent,
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        K: Has<Messages>,
+    {
         let to = to.into();
         let how = (options.data, self.limits().with_default(options.flags));
         self.opened.post_unsignaled(
@@ -100,7 +104,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         tag: Tag,
         options: SendOptions,
         lent: &Lent,
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        K: Has<Tagged>,
+    {
         let to = to.into();
         let how = (options.data, self.limits().with_default(options.flags));
         self.opened.post_unsignaled(
@@ -130,7 +137,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         options: SendOptions,
         lent: &Lent,
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        K: Has<Writes>,
+    {
         let peer = peer.into();
         let how = (options.data, self.limits().with_default(options.flags));
         self.opened.post_unsignaled(
@@ -162,7 +172,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         options: ReadOptions,
         lent: &Lent,
-    ) -> Result<(), PostError> {
+    ) -> Result<(), PostError>
+    where
+        K: Has<Reads>,
+    {
         let peer = peer.into();
         let how = (None, options.flags | self.limits().tx_flags.intersection(OpFlags::FENCE));
         self.opened.post_unsignaled(

@@ -131,6 +131,29 @@ impl Hints<'static> {
 }
 
 impl Hints<'_> {
+    /// No preference: what [`Default`] makes, for constants.
+    pub const UNSPEC: Hints<'static> = Hints {
+        caps: Caps::empty(),
+        mode: Mode::empty(),
+        addr_format: AddressFormat::UNSPEC,
+        provider: None,
+        fabric: None,
+        domain: None,
+        endpoint_attr: EndpointAttributes::UNSPEC,
+        tx_attr: TxAttributes::UNSPEC,
+        rx_attr: RxAttributes::UNSPEC,
+        domain_attr: DomainAttributes::UNSPEC,
+        domain_auth_key: None,
+        endpoint_auth_key: None,
+        source: None,
+        destination: None,
+        node: None,
+        service: None,
+        listen: false,
+        numeric_host: false,
+        api_version: None,
+    };
+
     /// With an order that messages and RMA operations must keep, on both sides.
     #[must_use]
     pub const fn with_msg_order(mut self, order: MsgOrder) -> Self {

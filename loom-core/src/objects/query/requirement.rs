@@ -1,0 +1,202 @@
+//! Requirements: types of endpoints, and groups of operations.
+
+use super::Query;
+use super::set::{No, Sealed, Set, Yes};
+use crate::vocabulary::{Caps, EndpointType};
+
+/// The type of endpoint that a query asks for.
+pub trait EndpointKind: Sealed {
+    /// Its number.
+    const TYPE: EndpointType;
+}
+
+/// That two parts of a query may ask for these types of endpoint.
+#[diagnostic::on_unimplemented(
+    message = "a query asks for one type of endpoint, not for `{Self}` and `{Other}`",
+    label = "asks for `{Self}` and for `{Other}`"
+)]
+pub trait Joins<Other: EndpointKind>: EndpointKind {
+    /// The type that both ask for.
+    type Is: EndpointKind;
+}
+
+/// Any type of endpoint will do: what a query asks for that names none.
+#[derive(Clone, Copy, Debug)]
+pub enum AnyType {}
+
+/// Requirement: a reliable endpoint without connections (`FI_EP_RDM`).
+#[doc(alias = "FI_EP_RDM")]
+#[derive(Clone, Copy, Debug)]
+pub enum Rdm {}
+
+/// Requirement: an endpoint of datagrams (`FI_EP_DGRAM`).
+#[doc(alias = "FI_EP_DGRAM")]
+#[derive(Clone, Copy, Debug)]
+pub enum Dgram {}
+
+/// Requirement: an endpoint that is connected to one peer (`FI_EP_MSG`).
+#[doc(alias = "FI_EP_MSG")]
+#[derive(Clone, Copy, Debug)]
+pub enum Msg {}
+
+impl Sealed for AnyType {}
+
+impl EndpointKind for AnyType {
+    const TYPE: EndpointType = EndpointType::UNSPEC;
+}
+
+impl Joins<AnyType> for AnyType {
+    type Is = AnyType;
+}
+
+/// A type of endpoint, which joins itself and none in particular.
+macro_rules! endpoint_type {
+    ($Type:ident = $TYPE:expr) => {
+        impl Sealed for $Type {}
+        impl EndpointKind for $Type {
+            const TYPE: EndpointType = $TYPE;
+        }
+        impl Joins<AnyType> for $Type {
+            type Is = $Type;
+        }
+        impl Joins<$Type> for AnyType {
+            type Is = $Type;
+        }
+        impl Joins<$Type> for $Type {
+            type Is = $Type;
+        }
+        impl Query for $Type {
+            type Kind = $Type;
+            type Groups = Set;
+            const CAPS: Caps = Caps::empty();
+        }
+    };
+}
+
+endpoint_type!(Rdm = EndpointType::RDM);
+endpoint_type!(Dgram = EndpointType::DGRAM);
+endpoint_type!(Msg = EndpointType::MSG);
+
+/// Requirement: sends and receives messages without tags.
+#[doc(alias = "FI_MSG")]
+#[derive(Clone, Copy, Debug)]
+pub enum Messages {}
+
+impl Sealed for Messages {}
+
+impl Query for Messages {
+    type Kind = AnyType;
+    type Groups = Set<Yes>;
+    const CAPS: Caps = Caps::MSG.union(Caps::SEND).union(Caps::RECV);
+}
+
+/// Requirement: sends, receives and looks at tagged messages.
+#[doc(alias = "FI_TAGGED")]
+#[derive(Clone, Copy, Debug)]
+pub enum Tagged {}
+
+impl Sealed for Tagged {}
+
+impl Query for Tagged {
+    type Kind = AnyType;
+    type Groups = Set<No, Yes>;
+    const CAPS: Caps = Caps::TAGGED.union(Caps::SEND).union(Caps::RECV);
+}
+
+/// Requirement: reads peers' memory, and peers read this side's.
+#[doc(alias = "FI_READ")]
+#[doc(alias = "FI_REMOTE_READ")]
+#[derive(Clone, Copy, Debug)]
+pub enum Reads {}
+
+impl Sealed for Reads {}
+
+impl Query for Reads {
+    type Kind = AnyType;
+    type Groups = Set<No, No, Yes>;
+    const CAPS: Caps = Caps::RMA.union(Caps::READ).union(Caps::REMOTE_READ);
+}
+
+/// Requirement: writes peers' memory, and peers write this side's.
+#[doc(alias = "FI_WRITE")]
+#[doc(alias = "FI_REMOTE_WRITE")]
+#[derive(Clone, Copy, Debug)]
+pub enum Writes {}
+
+impl Sealed for Writes {}
+
+impl Query for Writes {
+    type Kind = AnyType;
+    type Groups = Set<No, No, No, Yes>;
+    const CAPS: Caps = Caps::RMA.union(Caps::WRITE).union(Caps::REMOTE_WRITE);
+}
+
+/// Requirement: atomic operations on peers' memory, and of peers on this side's.
+#[doc(alias = "FI_ATOMIC")]
+#[derive(Clone, Copy, Debug)]
+pub enum AtomicOps {}
+
+impl Sealed for AtomicOps {}
+
+impl Query for AtomicOps {
+    type Kind = AnyType;
+    type Groups = Set<No, No, No, No, Yes>;
+    const CAPS: Caps =
+        Caps::ATOMIC.union(Caps::READ).union(Caps::WRITE).union(Caps::REMOTE_READ).union(Caps::REMOTE_WRITE);
+}
+
+/// Requirement: receives of many messages into one buffer; with [`Messages`].
+#[doc(alias = "FI_MULTI_RECV")]
+#[derive(Clone, Copy, Debug)]
+pub enum MultiRecvs {}
+
+impl Sealed for MultiRecvs {}
+
+impl Query for MultiRecvs {
+    type Kind = AnyType;
+    type Groups = Set<No, No, No, No, No, Yes>;
+    const CAPS: Caps = Caps::MULTI_RECV;
+}
+
+/// Requirement: copies of at least `SIZE` bytes can be injected, as messages, writes and atomic operations, of what else the query asks for.
+#[doc(alias = "fi_inject")]
+#[doc(alias = "inject_size")]
+#[derive(Clone, Copy, Debug)]
+pub enum Injects<const SIZE: usize = 0> {}
+
+impl<const SIZE: usize> Sealed for Injects<SIZE> {}
+
+impl<const SIZE: usize> Query for Injects<SIZE> {
+    type Kind = AnyType;
+    type Groups = Set<No, No, No, No, No, No, Yes>;
+    const CAPS: Caps = Caps::empty();
+    const INJECT_SIZE: usize = SIZE;
+}
+
+/// Requirement: groups that endpoints join, and their collective operations.
+#[doc(alias = "FI_COLLECTIVE")]
+#[derive(Clone, Copy, Debug)]
+pub enum CollectiveOps {}
+
+impl Sealed for CollectiveOps {}
+
+impl Query for CollectiveOps {
+    type Kind = AnyType;
+    type Groups = Set<No, No, No, No, No, No, No, Yes>;
+    const CAPS: Caps = Caps::COLLECTIVE;
+}
+
+/// Requirement: capabilities that have no operations of their own, as bits of [`Caps`]: `Capable<{ Caps::FENCE.bits() }>`.
+///
+/// Whether an operation that needs one is posted, values tell: options with a fence, receives of one peer, buffers in the memory of a device.
+/// Those are refused at run time where it is not granted.
+#[derive(Clone, Copy, Debug)]
+pub enum Capable<const BITS: u64> {}
+
+impl<const BITS: u64> Sealed for Capable<BITS> {}
+
+impl<const BITS: u64> Query for Capable<BITS> {
+    type Kind = AnyType;
+    type Groups = Set;
+    const CAPS: Caps = Caps::from_bits_retain(BITS);
+}

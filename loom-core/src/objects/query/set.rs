@@ -1,0 +1,133 @@
+//! Sets of groups of operations, as types.
+
+use super::Query;
+use core::marker::PhantomData;
+
+use super::requirement::{AtomicOps, CollectiveOps, Injects, Messages, MultiRecvs, Reads, Tagged, Writes};
+
+/// Queries are loom's requirements, and tuples of them.
+#[expect(unnameable_types, reason = "only loom implements it")]
+pub trait Sealed {}
+
+/// Whether a group is in a set: [`Yes`] or [`No`].
+pub trait Flag: Sealed {
+    /// Whether it is in this set or another.
+    type Or<O: Flag>: Flag;
+}
+
+/// It is.
+#[derive(Clone, Copy, Debug)]
+pub enum Yes {}
+
+/// It is not.
+#[derive(Clone, Copy, Debug)]
+pub enum No {}
+
+impl Sealed for Yes {}
+impl Sealed for No {}
+
+impl Flag for Yes {
+    type Or<O: Flag> = Yes;
+}
+
+impl Flag for No {
+    type Or<O: Flag> = O;
+}
+
+/// A set of groups: for each whether it is in there.
+pub trait GroupSet: Sealed {
+    /// [`Messages`]
+    type Messages: Flag;
+    /// [`Tagged`]
+    type Tagged: Flag;
+    /// [`Reads`]
+    type Reads: Flag;
+    /// [`Writes`]
+    type Writes: Flag;
+    /// [`AtomicOps`]
+    type AtomicOps: Flag;
+    /// [`MultiRecvs`]
+    type MultiRecvs: Flag;
+    /// [`Injects`]
+    type Injects: Flag;
+    /// [`CollectiveOps`]
+    type CollectiveOps: Flag;
+    /// What is in this set or in another.
+    type Union<S: GroupSet>: GroupSet;
+}
+
+/// A set of groups, in the order of [`GroupSet`]; empty if nothing is said.
+#[expect(clippy::type_complexity, reason = "a flag for each group")]
+#[derive(Clone, Copy, Debug)]
+pub struct Set<M = No, T = No, R = No, W = No, A = No, V = No, I = No, C = No>(PhantomData<(M, T, R, W, A, V, I, C)>);
+
+impl<M, T, R, W, A, V, I, C> Sealed for Set<M, T, R, W, A, V, I, C> {}
+
+impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, V: Flag, I: Flag, C: Flag> GroupSet for Set<M, T, R, W, A, V, I, C> {
+    type Messages = M;
+    type Tagged = T;
+    type Reads = R;
+    type Writes = W;
+    type AtomicOps = A;
+    type MultiRecvs = V;
+    type Injects = I;
+    type CollectiveOps = C;
+    type Union<S: GroupSet> = Set<
+        M::Or<S::Messages>,
+        T::Or<S::Tagged>,
+        R::Or<S::Reads>,
+        W::Or<S::Writes>,
+        A::Or<S::AtomicOps>,
+        V::Or<S::MultiRecvs>,
+        I::Or<S::Injects>,
+        C::Or<S::CollectiveOps>,
+    >;
+}
+
+/// A group of operations that queries ask for.
+pub trait Group: Sealed {
+    /// Whether a query asks for it.
+    type In<Q: Query>: Flag;
+}
+
+impl Group for Messages {
+    type In<Q: Query> = <Q::Groups as GroupSet>::Messages;
+}
+
+impl Group for Tagged {
+    type In<Q: Query> = <Q::Groups as GroupSet>::Tagged;
+}
+
+impl Group for Reads {
+    type In<Q: Query> = <Q::Groups as GroupSet>::Reads;
+}
+
+impl Group for Writes {
+    type In<Q: Query> = <Q::Groups as GroupSet>::Writes;
+}
+
+impl Group for AtomicOps {
+    type In<Q: Query> = <Q::Groups as GroupSet>::AtomicOps;
+}
+
+impl Group for MultiRecvs {
+    type In<Q: Query> = <Q::Groups as GroupSet>::MultiRecvs;
+}
+
+impl Group for Injects {
+    type In<Q: Query> = <Q::Groups as GroupSet>::Injects;
+}
+
+impl Group for CollectiveOps {
+    type In<Q: Query> = <Q::Groups as GroupSet>::CollectiveOps;
+}
+
+/// That a query asks for a group of operations.
+#[diagnostic::on_unimplemented(
+    message = "the query does not ask for `{G}`",
+    label = "this operation needs `{G}` in the query",
+    note = "add `{G}` to the query: an endpoint that is opened through a query has the operations that it asks for"
+)]
+pub trait Asked<G>: Flag {}
+
+impl<G: Group> Asked<G> for Yes {}
