@@ -1,5 +1,6 @@
 //! Counters: what they count, and what is refused.
 
+use loom_core::atomic::{BaseOp, FetchOp};
 use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
@@ -8,20 +9,23 @@ use loom_core::objects::deadline::{Deadline, Spins};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::objects::mr::{Mr, MrAttr};
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Access, Caps, Counted, Errno};
+use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData};
 
-use super::matrix::partly;
-use super::pair::{Bytes, LIMIT, OrCut, Pair, is_tested, limit, most, pattern, retry, room};
+use super::matrix::{not_run, partly};
+use super::pair::{Bytes, LIMIT, OrCut, Pair, carries_data, is_tested, limit, most, pattern, retry, room};
 use crate::memory::allocator;
-use crate::needs::{Behaviour, MSG, RMA};
+use crate::needs::{ATOMIC_EVENT, Behaviour, MSG, RMA, RMA_EVENT};
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("messages_are_counted_on_both_sides", MSG, messages_are_counted_on_both_sides),
         ("reads_and_writes_are_counted", RMA, reads_and_writes_are_counted),
         ("one_counter_counts_for_several_endpoints", MSG, one_counter_counts_for_several_endpoints),
+        ("what_peers_read_and_write_is_counted", RMA_EVENT, what_peers_read_and_write_is_counted),
+        ("atomics_of_peers_are_counted", ATOMIC_EVENT, atomics_of_peers_are_counted),
+        ("what_peers_write_to_a_region_is_counted", RMA_EVENT, what_peers_write_to_a_region_is_counted),
         ("a_failed_operation_is_counted_apart", MSG, a_failed_operation_is_counted_apart),
         ("a_counter_is_set_and_added_to", MSG, a_counter_is_set_and_added_to),
         ("a_counter_outlives_its_endpoints", MSG, a_counter_outlives_its_endpoints),
@@ -128,6 +132,127 @@ fn reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
         reaches(pair.cq, &of_a[1], 4);
         assert_eq!((of_a[0].read_error(), of_a[1].read_error()), (0, 0));
     });
+}
+
+const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
+
+/// Of `net`, and `tcp` of libfabric 2.
+pub(crate) const NOTHING_COUNTED: &str = "it grants `FI_RMA_EVENT`, and counts nothing of what peers do";
+
+/// Whether this is one of the providers whose counters of what peers do stay at zero, and so they do.
+pub(crate) fn never_counts<T: Transport + 'static>(
+    pair: &Pair<'_, '_, T>,
+    counter: &Counter<'_, T>,
+    providers: &[&str],
+) -> bool {
+    let counts = || pair.cq.wait_counter(counter, 1, Spins(10_000)).or_cut("the queue works");
+    providers.contains(&pair.domain.info().provider()) && !counts()
+}
+
+fn what_peers_read_and_write_is_counted<T: Transport + 'static>(info: &Info<T>) {
+    with_counters(info, &[], &[Counted::REMOTE_READ, Counted::REMOTE_WRITE], |pair, _, of_b| {
+        pair.warm_up();
+        let region = Mr::open_in(pair.domain, room(1 << 20), PEER_ACCESS, allocator()).expect("a region");
+        let remote = region.remote();
+        let (mut writes, mut reads) = (0, 0);
+        for len in [8, 100, 1 << 20] {
+            let written = pair.post(pattern(len, 1), |buf| pair.a.write(pair.to_b, &remote, 0, buf));
+            pair.finish(written);
+            writes += 1;
+            if never_counts(pair, &of_b[1], &["net", "tcp"]) {
+                return not_run(NOTHING_COUNTED);
+            }
+            reaches(pair.cq, &of_b[1], writes);
+            let read = pair.post(room(len), |buf| pair.a.read(pair.to_b, &remote, 0, buf));
+            assert_eq!(pair.finish(read).0, pattern(len, 1));
+            reads += 1;
+            reaches(pair.cq, &of_b[0], reads);
+        }
+        retry(pair.cq, || pair.a.inject_write(pair.to_b, &remote, 0, &pattern(8, 9)));
+        writes += 1;
+        reaches(pair.cq, &of_b[1], writes);
+        if carries_data(info) {
+            let data = ImmediateData(7);
+            let written = pair.post(pattern(8, 2), |buf| pair.a.write_data(pair.to_b, &remote, 0, data, buf));
+            assert_eq!(pair.remote_event().data(), Some(data));
+            pair.finish(written);
+            writes += 1;
+            reaches(pair.cq, &of_b[1], writes);
+        }
+        assert_eq!((of_b[0].read(), of_b[0].read_error(), of_b[1].read_error()), (reads, 0, 0));
+    });
+}
+
+fn atomics_of_peers_are_counted<T: Transport + 'static>(info: &Info<T>) {
+    with_counters(info, &[], &[Counted::REMOTE_READ, Counted::REMOTE_WRITE], |pair, _, of_b| {
+        pair.warm_up();
+        let region = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("a region");
+        let (remote, offset) = (region.remote(), region.window().as_ptr().align_offset(8) as u64);
+        let add = pair.domain.query_atomic(BaseOp::<u64>::SUM).expect("add");
+        let fetch_add = pair.domain.query_atomic(FetchOp::<u64>::SUM).expect("fetch and add");
+        for round in 1..=3 {
+            let key = pair.cq.retry(limit(), || pair.a.atomic_value(pair.to_b, &remote, offset, add, 1));
+            let done = pair.cq.wait_value(key.or_cut("it is posted"), limit()).or_cut("the queue works");
+            done.expect("in time").result().or_cut("it succeeds");
+            reaches(pair.cq, &of_b[1], round);
+            let key = pair.cq.retry(limit(), || pair.a.fetch_value(pair.to_b, &remote, offset, fetch_add, 1));
+            let done = pair.cq.wait_value(key.or_cut("it is posted"), limit()).or_cut("the queue works");
+            done.expect("in time").result().or_cut("it succeeds");
+            if never_counts(pair, &of_b[0], &["sockets"]) {
+                return partly("atomic operations that fetch are not counted");
+            }
+            reaches(pair.cq, &of_b[0], round);
+        }
+        assert_eq!((of_b[0].read_error(), of_b[1].read_error()), (0, 0));
+    });
+}
+
+/// Of two regions, one is counted: what is written there, and only that.
+fn what_peers_write_to_a_region_is_counted<T: Transport + 'static>(info: &Info<T>) {
+    if !counts(info) {
+        return;
+    }
+    let domain = Domain::open(info).expect("domain");
+    let writes = Counter::open(&domain, CounterAttr::default()).expect("counter");
+    let attr = MrAttr::new(PEER_ACCESS).counter(&writes);
+    let counted = match Mr::open_in(&domain, room(64), attr, allocator()) {
+        Ok(counted) => counted,
+        Err(error) => {
+            crate::matrix::not_granted();
+            assert_eq!(error, OpenError::Errno(Errno::ENOSYS));
+            assert!(!["soft", "sockets"].contains(&info.provider()));
+            return;
+        }
+    };
+    let other = Mr::open_in(&domain, room(64), PEER_ACCESS, allocator()).expect("a region");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
+    let pair = Pair::open(&domain, &cq, &av);
+    pair.warm_up();
+    for round in 1..=3 {
+        for remote in [other.remote(), counted.remote()] {
+            let written = pair.post(pattern(8, 1), |buf| pair.a.write(pair.to_b, &remote, 16, buf));
+            pair.finish(written);
+            let read = pair.post(room(8), |buf| pair.a.read(pair.to_b, &remote, 16, buf));
+            assert_eq!(pair.finish(read).0, pattern(8, 1));
+        }
+        reaches(pair.cq, &writes, round);
+    }
+    assert_eq!(writes.read_error(), 0);
+    // Where closing a region is no fence, endpoints go first.
+    drop(pair);
+    drop(cq);
+    assert_eq!(counted.close().expect("it closes")[16..24], pattern(8, 1)[..]);
+    assert_eq!(writes.read(), 3);
+}
+
+/// Where the provider does not grant it, an endpoint is not opened with counters of what peers do.
+pub(crate) fn counters_of_peers_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
+    let Ok(counter) = Counter::open(pair.domain, CounterAttr::default()) else { return };
+    for counted in [Counted::REMOTE_READ, Counted::REMOTE_WRITE] {
+        let refused = pair.cq.endpoint(Binding::to(pair.av).counter(counted, &counter));
+        assert_eq!(refused.map(drop), Err(OpenError::Errno(Errno::EOPNOTSUPP)));
+    }
 }
 
 fn one_counter_counts_for_several_endpoints<T: Transport + 'static>(info: &Info<T>) {

@@ -15,9 +15,9 @@ use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Counted, Errno, Tag};
 
-use crate::counters::counts;
+use crate::counters::{NOTHING_COUNTED, counts, never_counts};
 use crate::memory::allocator;
-use crate::needs::{ATOMIC, Behaviour, MSG, RMA, TAGGED};
+use crate::needs::{ATOMIC, Behaviour, MSG, RMA, RMA_EVENT, TAGGED};
 use crate::pair::{Bytes, OrCut, Pair, fails_with, limit, pattern, room};
 
 type Work = loom_core::objects::deferred::Work<loom_core::engine::peer_table::Peer, Source>;
@@ -31,6 +31,7 @@ pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("dropped_deferred_work_leaves_what_has_started", MSG, dropped_deferred_work_leaves_what_has_started),
         ("foreign_deferred_work_is_refused", MSG, foreign_deferred_work_is_refused),
         ("tagged_messages_are_deferred", TAGGED, tagged_messages_are_deferred),
+        ("send_starts_when_a_peer_has_written", RMA_EVENT, send_starts_when_a_peer_has_written),
         ("reads_and_writes_are_deferred", RMA, reads_and_writes_are_deferred),
         ("atomics_are_deferred", ATOMIC, atomics_are_deferred),
     ]
@@ -98,7 +99,7 @@ const CANCELLED: PostError = PostError::Errno(Errno::ECANCELED);
 struct World<'q, T: Transport> {
     pair: Pair<'q, 'static, T>,
     received: Counter<'static, T>,
-    /// Bound to nothing.
+    /// Bound to nothing, or to what `b` was to have it for.
     go: Counter<'static, T>,
     deferred: Deferred<'static, T, Bytes>,
 }
@@ -109,6 +110,16 @@ fn counter<T: Transport + 'static>(domain: &Domain<'static, T>) -> Counter<'stat
 
 /// With room for so much work.
 fn with_work<T: Transport + 'static>(info: &Info<T>, capacity: usize, test: impl FnOnce(&World<'_, T>)) {
+    with_work_and_written(info, capacity, None, test);
+}
+
+/// The same; `go` counts for `b` what is to be counted beside its receives.
+fn with_work_and_written<T: Transport + 'static>(
+    info: &Info<T>,
+    capacity: usize,
+    counted: Option<Counted>,
+    test: impl FnOnce(&World<'_, T>),
+) {
     if !counts(info) {
         return;
     }
@@ -117,7 +128,12 @@ fn with_work<T: Transport + 'static>(info: &Info<T>, capacity: usize, test: impl
     let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
     let (received, go) = (counter(&domain), counter(&domain));
     let a = cq.endpoint(&av).expect("endpoint a");
-    let b = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received)).expect("endpoint b");
+    let bound = Binding::to(&av).counter(Counted::RECV, &received);
+    let bound = match counted {
+        Some(counted) => bound.counter(counted, &go),
+        None => bound,
+    };
+    let b = cq.endpoint(bound).expect("endpoint b");
     let to_a = av.insert(&a.address().expect("address of a")).expect("a in the vector");
     let to_b = av.insert(&b.address().expect("address of b")).expect("b in the vector");
     let deferred = Deferred::open_in(&cq, capacity, allocator()).expect("deferred work");
@@ -369,6 +385,45 @@ fn tagged_messages_are_deferred<T: Transport + 'static>(info: &Info<T>) {
             }
         }
         assert!(wait_for(deferred, go, 3) && deferred.is_empty());
+    });
+}
+
+fn send_starts_when_a_peer_has_written<T: Transport + 'static>(info: &Info<T>) {
+    with_work_and_written(info, 4, Some(Counted::REMOTE_WRITE), |World { pair, go: written, deferred, .. }| {
+        let region = Mr::open_in(pair.domain, room(64), Access::REMOTE_WRITE, allocator()).expect("a region");
+        let remote = region.remote();
+        let first = pair.post(pattern(64, 3), |buf| pair.a.write(pair.to_b, &remote, 0, buf));
+        pair.finish(first);
+        if never_counts(pair, written, &["net", "tcp"]) {
+            return crate::matrix::not_run(NOTHING_COUNTED);
+        }
+        assert!(pair.cq.wait_counter(written, 1, limit()).or_cut("the queue works"), "it is counted");
+        for round in 2..=4 {
+            let key =
+                deferred.post((written, round), &pair.b, Work::send(pair.to_a), pattern(8, 5)).expect("there is room");
+            let answered = pair.post(room(8), |buf| pair.a.recv(Source::Any, buf));
+            quiet(deferred);
+            let wrote = pair.post(pattern(64, 3), |buf| pair.a.write(pair.to_b, &remote, 0, buf));
+            let mut ended = Vec::new();
+            while ended.len() < 3 {
+                match next(deferred) {
+                    DeferredEvent::Done(done, op) => {
+                        assert_eq!((done, op.into_buf()), (key, pattern(8, 5)));
+                        ended.push(None);
+                    }
+                    DeferredEvent::Other(Completion::Op(op)) => {
+                        let key = op.key();
+                        let (buf, result) = op.into_parts();
+                        result.or_cut("it succeeds");
+                        assert!(key == wrote || buf == pattern(8, 5));
+                        ended.push(Some(key));
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!([None, Some(answered), Some(wrote)].iter().all(|key| ended.contains(key)));
+            assert!(deferred.is_empty());
+        }
     });
 }
 

@@ -104,7 +104,8 @@ const ASKED: Caps = Caps::MSG
     .union(Caps::MULTI_RECV)
     .union(Caps::DIRECTED_RECV)
     .union(Caps::SOURCE)
-    .union(Caps::ATOMIC);
+    .union(Caps::ATOMIC)
+    .union(Caps::RMA_EVENT);
 
 fn describe<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let lacks = ASKED.difference(info.caps());
@@ -210,7 +211,16 @@ impl Provider {
 
     /// What it grants of that which the tests look at: as much as there is together, in the order of what is looked at most.
     fn grants(self) -> Caps {
-        [Caps::TAGGED, Caps::RMA, Caps::MULTI_RECV, Caps::DIRECTED_RECV, Caps::SOURCE, Caps::ATOMIC]
+        let asked = [
+            Caps::TAGGED,
+            Caps::RMA,
+            Caps::MULTI_RECV,
+            Caps::DIRECTED_RECV,
+            Caps::SOURCE,
+            Caps::ATOMIC,
+            Caps::RMA_EVENT,
+        ];
+        asked
             .into_iter()
             .fold(Caps::MSG, |caps, more| if self.info::<Local>(caps | more).is_ok() { caps | more } else { caps })
     }

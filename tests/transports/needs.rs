@@ -22,6 +22,8 @@ pub(crate) const TAGGED: Caps = MSG.union(Caps::TAGGED);
 pub(crate) const RMA: Caps = MSG.union(Caps::RMA);
 pub(crate) const ATOMIC: Caps = MSG.union(Caps::ATOMIC);
 pub(crate) const TAGGED_AND_RMA: Caps = TAGGED.union(RMA);
+pub(crate) const RMA_EVENT: Caps = RMA.union(Caps::RMA_EVENT);
+pub(crate) const ATOMIC_EVENT: Caps = ATOMIC.union(Caps::RMA_EVENT);
 
 /// Runs a case; where what it needs is not granted, sees that asking for it is refused instead.
 pub(crate) fn run<T: Transport + 'static>((_, needs, case): Behaviour<T>, info: &Info<T>) {
@@ -40,6 +42,9 @@ pub(crate) fn run<T: Transport + 'static>((_, needs, case): Behaviour<T>, info: 
         if missing.contains(Caps::ATOMIC) {
             let refused = pair.domain.query_atomic(FetchOp::<u64>::SUM);
             assert_eq!(refused, Err(Errno::EOPNOTSUPP));
+        }
+        if missing.contains(Caps::RMA_EVENT) {
+            crate::counters::counters_of_peers_are_refused(pair);
         }
         assert_eq!(pair.cq.in_flight(), 0);
         pair.warm_up();

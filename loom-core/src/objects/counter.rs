@@ -39,6 +39,10 @@ const MOST: usize = 6;
 /// last of its clones and everything that it counts for is gone. Over the software transport it moves when
 /// the endpoints' queue is polled; libfabric's providers drive progress in [`read`](Self::read), too.
 ///
+/// What peers do to this side's memory ([`Counted::REMOTE_READ`], [`Counted::REMOTE_WRITE`]) is counted where the info grants
+/// [`Caps::RMA_EVENT`], once for each operation that succeeds. An atomic operation that fetches counts as a read, another one as a write.
+/// Over the software transport the peers' threads count: whoever reads the number finds the bytes in the memory, without polling.
+///
 /// # References
 /// - `man fi_cntr`
 #[doc(alias = "fid_cntr")]
@@ -130,7 +134,7 @@ impl<'m, T: Transport> Counter<'m, T> {
 
 impl<T: Transport> Counter<'_, T> {
     /// How many operations have succeeded, plus what was added. libfabric's providers drive progress here; over the software
-    /// transport only polling does.
+    /// transport only polling does, which peers' operations do not need to be counted.
     ///
     /// Over `shm`, endpoints can stay open after their queue ([`Closing::Left`](crate::transport::Closing)). Their counters are
     /// over then: this is what it was when it was read last.

@@ -13,7 +13,7 @@ use heapless::Vec;
 use super::copy::{LIMIT, Range};
 use super::endpoint_state::{Report, begin_context};
 use super::handles::SoftEndpoint;
-use super::mr::at_region;
+use super::mr::{Counts, at_region};
 use super::network::Net;
 use super::rma::end_rma;
 use super::send::lose;
@@ -134,7 +134,14 @@ unsafe fn change<E: Element>(place: *mut u8, len: usize, op: AtomicOp, local: &m
 /// # Safety
 /// What is lent is valid during the call: for reads, and for writes of the results.
 #[inline]
-unsafe fn perform(net: &Net, to: RmaTarget, len: usize, local: &mut Local<'_>, atomic: Atomic) -> Result<(), Errno> {
+unsafe fn perform(
+    net: &Net,
+    to: RmaTarget,
+    len: usize,
+    local: &mut Local<'_>,
+    atomic: Atomic,
+    counts: Counts,
+) -> Result<(), Errno> {
     /// # Safety
     /// As [`change`].
     #[inline]
@@ -142,12 +149,10 @@ unsafe fn perform(net: &Net, to: RmaTarget, len: usize, local: &mut Local<'_>, a
         // SAFETY: the caller's promise.
         unsafe { by_datatype!(atomic.datatype, change(place, len, atomic.op, local)) }
     }
-    let mut done = Ok(());
-    at_region(net, &to, len, access(atomic), |place| {
+    at_region(net, &to, len, access(atomic), counts, |place| {
         // SAFETY: the region is held open, permits the access, and the range lies within; the caller promises the rest.
-        done = unsafe { run(place, len, atomic, local) };
-    })?;
-    done
+        unsafe { run(place, len, atomic, local) }
+    })
 }
 
 const fn flags(form: Form) -> CompletionFlags {
@@ -155,6 +160,15 @@ const fn flags(form: Form) -> CompletionFlags {
         Form::Base => CompletionFlags::WRITE,
         Form::Fetch | Form::Compare => CompletionFlags::READ,
     })
+}
+
+/// What an operation counts at the peer.
+const fn counts(Atomic { form, op, .. }: Atomic) -> Counts {
+    match (form, op) {
+        (Form::Base, _) => Counts::WRITE,
+        (Form::Fetch, AtomicOp::READ) => Counts::READ,
+        (Form::Fetch | Form::Compare, _) => Counts::FETCH,
+    }
 }
 
 fn range(lent: &Lent) -> Range {
@@ -186,7 +200,7 @@ impl SoftEndpoint<'_> {
             return Err(Refusal::Again);
         }
         // SAFETY: the caller's promise.
-        let done = unsafe { perform(&self.net, to, len, &mut local, atomic) };
+        let done = unsafe { perform(&self.net, to, len, &mut local, atomic, counts(atomic)) };
         end_rma(own, flags(atomic.form), len, context, done)
     }
 
@@ -335,13 +349,14 @@ unsafe impl<'n> Atomics for Soft<'n> {
         };
         let target = |part: &RemotePart| RmaTarget { to: msg.address, addr: part.addr, key: part.key };
         // All of them are looked at before anything is changed.
-        let allowed = remote
-            .iter()
-            .try_for_each(|part| at_region(&endpoint.net, &target(part), part.len, access(atomic), |_| {}));
+        let allowed = remote.iter().try_for_each(|part| {
+            at_region(&endpoint.net, &target(part), part.len, access(atomic), Counts::NOTHING, |_| Ok(()))
+        });
         let done = allowed.and_then(|()| {
-            remote.iter().try_for_each(|part| {
+            remote.iter().enumerate().try_for_each(|(at, part)| {
+                let counts = counts(atomic).of_range(at + 1 == remote.len());
                 // SAFETY: what is lent is valid (C9).
-                unsafe { perform(&endpoint.net, target(part), part.len, &mut local, atomic) }
+                unsafe { perform(&endpoint.net, target(part), part.len, &mut local, atomic, counts) }
             })
         });
         end_rma(own, flags(atomic.form), remote.iter().map(|part| part.len).sum(), context, done)

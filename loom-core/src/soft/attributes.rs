@@ -23,6 +23,7 @@ const CAPS: Caps = Caps::MSG
     .union(Caps::DIRECTED_RECV)
     .union(Caps::SOURCE)
     .union(Caps::MULTI_RECV)
+    .union(Caps::RMA_EVENT)
     .union(Caps::LOCAL_COMM);
 
 /// RMA is done when its post returns, and messages arrive in the order they were sent. An RMA operation does not wait

@@ -6,25 +6,33 @@ use core::cell::Cell;
 use core::ffi::c_int;
 use core::ptr::NonNull;
 
+use super::peer_counts::{BY_PEERS, PeerCount};
 use super::transport::Soft;
 use crate::transport::{CounterAttr, CounterWait, Counters, Event};
 use crate::vocabulary::{CompletionFlags, Counted, Errno, WaitObj};
 
-/// A raw counter. It and its endpoints are used by one thread.
+/// A raw counter. It and its endpoints are used by one thread; what peers do, their threads count themselves.
 #[derive(Debug)]
 pub struct SoftCounter {
+    /// Of the successes that this thread has counted or set: the rest of them are peers'.
     value: Cell<u64>,
     errors: Cell<u64>,
+    by_peers: PeerCount,
 }
 
 impl SoftCounter {
+    /// What peers count by.
+    pub(super) const fn by_peers(&self) -> &PeerCount {
+        &self.by_peers
+    }
+
     fn count(&self, event: &Event) {
         let number = if event.is_error() { &self.errors } else { &self.value };
         number.set(number.get().wrapping_add(1));
     }
 }
 
-/// What can be counted of an endpoint, and by which flags its completions tell. (Remote operations are not granted.)
+/// What an endpoint's own thread counts, and by which flags its completions tell.
 const KINDS: [(Counted, CompletionFlags); 4] = [
     (Counted::SEND, CompletionFlags::SEND),
     (Counted::RECV, CompletionFlags::RECV),
@@ -51,6 +59,11 @@ impl BoundCounters {
         }
     }
 
+    /// Whether anything is counted.
+    pub(super) fn any(&self) -> bool {
+        self.by_kind.iter().any(|place| place.get().is_some())
+    }
+
     /// An operation has ended.
     #[cold]
     #[inline(never)]
@@ -66,6 +79,14 @@ impl BoundCounters {
     }
 }
 
+/// Of the counters of an endpoint, those of what peers do.
+pub(super) fn counted_by_peers<'c>(counters: &[(Counted, &'c SoftCounter)]) -> [Option<&'c PeerCount>; BY_PEERS.len()] {
+    BY_PEERS.map(|counted| {
+        let counter = counters.iter().find(|(wanted, _)| wanted.contains(counted));
+        counter.map(|(_, counter)| counter.by_peers())
+    })
+}
+
 // SAFETY: as `Transport`.
 unsafe impl Counters for Soft<'_> {
     type Counter = SoftCounter;
@@ -75,7 +96,7 @@ unsafe impl Counters for Soft<'_> {
             // There is nobody to wake one up.
             return Err(Errno::ENOSYS);
         }
-        Ok(SoftCounter { value: Cell::new(0), errors: Cell::new(0) })
+        Ok(SoftCounter { value: Cell::new(0), errors: Cell::new(0), by_peers: PeerCount::new() })
     }
 
     unsafe fn counter_close(_: &SoftCounter) -> Result<(), Errno> {
@@ -83,7 +104,7 @@ unsafe impl Counters for Soft<'_> {
     }
 
     unsafe fn counter_read(counter: &SoftCounter) -> u64 {
-        counter.value.get()
+        counter.value.get().wrapping_add(counter.by_peers.get())
     }
 
     unsafe fn counter_read_error(counter: &SoftCounter) -> u64 {
@@ -101,7 +122,8 @@ unsafe impl Counters for Soft<'_> {
     }
 
     unsafe fn counter_set(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
-        counter.value.set(value);
+        // What peers count from here on comes on top: nothing is lost.
+        counter.value.set(value.wrapping_sub(counter.by_peers.get()));
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use super::address::{NO_PORT, fabric_addr, write_address};
 use super::cell::{LANE_NEWS, MessageCell, State};
-use super::counter::SoftCounter;
+use super::counter::{SoftCounter, counted_by_peers};
 use super::endpoint_state::{EndpointState, MIN_LEFT};
 use super::faults::Plan;
 use super::handles::SoftEndpoint;
@@ -50,7 +50,7 @@ unsafe fn open<'n>(
     own.taken.set(true);
     own.counters.bind(counters);
     own.modes.set(modes);
-    own.attended.set(modes.any() || !counters.is_empty() || plan.strikes());
+    own.attended.set(modes.any() || own.counters.any() || plan.strikes());
     own.routes.begin(!modes.any() && !plan.strikes());
     own.min_left.set(MIN_LEFT);
     join_circle(net, port, own.tx());
@@ -60,6 +60,10 @@ unsafe fn open<'n>(
     let generation = port.wire.open();
     own.addr.set(fabric_addr(index, generation));
     own.faults().begin(plan, own.addr.get());
+    // SAFETY: the counters stay where they are until the endpoint is closed, or left (C7), which closes these.
+    if unsafe { port.peer_counters.open(generation, counted_by_peers(counters)) } {
+        net.peers_are_counted.store(true, Ordering::Relaxed);
+    }
     // Last: peers may know the address already, from what was here before.
     let opened = port.inbox.open();
     debug_assert_eq!(opened, generation, "both are opened and closed together");
@@ -112,6 +116,7 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
     let own = port.own();
 
     port.reach.close();
+    port.peer_counters.close();
     // What peers have sent: nobody will receive it.
     let generation = own.generation();
     let arrived = [own.backlog.replace(NIL), port.inbox.close(generation)];
@@ -257,8 +262,11 @@ unsafe impl<'n> Endpoints for Soft<'n> {
         Ok(Closing::Closed)
     }
 
-    // No endpoint is ever retired.
-    unsafe fn endpoint_leave(_: &Self::Endpoint, _: bool) -> bool {
+    // No endpoint is ever retired by this transport.
+    unsafe fn endpoint_leave(endpoint: &Self::Endpoint, for_good: bool) -> bool {
+        if for_good {
+            endpoint.port().peer_counters.close();
+        }
         false
     }
 

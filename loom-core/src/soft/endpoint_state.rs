@@ -15,6 +15,7 @@ use super::lane_arrivals::Arrivals;
 use super::lane_routes::Routes;
 use super::list::{Inbox, NIL, Reach, Returns};
 use super::matching::{Matching, Receive, RecvBuffer, RecvKind};
+use super::peer_counts::PeerCounters;
 use super::queue::Queue;
 use super::required_modes::RequiredModes;
 use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages, Want};
@@ -35,6 +36,7 @@ pub(super) struct EndpointState {
     pub(super) wire: Inbox,
     /// For RMA.
     pub(super) reach: Reach,
+    pub(super) peer_counters: PeerCounters,
     pub(super) returns: Aligned<Returns>,
     pub(super) own: Aligned<LocalState>,
 }
@@ -112,6 +114,7 @@ impl EndpointState {
             revocations: Revocations::new(),
             wire: Inbox::new(),
             reach: Reach::new(),
+            peer_counters: PeerCounters::new(),
             returns: Aligned(Returns::new()),
             own: Aligned(LocalState {
                 index,

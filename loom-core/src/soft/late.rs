@@ -16,7 +16,7 @@ use super::address::addr_parts;
 use super::cell::{MessageCell, State};
 use super::endpoint_state::{EndpointState, LocalState, Report, Sending};
 use super::faults::MOST_LOOKS;
-use super::mr::at_region;
+use super::mr::{Counts, at_region};
 use super::network::Net;
 use super::send::{announce, end_offer, lose, take_cell};
 use crate::exposed::{copy_in, copy_out};
@@ -84,7 +84,7 @@ pub(super) unsafe fn do_later(
     if rma.context.is_none() && plan.strict.is_none() {
         // It could not be refused later, when nobody is told how it has ended.
         let target = &rma.target;
-        if let Err(errno) = at_region(net, target, rma.len, Access::REMOTE_WRITE, |_| {}) {
+        if let Err(errno) = at_region(net, target, rma.len, Access::REMOTE_WRITE, Counts::NOTHING, |_| Ok(())) {
             return Some(Err(Refusal::Errno(errno)));
         }
     }
@@ -199,8 +199,9 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
         addr: RemoteAddr(message.tag.get()),
         key: MemoryKey(message.len.get() as u64),
     };
-    let access = if reads { Access::REMOTE_READ } else { Access::REMOTE_WRITE };
-    let done = at_region(net, &target, len, access, |place| {
+    let (access, counts) =
+        if reads { (Access::REMOTE_READ, Counts::READ) } else { (Access::REMOTE_WRITE, Counts::WRITE) };
+    let done = at_region(net, &target, len, access, counts, |place| {
         let bytes = message.bytes.get();
         if reads {
             // SAFETY: the region is held open and the range lies within; the caller promises the place.
@@ -209,6 +210,7 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
             // SAFETY: as above; the caller promises the bytes.
             unsafe { copy_in(bytes, place, len) };
         }
+        Ok(())
     });
     let done = if reads { done } else { own.faults().end_of_write(done) };
     let with_data = message.flags().contains(CompletionFlags::REMOTE_CQ_DATA);

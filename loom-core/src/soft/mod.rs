@@ -26,20 +26,22 @@
 //! - Atomic operations go straight to the peer's memory, too: the poster's processor does them (`soft/atomic.rs`).
 //! - The members of a collective group note what they lend, and the one that calls last does the operation for all, in their memory
 //!   (`soft/group.rs`, `soft/collective.rs`).
-//! - Closing an endpoint revokes what it has offered, and waits for a copy or a collective operation that is under way; closing a region waits for
-//!   operations that are using it. No other function waits for another thread, except that opening and closing
-//!   endpoints and regions, and joining and leaving groups, take a spin lock.
+//! - Counters of what peers do are counted up by the peers' threads (`soft/peer_counts.rs`).
+//! - Closing an endpoint revokes what it has offered, and waits for a copy or a collective operation that is under way, and for peers
+//!   that count at it in this moment; closing a region waits for operations that are using it. No other function waits for another
+//!   thread, except that opening and closing endpoints and regions, and joining and leaving groups, take a spin lock.
 //!
 //! # What it grants
 //!
 //! Messages, tagged messages with directed receive, multi-receives, peeks, claims and discards of tagged messages, RMA with 8
-//! bytes of immediate data, atomic operations on every datatype (128 bits on x86-64 alone), collective operations, up to four buffers in one operation, sources of messages, and counters.
+//! bytes of immediate data, atomic operations on every datatype (128 bits on x86-64 alone), collective operations, up to four buffers in
+//! one operation, sources of messages, and counters, also of what peers do to an endpoint's memory and to a region.
 //! Unless it is strict, RMA is done when the post returns. Messages of one sender keep the order they were sent in.
 //! It asks for nothing, unless it is to ask for what hardware does ([`RequiredModes`]): registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
 //! Where things are to go wrong, an info is given a [`Plan`]: posts refused, messages delayed, writes reordered, completions
 //! failed, queues overrun, peers killed, less granted (`soft/faults/`). An endpoint without one pays nothing for it.
-//! Not there yet: counters of what peers do, and triggered operations.
+//! Not there yet: triggered operations.
 //!
 //! # Strict networks
 //!
@@ -66,6 +68,7 @@
 //! |---|---|---|---|
 //! | capabilities | all, asked for or not | those of the hints; without any, messages, tags, RMA and multi-receives | all grant `DIRECTED_RECV` to hints with capabilities only if they have it; `tcp;ofi_rxm` also `SOURCE` (libfabric 2: all) |
 //! | sources of messages and writes | told | told if asked for | `tcp;ofi_rxm`; `udp;ofi_rxd` grants none |
+//! | counters of what peers do | there | there if `RMA_EVENT` is asked for | `tcp;ofi_rxm` grants none; those of `net` and `tcp` stay at zero |
 //! | directed receives without tag | taken | refused | `net`, `tcp`; `shm` and `tcp;ofi_rxm` of libfabric 2 |
 //! | order of reads and writes, and of messages behind them | granted | `RAR`, `RAW`, `WAW` and `SAW` if asked for; `WAR` and `SAR` never | `shm` grants `SAS` alone unless asked; `tcp;ofi_rxm`, `net` and `udp;ofi_rxd` neither `WAR` nor `SAR` |
 //! | bytes of a write | in the peer's memory when the post returns | there when the peer has polled, and the writer after it | `tcp;ofi_rxm`, `shm` |
@@ -137,6 +140,10 @@ mod lane_arrivals;
 mod copy;
 
 mod numbers;
+
+mod users;
+
+mod peer_counts;
 
 mod region;
 

@@ -8,24 +8,70 @@ use super::address::addr_parts;
 use super::counter::SoftCounter;
 use super::handles::SoftMr;
 use super::network::Net;
-use super::region::{Exposed, Reached};
+use super::region::{Exposed, Guard, Reached};
 use super::transport::Soft;
 use crate::buffer::Lent;
+use crate::sync::Ordering;
 use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
-use crate::vocabulary::{Access, Errno, HmemIface, MemoryKey, MrMode};
+use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey, MrMode};
 
-/// Finds the range that an RMA operation means, and holds its region open while `copy` runs.
+/// What is counted when an operation has done something to a range of a region.
+#[derive(Clone, Copy)]
+pub(super) struct Counts {
+    /// By the counters of the endpoint by way of which the operation came, when it is over.
+    endpoint: Option<Counted>,
+    /// By the counter of the region.
+    region: bool,
+}
+
+impl Counts {
+    /// Nothing: it is not over, or has only looked.
+    pub(super) const NOTHING: Counts = Counts { endpoint: None, region: false };
+    pub(super) const READ: Counts = Counts { endpoint: Some(Counted::REMOTE_READ), region: false };
+    pub(super) const WRITE: Counts = Counts { endpoint: Some(Counted::REMOTE_WRITE), region: true };
+    /// An operation that fetches what it changes.
+    pub(super) const FETCH: Counts = Counts { region: true, ..Counts::READ };
+
+    /// Of an operation on several ranges, which is over with this one or goes on.
+    #[inline]
+    pub(super) fn of_range(self, is_last: bool) -> Self {
+        Counts { endpoint: self.endpoint.filter(|_| is_last), ..self }
+    }
+
+    /// Counts where there are counters.
+    #[cold]
+    #[inline(never)]
+    fn count(self, net: &Net, to: FabricAddr, region: &Guard<'_>) {
+        let (index, generation) = addr_parts(to.0);
+        if let Some(counted) = self.endpoint
+            && let Some(port) = net.ports().get(usize::from(index))
+        {
+            port.peer_counters.count(generation, counted);
+        }
+        if self.region {
+            region.count_write();
+        }
+    }
+}
+
+/// Finds the range that an RMA operation means, and holds its region open while `copy` runs; if that succeeds, it is counted.
 #[inline]
 pub(super) fn at_region(
     net: &Net,
     target: &RmaTarget,
     len: usize,
     access: Access,
-    copy: impl FnOnce(*mut u8),
+    counts: Counts,
+    copy: impl FnOnce(*mut u8) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     let domain = net.reach(target.to.0)?;
     let region = net.region(target.key).ok_or(Errno::ENOKEY)?.enter(target.key)?;
-    copy(region.remote_range(target.addr.0, len, access, domain, target.to.0)?.as_ptr());
+    let place = region.remote_range(target.addr.0, len, access, domain, target.to.0)?;
+    copy(place.as_ptr())?;
+    // Relaxed: see `peers_are_counted`.
+    if net.peers_are_counted.load(Ordering::Relaxed) {
+        counts.count(net, target.to, &region);
+    }
     Ok(())
 }
 
@@ -58,9 +104,12 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
         Ok(())
     }
 
-    /// Peers' writes are copies by their own threads, which nothing here counts.
-    unsafe fn mr_bind_counter(_: &mut Self::Mr, _: &SoftCounter) -> Result<(), Errno> {
-        Err(Errno::ENOSYS)
+    unsafe fn mr_bind_counter(mr: &mut Self::Mr, counter: &SoftCounter) -> Result<(), Errno> {
+        let region = mr.net.region(mr.key).ok_or(Errno::EINVAL)?;
+        // SAFETY: the counter stays open, and where it is, until the region is closed (C8), which does not fail below.
+        unsafe { region.count_by(counter.by_peers()) };
+        mr.net.peers_are_counted.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     unsafe fn mr_enable(mr: &mut Self::Mr) -> Result<(), Errno> {

@@ -24,7 +24,7 @@ use crate::engine::tag_matcher::Table;
 use crate::error::OpenError;
 use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::storage::{array, extend};
-use crate::sync::Ordering;
+use crate::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, MemoryKey};
 
 /// How large a network is. All of its memory is taken when it is made.
@@ -257,6 +257,9 @@ pub(super) struct Net {
     pub(super) eager_size: usize,
     /// Taken while endpoints and regions are opened and closed. It guards what they are numbered by, too.
     pub(super) opening: spin::Mutex<Numbers>,
+    /// Whether an endpoint or a region has, or has had, a counter of what peers do: only then peers look for one. Set before the
+    /// endpoint can be reached, or the key of the region is told, so that who is to be counted finds it set.
+    pub(super) peers_are_counted: AtomicBool,
     ports: NonNull<EndpointState>,
     regions: NonNull<Region>,
     sendings: NonNull<Cell<Option<Sending>>>,
@@ -496,6 +499,7 @@ impl<'n> Network<'n> {
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             eager_size: attr.eager_size as usize,
             opening: spin::Mutex::new(Numbers::new(attr.seed)),
+            peers_are_counted: AtomicBool::new(false),
             ports: at(places.ports).cast(),
             regions: at(places.regions).cast(),
             sendings: at(places.sendings).cast(),

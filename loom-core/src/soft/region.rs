@@ -3,22 +3,18 @@
 #![allow(unsafe_code, reason = "regions are reached from other threads while a count holds them open")]
 
 use core::cell::{Cell, UnsafeCell};
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use super::numbers::DRAWN_BITS;
-use crate::sync::{AtomicU64, Ordering};
+use super::peer_counts::PeerCount;
+use super::users::{NUMBER_BITS, User, Users};
+use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use crate::vocabulary::{Access, Errno, MemoryKey};
 
-/// Set while the region is open; below it, how many operations use it; above it, what was drawn for its key.
-const OPEN: u64 = 1 << 17;
-const USERS: u64 = OPEN - 1;
-
-/// Where what was drawn begins, in a region's state and in its key. The key has the region's index below it.
+/// Where what was drawn begins in a region's key, which has the region's index below it.
 const DRAWN: u32 = u64::BITS - DRAWN_BITS;
 
-const _: () = assert!(OPEN << 1 == 1 << DRAWN, "nothing lies between");
-// An operation uses one region at a time, and an endpoint is in one operation at a time.
-const _: () = assert!(USERS >= u16::MAX as u64, "the users are fewer than the endpoints of a network");
+const _: () = assert!(DRAWN_BITS == NUMBER_BITS, "what was drawn is the number of the region's door");
 const _: () = assert!((u16::MAX as u64) < 1 << DRAWN, "an index has room below what was drawn");
 
 /// What a region exposes.
@@ -60,20 +56,28 @@ impl Reached {
 /// A place for one region.
 #[derive(Debug)]
 pub(super) struct Region {
-    state: AtomicU64,
+    /// Open while the region is, under what was drawn for its key.
+    users: Users,
+    /// What counts peers' writes to the region, if anything does.
+    counter: AtomicPtr<PeerCount>,
     /// Whether a region has the place, from its opening until its last user has left; changed under the network's lock. (Of the
-    /// state it could not be told: a peer with an old key counts itself there before it is refused.)
+    /// users it could not be told: a peer with an old key counts itself there before it is refused.)
     taken: Cell<bool>,
     exposed: UnsafeCell<Option<Exposed>>,
 }
 
 // SAFETY: `exposed` is written only while the place is free, so that the region is closed and no operation uses it (`open`, under
-// the network's lock), and read only by users that the state has admitted. `taken` is used under that lock.
+// the network's lock), and read only by users that were let in. `taken` is used under that lock.
 unsafe impl Sync for Region {}
 
 impl Region {
     pub(super) fn new() -> Self {
-        Region { state: AtomicU64::new(0), taken: Cell::new(false), exposed: UnsafeCell::new(None) }
+        Region {
+            users: Users::new(),
+            counter: AtomicPtr::new(ptr::null_mut()),
+            taken: Cell::new(false),
+            exposed: UnsafeCell::new(None),
+        }
     }
 
     /// Whether no region has the place. Under the network's lock.
@@ -92,10 +96,8 @@ impl Region {
         self.taken.set(true);
         // SAFETY: the place was free, so that no operation reads it: a late user finds the region closed before it looks.
         unsafe { *self.exposed.get() = Some(exposed) };
-        // Release: whoever finds the region open sees what it exposes. An addition, because a late user of the region
-        // before may be adding and taking back its own count at this moment.
-        let before = self.state.load(Ordering::Relaxed) >> DRAWN << DRAWN;
-        self.state.fetch_add((drawn << DRAWN).wrapping_sub(before).wrapping_add(OPEN), Ordering::Release);
+        self.counter.store(ptr::null_mut(), Ordering::Relaxed);
+        self.users.open(drawn);
         MemoryKey(drawn << DRAWN | u64::from(index))
     }
 
@@ -107,6 +109,15 @@ impl Region {
         Ok(())
     }
 
+    /// Counts from now on what peers write to the region.
+    ///
+    /// # Safety
+    /// The count stays where it is until [`close`](Self::close) returns.
+    pub(super) unsafe fn count_by(&self, count: &PeerCount) {
+        // Release: pairs with the load of a peer, which may have guessed the key before it was told.
+        self.counter.store(ptr::from_ref(count).cast_mut(), Ordering::Release);
+    }
+
     /// Which place a key names.
     pub(super) fn index(key: MemoryKey) -> usize {
         usize::try_from(key.0 & ((1 << DRAWN) - 1)).unwrap_or(usize::MAX)
@@ -115,32 +126,38 @@ impl Region {
     /// Begins to use the region; it stays open until the guard is dropped.
     #[inline]
     pub(super) fn enter(&self, key: MemoryKey) -> Result<Guard<'_>, Errno> {
-        // Acquire: pairs with `open`. Counting comes first, so that `close` either sees the user or the user sees
-        // that the region is closed.
-        let state = self.state.fetch_add(1, Ordering::Acquire);
-        let guard = Guard(self);
-        if state & OPEN == 0 || state >> DRAWN != key.0 >> DRAWN { Err(Errno::ENOKEY) } else { Ok(guard) }
+        let user = self.users.enter(key.0 >> DRAWN).ok_or(Errno::ENOKEY)?;
+        Ok(Guard { region: self, _user: user })
     }
 
     /// Closes the region, and waits for operations that are using it: each is one copy. Its place is to be [freed](Self::free).
     pub(super) fn close(&self) {
-        self.state.fetch_and(!OPEN, Ordering::Relaxed);
-        // Acquire: pairs with the guards' release, so that their copies are over.
-        while self.state.load(Ordering::Acquire) & USERS != 0 {
-            crate::sync::spin_loop();
-        }
+        self.users.close();
     }
 }
 
 /// A region in use.
 #[derive(Debug)]
-pub(super) struct Guard<'r>(&'r Region);
+pub(super) struct Guard<'r> {
+    region: &'r Region,
+    _user: User<'r>,
+}
 
 impl Guard<'_> {
     #[inline]
     fn exposed(&self) -> Result<&Exposed, Errno> {
         // SAFETY: the count keeps the region open, and an open region is not written.
-        unsafe { &*self.0.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)
+        unsafe { &*self.region.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)
+    }
+
+    /// A peer has changed the memory.
+    pub(super) fn count_write(&self) {
+        // Acquire: pairs with `count_by`.
+        let count = self.region.counter.load(Ordering::Acquire);
+        // SAFETY: the count stays where it is until `close` returns (the promise of `count_by`), which waits for this user.
+        if let Some(count) = unsafe { count.as_ref() } {
+            count.add_one();
+        }
     }
 
     /// Where the region's memory begins.
@@ -202,16 +219,7 @@ impl Guard<'_> {
 #[cfg(all(test, feature = "std", not(loom_model)))]
 impl Region {
     /// What a peer does between counting itself and seeing that its key is an old one.
-    pub(super) fn count_late_user(&self) -> Guard<'_> {
-        self.state.fetch_add(1, Ordering::Relaxed);
-        Guard(self)
-    }
-}
-
-impl Drop for Guard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        // Release: the copy is over before `close` sees the count fall.
-        self.0.state.fetch_sub(1, Ordering::Release);
+    pub(super) fn count_late_user(&self) -> User<'_> {
+        self.users.count_late_user()
     }
 }

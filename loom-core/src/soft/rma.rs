@@ -13,7 +13,7 @@ use super::copy::{LIMIT, advanced, ranges, total};
 use super::endpoint_state::{EndpointState, LocalState, Report};
 use super::handles::SoftEndpoint;
 use super::late::{RmaOp, do_later};
-use super::mr::at_region;
+use super::mr::{Counts, at_region};
 use super::network::Net;
 use super::send::{News, announce, announce_by_lane, begin_news};
 use super::transport::Soft;
@@ -37,9 +37,10 @@ unsafe fn write(
     how: (Option<u64>, Option<u32>),
 ) -> Result<(), Refusal> {
     let copy = || {
-        at_region(net, target, len, Access::REMOTE_WRITE, |place| {
+        at_region(net, target, len, Access::REMOTE_WRITE, Counts::WRITE, |place| {
             // SAFETY: the region is held open and the range lies within; the caller promises the bytes.
             unsafe { copy_in(bytes, place, len) };
+            Ok(())
         })
     };
     write_by(net, port, (target.to.0, len), data, how, copy)
@@ -84,9 +85,10 @@ unsafe fn read(
     context: u64,
 ) -> Result<(), Refusal> {
     read_by(port.own(), len, Some(context), || {
-        at_region(net, target, len, Access::REMOTE_READ, |place| {
+        at_region(net, target, len, Access::REMOTE_READ, Counts::READ, |place| {
             // SAFETY: the region is held open and the range lies within; the caller promises the place.
             unsafe { copy_out(place, bytes, len) };
+            Ok(())
         })
     })
 }
@@ -187,19 +189,22 @@ unsafe fn rma_pieces(
         // All of them are looked at before anything is moved.
         if remote.len() > 1 {
             for part in remote {
-                at_region(net, &target(part, 0)?, part.len, access, |_| {})?;
+                at_region(net, &target(part, 0)?, part.len, access, Counts::NOTHING, |_| Ok(()))?;
             }
         }
         let mut local = ranges(msg);
         let mut here = (ptr::null_mut(), 0);
-        for part in remote {
+        for (at, part) in remote.iter().enumerate() {
+            let counts = if reads { Counts::READ } else { Counts::WRITE }.of_range(at + 1 == remote.len());
             let mut done = 0;
-            while done < part.len {
-                while here.1 == 0 {
+            loop {
+                while here.1 == 0 && done < part.len {
                     here = local.next().ok_or(Errno::EINVAL)?;
                 }
                 let len = here.1.min(part.len - done);
-                at_region(net, &target(part, done)?, len, access, |place| {
+                // Counted when all of the range is there.
+                let counts = if done + len == part.len { counts } else { Counts::NOTHING };
+                at_region(net, &target(part, done)?, len, access, counts, |place| {
                     if reads {
                         // SAFETY: the region is held open and the range lies within; the caller promises the place.
                         unsafe { copy_out(place, here.0, len) };
@@ -207,9 +212,13 @@ unsafe fn rma_pieces(
                         // SAFETY: as above; the caller promises the bytes.
                         unsafe { copy_in(here.0, place, len) };
                     }
+                    Ok(())
                 })?;
                 here = advanced(here, len);
                 done += len;
+                if done == part.len {
+                    break;
+                }
             }
         }
         Ok(())

@@ -34,10 +34,10 @@
 //!
 //! Counters:
 //!
-//! - **C7.** A counter to which an endpoint is bound stays at its address until the endpoint is closed, or until its queues are not used any
-//!   more.
-//! - **C8.** A counter to which a region is bound stays open until the region is closed and, unless the transport says
-//!   [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), what peers have begun on it has ended.
+//! - **C7.** A counter to which an endpoint is bound stays at its address until `endpoint_close` returned [`Closing::Closed`] or
+//!   [`Closing::Left`], or [`endpoint_leave`](Endpoints::endpoint_leave) left the endpoint for good.
+//! - **C8.** A counter to which a region is bound stays at its address until `mr_close` returned. It stays open until the region is closed
+//!   and, unless the transport says [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), what peers have begun on it has ended.
 //!
 //! What is lent with a post, until its event was polled or `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`]:
 //!

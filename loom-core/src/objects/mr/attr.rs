@@ -57,9 +57,9 @@ impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
         self
     }
 
-    /// Counts what peers write to it; where the info of the domain grants
-    /// [`RMA_EVENT`](crate::vocabulary::Caps::RMA_EVENT), and the provider has counters of regions (of libfabric's for software,
-    /// `sockets` has).
+    /// Counts what peers write to it, and their atomic operations but for reads; where the info of the domain grants
+    /// [`RMA_EVENT`](crate::vocabulary::Caps::RMA_EVENT), and the provider has counters of regions: the software transport, and of
+    /// libfabric's providers for software `sockets`. A write to several ranges of the region counts once for each.
     ///
     /// Where closing a region is no fence, as over libfabric, the counter stays open for good, and the domain, if the region is
     /// closed while an endpoint of the domain is open: endpoints are to be closed first.

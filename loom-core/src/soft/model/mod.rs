@@ -17,6 +17,7 @@ mod cell;
 mod group;
 mod lane;
 mod list;
+mod peer_counts;
 mod region;
 mod revocations;
 
