@@ -1,4 +1,4 @@
-//! Atomic operations: on values, on the elements of a buffer, and injected, in each round.
+//! Atomic operations: on values, on the elements of a buffer, and injected, in each round; counted, where peers' operations are.
 
 use std::time::{Duration, Instant};
 
@@ -6,15 +6,16 @@ use loom_core::atomic::{BaseOp, CompareOp, FetchOp, ReadOp};
 use loom_core::engine::op_table::Fetched;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::endpoint::Binding;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{Mr, MrAttr};
 use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::Access;
+use loom_core::vocabulary::{Access, Caps, Counted};
 
 use crate::failure::Failure;
 use crate::seal::Seal;
-use crate::steady::{Counts, Plant, counted};
+use crate::steady::{Counts, Plant, counted, counter};
 
 /// Elements of a list.
 const COUNT: usize = 4;
@@ -30,7 +31,18 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
         let domain = s.open(info)?;
         let av = Av::open_in(&domain, 2, seal)?;
         let cq: Cq<'_, T, Box<[u8]>> = Cq::open_in(&domain, CqAttr::new(16).endpoints(2), seal)?;
-        let [a, b] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+        let counters = [counter(&domain)?, counter(&domain)?];
+        let counted_there = match &counters {
+            [Some(reads), Some(writes)] if domain.info().caps().contains(Caps::RMA_EVENT) => Some([reads, writes]),
+            _ => None,
+        };
+        let to = counted_there.map_or_else(
+            || Binding::to(&av),
+            |[reads, writes]| {
+                Binding::to(&av).counter(Counted::REMOTE_READ, reads).counter(Counted::REMOTE_WRITE, writes)
+            },
+        );
+        let [a, b] = [cq.endpoint(&av)?, cq.endpoint(to)?];
         let to_b = av.insert(&b.address()?)?;
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
         let region = Mr::open_in(&domain, bytes, MrAttr::new(access), seal)?;
@@ -85,6 +97,13 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
             }
             if seen != 3 * (number + 1) {
                 return Err(Failure::Wrong("what was injected has not come"));
+            }
+            // Of each round four that fetch or read, at least, and two others.
+            if let Some([reads, writes]) = counted_there.filter(|_| info.provider() == "soft") {
+                let expected = [4 * (number + 1), 2 * (number + 1)];
+                if writes.read() != expected[1] || reads.read() < expected[0] {
+                    return Err(Failure::Wrong("peers' operations are counted"));
+                }
             }
             Ok(())
         };

@@ -34,7 +34,7 @@ const OPENING_NOTHING: [&str; 2] =
 /// It has room for all behaviours one after the other: where objects are not closed in the reverse order of opening, an arena
 /// keeps what lies below the last one. What is never used is never touched.
 fn arena() -> &'static Locked<Arena<'static>> {
-    static MEMORY: StaticArena<{ 512 << 20 }> = StaticArena::new();
+    static MEMORY: StaticArena<{ 640 << 20 }> = StaticArena::new();
     MEMORY.take_shared().expect("it is taken once")
 }
 

@@ -16,7 +16,7 @@ use super::address::addr_parts;
 use super::cell::{MessageCell, State};
 use super::endpoint_state::{EndpointState, LocalState, Report, Sending};
 use super::faults::MOST_LOOKS;
-use super::mr::{Counts, at_region};
+use super::mr::{Counts, at_region, open_range};
 use super::network::Net;
 use super::send::{announce, end_offer, lose, take_cell};
 use crate::exposed::{copy_in, copy_out};
@@ -84,7 +84,7 @@ pub(super) unsafe fn do_later(
     if rma.context.is_none() && plan.strict.is_none() {
         // It could not be refused later, when nobody is told how it has ended.
         let target = &rma.target;
-        if let Err(errno) = at_region(net, target, rma.len, Access::REMOTE_WRITE, Counts::NOTHING, |_| Ok(())) {
+        if let Err(errno) = open_range(net, target, rma.len, Access::REMOTE_WRITE) {
             return Some(Err(Refusal::Errno(errno)));
         }
     }
@@ -210,7 +210,6 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
             // SAFETY: as above; the caller promises the bytes.
             unsafe { copy_in(bytes, place, len) };
         }
-        Ok(())
     });
     let done = if reads { done } else { own.faults().end_of_write(done) };
     let with_data = message.flags().contains(CompletionFlags::REMOTE_CQ_DATA);

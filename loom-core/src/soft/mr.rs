@@ -54,7 +54,39 @@ impl Counts {
     }
 }
 
-/// Finds the range that an RMA operation means, and holds its region open while `copy` runs; if that succeeds, it is counted.
+/// A range of a region, which is held open until this is dropped.
+pub(super) struct OpenRange<'n> {
+    net: &'n Net,
+    region: Guard<'n>,
+    pub(super) place: *mut u8,
+}
+
+impl OpenRange<'_> {
+    /// Counts what was done to the range, where there are counters.
+    #[inline]
+    pub(super) fn count(&self, counts: Counts, to: FabricAddr) {
+        // Relaxed: see `peers_are_counted`.
+        if self.net.peers_are_counted.load(Ordering::Relaxed) {
+            counts.count(self.net, to, &self.region);
+        }
+    }
+}
+
+/// Finds the range that an RMA operation means, and holds its region open.
+#[inline]
+pub(super) fn open_range<'n>(
+    net: &'n Net,
+    target: &RmaTarget,
+    len: usize,
+    access: Access,
+) -> Result<OpenRange<'n>, Errno> {
+    let domain = net.reach(target.to.0)?;
+    let region = net.region(target.key).ok_or(Errno::ENOKEY)?.enter(target.key)?;
+    let place = region.remote_range(target.addr.0, len, access, domain, target.to.0)?.as_ptr();
+    Ok(OpenRange { net, region, place })
+}
+
+/// Copies to or from the range that an RMA operation means, and counts it.
 #[inline]
 pub(super) fn at_region(
     net: &Net,
@@ -62,16 +94,11 @@ pub(super) fn at_region(
     len: usize,
     access: Access,
     counts: Counts,
-    copy: impl FnOnce(*mut u8) -> Result<(), Errno>,
+    copy: impl FnOnce(*mut u8),
 ) -> Result<(), Errno> {
-    let domain = net.reach(target.to.0)?;
-    let region = net.region(target.key).ok_or(Errno::ENOKEY)?.enter(target.key)?;
-    let place = region.remote_range(target.addr.0, len, access, domain, target.to.0)?;
-    copy(place.as_ptr())?;
-    // Relaxed: see `peers_are_counted`.
-    if net.peers_are_counted.load(Ordering::Relaxed) {
-        counts.count(net, target.to, &region);
-    }
+    let range = open_range(net, target, len, access)?;
+    copy(range.place);
+    range.count(counts, target.to);
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use super::copy::{LIMIT, advanced, ranges, total};
 use super::endpoint_state::{EndpointState, LocalState, Report};
 use super::handles::SoftEndpoint;
 use super::late::{RmaOp, do_later};
-use super::mr::{Counts, at_region};
+use super::mr::{Counts, at_region, open_range};
 use super::network::Net;
 use super::send::{News, announce, announce_by_lane, begin_news};
 use super::transport::Soft;
@@ -40,7 +40,6 @@ unsafe fn write(
         at_region(net, target, len, Access::REMOTE_WRITE, Counts::WRITE, |place| {
             // SAFETY: the region is held open and the range lies within; the caller promises the bytes.
             unsafe { copy_in(bytes, place, len) };
-            Ok(())
         })
     };
     write_by(net, port, (target.to.0, len), data, how, copy)
@@ -88,7 +87,6 @@ unsafe fn read(
         at_region(net, target, len, Access::REMOTE_READ, Counts::READ, |place| {
             // SAFETY: the region is held open and the range lies within; the caller promises the place.
             unsafe { copy_out(place, bytes, len) };
-            Ok(())
         })
     })
 }
@@ -189,7 +187,7 @@ unsafe fn rma_pieces(
         // All of them are looked at before anything is moved.
         if remote.len() > 1 {
             for part in remote {
-                at_region(net, &target(part, 0)?, part.len, access, Counts::NOTHING, |_| Ok(()))?;
+                open_range(net, &target(part, 0)?, part.len, access)?;
             }
         }
         let mut local = ranges(msg);
@@ -212,7 +210,6 @@ unsafe fn rma_pieces(
                         // SAFETY: as above; the caller promises the bytes.
                         unsafe { copy_in(here.0, place, len) };
                     }
-                    Ok(())
                 })?;
                 here = advanced(here, len);
                 done += len;
