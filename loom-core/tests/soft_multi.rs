@@ -1,5 +1,5 @@
 //! Multi-receives of the software transport: whatever is sent, and whenever buffers are posted, every message arrives once, in
-//! its sender's order, and no place in a queue is lost.
+//! its sender's order, and no place in a queue is lost. With tags and without.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
@@ -13,7 +13,7 @@ use loom_core::objects::cq::{Cq, CqAttr, PEER_EVENTS};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::vocabulary::{EndpointOption, Errno};
+use loom_core::vocabulary::{EndpointOption, Errno, ImmediateData, Tag, TagMatch};
 
 type Bytes = Box<[u8]>;
 
@@ -46,9 +46,20 @@ struct World {
     tx: Cq<'static, Soft<'static>, Bytes>,
     senders: [Endpoint<'static, Soft<'static>, Bytes>; 2],
     to: Peer,
+    /// The addresses of the senders.
+    from: [Peer; 2],
+    av: Av<'static, Soft<'static>>,
+    tagged: bool,
 }
 
-fn with_world(min: usize, test: impl FnOnce(&World)) {
+/// Runs a test with messages that have tags, and with others.
+fn with_world(min: usize, mut test: impl FnMut(&World)) {
+    for tagged in [false, true] {
+        with_messages(tagged, min, &mut test);
+    }
+}
+
+fn with_messages(tagged: bool, min: usize, test: impl FnOnce(&World)) {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
     let av = Av::open(&domain, 3).unwrap();
@@ -57,16 +68,27 @@ fn with_world(min: usize, test: impl FnOnce(&World)) {
     let receiver = rx.endpoint(Binding::to(&av).option(EndpointOption::MIN_MULTI_RECV, min)).unwrap();
     let senders = [(); 2].map(|()| tx.endpoint(&av).unwrap());
     let to = av.insert(&receiver.address().unwrap()).unwrap();
-    test(&World { receiver, rx, tx, senders, to });
+    let from = senders.each_ref().map(|sender| av.insert(&sender.address().unwrap()).unwrap());
+    test(&World { receiver, rx, tx, senders, to, from, av, tagged });
 }
 
 impl World {
     fn send(&self, sender: usize, number: usize, len: usize) -> OpKey {
-        self.senders[sender].send(self.to, message(sender, number, len)).unwrap()
+        let message = message(sender, number, len);
+        if self.tagged {
+            self.senders[sender].tagged_send(self.to, Tag(0xf0 | number as u64 & 0xf), message).unwrap()
+        } else {
+            self.senders[sender].send(self.to, message).unwrap()
+        }
     }
 
     fn post(&self, len: usize) -> OpKey {
-        self.receiver.multi_recv(Source::Any, vec![0; len].into()).unwrap()
+        let room = vec![0; len].into();
+        if self.tagged {
+            self.receiver.tagged_multi_recv(Source::Any, TagMatch::masked(Tag(0xf0), 0xf), room).unwrap()
+        } else {
+            self.receiver.multi_recv(Source::Any, room).unwrap()
+        }
     }
 
     /// Everything that has been received.
@@ -228,7 +250,7 @@ fn a_peek_in_front_of_a_full_queue_loses_nothing() {
         }
         let mut asked = 0;
         while seen < many {
-            match world.receiver.tagged_peek(Source::Any, loom_core::vocabulary::TagMatch::any()) {
+            match world.receiver.tagged_peek(Source::Any, TagMatch::exact(Tag(7))) {
                 Ok(_) => asked += 1,
                 Err(error) => assert!(error.is_transient()),
             }
@@ -265,6 +287,103 @@ fn offers_that_are_taken_back_leave_no_trace() {
         for number in 0..2 * PLACES {
             let Some(Completion::Piece(piece)) = world.rx.poll().unwrap() else { panic!("message {number}") };
             assert_eq!((piece.key(), piece.bytes()), (key, &message(0, number, 5)[..]));
+        }
+    });
+}
+
+/// Each multi-receive takes what its tag, its mask and its source accept, and the oldest that accepts a message takes it.
+#[test]
+fn tags_masks_and_sources_decide_which_buffer_is_filled() {
+    with_messages(true, 1, |world| {
+        let two = world.from[1];
+        let masked = TagMatch::masked(Tag(0x100), 0xff);
+        let post =
+            |from: Source, tag: TagMatch| world.receiver.tagged_multi_recv(from, tag, vec![0; 100].into()).unwrap();
+        let exact = post(Source::Any, Tag(0x105).into());
+        let of_two = post(two.into(), masked);
+        let any = post(Source::Any, masked);
+        let plain = world.receiver.recv(Source::Any, vec![0; 8].into()).unwrap();
+        let send = |sender: usize, tag| {
+            let (data, bytes) = (ImmediateData(tag + 1), message(sender, tag as usize, 3));
+            world.senders[sender].tagged_send_data(world.to, Tag(tag), data, bytes).unwrap();
+        };
+        for (sender, tag) in [(0, 0x105), (1, 0x106), (0, 0x106), (1, 0x105), (0, 0x1ff), (1, 0x200)] {
+            send(sender, tag);
+        }
+        let (pieces, over) = world.received();
+        let told: Vec<_> = pieces
+            .iter()
+            .map(|piece| {
+                let transfer = piece.result().unwrap();
+                let (tag, peer) = (transfer.tag().unwrap(), world.av.peer(transfer.source().unwrap()));
+                let sender = world.from.iter().position(|from| Some(*from) == peer).unwrap();
+                assert_eq!(transfer.data(), Some(ImmediateData(tag.0 + 1)));
+                assert_eq!(piece.bytes(), &message(sender, tag.0 as usize, 3)[..]);
+                (piece.key(), sender, tag.0)
+            })
+            .collect();
+        let expected = [(exact, 0, 0x105), (of_two, 1, 0x106), (any, 0, 0x106), (exact, 1, 0x105), (any, 0, 0x1ff)];
+        assert_eq!((told, over.len()), (expected.to_vec(), 0));
+        drop(pieces);
+        // The one that nobody wanted waits, and the plain receive has taken none.
+        let last = world.receiver.tagged_recv(Source::Any, Tag(0x200), vec![0; 8].into()).unwrap();
+        assert!(matches!(world.rx.poll().unwrap(), Some(Completion::Op(done)) if done.key() == last));
+        for key in [plain, exact, of_two, any] {
+            world.receiver.cancel(key).unwrap();
+            let Some(Completion::Op(done)) = world.rx.poll().unwrap() else { panic!("the end of {key:?}") };
+            assert_eq!((done.key(), done.result().unwrap_err().errno), (key, Errno::ECANCELED));
+        }
+    });
+}
+
+/// A message that was claimed is its claim's: a multi-receive that accepts it takes those behind it.
+#[test]
+fn a_claimed_message_takes_no_room_from_a_multi_receive() {
+    with_messages(true, 1, |world| {
+        for fetched in [true, false] {
+            for number in 0..3 {
+                world.send(0, number, 10);
+            }
+            let peek = world.receiver.tagged_peek_claim(Source::Any, Tag(0xf1)).unwrap();
+            let Some(Completion::Peek(answer)) = world.rx.poll().unwrap() else { panic!("an answer") };
+            assert_eq!(answer.key(), peek);
+            let found = answer.message().unwrap().expect("it is there");
+            let claim = found.claim.expect("it is claimed");
+            // Of exactly two messages.
+            let key = world.post(20);
+            let (pieces, over) = world.received();
+            let numbers: Vec<_> = pieces.iter().map(|piece| piece.result().unwrap().tag().unwrap().0 & 0xf).collect();
+            assert_eq!((numbers, over.len()), (vec![0, 2], 0));
+            drop(pieces);
+            assert_eq!(world.received().1[0].0, key, "it is full");
+            if fetched {
+                let claimed = world.receiver.tagged_claim(claim, vec![0; 10].into()).unwrap();
+                let Some(Completion::Op(done)) = world.rx.poll().unwrap() else { panic!("the message") };
+                assert_eq!((done.key(), &done.buf()[..]), (claimed, &message(0, 1, 10)[..]));
+            } else {
+                world.receiver.tagged_discard(claim).unwrap();
+                assert!(matches!(world.rx.poll().unwrap(), Some(Completion::Peek(_))));
+            }
+            assert_eq!(world.rx.in_flight(), 0);
+            // A peek finds nothing: what a multi-receive takes is gone.
+            let key = world.post(100);
+            world.send(1, 4, 10);
+            world.receiver.tagged_peek(Source::Any, TagMatch::any()).unwrap();
+            let (mut pieces, mut answers) = (0, 0);
+            while let Some(completion) = world.rx.poll().unwrap() {
+                match completion {
+                    Completion::Piece(_) => pieces += 1,
+                    Completion::Peek(answer) => {
+                        assert!(answer.message().unwrap().is_none());
+                        answers += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!((pieces, answers), (1, 1));
+            world.receiver.cancel(key).unwrap();
+            assert!(matches!(world.rx.poll().unwrap(), Some(Completion::Op(done)) if done.key() == key));
+            while world.tx.poll().unwrap().is_some() {}
         }
     });
 }

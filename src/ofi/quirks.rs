@@ -140,6 +140,8 @@ pub(super) fn quirks(info: &RawInfo) -> ProviderQuirks {
     let facts = Facts::of(info);
     ProviderQuirks {
         multi_recv: facts.contains(Facts::MULTI_RECV),
+        // No provider that was tested grants them.
+        tagged_multi_recv: false,
         directed_recv: facts.contains(Facts::DIRECTED_RECV),
         peek: facts.contains(Facts::PEEK),
         claims: if facts.contains(Facts::CLAIMS_BY_CONTEXT) {

@@ -23,6 +23,7 @@ const CAPS: Caps = Caps::MSG
     .union(Caps::DIRECTED_RECV)
     .union(Caps::SOURCE)
     .union(Caps::MULTI_RECV)
+    .union(Caps::TAGGED_MULTI_RECV)
     .union(Caps::RMA_EVENT)
     .union(Caps::LOCAL_COMM);
 

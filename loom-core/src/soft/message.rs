@@ -91,6 +91,20 @@ impl SoftEndpoint<'_> {
     }
 }
 
+/// Of a receive with these flags: the bytes that are left at least, if it is a multi-receive that goes on; zero if it is none.
+fn min_left(endpoint: &SoftEndpoint<'_>, flags: OpFlags) -> Result<usize, Refusal> {
+    if !flags.contains(OpFlags::MULTI_RECV) {
+        return Ok(0);
+    }
+    let own = endpoint.port().own();
+    let modes = own.modes.get();
+    if modes.prefix() > 0 || modes.consumes_receives() {
+        // There is one prefix, and there are many messages; and nobody says what a write uses up.
+        return Err(Refusal::Errno(Errno::EINVAL));
+    }
+    Ok(own.min_left.get())
+}
+
 // SAFETY: as `Transport`.
 unsafe impl<'n> Messages for Soft<'n> {
     #[inline]
@@ -154,13 +168,7 @@ unsafe impl<'n> Messages for Soft<'n> {
         let mut room = Vec::new();
         // SAFETY: C10 and C12.
         let msg = &unsafe { endpoint.pieces(msg, Access::RECV, &mut room) }?;
-        let (own, multi) = (endpoint.port().own(), msg.flags.contains(OpFlags::MULTI_RECV));
-        let modes = own.modes.get();
-        if multi && (modes.prefix() > 0 || modes.consumes_receives()) {
-            // There is one prefix, and there are many messages; and nobody says what a write uses up.
-            return Err(Refusal::Errno(Errno::EINVAL));
-        }
-        let min_left = if multi { own.min_left.get() } else { 0 };
+        let min_left = min_left(endpoint, msg.flags)?;
         // SAFETY: what is lent stays until its last event or the endpoint's close (C9).
         unsafe { receive_msg(&endpoint.net, endpoint.port(), CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
     }
@@ -244,7 +252,7 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
             unsafe { fetch_claimed(&net, port, &RecvBuffer::first_of(msg, 0)) }
         } else {
             // SAFETY: what is lent stays until its event or the endpoint's close (C9).
-            unsafe { receive_msg(&net, port, CompletionFlags::TAGGED, msg, tag, 0) }
+            unsafe { receive_msg(&net, port, CompletionFlags::TAGGED, msg, tag, min_left(endpoint, flags)?) }
         }
     }
 }

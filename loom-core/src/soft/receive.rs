@@ -213,13 +213,20 @@ pub(super) enum Nth {
     NotLast,
 }
 
-/// Posts a multi-receive: it takes the unexpected messages that it accepts, and waits for others.
+/// Posts a multi-receive of one of the [`KINDS`](super::matching::KINDS): it takes the unexpected messages that it accepts, and waits
+/// for others.
 ///
 /// # Safety
 /// `room` is valid for writes until the event that says that it is over, or until the endpoint is closed.
 #[cold]
 #[inline(never)]
-unsafe fn post_multi_receive(net: &Net, own: &LocalState, want: Want, room: RecvBuffer) -> Result<(), Refusal> {
+unsafe fn post_multi_receive(
+    net: &Net,
+    own: &LocalState,
+    kind: CompletionFlags,
+    want: Want,
+    room: RecvBuffer,
+) -> Result<(), Refusal> {
     if !own.rx().reserve() {
         return Err(Refusal::Again);
     }
@@ -232,7 +239,7 @@ unsafe fn post_multi_receive(net: &Net, own: &LocalState, want: Want, room: Recv
     own.receives.set(receive.next.get());
     receive.set_room(room);
 
-    let kind = kind_of(CompletionFlags::MSG);
+    let kind = kind_of(kind);
     let unexpected = &own.unexpected[kind];
     while let Some(at) = unexpected.find(&want) {
         let head = net.cell(at);
@@ -315,7 +322,7 @@ pub(super) unsafe fn receive_msg(
     }
     if room.is_multi() {
         // SAFETY: the caller's promise.
-        return unsafe { post_multi_receive(net, port.own(), want, room) };
+        return unsafe { post_multi_receive(net, port.own(), kind, want, room) };
     }
     // SAFETY: the caller's promise.
     unsafe { post_receive(net, port, kind, want, room) }

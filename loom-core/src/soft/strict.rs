@@ -29,6 +29,8 @@ const INJECT_SIZE: usize = 64;
 pub(super) const QUIRKS: ProviderQuirks = ProviderQuirks {
     // Only `tcp` of libfabric 2 keeps to the buffer.
     multi_recv: false,
+    // No tested provider has them.
+    tagged_multi_recv: false,
     // `net`, `tcp`, and `shm` and `tcp;ofi_rxm` of libfabric 2.
     directed_recv: false,
     // `shm` of libfabric 1 peeks by receiving; `udp;ofi_rxd` can do no more than peek.

@@ -19,6 +19,8 @@ pub enum Name {
 pub struct ProviderQuirks {
     /// Multi-receives stay within their buffer whatever peers send, and it is released when nobody writes to it any more.
     pub multi_recv: bool,
+    /// So do multi-receives of tagged messages.
+    pub tagged_multi_recv: bool,
     /// Directed receives of messages without tag take those of one peer only, and do not harm the others.
     pub directed_recv: bool,
     /// Peeks look at messages, and receive none.
@@ -52,6 +54,7 @@ impl ProviderQuirks {
     /// All as it should be.
     pub const GOOD: ProviderQuirks = ProviderQuirks {
         multi_recv: true,
+        tagged_multi_recv: true,
         directed_recv: true,
         peek: true,
         claims: Claims::ByContext,

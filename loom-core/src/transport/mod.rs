@@ -59,7 +59,7 @@
 //!   vector and not removed since, and no operation in flight refers to it.
 //! - **C14.** Where an info asks for [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), no operation has more than one piece or part.
 //! - **C15.** What the [`ProviderQuirks`] of the endpoint's info deny is not asked for, but for multi-receives of callers that keep to P6
-//!   themselves (`multi_recv_unchecked`). A claim is fetched or discarded once, if it was made.
+//!   themselves (`multi_recv_unchecked`, `tagged_multi_recv_unchecked`). A claim is fetched or discarded once, if it was made.
 //!
 //! - **C28.** An atomic operation is one that `query_atomic` of the endpoint's domain grants, of one element at least and of no more than that
 //!   says. Operands, results, what is compared, and the parts of the peer's memory have the same number of elements, and each range and

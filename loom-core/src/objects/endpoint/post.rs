@@ -23,6 +23,7 @@ pub(super) mod required_caps {
     pub(in crate::objects::endpoint) const MULTI_RECV: Caps = RECV.union(Caps::MULTI_RECV);
     pub(in crate::objects::endpoint) const TAGGED_SEND: Caps = Caps::TAGGED.union(Caps::SEND);
     pub(in crate::objects::endpoint) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
+    pub(in crate::objects::endpoint) const TAGGED_MULTI_RECV: Caps = TAGGED_RECV.union(Caps::TAGGED_MULTI_RECV);
     pub(in crate::objects::endpoint) const READ: Caps = Caps::RMA.union(Caps::READ);
     pub(in crate::objects::endpoint) const WRITE: Caps = Caps::RMA.union(Caps::WRITE);
     pub(in crate::objects::endpoint) const ATOMIC: Caps = Caps::ATOMIC.union(Caps::WRITE);
@@ -379,7 +380,8 @@ impl Limits {
         let consumes = info.consumes_receives();
         let prefixes = info.prefixes();
         // libfabric does not define where prefixes lie in a multi-receive buffer, or what a write uses up of it.
-        let without = if prefixes.rx > 0 || consumes { Caps::MULTI_RECV } else { Caps::empty() };
+        let multi = Caps::MULTI_RECV.union(Caps::TAGGED_MULTI_RECV);
+        let without = if prefixes.rx > 0 || consumes { multi } else { Caps::empty() };
         let (inject_size, inject_end) = match prefixes.tx {
             0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
             size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),

@@ -10,8 +10,8 @@ use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::options::RecvOptions;
 use crate::objects::query::{Messages, MultiRecvs, Tagged};
-use crate::transport::{Claims, Context, Msg, Transport};
-use crate::vocabulary::{Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
+use crate::transport::{Claims, Context, Msg, Refusal, Transport};
+use crate::vocabulary::{Caps, Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
 
 impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// The address that messages without tag come from.
@@ -202,8 +202,110 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         K: Has<Messages> + Has<MultiRecvs>,
         B: TargetBuffer,
     {
-        let (from, opened) = (from.into(), &self.opened);
-        let address = match opened.check(required_caps::MULTI_RECV, || self.plain_source(from), None) {
+        let from = from.into();
+        self.multi(
+            required_caps::MULTI_RECV,
+            || self.plain_source(from),
+            buf,
+            |raw, msg| {
+                // SAFETY: see `multi`.
+                unsafe { T::recvmsg(raw, msg) }
+            },
+        )
+    }
+
+    /// Receives tagged messages into one buffer: those that `tag` accepts. What is said of [`multi_recv`](Self::multi_recv) holds for
+    /// this: each message is a [`Completion::Piece`](crate::completion::Completion::Piece), which tells its tag, and the buffer comes
+    /// back when little of it is left. A message that is [claimed](Self::tagged_peek_claim) takes no room from it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::completion::Completion;
+    /// use loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::vocabulary::{Tag, TagMatch};
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// let domain = Domain::open(&network.info())?;
+    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+    /// let to_bob = av.insert(&bob.address()?)?;
+    /// // Whatever is in the lower four bits.
+    /// bob.tagged_multi_recv(Source::Any, TagMatch::masked(Tag(0x70), 0xf), vec![0; 1000])?;
+    /// for tag in [0x71, 0x7f] {
+    ///     alice.tagged_inject(to_bob, Tag(tag), b"hello")?;
+    ///     let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
+    ///     assert_eq!((piece.result()?.tag(), piece.bytes()), (Some(Tag(tag)), &b"hello"[..]));
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`multi_recv`](Self::multi_recv), with [`Caps::TAGGED_MULTI_RECV`](crate::vocabulary::Caps::TAGGED_MULTI_RECV) in place of
+    /// `MULTI_RECV`. Of the tested providers of libfabric none grants it; over others it is [`PostError::NotSafe`].
+    #[doc(alias = "FI_TAGGED_MULTI_RECV")]
+    pub fn tagged_multi_recv(
+        &self,
+        from: impl Into<K::From>,
+        tag: impl Into<TagMatch>,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        K: Has<Tagged> + Has<MultiRecvs>,
+        B: TargetBuffer,
+    {
+        let limits = self.limits();
+        if !limits.quirks.tagged_multi_recv && limits.granted(required_caps::TAGGED_MULTI_RECV).is_ok() {
+            return Err(Rejected { buf, error: PostError::NotSafe });
+        }
+        // SAFETY: the transport keeps to the buffer.
+        unsafe { self.tagged_multi_recv_unchecked(from, tag, buf) }
+    }
+
+    /// [`tagged_multi_recv`](Self::tagged_multi_recv) over any provider that grants it.
+    ///
+    /// # Errors
+    /// As [`tagged_multi_recv`](Self::tagged_multi_recv), but for `NotSafe`.
+    ///
+    /// # Safety
+    /// The provider keeps to the buffer: it writes nothing behind it, and not to it when it has come back. See
+    /// [`multi_recv_unchecked`](Self::multi_recv_unchecked) for what providers do with messages without tag.
+    #[doc(alias = "FI_TAGGED_MULTI_RECV")]
+    pub unsafe fn tagged_multi_recv_unchecked(
+        &self,
+        from: impl Into<K::From>,
+        tag: impl Into<TagMatch>,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        K: Has<Tagged> + Has<MultiRecvs>,
+        B: TargetBuffer,
+    {
+        let (from, tag) = (from.into(), tag.into());
+        self.multi(
+            required_caps::TAGGED_MULTI_RECV,
+            || self.source(from),
+            buf,
+            |raw, msg| {
+                // SAFETY: see `multi`.
+                unsafe { T::tagged_recvmsg(raw, msg, tag) }
+            },
+        )
+    }
+
+    /// Posts a multi-receive. `post` is called with an open endpoint (C1), and a message whose address is one of its vector or none in
+    /// particular (C13); what is lent is writable and stays in the op table until the event that releases it or the endpoint's
+    /// close (C9, C10).
+    fn multi(
+        &self,
+        caps: Caps,
+        address: impl FnOnce() -> Result<FabricAddr, PostError>,
+        buf: B,
+        post: impl FnOnce(&T::Endpoint, &Msg<'_>) -> Result<(), Refusal>,
+    ) -> Result<OpKey, Rejected<B>> {
+        let opened = &self.opened;
+        let address = match opened.check(caps, address, None) {
             Ok(address) => address,
             Err(error) => return Err(Rejected { buf, error }),
         };
@@ -217,9 +319,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };
-            // SAFETY: the endpoint is open (C1), the address is one of its vector or none in particular (C13), and what is lent is
-            // writable and stays in the op table until the event that releases it or the endpoint's close (C9, C10).
-            map_refusal(unsafe { T::recvmsg(opened.raw(), &msg) })
+            map_refusal(post(opened.raw(), &msg))
         })
     }
 }
