@@ -550,6 +550,17 @@ fn multi_receives_need_the_unsafe_form() {
         // SAFETY: no peer sends anything.
         assert!(unsafe { world.b.multi_recv_unchecked(Source::Any, bytes(LONG)) }.is_ok());
     });
+    // Those of tagged messages are asked for: no provider has them otherwise.
+    over_both(|strict, world| {
+        let refused = world.b.tagged_multi_recv(Source::Any, Tag(1), bytes(LONG)).map_err(|rejected| rejected.error);
+        assert_eq!(refused.err(), strict.then_some(PostError::NotGranted(Caps::TAGGED_MULTI_RECV)));
+    });
+    over_both_with(&Hints { caps: ALL | Caps::TAGGED_MULTI_RECV, ..Hints::default() }, |strict, world| {
+        let refused = world.b.tagged_multi_recv(Source::Any, Tag(1), bytes(LONG)).map_err(|rejected| rejected.error);
+        assert_eq!(refused.err(), strict.then_some(PostError::NotSafe));
+        // SAFETY: no peer sends anything.
+        assert!(unsafe { world.b.tagged_multi_recv_unchecked(Source::Any, Tag(1), bytes(LONG)) }.is_ok());
+    });
 }
 
 #[test]

@@ -37,6 +37,7 @@ mod shared_memory;
 #[cfg(feature = "libfabric")]
 mod signalling;
 mod sleeping;
+mod tagged_multi;
 mod tags;
 mod threads;
 mod unsignaled;
@@ -72,6 +73,7 @@ fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         cached::cases(),
         pieces::cases(),
         multi::cases(),
+        tagged_multi::cases(),
         peek::cases(),
         counters::cases(),
         deferred::cases(),
@@ -105,7 +107,8 @@ const ASKED: Caps = Caps::MSG
     .union(Caps::DIRECTED_RECV)
     .union(Caps::SOURCE)
     .union(Caps::ATOMIC)
-    .union(Caps::RMA_EVENT);
+    .union(Caps::RMA_EVENT)
+    .union(Caps::TAGGED_MULTI_RECV);
 
 fn describe<T: Transport + 'static>(name: &str, info: &Info<T>) {
     let lacks = ASKED.difference(info.caps());
@@ -219,6 +222,7 @@ impl Provider {
             Caps::SOURCE,
             Caps::ATOMIC,
             Caps::RMA_EVENT,
+            Caps::TAGGED_MULTI_RECV,
         ];
         asked
             .into_iter()

@@ -63,7 +63,7 @@ fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: im
 }
 
 /// The programs in C have the provider's name before it.
-const ONLY_BY_UNSAFE_FORM: &str = "by the `unsafe` form only";
+pub(crate) const ONLY_BY_UNSAFE_FORM: &str = "by the `unsafe` form only";
 const ONLY_UNSAFE: &str = "by the `unsafe` form only: memory behind the buffer is written, or the buffer when it has come back \
                            (`…-multi-receive-…`)";
 
@@ -83,14 +83,14 @@ fn next<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>) -> Completion<'d, By
     panic!("nothing within {LIMIT:?}");
 }
 
-fn piece<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>) -> Piece<'d, Bytes> {
+pub(crate) fn piece<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>) -> Piece<'d, Bytes> {
     match next(pair) {
         Completion::Piece(piece) => piece,
         other => panic!("a piece, not {other:?}"),
     }
 }
 
-fn end<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> Done<Bytes> {
+pub(crate) fn end<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> Done<Bytes> {
     match next(pair) {
         Completion::Op(done) => done,
         other => panic!("the end, not {other:?}"),
@@ -98,7 +98,7 @@ fn end<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> Done<Bytes> {
 }
 
 /// Nothing more is received for now.
-fn nothing<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
+pub(crate) fn nothing<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
     for _ in 0..1000 {
         let completion = pair.cq.poll_rx().or_cut("the queue works");
         assert!(completion.is_none(), "{completion:?}");
@@ -131,7 +131,7 @@ fn fill<T: Transport + 'static>(
 }
 
 /// Whether `bytes` are somewhere in `buf`.
-fn has(buf: &[u8], bytes: &[u8]) -> bool {
+pub(crate) fn has(buf: &[u8], bytes: &[u8]) -> bool {
     bytes.is_empty() || buf.windows(bytes.len()).any(|window| window == bytes)
 }
 
@@ -201,7 +201,7 @@ fn a_buffer_waits_for_its_pieces<T: Transport + 'static>(info: &Info<T>) {
 }
 
 /// The message of a piece, which has arrived.
-fn told<'p>(piece: &'p Piece<'_, Bytes>) -> &'p [u8] {
+pub(crate) fn told<'p>(piece: &'p Piece<'_, Bytes>) -> &'p [u8] {
     piece.result().or_cut("the message arrives");
     piece.bytes()
 }

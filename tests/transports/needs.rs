@@ -21,6 +21,7 @@ pub(crate) const MSG: Caps = Caps::MSG;
 pub(crate) const TAGGED: Caps = MSG.union(Caps::TAGGED);
 pub(crate) const RMA: Caps = MSG.union(Caps::RMA);
 pub(crate) const ATOMIC: Caps = MSG.union(Caps::ATOMIC);
+pub(crate) const TAGGED_MULTI: Caps = TAGGED.union(Caps::TAGGED_MULTI_RECV);
 pub(crate) const TAGGED_AND_RMA: Caps = TAGGED.union(RMA);
 pub(crate) const RMA_EVENT: Caps = RMA.union(Caps::RMA_EVENT);
 pub(crate) const ATOMIC_EVENT: Caps = ATOMIC.union(Caps::RMA_EVENT);
@@ -42,6 +43,9 @@ pub(crate) fn run<T: Transport + 'static>((_, needs, case): Behaviour<T>, info: 
         if missing.contains(Caps::ATOMIC) {
             let refused = pair.domain.query_atomic(FetchOp::<u64>::SUM);
             assert_eq!(refused, Err(Errno::EOPNOTSUPP));
+        }
+        if missing.contains(Caps::TAGGED_MULTI_RECV) {
+            crate::tagged_multi::tagged_multi_receives_are_refused(pair, missing);
         }
         if missing.contains(Caps::RMA_EVENT) {
             crate::counters::counters_of_peers_are_refused(pair);

@@ -263,18 +263,25 @@ impl<'w> World<'w> {
     }
 
     fn multi_receive(&mut self, at: u8, from: Option<u8>, len: u8) {
+        // The bits that do not tell the endpoint.
+        let tagged = at & 0x80 != 0;
         let from = from.map(|from| self.record.some_life(from));
         let Some((at, endpoint)) = &self.places[usize::from(at) % ENDPOINTS] else { return };
         let at = *at;
         let len = MIN_LEFT + usize::from(len);
         let buf = Memory::new(&vec![0xee; len]);
         let buffer = buf.id;
-        let result = endpoint.multi_recv(self.source(from), buf);
+        // Of the tags that messages have, this accepts every other one.
+        let tag = tagged.then_some(TagMatch::masked(Tag(1), !1));
+        let result = match tag {
+            Some(tag) => endpoint.tagged_multi_recv(self.source(from), tag, buf),
+            None => endpoint.multi_recv(self.source(from), buf),
+        };
         if let (Err(Rejected { error: PostError::NotGranted(_), .. }), true) = (&result, self.prefixes) {
             return;
         }
         let number = self.record.receives.len();
-        self.received(result, at, from, None, (len, buffer, 1));
+        self.received(result, at, from, tag, (len, buffer, 1));
         if let Some(receive) = self.record.receives.get_mut(number) {
             receive.multi = true;
         }

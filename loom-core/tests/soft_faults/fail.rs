@@ -5,7 +5,7 @@ use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::mr::Mr;
 use loom_core::soft::{Every, Plan};
-use loom_core::vocabulary::{Access, Counted, Errno};
+use loom_core::vocabulary::{Access, Counted, Errno, Tag, TagMatch};
 
 use crate::{LONG, bytes, end, next, under};
 
@@ -54,11 +54,24 @@ fn a_receive_that_fails_has_its_bytes() {
 
 #[test]
 fn pieces_of_a_buffer_fail_one_by_one() {
+    for tagged in [false, true] {
+        pieces_fail_one_by_one(tagged);
+    }
+}
+
+fn pieces_fail_one_by_one(tagged: bool) {
     under(Plan::new(1).fail(Every::Nth(2)), |world| {
-        let key = world.a.multi_recv(Source::Any, bytes(0, 350)).unwrap();
+        let key = match tagged {
+            true => world.a.tagged_multi_recv(Source::Any, TagMatch::any(), bytes(0, 350)),
+            false => world.a.multi_recv(Source::Any, bytes(0, 350)),
+        }
+        .unwrap();
         let mut results = Vec::new();
         for seed in 0..6 {
-            world.b.inject(world.to_a, &bytes(seed, 50)).unwrap();
+            match tagged {
+                true => world.b.tagged_inject(world.to_a, Tag(seed as u64), &bytes(seed, 50)).unwrap(),
+                false => world.b.inject(world.to_a, &bytes(seed, 50)).unwrap(),
+            }
             let told = (0..10).find_map(|_| world.a.cq().poll().unwrap());
             let Some(Completion::Piece(piece)) = told else { panic!("{told:?}") };
             assert_eq!(piece.key(), key);

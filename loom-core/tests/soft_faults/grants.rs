@@ -34,13 +34,15 @@ fn an_info_says_what_is_not_there() {
 #[test]
 fn what_is_not_granted_is_refused_with_the_buffer() {
     let caps = Caps::TAGGED | Caps::RMA | Caps::ATOMIC | Caps::DIRECTED_RECV | Caps::MULTI_RECV;
-    under(Plan::new(1).without(caps), |world| {
+    let tagged_multi = Caps::TAGGED | Caps::TAGGED_MULTI_RECV;
+    under(Plan::new(1).without(caps | tagged_multi), |world| {
         let buf = || bytes(1, 8);
         let refused = [
             (world.a.tagged_send(world.to_b, Tag(1), buf()), Caps::TAGGED),
             (world.a.tagged_recv(Source::Any, Tag(1), buf()), Caps::TAGGED),
             (world.a.recv(world.to_b, buf()), Caps::DIRECTED_RECV),
             (world.a.multi_recv(Source::Any, buf()), Caps::MULTI_RECV),
+            (world.a.tagged_multi_recv(Source::Any, Tag(1), buf()), tagged_multi),
         ];
         for (post, caps) in refused {
             let rejected = post.unwrap_err();

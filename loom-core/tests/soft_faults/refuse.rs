@@ -58,6 +58,7 @@ fn no_kind_of_post_comes_by() {
             post(a.recv_with(Source::Any, Default::default(), buf())),
             post(a.tagged_recv_with(Source::Any, Tag(1), Default::default(), buf())),
             post(a.multi_recv(Source::Any, buf())),
+            post(a.tagged_multi_recv(Source::Any, Tag(1), buf())),
             post(a.write(to, &remote, 0, buf())),
             post(a.read(to, &remote, 0, buf())),
             post(a.write_with(to, &[part], Default::default(), buf())),

@@ -232,6 +232,8 @@ fn buffers_without_the_room_are_refused() {
         // What is said nowhere how it goes.
         let rejected = b.multi_recv(Source::Any, room(100)).unwrap_err();
         assert_eq!(rejected.error, PostError::NotGranted(Caps::MULTI_RECV));
+        let rejected = b.tagged_multi_recv(Source::Any, Tag(1), room(100)).unwrap_err();
+        assert_eq!(rejected.error, PostError::NotGranted(Caps::TAGGED_MULTI_RECV));
         let refused = Err(PostError::Errno(Errno::EOPNOTSUPP));
         assert_eq!(b.tagged_peek(Source::Any, Tag(1)), refused);
         assert_eq!(b.tagged_peek_claim(Source::Any, Tag(1)), refused);

@@ -338,5 +338,7 @@ fn endpoints_that_take_messages_have_no_multi_receives() {
         let b = scene.cq.endpoint(&scene.av).unwrap();
         let refused = b.multi_recv(Source::Any, bytes(100, 0)).unwrap_err();
         assert_eq!(refused.error, PostError::NotGranted(Caps::MULTI_RECV));
+        let refused = b.tagged_multi_recv(Source::Any, Tag(1), bytes(100, 0)).unwrap_err();
+        assert_eq!(refused.error, PostError::NotGranted(Caps::TAGGED_MULTI_RECV));
     });
 }
