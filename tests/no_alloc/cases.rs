@@ -14,7 +14,9 @@ pub enum Kind {
         tagged: bool,
     },
     /// A buffer that two messages fill.
-    MultiReceive,
+    MultiReceive {
+        tagged: bool,
+    },
     Read,
     Write {
         data: bool,
@@ -58,7 +60,7 @@ impl Message {
         wait: false,
         msg: false,
     };
-    const TAGGED: Message = Message { tagged: true, ..Self::PLAIN };
+    pub const TAGGED: Message = Message { tagged: true, ..Self::PLAIN };
 
     const fn unexpected(self) -> Self {
         Message { unexpected: true, ..self }
@@ -157,7 +159,8 @@ pub const CASES: &[Case] = &[
     short(Kind::Message(MESSAGE.msg())),
     short(Kind::Message(TAGGED.msg().data())),
     long(Kind::Message(TAGGED.msg())),
-    short(Kind::MultiReceive),
+    short(Kind::MultiReceive { tagged: false }),
+    short(Kind::MultiReceive { tagged: true }),
     short(Kind::Read),
     long(Kind::Read),
     short(Kind::Write { data: false, inject: false }),
@@ -190,6 +193,7 @@ impl Case {
             Kind::Message(Message { tagged: true, .. })
             | Kind::Truncated { tagged: true }
             | Kind::CancelReceive { tagged: true }
+            | Kind::MultiReceive { tagged: true }
             | Kind::CancelSend { .. } => Caps::TAGGED,
             _ => Caps::MSG,
         }
@@ -219,8 +223,10 @@ impl Case {
             Some("directed receive is not granted")
         } else if directed && plain && !T::quirks(info.raw()).directed_recv {
             Some("directed receive of messages without tag is refused")
-        } else if self.kind == Kind::MultiReceive && !info.caps().contains(Caps::MULTI_RECV) {
+        } else if self.kind == (Kind::MultiReceive { tagged: false }) && !info.caps().contains(Caps::MULTI_RECV) {
             Some("multi-receive is not granted")
+        } else if self.kind == (Kind::MultiReceive { tagged: true }) && !info.caps().contains(Caps::TAGGED_MULTI_RECV) {
+            Some("multi-receive of tagged messages is not granted")
         } else if matches!(self.kind, Kind::CancelSend { .. }) && !facts.cancels_sends {
             Some("this provider cancels receives only")
         } else {
@@ -247,7 +253,8 @@ impl fmt::Display for Case {
             }
             Kind::Truncated { tagged: false } => "message truncated".into(),
             Kind::Truncated { tagged: true } => "tagged truncated".into(),
-            Kind::MultiReceive => "multi-receive of two".into(),
+            Kind::MultiReceive { tagged: false } => "multi-receive of two".into(),
+            Kind::MultiReceive { tagged: true } => "tagged multi-receive".into(),
             Kind::Read => "RMA read".into(),
             Kind::Write { data, inject } => {
                 format!("RMA{} write{}", if inject { " inject" } else { "" }, if data { " data" } else { "" })

@@ -241,16 +241,17 @@ impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b,
     }
 
     /// Two messages, which use the buffer up.
-    fn multi_receive(&mut self, payload: Payload, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+    fn multi_receive(&mut self, tagged: bool, payload: Payload, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let into = take(&mut buffers.into)?;
         let mut half = take(&mut buffers.half)?;
         payload.erase(into);
         payload.write(half);
         self.b.pieces = Some((payload, 0));
         let (a, b) = (&self.rig.a.verbs, &self.rig.b.verbs);
-        self.b.key = Some(self.post(into, |into| b.multi_receive(into))?);
+        self.b.key = Some(self.post(into, |into| b.multi_receive(tagged.then_some(MESSAGE), into))?);
+        let message = if tagged { Message::TAGGED } else { Message::PLAIN };
         for count in 1..=2 {
-            self.a.key = Some(self.post(half, |half| a.send(Message::PLAIN, MESSAGE, ImmediateData(0), half))?);
+            self.a.key = Some(self.post(half, |half| a.send(message, MESSAGE, ImmediateData(0), half))?);
             self.until("a piece", |a, b| Ok(a.is_over() && b.pieces.is_some_and(|(_, seen)| seen == count)))?;
             half = self.a.succeed()?.0;
         }
@@ -377,7 +378,7 @@ pub fn round<'b, T: Transport + 'static, V: Verbs<'b>>(
     match kind {
         Kind::Message(message) => round.message(message, payload, buffers),
         Kind::Truncated { tagged } => round.truncated(tagged, payload, buffers),
-        Kind::MultiReceive => round.multi_receive(payload, buffers),
+        Kind::MultiReceive { tagged } => round.multi_receive(tagged, payload, buffers),
         Kind::Read => round.read(payload, buffers),
         Kind::Write { data, inject } => round.write(data, inject, payload, buffers),
         Kind::CancelReceive { tagged } => round.cancel_receive(tagged, buffers),

@@ -22,8 +22,8 @@ pub trait Verbs<'b> {
     fn send(&self, message: Message, tag: Tag, data: ImmediateData, out: Buffer<'b>) -> Posted<'b>;
     fn inject(&self, message: Message, tag: Tag, data: ImmediateData, out: &[u8]) -> Result<(), PostError>;
     fn receive(&self, message: Message, tag: Tag, into: Buffer<'b>) -> Posted<'b>;
-    /// For one peer, which sends what fits; it is not cancelled.
-    fn multi_receive(&self, into: Buffer<'b>) -> Posted<'b>;
+    /// For one peer, which sends what fits, with the tag if there is one; it is not cancelled.
+    fn multi_receive(&self, tag: Option<Tag>, into: Buffer<'b>) -> Posted<'b>;
     fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b>;
     fn write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: Buffer<'b>) -> Posted<'b>;
     fn inject_write(&self, remote: &RemoteRegion, data: Option<ImmediateData>, out: &[u8]) -> Result<(), PostError>;
@@ -78,9 +78,13 @@ impl<'b, T: Transport + 'static> Verbs<'b> for Addressed<'_, 'b, T> {
         }
     }
 
-    fn multi_receive(&self, into: Buffer<'b>) -> Posted<'b> {
-        // SAFETY: one peer sends what fits, and it is not cancelled.
-        unsafe { self.endpoint.multi_recv_unchecked(Source::Any, into) }
+    fn multi_receive(&self, tag: Option<Tag>, into: Buffer<'b>) -> Posted<'b> {
+        match tag {
+            // SAFETY: one peer sends what fits, and it is not cancelled.
+            None => unsafe { self.endpoint.multi_recv_unchecked(Source::Any, into) },
+            // SAFETY: as above.
+            Some(tag) => unsafe { self.endpoint.tagged_multi_recv_unchecked(Source::Any, tag, into) },
+        }
     }
 
     fn read(&self, remote: &RemoteRegion, into: Buffer<'b>) -> Posted<'b> {

@@ -33,9 +33,9 @@
 //!
 //! # What it grants
 //!
-//! Messages, tagged messages with directed receive, multi-receives, peeks, claims and discards of tagged messages, RMA with 8
-//! bytes of immediate data, atomic operations on every datatype (128 bits on x86-64 alone), collective operations, up to four buffers in
-//! one operation, sources of messages, and counters, also of what peers do to an endpoint's memory and to a region.
+//! Messages, tagged messages with directed receive, multi-receives with tags and without, peeks, claims and discards of tagged messages,
+//! RMA with 8 bytes of immediate data, atomic operations on every datatype (128 bits on x86-64 alone), collective operations, up to four
+//! buffers in one operation, sources of messages, and counters, also of what peers do to an endpoint's memory and to a region.
 //! Unless it is strict, RMA is done when the post returns. Messages of one sender keep the order they were sent in.
 //! It asks for nothing, unless it is to ask for what hardware does ([`RequiredModes`]): registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
@@ -84,6 +84,7 @@
 //! | cancelling a send | ends it | does nothing | all |
 //! | peeks, claims, discards | there | refused | `shm` of libfabric 1; `udp;ofi_rxd` can peek |
 //! | multi-receives | safe | `multi_recv_unchecked` alone | all but `tcp` of libfabric 2 |
+//! | multi-receives of tagged messages | safe | `tagged_multi_recv_unchecked` alone, if `TAGGED_MULTI_RECV` is asked for | none grants them |
 //! | selective endpoints | there | refused | `net` |
 //!
 //! A strict network also has what providers lack, where to withhold it would need more than this module has:
