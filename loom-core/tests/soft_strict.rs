@@ -132,7 +132,7 @@ fn capabilities_are_granted_when_they_are_asked_for() {
     assert_eq!(caps(true, Caps::RMA | Caps::READ), Caps::RMA | Caps::READ | local);
     let more = Caps::TAGGED | Caps::SOURCE | Caps::DIRECTED_RECV;
     assert_eq!(caps(true, more), more | messages | local);
-    assert!(network(true).query(&Hints { caps: Caps::COLLECTIVE, ..Hints::default() }).is_none());
+    assert!(network(true).query(&Hints { caps: Caps::MULTICAST, ..Hints::default() }).is_none());
     // What is not granted is refused.
     over_both_with(&Hints { caps: Caps::MSG, ..Hints::default() }, |strict, world| {
         let tagged = world.a.tagged_recv(Source::Any, Tag(1), bytes(8)).map_err(|rejected| rejected.error);

@@ -66,7 +66,7 @@ pub struct Software;
 impl Profile for Software {
     const NAME: &'static str = "soft";
     const ENDPOINT: EndpointType = EndpointType::RDM;
-    const CAPS: Caps = USUAL.union(Caps::ATOMIC);
+    const CAPS: Caps = USUAL.union(Caps::ATOMIC).union(Caps::RMA_EVENT).union(Caps::TAGGED_MULTI_RECV);
     const MR_MODE: MrMode = MrMode::PROV_KEY.union(MrMode::VIRT_ADDR);
     const MSG_ORDER: MsgOrder = READS_AND_WRITES.union(MsgOrder::SAW).union(MsgOrder::SAS);
     const INJECT_SIZE: usize = 64;
