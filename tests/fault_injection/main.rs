@@ -61,6 +61,8 @@ mod report;
 mod rma;
 #[path = "../transports/sleeping.rs"]
 mod sleeping;
+#[path = "../transports/tagged_multi.rs"]
+mod tagged_multi;
 #[path = "../transports/tags.rs"]
 mod tags;
 #[path = "../transports/threads.rs"]
@@ -88,6 +90,7 @@ fn cases() -> Vec<Behaviour<Soft<'static>>> {
         leases::cases(),
         pieces::cases(),
         multi::cases(),
+        tagged_multi::cases(),
         peek::cases(),
         counters::cases(),
         unsignaled::cases(),
