@@ -304,7 +304,7 @@ fn tags_masks_and_sources_decide_which_buffer_is_filled() {
         let any = post(Source::Any, masked);
         let plain = world.receiver.recv(Source::Any, vec![0; 8].into()).unwrap();
         let send = |sender: usize, tag| {
-            let (data, bytes) = (ImmediateData(tag + 1), message(sender, tag as usize, 3));
+            let (data, bytes) = (ImmediateData(tag + 1), message(sender, usize::try_from(tag).unwrap(), 3));
             world.senders[sender].tagged_send_data(world.to, Tag(tag), data, bytes).unwrap();
         };
         for (sender, tag) in [(0, 0x105), (1, 0x106), (0, 0x106), (1, 0x105), (0, 0x1ff), (1, 0x200)] {
@@ -318,7 +318,7 @@ fn tags_masks_and_sources_decide_which_buffer_is_filled() {
                 let (tag, peer) = (transfer.tag().unwrap(), world.av.peer(transfer.source().unwrap()));
                 let sender = world.from.iter().position(|from| Some(*from) == peer).unwrap();
                 assert_eq!(transfer.data(), Some(ImmediateData(tag.0 + 1)));
-                assert_eq!(piece.bytes(), &message(sender, tag.0 as usize, 3)[..]);
+                assert_eq!(piece.bytes(), &message(sender, usize::try_from(tag.0).unwrap(), 3)[..]);
                 (piece.key(), sender, tag.0)
             })
             .collect();

@@ -293,7 +293,7 @@ struct Round {
 }
 
 #[test]
-fn endpoints_regions_and_counters_are_closed_while_peers_count() {
+fn threads_count_while_endpoints_regions_and_counters_are_closed() {
     const ROUNDS: u64 = 2000;
     let network = Network::new(NetworkAttr { endpoints: 8, ..NetworkAttr::DEFAULT }).unwrap();
     let info = network.info();
