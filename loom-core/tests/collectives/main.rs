@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
 mod leaving;
+mod objects;
 mod reference;
 mod rules;
 mod threads;
