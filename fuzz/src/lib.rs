@@ -39,6 +39,7 @@ mod tagged;
 #[allow(dead_code, reason = "some of it is for those tests alone")]
 #[path = "../../loom-core/tests/tagged/world/mod.rs"]
 mod tagged_world;
+mod updates;
 mod work_table;
 /// The story of deferred work and its oracle are those of loom-core's own tests.
 #[path = "../../loom-core/tests/work_table/world.rs"]
@@ -62,6 +63,7 @@ pub use registered::registered;
 pub use soft_network::soft_network;
 pub use tag_matching::tag_matching;
 pub use tagged::tagged;
+pub use updates::updates;
 pub use work_table::work_table;
 
 /// The steps of a story that is nothing else.
@@ -75,7 +77,7 @@ fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 14] = [
+pub const TARGETS: [(&str, Body); 15] = [
     ("address_vector", address_vector),
     ("arrivals", arrivals),
     ("work_table", work_table),
@@ -90,4 +92,5 @@ pub const TARGETS: [(&str, Body); 14] = [
     ("soft_network", soft_network),
     ("tag_matching", tag_matching),
     ("tagged", tagged),
+    ("updates", updates),
 ];

@@ -10,7 +10,8 @@
 //!
 //! It runs over anything that has messages ([`protocol`](crate::protocol)): connectionless endpoints and connections, of every transport,
 //! which deliver each message once. Client and server each have an endpoint of their own for it. A server knows its clients by
-//! numbers, so that no provider need tell where messages come from.
+//! numbers, so that no provider need tell where messages come from. Whoever can send to one of these endpoints can say that it is a client, or answer
+//! for a server: bytes that are no request or answer are refused, and nothing beyond the memory is touched.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
