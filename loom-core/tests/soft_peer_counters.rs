@@ -290,17 +290,19 @@ struct Round {
     address: EndpointAddr,
     remote: RemoteRegion,
     done: AtomicU64,
+    /// Threads that have taken it, under the lock of what is on, and still write.
+    users: AtomicU64,
 }
 
 #[test]
-fn threads_count_while_endpoints_regions_and_counters_are_closed() {
+fn endpoints_regions_and_counters_are_closed_while_peers_count() {
     const ROUNDS: u64 = 2000;
     let network = Network::new(NetworkAttr { endpoints: 8, ..NetworkAttr::DEFAULT }).unwrap();
     let info = network.info();
     let domain = Domain::open(&info).unwrap();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Queue::open(&domain, CqAttr::new(32)).unwrap();
-    let (now, stop) = (&Mutex::new(None::<std::sync::Arc<Round>>), &AtomicBool::new(false));
+    let (now, stop) = (&Mutex::new(None::<&'static Round>), &AtomicBool::new(false));
 
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -309,7 +311,11 @@ fn threads_count_while_endpoints_regions_and_counters_are_closed() {
                 let poster = Poster::open(info);
                 let mut known = None::<(u64, Peer)>;
                 while !stop.load(Ordering::Relaxed) {
-                    let Some(round) = now.lock().unwrap().clone() else { continue };
+                    let Some(round) = now.lock().unwrap().inspect(|round| {
+                        round.users.fetch_add(1, Ordering::Relaxed);
+                    }) else {
+                        continue;
+                    };
                     let peer = match known {
                         Some((number, peer)) if number == round.number => peer,
                         _ => {
@@ -327,6 +333,7 @@ fn threads_count_while_endpoints_regions_and_counters_are_closed() {
                         }
                         round.done.fetch_add(1, Ordering::Relaxed);
                     }
+                    round.users.fetch_sub(1, Ordering::Release);
                 }
             });
         }
@@ -345,8 +352,9 @@ fn threads_count_while_endpoints_regions_and_counters_are_closed() {
             let endpoint = cq.endpoint(Binding::to(&av).counter(Counted::REMOTE_WRITE, &of_endpoint)).unwrap();
             let region = Mr::open(&domain, words(8), MrAttr::new(BOTH).counter(&of_region)).unwrap();
             let (address, remote) = (endpoint.address().unwrap(), region.remote());
-            let round = std::sync::Arc::new(Round { number, address, remote, done: AtomicU64::new(0) });
-            *now.lock().unwrap() = Some(round.clone());
+            let [done, users] = [(); 2].map(|()| AtomicU64::new(0));
+            let round: &Round = Box::leak(Box::new(Round { number, address, remote, done, users }));
+            *now.lock().unwrap() = Some(round);
             while of_endpoint.read() < number % 4 && Instant::now() < until {
                 std::hint::spin_loop();
             }
@@ -361,11 +369,11 @@ fn threads_count_while_endpoints_regions_and_counters_are_closed() {
             assert!(endpoint >= number % 4 && endpoint <= region, "{endpoint} of {region}");
             // Nobody has the round any more when its writes are summed up.
             *now.lock().unwrap() = None;
-            while std::sync::Arc::strong_count(&round) > 1 {
+            while round.users.load(Ordering::Acquire) > 0 {
                 assert!(Instant::now() < until);
                 std::thread::yield_now();
             }
-            let done = round.done.load(Ordering::Acquire);
+            let done = round.done.load(Ordering::Relaxed);
             assert_eq!((of_endpoint.read(), of_region.read(), region), (endpoint, done, done), "round {number}");
             counted += region;
         }
