@@ -41,7 +41,7 @@
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
 //! Where things are to go wrong, an info is given a [`Plan`]: posts refused, messages delayed, writes reordered, completions
 //! failed, queues overrun, peers killed, less granted (`soft/faults/`). An endpoint without one pays nothing for it.
-//! Not there yet: triggered operations.
+//! Triggered operations (`FI_TRIGGER`) it has none: [`Deferred`](crate::objects::deferred::Deferred) defers work over every transport.
 //!
 //! # Strict networks
 //!

@@ -17,6 +17,7 @@ mod scalable;
 #[allow(dead_code, reason = "others use what is left")]
 mod scripted;
 mod sleeping;
+mod values;
 
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};

@@ -53,7 +53,7 @@ fn a_refused_post_is_tried_again_until_the_deadline_if_it_is_refused_for_the_mom
 }
 
 /// A deadline that has passed, and how often it was looked at.
-struct Passed<'a>(&'a Cell<u32>);
+pub(super) struct Passed<'a>(pub(super) &'a Cell<u32>);
 
 impl Deadline for Passed<'_> {
     fn passed(&mut self) -> bool {

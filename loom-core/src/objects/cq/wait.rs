@@ -25,6 +25,9 @@ enum Next<R> {
     Nothing,
 }
 
+/// How many events pass between two looks at the clock while the queue is busy.
+const BUSY: u32 = 256;
+
 /// An event that does not end an operation of this queue.
 pub(super) enum UnmatchedEvent {
     Message(Message),
@@ -43,9 +46,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// - [`CqError::PiecesOut`] if it is a multi-receive that waits for its pieces
     /// - [`CqError::Queue`] if the provider's queue failed
     pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
-        /// How many events pass between two looks at the clock while the queue is busy.
-        const BUSY: u32 = 256;
-        let mut busy = 0;
+        let mut busy = 0_u32;
         loop {
             match self.body.ops.take(key) {
                 Taken::Done(done) => return Ok(Some(done)),
@@ -58,8 +59,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             let look = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
                 Next::Taken(done) => return Ok(Some(done)),
                 Next::Kept => {
-                    busy += 1;
-                    busy % BUSY == 0
+                    busy = busy.wrapping_add(1);
+                    busy.is_multiple_of(BUSY)
                 }
                 Next::Nothing => true,
             };
@@ -80,16 +81,22 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     #[inline]
     pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
         let ops = &self.body.ops;
+        let mut busy = 0_u32;
         loop {
             if !ops.is_valued(key) {
                 return ops.take_value(key).map(Some).ok_or(CqError::UnknownKey);
             }
             // SAFETY: `advance` hands over an event that the transport has just reported, and a queue has one table.
-            match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
+            let look = match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
                 Next::Taken(fetched) => return Ok(Some(fetched)),
-                Next::Kept => {}
-                Next::Nothing if until.passed() => return Ok(ops.take_value(key)),
-                Next::Nothing => {}
+                Next::Kept => {
+                    busy = busy.wrapping_add(1);
+                    busy.is_multiple_of(BUSY)
+                }
+                Next::Nothing => true,
+            };
+            if look && until.passed() {
+                return Ok(ops.take_value(key));
             }
         }
     }

@@ -422,7 +422,7 @@ unsafe impl<'s> Rma for Scripted<'s> {
 // SAFETY: as for `Transport`.
 unsafe impl<'s> Atomics for Scripted<'s> {
     answers! {
-        fn query_atomic(&Self::Domain, Atomic) -> Result<AtomicAttr, Errno> = Err(NOT_HERE);
+        fn query_atomic(&Self::Domain, Atomic) -> Result<AtomicAttr, Errno> = Ok(AtomicAttr { count: 1, size: 8 });
         fn inject_atomic(&Self::Endpoint, RmaTarget, &[u8], Atomic) -> Result<(), Refusal> = Ok(());
     }
 
