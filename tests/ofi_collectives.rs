@@ -2,8 +2,12 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
+#[path = "support/report.rs"]
+mod report;
+
 use std::time::{Duration, Instant};
 
+use libtest_mimic::Arguments;
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::atomic::{Element, Integer, Ordered};
 use loom_core::collective::{Collective, ReduceOp};
@@ -40,14 +44,10 @@ fn info() -> Info<T> {
     T::query(&hints).unwrap().next().expect("both versions have it")
 }
 
-/// Whether this libfabric is one whose collective operations loom uses; says so if it is not.
+/// Whether this libfabric is one whose collective operations loom uses.
 fn has_them() -> bool {
     let is_untested = std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0");
-    let has = library_version().major >= 2 && !is_untested;
-    if !has {
-        println!("skipped: collective operations of libfabric {}", library_version());
-    }
-    has
+    library_version().major >= 2 && !is_untested
 }
 
 /// Members of one queue.
@@ -129,57 +129,78 @@ fn then(numbers: &[u64], results: &[u64]) -> Buf {
     [bytes(numbers), bytes(results)].concat()
 }
 
-#[test]
-fn operations_bring_what_a_plain_computation_does() {
-    if !has_them() {
-        return;
-    }
+/// Groups of several sizes, with numbers of elements and roots.
+fn of_each_size(test: impl Fn(&Members, &[Group], usize, usize)) {
     for size in 1..=7 {
         let members = Members::new(size);
         let groups = members.join();
         for (count, root) in [(1, 0), (3, size - 1), (290, size / 2)] {
-            let mine = |rank| numbers(rank, count);
-            let sum: Vec<u64> = (0..count).map(|at| (0..size).map(|rank| mine(rank)[at]).sum()).collect();
-            let all: Vec<u64> = (0..size).flat_map(mine).collect();
-            let many = numbers(root, count * size);
-            let part = |rank: usize| &many[rank * count..(rank + 1) * count];
-
-            let got = members.all(
-                &groups,
-                |rank| with_room(&mine(rank), count),
-                |group, buf| group.all_reduce(ReduceOp::<u64>::SUM, buf),
-            );
-            assert_eq!(got, (0..size).map(|rank| then(&mine(rank), &sum)).collect::<Vec<_>>(), "{size} {count}");
-            let got = members.all(
-                &groups,
-                |rank| with_room(&mine(rank), size * count),
-                |group, buf| group.all_gather::<u64>(buf),
-            );
-            assert_eq!(got, (0..size).map(|rank| then(&mine(rank), &all)).collect::<Vec<_>>(), "{size} {count}");
-            let own = |rank: usize| if rank == root { &many[..] } else { &[] };
-            let got =
-                members.all(&groups, |rank| with_room(own(rank), count), |group, buf| group.scatter::<u64>(root, buf));
-            assert_eq!(
-                got,
-                (0..size).map(|rank| then(own(rank), part(rank))).collect::<Vec<_>>(),
-                "{size} {count} {root}"
-            );
-            let whole = |rank| numbers(rank, count * size);
-            let got = members.all(&groups, |rank| bytes(&whole(rank)), |group, buf| group.broadcast::<u64>(root, buf));
-            assert!(got.iter().all(|buf| *buf == bytes(&whole(root))), "{size} {count} {root}");
+            test(&members, &groups, count, root);
         }
+    }
+}
+
+fn barriers_end() {
+    of_each_size(|members, groups, _, _| {
         let keys: Vec<_> = groups.iter().map(|group| members.cq.retry(until(), || group.barrier()).unwrap()).collect();
         for key in keys {
             assert!(members.cq.wait_value(key, until()).unwrap().unwrap().result().is_ok());
         }
+    });
+}
+
+fn every_member_has_what_is_broadcast() {
+    of_each_size(|members, groups, count, root| {
+        let mine = |rank| bytes(&numbers(rank, count * groups.len()));
+        let got = members.all(groups, mine, |group, buf| group.broadcast::<u64>(root, buf));
+        assert_eq!(got, vec![mine(root); groups.len()], "{count} of {root}");
+    });
+}
+
+fn all_members_have_the_sum() {
+    of_each_size(|members, groups, count, _| {
+        let mine = |rank| numbers(rank, count);
+        let sum: Vec<u64> = (0..count).map(|at| (0..groups.len()).map(|rank| mine(rank)[at]).sum()).collect();
+        let got = members.all(
+            groups,
+            |rank| with_room(&mine(rank), count),
+            |group, buf| group.all_reduce(ReduceOp::<u64>::SUM, buf),
+        );
+        assert_eq!(got, (0..groups.len()).map(|rank| then(&mine(rank), &sum)).collect::<Vec<_>>(), "{count}");
+    });
+}
+
+fn all_members_have_the_greatest_value() {
+    of_each_size(|members, groups, _, _| {
         let value =
             |group: &Group| members.cq.retry(until(), || group.all_reduce_value(ReduceOp::MAX, group.rank() as u64));
         let keys: Vec<_> = groups.iter().map(|group| value(group).unwrap()).collect();
         for key in keys {
             let max = members.cq.wait_value(key, until()).unwrap().unwrap().value::<u64>();
-            assert_eq!(max, Ok(Some(size as u64 - 1)));
+            assert_eq!(max, Ok(Some(groups.len() as u64 - 1)));
         }
-    }
+    });
+}
+
+fn all_members_have_what_each_had() {
+    of_each_size(|members, groups, count, _| {
+        let (size, mine) = (groups.len(), |rank| numbers(rank, count));
+        let all: Vec<u64> = (0..size).flat_map(mine).collect();
+        let got =
+            members.all(groups, |rank| with_room(&mine(rank), size * count), |group, buf| group.all_gather::<u64>(buf));
+        assert_eq!(got, (0..size).map(|rank| then(&mine(rank), &all)).collect::<Vec<_>>(), "{count}");
+    });
+}
+
+fn each_member_has_its_part_of_what_is_scattered() {
+    of_each_size(|members, groups, count, root| {
+        let many = numbers(root, count * groups.len());
+        let own = |rank: usize| if rank == root { &many[..] } else { &[] };
+        let got = members.all(groups, |rank| with_room(own(rank), count), |group, buf| group.scatter::<u64>(root, buf));
+        let part = |rank: usize| &many[rank * count..(rank + 1) * count];
+        let expected: Vec<_> = (0..groups.len()).map(|rank| then(own(rank), part(rank))).collect();
+        assert_eq!(got, expected, "{count} of {root}");
+    });
 }
 
 /// A reduction of two elements at three members: what is granted is computed, and the rest refused. Returns whether it was granted.
@@ -228,11 +249,7 @@ fn of_integers<E: Integer + PartialEq + From<u8>>(members: &Members, groups: &[G
     of_ordered::<E>(members, groups) + granted.into_iter().filter(|granted| *granted).count()
 }
 
-#[test]
 fn every_reduction_is_what_a_plain_computation_says_or_is_refused() {
-    if !has_them() {
-        return;
-    }
     let members = Members::new(3);
     let groups = members.join();
     let granted = [
@@ -252,11 +269,7 @@ fn every_reduction_is_what_a_plain_computation_says_or_is_refused() {
     assert!(granted[..7].iter().all(|count| *count == 10), "{granted:?}");
 }
 
-#[test]
 fn what_the_provider_lacks_or_does_not_keep_to_is_refused() {
-    if !has_them() {
-        return;
-    }
     let members = Members::new(3);
     let groups = members.join();
     let refused = [
@@ -277,11 +290,7 @@ fn what_the_provider_lacks_or_does_not_keep_to_is_refused() {
 }
 
 /// The longest that are not refused.
-#[test]
 fn operations_of_16_kib_end() {
-    if !has_them() {
-        return;
-    }
     for size in [2, 3, 5] {
         let members = Members::new(size);
         let groups = members.join();
@@ -306,11 +315,7 @@ fn operations_of_16_kib_end() {
     }
 }
 
-#[test]
 fn an_endpoint_joins_several_groups_one_after_the_other() {
-    if !has_them() {
-        return;
-    }
     let members = Members::new(3);
     let mut all = Vec::new();
     for number in 0..8 {
@@ -332,11 +337,7 @@ fn an_endpoint_joins_several_groups_one_after_the_other() {
 }
 
 /// Whatever has been done of an operation when its endpoint is closed: the buffers come back once, and stay as they are.
-#[test]
 fn endpoints_are_closed_in_the_middle_of_operations_and_of_joins() {
-    if !has_them() {
-        return;
-    }
     for round in 0..60_usize {
         let mut members = Members::new(3);
         let joined = round % 6 != 5;
@@ -368,15 +369,45 @@ fn endpoints_are_closed_in_the_middle_of_operations_and_of_joins() {
     }
 }
 
-#[test]
-fn without_known_collective_operations_a_join_is_refused() {
-    if has_them() {
-        return;
-    }
+fn collective_operations_are_refused() {
+    report::not_granted();
     let members = Members::new(1);
     assert_eq!(members.domain.query_collective(Collective::BARRIER), Err(Errno::EOPNOTSUPP));
     let mut set = members.av.set_in(1, Global).unwrap();
     members.av.peers().for_each(|peer| assert!(set.insert(peer).unwrap()));
     let refused = members.endpoints[0].join_collective(&set);
     assert_eq!(refused.map(|_| ()), Err(OpenError::Errno(Errno::EOPNOTSUPP)));
+}
+
+fn cases() -> report::Cases {
+    vec![
+        ("barriers_end", barriers_end),
+        ("every_member_has_what_is_broadcast", every_member_has_what_is_broadcast),
+        ("all_members_have_the_sum", all_members_have_the_sum),
+        ("all_members_have_the_greatest_value", all_members_have_the_greatest_value),
+        (
+            "every_reduction_is_what_a_plain_computation_says_or_is_refused",
+            every_reduction_is_what_a_plain_computation_says_or_is_refused,
+        ),
+        ("all_members_have_what_each_had", all_members_have_what_each_had),
+        ("each_member_has_its_part_of_what_is_scattered", each_member_has_its_part_of_what_is_scattered),
+        ("operations_of_16_kib_end", operations_of_16_kib_end),
+        (
+            "what_the_provider_lacks_or_does_not_keep_to_is_refused",
+            what_the_provider_lacks_or_does_not_keep_to_is_refused,
+        ),
+        ("an_endpoint_joins_several_groups_one_after_the_other", an_endpoint_joins_several_groups_one_after_the_other),
+        (
+            "endpoints_are_closed_in_the_middle_of_operations_and_of_joins",
+            endpoints_are_closed_in_the_middle_of_operations_and_of_joins,
+        ),
+    ]
+}
+
+fn main() {
+    const PROVIDER: &str = "tcp;ofi_rxm";
+    let refused: report::Cases = vec![("collective_operations_are_refused", collective_operations_are_refused)];
+    let cases = if has_them() { cases() } else { refused };
+    let section = format!("{}, collective operations", library_version());
+    report::conclude(&Arguments::from_args(), report::trials(PROVIDER, cases), &section, &[PROVIDER]);
 }
