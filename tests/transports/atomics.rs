@@ -421,7 +421,7 @@ fn values_need_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         let look = look(pair);
         let set = domain.query_atomic(BaseOp::<u64>::WRITE).expect("write");
         let post = |post: &dyn Fn() -> Result<loom_core::OpKey, PostError>| {
-            let key = pair.cq.retry(limit(), post).or_cut("it is posted");
+            let key = retry(pair.cq, post);
             let fetched = pair.cq.wait_value(key, limit()).or_cut("the queue works").expect("in time");
             assert_eq!(fetched.key(), key);
             fetched.value::<u64>().or_cut("it succeeds")
@@ -439,8 +439,8 @@ fn values_need_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         assert_eq!(post(&|| a.atomic_value(to_b, &remote, 16, set, 9)), None, "nothing is fetched");
         target.become_(&[1, 9], "values");
         // Kept by a wait for another one, they come by a poll, too.
-        let first = pair.cq.retry(limit(), || a.fetch_value(to_b, &remote, 8, add, 1)).or_cut("posted");
-        let second = pair.cq.retry(limit(), || a.fetch_value(to_b, &remote, 8, add, 1)).or_cut("posted");
+        let first = retry(pair.cq, || a.fetch_value(to_b, &remote, 8, add, 1));
+        let second = retry(pair.cq, || a.fetch_value(to_b, &remote, 8, add, 1));
         let fetched = pair.cq.wait_value(second, limit()).or_cut("the queue works").expect("in time");
         assert_eq!(fetched.value::<u32>().or_cut("it succeeds"), None, "it has another size");
         let mut deadline = limit();
@@ -549,7 +549,7 @@ fn closed_endpoint_gives_atomics_back<T: Transport + 'static>(info: &Info<T>) {
         let add = pair.domain.query_atomic(FetchOp::<u64>::SUM).expect("fetch and add");
         let endpoint = pair.cq.endpoint(pair.av).expect("another endpoint");
         let post = || endpoint.fetch_value(pair.to_b, &remote, 8, add, 1);
-        let first = pair.cq.retry(limit(), post).or_cut("one is posted at least");
+        let first = retry(pair.cq, post);
         let (mut values, mut buffers) = (vec![first], Vec::new());
         for _ in 0..8 {
             // A post that is refused for the moment is not repeated: the test polls after the close.

@@ -191,12 +191,12 @@ fn atomics_of_peers_are_counted<T: Transport + 'static>(info: &Info<T>) {
         let add = pair.domain.query_atomic(BaseOp::<u64>::SUM).expect("add");
         let fetch_add = pair.domain.query_atomic(FetchOp::<u64>::SUM).expect("fetch and add");
         for round in 1..=3 {
-            let key = pair.cq.retry(limit(), || pair.a.atomic_value(pair.to_b, &remote, offset, add, 1));
-            let done = pair.cq.wait_value(key.or_cut("it is posted"), limit()).or_cut("the queue works");
+            let key = retry(pair.cq, || pair.a.atomic_value(pair.to_b, &remote, offset, add, 1));
+            let done = pair.cq.wait_value(key, limit()).or_cut("the queue works");
             done.expect("in time").result().or_cut("it succeeds");
             reaches(pair.cq, &of_b[1], round);
-            let key = pair.cq.retry(limit(), || pair.a.fetch_value(pair.to_b, &remote, offset, fetch_add, 1));
-            let done = pair.cq.wait_value(key.or_cut("it is posted"), limit()).or_cut("the queue works");
+            let key = retry(pair.cq, || pair.a.fetch_value(pair.to_b, &remote, offset, fetch_add, 1));
+            let done = pair.cq.wait_value(key, limit()).or_cut("the queue works");
             done.expect("in time").result().or_cut("it succeeds");
             if never_counts(pair, &of_b[0], &["sockets"]) {
                 return partly("atomic operations that fetch are not counted");

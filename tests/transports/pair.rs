@@ -188,14 +188,14 @@ thread_local! {
 }
 
 /// Retries something without a buffer, such as an injected message.
-pub(crate) fn retry<T: Transport + 'static>(
+pub(crate) fn retry<T: Transport + 'static, V>(
     cq: &Cq<'_, T, Bytes>,
-    post: impl Fn() -> Result<(), loom_core::error::PostError>,
-) {
+    post: impl Fn() -> Result<V, loom_core::error::PostError>,
+) -> V {
     let mut deadline = limit();
     loop {
         match post() {
-            Ok(()) => return,
+            Ok(posted) => return posted,
             Err(error) if error.is_transient() && !deadline.passed() => {
                 cq.progress().or_cut("the queue works");
             }

@@ -1,0 +1,45 @@
+//! Twins of what needs a transport with connections, groups, or signals of other threads: they are compiled, over any such
+//! transport, and tested over libfabric (`tests/connected` and others).
+
+#![allow(dead_code, reason = "what matters is that they compile")]
+
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::ThePeer;
+use loom_core::objects::endpoint::{Established, MsgEndpoint};
+use loom_core::objects::endpoint::{Joined, MulticastGroup};
+use loom_core::objects::eq::ConnectionRequest;
+use loom_core::objects::query::{Messages, Msg};
+use loom_core::transport::{Connected, Multicast, Signals};
+
+fn connecting_endpoint_sends<T: Connected>(endpoint: MsgEndpoint<'_, T, &'static [u8], Established>) {
+    endpoint.send(ThePeer, b"in time").unwrap();
+}
+
+fn request_used_twice<T: Connected>(request: ConnectionRequest<'_, T>) {
+    request.reject(b"no").unwrap();
+}
+
+fn group_sent_to_before_it_is_joined<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8], Joined>) {
+    group.send(b"in time").unwrap();
+}
+
+fn group_sent_to_after_leaving<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8]>) {
+    group.send(b"in time").unwrap();
+    group.leave().unwrap();
+}
+
+fn signaller_outlives_queue<T: Signals>(domain: &Domain<'_, T>) {
+    let cq = Cq::<T, ()>::open(domain, CqAttr::new(4).with_fd()).unwrap();
+    let signaller = cq.signaller().unwrap();
+    signaller.signal().unwrap();
+    drop(cq);
+}
+
+fn connection_for_a_query_without_one<T: Connected>(endpoint: &MsgEndpoint<'_, T, &'static [u8]>) {
+    type Wanted = (Messages, Msg);
+
+    endpoint.only::<Wanted>().unwrap();
+}
+
+pub(crate) const CASES: usize = 6;

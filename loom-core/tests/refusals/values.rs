@@ -1,0 +1,73 @@
+//! Datatypes, layouts, profiles: what only the type of a value tells.
+
+use loom_core::atomic::{BaseOp, FetchOp, Operation};
+use loom_core::immediate::{Field, Layout};
+use loom_core::objects::info::Hints;
+use loom_core::profiles::{self, NativeAtomics};
+
+twins! {
+    fn atomic_that_the_type_does_not_admit() {
+        let _ = FetchOp::<u64>::BOR.atomic();
+    }
+
+    fn atomic_order_of_complex_numbers() {
+        let _ = BaseOp::<f64>::MIN.atomic();
+    }
+
+    fn atomic_of_what_is_no_element() {
+        let _ = FetchOp::<u8>::WRITE.atomic();
+    }
+
+    fn layout_wider_than_immediate_data() {
+        loom_core::data_layout! {
+            struct Part {
+                transfer: u64 = 60,
+                index: u8 = 4,
+            }
+        }
+        assert_eq!(Part::WIDTH, 64);
+    }
+
+    fn layout_with_a_field_of_no_bits() {
+        loom_core::data_layout! {
+            struct Part {
+                transfer: u32 = 20,
+                nothing: u8 = 1,
+            }
+        }
+        assert_eq!(Part::WIDTH, 21);
+    }
+
+    fn layout_with_a_field_that_is_none() {
+        #[derive(Clone, Copy)]
+        enum Kind {
+            Part,
+            Last,
+        }
+        impl Field for Kind {
+            fn to_bits(self) -> u64 {
+                self as u64
+            }
+            fn from_bits(bits: u64) -> Option<Self> {
+                [Kind::Part, Kind::Last].get(usize::try_from(bits).ok()?).copied()
+            }
+        }
+        loom_core::data_layout! {
+            struct Part {
+                transfer: u32 = 20,
+                kind: Kind = 1,
+            }
+        }
+        let data = Part { transfer: 1, kind: Kind::Last }.encode().unwrap();
+        assert!(matches!(Part::decode(data).unwrap().kind, Kind::Last));
+    }
+
+    fn atomics_over_a_profile_without() {
+        fn counts_with_atomics<P: NativeAtomics>() {}
+        counts_with_atomics::<profiles::Shm>();
+    }
+
+    fn profile_that_is_none() {
+        let _ = Hints::of_profile::<profiles::Software>();
+    }
+}
