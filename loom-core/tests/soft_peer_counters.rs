@@ -2,10 +2,13 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
+use std::alloc::Layout;
+use std::ptr::NonNull;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use allocator_api2::alloc::{AllocError, Allocator, Global};
 use loom_core::atomic::{BaseOp, CompareOp, FetchOp, ReadOp};
 use loom_core::error::PostError;
 use loom_core::objects::av::Av;
@@ -379,4 +382,52 @@ fn endpoints_regions_and_counters_are_closed_while_peers_count() {
         }
         assert!(counted > ROUNDS, "{counted}");
     });
+}
+
+/// The global allocator, which knows how much of it is free again.
+#[derive(Clone, Copy)]
+struct Freed(&'static AtomicU64);
+
+// SAFETY: forwards.
+#[allow(unsafe_code, reason = "an allocator")]
+unsafe impl Allocator for Freed {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { Global.deallocate(ptr, layout) };
+    }
+}
+
+/// In a strict network a region that is dropped while endpoints are open is reached until they are closed.
+#[test]
+fn a_region_that_is_kept_counts_and_keeps_its_counter() {
+    let network = Network::new(NetworkAttr { endpoints: 4, strict: true, ..NetworkAttr::DEFAULT }).unwrap();
+    let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::RMA_EVENT, ..Hints::default() };
+    let domain = Domain::open(&network.query(&hints).unwrap()).unwrap();
+    let (av, cq) = (Av::open(&domain, 4).unwrap(), Queue::open(&domain, CqAttr::new(32)).unwrap());
+    let (a, b) = (cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let (until, freed) = (Instant::now() + LIMIT, Freed(Box::leak(Box::new(AtomicU64::new(0)))));
+    let counter = Counter::open_in(&domain, CounterAttr::default(), freed).unwrap();
+    let region = Mr::open(&domain, words(8), MrAttr::new(BOTH).counter(&counter)).unwrap();
+    let remote = region.remote();
+    drop(region);
+    let write = || {
+        cq.retry(until, || a.inject_write(to_b, &remote, 0, &[1; 8])).unwrap();
+        // It is done when its peer has polled a few times.
+        for _ in 0..1000 {
+            cq.progress().unwrap();
+        }
+    };
+    write();
+    assert_eq!(counter.read(), 1, "it is not left");
+    drop(counter);
+    write();
+    assert_eq!(freed.0.load(Ordering::Relaxed), 0);
+    drop((a, b));
+    assert_eq!(freed.0.load(Ordering::Relaxed), 1);
 }

@@ -61,8 +61,8 @@ impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
     /// [`RMA_EVENT`](crate::vocabulary::Caps::RMA_EVENT), and the provider has counters of regions: the software transport, and of
     /// libfabric's providers for software `sockets`. A write to several ranges of the region counts once for each.
     ///
-    /// Where closing a region is no fence, as over libfabric, the counter stays open for good, and the domain, if the region is
-    /// closed while an endpoint of the domain is open: endpoints are to be closed first.
+    /// Where closing a region is no fence, as over libfabric, the counter stays open until no endpoint of the domain is open, as the
+    /// memory does. If the provider fails to close the region, the counter stays open for good, and the domain.
     #[doc(alias = "fi_mr_bind")]
     pub const fn counter(mut self, counter: &'b Counter<'m, T>) -> Self {
         self.counter = Some(counter);

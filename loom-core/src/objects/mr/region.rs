@@ -33,7 +33,7 @@ pub(crate) struct Region<T: Transport, M> {
     pub(super) range: (u64, u64),
     /// Peers do not use the memory any more when closing the region returns.
     pub(super) fenced: bool,
-    /// Of what counts peers' writes.
+    /// Of what counts peers' writes: for as long as they may reach the memory.
     counter: Cell<Option<Bond>>,
     /// Not referred to while the region is open: peers write to it, and it may lie in here.
     memory: UnsafeCell<ManuallyDrop<M>>,
@@ -107,7 +107,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     unsafe fn close_linked(link: NonNull<Link>) -> Result<(), Errno> {
         // SAFETY: the caller's promise.
         let region = unsafe { link.cast::<Self>().as_ref() };
-        region.close()
+        region.close().inspect_err(|_| region.leave_counter())
     }
 
     /// # Safety
@@ -179,9 +179,9 @@ impl<T: Transport, M> Region<T, M> {
         !self.fenced && !bound && !T::quirks(info.raw()).mr_close
     }
 
-    /// The counter stays open for good: something that peers do may still be counted. Dropping what is returned may run user code.
-    fn leave_counter(&self) -> Option<Bond> {
-        self.counter.take().inspect(Bond::leave)
+    /// The region stays open for good, and so does its counter, where it is: what peers do may still be counted.
+    fn leave_counter(&self) {
+        self.counter.set(self.counter.take().inspect(Bond::leave));
     }
 
     /// The memory of a region that is closed, which peers do not reach any more.
@@ -249,14 +249,13 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     if !reached || failed {
         drop(standstill);
         if failed {
-            drop(region.leave_counter());
+            region.leave_counter();
         } else {
             released();
         }
         return Fate::Over;
     }
-    let counter = region.leave_counter();
-    // Of the handle: the link is that of the whole region.
+    // Of the handle: the link is that of the whole region. Its counter stays with the memory (C8).
     let link = region.value_ptr().cast::<Link>();
     if closed.is_some() {
         // SAFETY: an endpoint is open. The handle is given up by the caller.
@@ -267,7 +266,6 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     }
     drop(standstill);
     released();
-    drop(counter);
     Fate::Kept
 }
 
