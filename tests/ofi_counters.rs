@@ -177,18 +177,28 @@ fn sockets_count_what_peers_write_to_a_region() {
     drop(writes);
 }
 
-/// Closed while an endpoint may still be counting for it, a region leaves its counter open for good.
+/// Whatever peers do to it until the endpoints are closed.
 #[test]
-fn a_region_that_is_closed_before_the_endpoints_leaves_its_counter_open() {
+fn a_region_that_is_closed_before_the_endpoints_keeps_its_counter_until_they_are() {
     let domain = Domain::open(&info("sockets", Caps::RMA_EVENT)).unwrap();
-    let writes = Counter::open(&domain, CounterAttr::default()).unwrap();
+    let budget: &Budget<Global> = Box::leak(Box::new(Budget::new(Global, usize::MAX)));
+    let writes = Counter::open_in(&domain, CounterAttr::default(), budget).unwrap();
     let region = Mr::open(&domain, vec![0_u8; 64], MrAttr::new(PEER_ACCESS).counter(&writes)).unwrap();
+    let remote = region.remote();
     let av = Av::open(&domain, 4).unwrap();
     let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
-    let endpoint = cq.endpoint(&av).unwrap();
+    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
     drop(region);
-    drop(endpoint);
-    assert_eq!(writes.add(1), Err(Errno::ENODEV), "nobody asks the provider for it any more");
+    assert_eq!(writes.add(1), Ok(()));
+    drop(writes);
+    let deadline = Instant::now() + LIMIT;
+    let written = post(&cq, vec![1; 8], |buf| a.write(to_b, &remote, 16, buf));
+    // It is done, or refused because the region is closed.
+    let _ = cq.wait(written, deadline).unwrap().unwrap().result();
+    assert_eq!(budget.blocks(), 1);
+    drop((a, b));
+    assert_eq!(budget.blocks(), 0);
 }
 
 /// What the info grants is of endpoints: other providers have no counters of regions.
