@@ -8,7 +8,8 @@ use loom_core::collective::ReduceOp;
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::endpoint::{Binding, Endpoint, Has, OnlyEndpoint};
 use loom_core::objects::query::{
-    AtomicOps, Capable, CollectiveOps, Dgram, Injects, Messages, Msg, MultiRecvs, Query, Rdm, Reads, Tagged, Writes,
+    AtomicOps, Capable, CollectiveOps, Dgram, Injects, Messages, Msg, MultiRecvs, Query, Rdm, Reads, Tagged,
+    TaggedMultiRecvs, Writes,
 };
 use loom_core::protocol::{MsgRecv, MsgSend, Receiver};
 use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -54,6 +55,8 @@ const _: () = {
     assert!(<(Tagged, Messages)>::ENDPOINT_TYPE.as_raw() == EndpointType::UNSPEC.as_raw());
     assert!(<(Tagged, (Messages, Dgram), Dgram)>::ENDPOINT_TYPE.as_raw() == EndpointType::DGRAM.as_raw());
     assert!(<(Rdm, Capable<{ Caps::SOURCE.bits() }>)>::CAPS.contains(Caps::SOURCE));
+    assert!(<(Rdm, Tagged, TaggedMultiRecvs)>::CAPS.contains(Caps::TAGGED_MULTI_RECV));
+    assert!(!<(Rdm, Tagged, MultiRecvs)>::CAPS.contains(Caps::TAGGED_MULTI_RECV));
     assert!(<(Msg, Messages)>::HINTS.endpoint_attr.kind.as_raw() == EndpointType::MSG.as_raw());
 };
 

@@ -12,6 +12,8 @@
 //! which deliver each message once. Client and server each have an endpoint of their own for it. A server knows its clients by
 //! numbers, so that no provider need tell where messages come from. Whoever can send to one of these endpoints can say that it is a client, or answer
 //! for a server: bytes that are no request or answer are refused, and nothing beyond the memory is touched.
+//! A server whose answers are not received holds them back, one in each of its buffers, and does nothing for others meanwhile: clients call
+//! [`Updates::progress`] for as long as they have asked for something.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

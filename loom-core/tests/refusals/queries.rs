@@ -12,7 +12,7 @@ use loom_core::objects::endpoint::{OnlyEndpoint, Source};
 use loom_core::objects::info::Hints;
 use loom_core::objects::mr::RemoteRegion;
 use loom_core::objects::query::{
-    AtomicOps, CollectiveOps, Injects, Messages, MultiRecvs, Query, Rdm, Reads, Tagged, Writes,
+    AtomicOps, CollectiveOps, Injects, Messages, MultiRecvs, Query, Rdm, Reads, Tagged, TaggedMultiRecvs, Writes,
 };
 use loom_core::protocol::TaggedSend;
 use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -84,6 +84,16 @@ twins! {
 
         fn post(endpoint: &OnlyEndpoint<'_, Soft<'_>, Vec<u8>, Wanted>) {
             endpoint.multi_recv(Source::Any, vec![0; 800]).unwrap();
+        }
+
+        let _ = post;
+    }
+
+    fn tagged_multi_recv_that_the_query_lacks() {
+        type Wanted = (Messages, Rdm, Tagged, TaggedMultiRecvs);
+
+        fn post(endpoint: &OnlyEndpoint<'_, Soft<'_>, Vec<u8>, Wanted>) {
+            endpoint.tagged_multi_recv(Source::Any, Tag(7), vec![0; 800]).unwrap();
         }
 
         let _ = post;

@@ -89,7 +89,7 @@ use crate::error::{OpenError, PostError, Rejected};
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::counter::Counter;
 use crate::objects::cq::{Completion, Cq, CqError};
-use crate::objects::endpoint::{Connectionless, Endpoint, HasAll, Receives, Transmits};
+use crate::objects::endpoint::{Connectionless, Deferrable, Endpoint, Receives, Transmits};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
@@ -215,7 +215,7 @@ impl<'m, T, B, K> Deferred<'m, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + HasAll + Clone,
+    K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
     /// Posts an operation when a counter has reached a threshold: `(&counter, threshold)`. If it has already, the next poll posts it.
     ///

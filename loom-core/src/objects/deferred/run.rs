@@ -6,7 +6,7 @@ use crate::engine::op_table::OpKey;
 use crate::engine::work_table::WorkKey;
 use crate::error::{PostError, Rejected};
 use crate::objects::counter::Counter;
-use crate::objects::endpoint::{Endpoint, HasAll, Receives, Transmits};
+use crate::objects::endpoint::{Deferrable, Endpoint, Receives, Transmits};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
@@ -65,7 +65,7 @@ impl<'m, T, B, K> Deferred<'m, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + HasAll + Clone,
+    K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
     /// Starts what is due, and says whether there was anything. User code runs.
     pub(super) fn run(&self) -> bool {
@@ -199,7 +199,7 @@ struct Unwound<'a, 'm, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + HasAll + Clone,
+    K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
     deferred: &'a Deferred<'m, T, B, K>,
     key: WorkKey,
@@ -209,7 +209,7 @@ impl<T, B, K> Drop for Unwound<'_, '_, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + HasAll + Clone,
+    K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
     fn drop(&mut self) {
         let last = self.deferred.body.table.borrow_mut().end(self.key);

@@ -5,7 +5,7 @@ use crate::buffer::{SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::Rejected;
 use crate::objects::atomic::Granted;
-use crate::objects::endpoint::{Endpoint, HasAll, Receives, Transmits};
+use crate::objects::endpoint::{Deferrable, Endpoint, Receives, Transmits};
 use crate::objects::options::{RecvOptions, SendOptions};
 use crate::objects::remote_region::RemoteRegion;
 use crate::transport::Transport;
@@ -125,7 +125,7 @@ impl<To, From> Work<To, From> {
     where
         T: Transport,
         B: SourceBuffer + TargetBuffer,
-        K: Transmits<T, To = To> + Receives<T, From = From> + HasAll,
+        K: Transmits<T, To = To> + Receives<T, From = From> + Deferrable,
         To: Copy,
         From: Copy,
     {

@@ -7,7 +7,7 @@ use super::post::Limits;
 use crate::engine::peer_table::Peer;
 use crate::error::PostError;
 use crate::objects::av::Av;
-use crate::objects::query::{AtomicOps, Group, Injects, Messages, MultiRecvs, Reads, Tagged, Writes};
+use crate::objects::query::{AtomicOps, Group, Messages, Reads, Tagged, Writes};
 use crate::transport::Transport;
 use crate::vocabulary::{Caps, FabricAddr};
 
@@ -18,16 +18,10 @@ pub trait Sealed {}
 /// A kind of endpoint that has a group of operations: all groups, or, if it is an [`Only`](super::Only), those of its query.
 pub trait Has<G: Group>: Sealed {}
 
-/// A kind of endpoint that has every group of operations.
-pub trait HasAll:
-    Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> + Has<MultiRecvs> + Has<Injects>
-{
-}
+/// A kind of endpoint that has the operations which can be [deferred](crate::objects::deferred).
+pub trait Deferrable: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> {}
 
-impl<K> HasAll for K where
-    K: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> + Has<MultiRecvs> + Has<Injects>
-{
-}
+impl<K> Deferrable for K where K: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> {}
 
 /// A kind of endpoint whose options can be read.
 pub trait HasOptions: Sealed {}

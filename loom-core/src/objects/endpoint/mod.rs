@@ -67,7 +67,7 @@ use core::fmt;
 pub use self::binding::{Binding, BothWays};
 pub use self::collective::CollectiveGroup;
 pub use self::connectionless::Connectionless;
-pub use self::kind::{Has, HasAddress, HasAll, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
+pub use self::kind::{Deferrable, Has, HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};
 pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, MulticastGroup};
 pub use self::only::{Narrows, Only, OnlyEndpoint, WithoutConnections};

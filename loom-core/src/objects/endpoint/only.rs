@@ -91,8 +91,9 @@ impl WithoutConnections for Dgram {}
 
 /// A kind of endpoint that can be narrowed to a query for this type of endpoint.
 #[diagnostic::on_unimplemented(
-    message = "an endpoint of this kind is not of type `{E}`",
-    label = "the query asks for `{E}`"
+    message = "an endpoint of kind `{Self}` cannot be narrowed to a query for one of type `{E}`",
+    label = "the query asks for `{E}`",
+    note = "one that is narrowed already is narrowed anew after `Endpoint::whole`"
 )]
 pub trait Narrows<E: EndpointKind>: Sealed {
     /// What another part of the endpoint does, which a query may ask for all the same.
@@ -105,7 +106,7 @@ impl<T: Transport, E: WithoutConnections> Narrows<E> for Connectionless<'_, T> {
 }
 
 impl<T: Scalable, E: WithoutConnections> Narrows<E> for TxCtx<'_, T> {
-    const ELSEWHERE: Caps = Caps::RECV.union(Caps::MULTI_RECV);
+    const ELSEWHERE: Caps = Caps::RECV.union(Caps::MULTI_RECV).union(Caps::TAGGED_MULTI_RECV);
 }
 
 impl<T: Scalable, E: WithoutConnections> Narrows<E> for RxCtx<'_, T> {
@@ -152,7 +153,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// # Errors
     /// As [`endpoint`](Self::endpoint); [`OpenError::EndpointType`], [`OpenError::NotGranted`] or [`OpenError::InjectSize`] if the info does
-    /// not have everything that the query asks for, and nothing is opened.
+    /// not have everything that the query asks for: nothing stays open.
     #[doc(alias = "fi_endpoint")]
     pub fn endpoint_for<'b, Q: Query<Kind: WithoutConnections>>(
         &self,

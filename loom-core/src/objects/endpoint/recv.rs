@@ -9,7 +9,7 @@ use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::objects::options::RecvOptions;
-use crate::objects::query::{Messages, MultiRecvs, Tagged};
+use crate::objects::query::{Messages, MultiRecvs, Tagged, TaggedMultiRecvs};
 use crate::transport::{Claims, Context, Msg, Refusal, Transport};
 use crate::vocabulary::{Caps, Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
 
@@ -252,7 +252,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged> + Has<MultiRecvs>,
+        K: Has<Tagged> + Has<TaggedMultiRecvs>,
         B: TargetBuffer,
     {
         let limits = self.limits();
@@ -279,7 +279,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged> + Has<MultiRecvs>,
+        K: Has<Tagged> + Has<TaggedMultiRecvs>,
         B: TargetBuffer,
     {
         let (from, tag) = (from.into(), tag.into());

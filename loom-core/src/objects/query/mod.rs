@@ -1,7 +1,7 @@
 //! Queries at compile time: what a program needs of an endpoint, as a type.
 //!
 //! A requirement is a type: the type of the endpoint ([`Rdm`], [`Dgram`], [`Msg`]), and groups of operations ([`Messages`], [`Tagged`],
-//! [`Reads`], [`Writes`], [`AtomicOps`], [`CollectiveOps`], [`MultiRecvs`], [`Injects`]), besides other capabilities ([`Capable`]). A tuple of requirements is one, too,
+//! [`Reads`], [`Writes`], [`AtomicOps`], [`CollectiveOps`], [`MultiRecvs`], [`TaggedMultiRecvs`], [`Injects`]), besides other capabilities ([`Capable`]). A tuple of requirements is one, too,
 //! so that they combine; up to eight in a tuple, and tuples in tuples. From that the compiler knows
 //!
 //! - what to ask a transport for: [`Query::HINTS`], [`Query::CAPS`], in a `const` also;
@@ -61,7 +61,8 @@
 //! query has those of its groups.
 //!
 //! What only values tell is checked at run time: whether a receive names a peer (`FI_DIRECTED_RECV`), whether options ask for a fence
-//! (`FI_FENCE`), how wide immediate data is.
+//! (`FI_FENCE`), how wide immediate data is, whether a connection's receives are those of a [`SharedRx`](crate::objects::endpoint::SharedRx). So is what a
+//! provider grants and does not do well: multi-receives that are [not safe](crate::error::PostError::NotSafe), peeks where it has none.
 //!
 //! # References
 //! - `man fi_getinfo`
@@ -75,7 +76,7 @@ use core::marker::PhantomData;
 
 pub use self::requirement::{
     AnyType, AtomicOps, Capable, CollectiveOps, Dgram, EndpointKind, Injects, Joins, Messages, Msg, MultiRecvs, Rdm,
-    Reads, Tagged, Writes,
+    Reads, Tagged, TaggedMultiRecvs, Writes,
 };
 use self::set::Sealed;
 pub use self::set::{Asked, Flag, Group, GroupSet, No, Set, Yes};

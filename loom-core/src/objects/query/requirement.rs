@@ -158,6 +158,19 @@ impl Query for MultiRecvs {
     const CAPS: Caps = Caps::MULTI_RECV;
 }
 
+/// Requirement: receives of many tagged messages into one buffer; with [`Tagged`].
+#[doc(alias = "FI_TAGGED_MULTI_RECV")]
+#[derive(Clone, Copy, Debug)]
+pub enum TaggedMultiRecvs {}
+
+impl Sealed for TaggedMultiRecvs {}
+
+impl Query for TaggedMultiRecvs {
+    type Kind = AnyType;
+    type Groups = Set<No, No, No, No, No, No, No, No, Yes>;
+    const CAPS: Caps = Caps::TAGGED_MULTI_RECV;
+}
+
 /// Requirement: copies of at least `SIZE` bytes can be injected, as messages, writes and atomic operations, of what else the query asks for.
 #[doc(alias = "fi_inject")]
 #[doc(alias = "inject_size")]

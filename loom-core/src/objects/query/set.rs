@@ -3,7 +3,9 @@
 use super::Query;
 use core::marker::PhantomData;
 
-use super::requirement::{AtomicOps, CollectiveOps, Injects, Messages, MultiRecvs, Reads, Tagged, Writes};
+use super::requirement::{
+    AtomicOps, CollectiveOps, Injects, Messages, MultiRecvs, Reads, Tagged, TaggedMultiRecvs, Writes,
+};
 
 /// Queries are loom's requirements, and tuples of them.
 #[expect(unnameable_types, reason = "only loom implements it")]
@@ -52,6 +54,8 @@ pub trait GroupSet: Sealed {
     type Injects: Flag;
     /// [`CollectiveOps`]
     type CollectiveOps: Flag;
+    /// [`TaggedMultiRecvs`]
+    type TaggedMultiRecvs: Flag;
     /// What is in this set or in another.
     type Union<S: GroupSet>: GroupSet;
 }
@@ -59,11 +63,15 @@ pub trait GroupSet: Sealed {
 /// A set of groups, in the order of [`GroupSet`]; empty if nothing is said.
 #[expect(clippy::type_complexity, reason = "a flag for each group")]
 #[derive(Clone, Copy, Debug)]
-pub struct Set<M = No, T = No, R = No, W = No, A = No, V = No, I = No, C = No>(PhantomData<(M, T, R, W, A, V, I, C)>);
+pub struct Set<M = No, T = No, R = No, W = No, A = No, V = No, I = No, C = No, U = No>(
+    PhantomData<(M, T, R, W, A, V, I, C, U)>,
+);
 
-impl<M, T, R, W, A, V, I, C> Sealed for Set<M, T, R, W, A, V, I, C> {}
+impl<M, T, R, W, A, V, I, C, U> Sealed for Set<M, T, R, W, A, V, I, C, U> {}
 
-impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, V: Flag, I: Flag, C: Flag> GroupSet for Set<M, T, R, W, A, V, I, C> {
+impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, V: Flag, I: Flag, C: Flag, U: Flag> GroupSet
+    for Set<M, T, R, W, A, V, I, C, U>
+{
     type Messages = M;
     type Tagged = T;
     type Reads = R;
@@ -72,6 +80,7 @@ impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, V: Flag, I: Flag, C: Flag> Gro
     type MultiRecvs = V;
     type Injects = I;
     type CollectiveOps = C;
+    type TaggedMultiRecvs = U;
     type Union<S: GroupSet> = Set<
         M::Or<S::Messages>,
         T::Or<S::Tagged>,
@@ -81,6 +90,7 @@ impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, V: Flag, I: Flag, C: Flag> Gro
         V::Or<S::MultiRecvs>,
         I::Or<S::Injects>,
         C::Or<S::CollectiveOps>,
+        U::Or<S::TaggedMultiRecvs>,
     >;
 }
 
@@ -116,6 +126,10 @@ impl Group for MultiRecvs {
 
 impl Group for Injects {
     type In<Q: Query> = <Q::Groups as GroupSet>::Injects;
+}
+
+impl Group for TaggedMultiRecvs {
+    type In<Q: Query> = <Q::Groups as GroupSet>::TaggedMultiRecvs;
 }
 
 impl Group for CollectiveOps {
