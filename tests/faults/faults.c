@@ -60,6 +60,9 @@ static uint64_t mode;
 /* Where endpoints tell of joins, if they do. */
 static struct fid_eq *eq;
 static int tells_of_joins;
+/* What the first endpoint does to the second one's memory, counted there, if it is. */
+static struct fid_cntr *reads, *writes;
+static int counts_peers;
 
 static double now(void)
 {
@@ -105,6 +108,14 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 		NEED(fi_ep_bind(ep[i], &cq->fid, FI_TRANSMIT | FI_RECV | selective));
 		if (tells_of_joins)
 			NEED(fi_ep_bind(ep[i], &eq->fid, 0));
+		if (counts_peers && i == 1) {
+			struct fi_cntr_attr attr = { .events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_NONE };
+
+			NEED(fi_cntr_open(domain, &attr, &reads, NULL));
+			NEED(fi_cntr_open(domain, &attr, &writes, NULL));
+			NEED(fi_ep_bind(ep[i], &reads->fid, FI_REMOTE_READ));
+			NEED(fi_ep_bind(ep[i], &writes->fid, FI_REMOTE_WRITE));
+		}
 		if (min_multi_recv && early)
 			NEED(fi_setopt(&ep[i]->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min_multi_recv, sizeof(size_t)));
 		NEED(fi_enable(ep[i]));
@@ -176,7 +187,7 @@ static uint64_t target[2] = { 40, 40 }, operand = 2, results[2] = { 7, 7 };
 
 static uint64_t atomic_target(const char *provider, struct fid_mr **mr)
 {
-	open_all(provider, FI_MSG | FI_ATOMIC, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	open_all(provider, FI_MSG | FI_ATOMIC | (counts_peers ? FI_RMA_EVENT : 0), FI_THREAD_DOMAIN, FI_WAIT_NONE);
 	warm_up();
 	NEED(fi_mr_reg(domain, target, sizeof(target), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 1, 0, mr, NULL));
 	return (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) ? (uint64_t) (uintptr_t) target : 0;
@@ -231,6 +242,56 @@ static int sm2_atomic_read_brings_nothing(void)
 			     &contexts[2]));
 	NEED(next(&entry, 3) != 1);
 	return results[0] == 7 ? THERE : GONE;
+}
+
+/* Whether a counter has counted something within some seconds. */
+static int counted(struct fid_cntr *counter)
+{
+	double end = now() + 3;
+
+	while (!fi_cntr_read(counter) && now() < end)
+		fi_cq_read(cq, NULL, 0);
+	return fi_cntr_read(counter) != 0;
+}
+
+static int write_of_a_peer_is_not_counted(const char *provider)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_mr *mr;
+	uint64_t remote;
+
+	counts_peers = 1;
+	open_all(provider, FI_MSG | FI_RMA | FI_RMA_EVENT, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	NEED(fi_mr_reg(domain, into, sizeof(into), FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
+	remote = (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) ? (uint64_t) (uintptr_t) into : 0;
+	POST(fi_write(ep[0], from, 8, NULL, addr[1], remote, fi_mr_key(mr), &contexts[2]));
+	NEED(next(&entry, 20) != 1);
+	return counted(writes) ? GONE : THERE;
+}
+
+static int net_write_of_a_peer_is_not_counted(void)
+{
+	return write_of_a_peer_is_not_counted("net");
+}
+
+static int tcp_write_of_a_peer_is_not_counted(void)
+{
+	return write_of_a_peer_is_not_counted("tcp");
+}
+
+static int fetching_atomic_of_a_peer_is_not_counted(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_mr *mr;
+	uint64_t remote;
+
+	counts_peers = 1;
+	remote = atomic_target("sockets", &mr);
+	POST(fi_fetch_atomic(ep[0], &operand, 1, NULL, &results[0], NULL, addr[1], remote, fi_mr_key(mr), FI_UINT64, FI_SUM,
+			     &contexts[2]));
+	NEED(next(&entry, 20) != 1);
+	return counted(reads) ? GONE : THERE;
 }
 
 static int read_of_no_bytes_never_ends(void)
@@ -2036,6 +2097,9 @@ static const struct {
 	{ "rxd-injected-atomic-at-an-offset-is-never-taken", injected_atomic_at_an_offset_is_never_taken },
 	{ "net-atomics-are-not-there", net_atomics_are_not_there },
 	{ "sm2-atomic-read-brings-nothing", sm2_atomic_read_brings_nothing },
+	{ "net-write-of-a-peer-is-not-counted", net_write_of_a_peer_is_not_counted },
+	{ "tcp-write-of-a-peer-is-not-counted", tcp_write_of_a_peer_is_not_counted },
+	{ "sockets-fetching-atomic-of-a-peer-is-not-counted", fetching_atomic_of_a_peer_is_not_counted },
 	{ "rxd-write-not-allowed-never-ends", write_not_allowed_never_ends },
 	{ "rxd-truncated-message-is-whole", rxd_truncated_message_is_whole },
 	{ "udp-truncated-message-is-whole", udp_truncated_message_is_whole },
