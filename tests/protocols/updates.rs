@@ -1,6 +1,5 @@
 //! Remote updates: over each protocol that carries messages, beside a plain computation; what is refused, lost and given up.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -173,24 +172,24 @@ fn updates_of_threads_and_of_the_owner_lose_none() {
     let domain = Domain::open(&network.info()).unwrap();
     let (av, cq) = (Av::open(&domain, 8).unwrap(), Cq::<_, Bytes>::open(&domain, 64).unwrap());
     let server = cq.endpoint(&av).unwrap();
-    let (address, together) = (server.address().unwrap(), Barrier::new(1 + usize::try_from(CLIENTS).unwrap()));
-    let clients = std::sync::Mutex::new(Vec::new());
+    // ThreadSanitizer sees what these do, and not the insides of the standard library's locks and scopes.
+    let (address, clients, known) = (server.address().unwrap(), spin::Mutex::new(Vec::new()), AtomicU64::new(0));
     let (memory, finished) = (words::<1>(0), AtomicU64::new(0));
     let until = Instant::now() + LIMIT;
     std::thread::scope(|scope| {
-        for _ in 0..CLIENTS {
+        let client = |_| {
             scope.spawn(|| {
                 let domain = Domain::open(&network.info()).unwrap();
                 let (av, cq) = (Av::open(&domain, 8).unwrap(), Cq::<_, Bytes>::open(&domain, 64).unwrap());
                 let endpoint = cq.endpoint(&av).unwrap();
                 let number = {
-                    let mut clients = clients.lock().unwrap();
+                    let mut clients = clients.lock();
                     clients.push(endpoint.address().unwrap());
                     u32::try_from(clients.len() - 1).unwrap()
                 };
+                known.fetch_add(1, Ordering::Release);
                 let to = av.insert(&address).unwrap();
                 let mut updates = Updates::open_in(endpoint, number, buffers(), 2, Global).unwrap();
-                together.wait();
                 let mut last = None;
                 for _ in 0..EACH {
                     let key = loop {
@@ -205,10 +204,14 @@ fn updates_of_threads_and_of_the_owner_lose_none() {
                     last = before;
                 }
                 finished.fetch_add(1, Ordering::Relaxed);
-            });
+            })
+        };
+        let threads: Vec<_> = (0..CLIENTS).map(client).collect();
+        while known.load(Ordering::Acquire) < CLIENTS {
+            assert!(Instant::now() < until);
+            std::thread::yield_now();
         }
-        together.wait();
-        let clients: Vec<_> = clients.lock().unwrap().iter().map(|address| av.insert(address).unwrap()).collect();
+        let clients: Vec<_> = clients.lock().iter().map(|address| av.insert(address).unwrap()).collect();
         let mut server = UpdateServer::open_in(server, clients, buffers(), 8, Global).unwrap();
         let element = Window::from(&memory[..]).element::<u64>(0).unwrap();
         let mut done = 0;
@@ -219,6 +222,7 @@ fn updates_of_threads_and_of_the_owner_lose_none() {
             assert!(Instant::now() < until);
         }
         assert_eq!(done, CLIENTS * EACH);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     assert_eq!(memory[0].load(Ordering::Relaxed) % 1000, CLIENTS * EACH % 1000);
 }
