@@ -95,7 +95,7 @@ pub fn updates(data: &[u8]) -> usize {
         world.play(step);
         played += 1;
     }
-    // Whoever has said what, those who ask are answered.
+    // Whatever the stranger has said, a client that asks is answered.
     world.updates.give_up_all();
     world.left = 0;
     world.play(Step::Sum { word: 1, operand: 1 });
@@ -183,7 +183,7 @@ impl World<'_, '_> {
         self.memory.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
     }
 
-    /// Lets the server work until nothing is left to do. It is to do so many requests.
+    /// Lets the server work until nothing is left to do, and checks how many requests it has done.
     fn serve(&mut self, requests: usize) {
         let mut done = 0;
         for _ in 0..3 {

@@ -270,8 +270,8 @@ impl<'m> Window<'m> {
 /// Memory of the program's own, which no provider has: for [remote updates](crate::updates) over providers without RMA.
 impl<'m> From<&'m [AtomicU64]> for Window<'m> {
     fn from(words: &'m [AtomicU64]) -> Self {
-        // SAFETY: shared atomics may be changed through a shared borrow, and are valid for as long. Whoever has the slice accesses them by
-        // atomics alone, as the rule has it of elements.
+        // SAFETY: shared atomics may be changed through a shared borrow, and are valid for as long. Through the slice they are accessed
+        // by atomics alone, as the rule has it of elements.
         unsafe { Window::new(NonNull::from_ref(words).cast(), size_of_val(words), true) }
     }
 }

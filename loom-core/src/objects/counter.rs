@@ -41,7 +41,7 @@ const MOST: usize = 6;
 ///
 /// What peers do to this side's memory ([`Counted::REMOTE_READ`], [`Counted::REMOTE_WRITE`]) is counted where the info grants
 /// [`Caps::RMA_EVENT`], once for each operation that succeeds. An atomic operation that fetches counts as a read, another one as a write.
-/// Over the software transport the peers' threads count: whoever reads the number finds the bytes in the memory, without polling.
+/// Over the software transport the peers' threads count: a thread that reads the number finds the bytes in the memory, without polling.
 /// It does not count collective operations.
 ///
 /// # References

@@ -262,7 +262,7 @@ impl<T: Multicast, B: Buffer> Completes for MulticastGroup<'_, T, B, Joined> {
     }
 }
 
-/// To every member, so that there is nobody to name.
+/// A message goes to every member: a send names no peer.
 impl<T: Multicast, B: Buffer> Transmitter for MulticastGroup<'_, T, B, Joined> {
     type To = ();
 }

@@ -99,7 +99,7 @@ fn min_left(endpoint: &SoftEndpoint<'_>, flags: OpFlags) -> Result<usize, Refusa
     let own = endpoint.port().own();
     let modes = own.modes.get();
     if modes.prefix() > 0 || modes.consumes_receives() {
-        // There is one prefix, and there are many messages; and nobody says what a write uses up.
+        // A buffer of many messages has room for one prefix. And no event tells how much of a buffer a peer's write uses up.
         return Err(Refusal::Errno(Errno::EINVAL));
     }
     Ok(own.min_left.get())

@@ -258,7 +258,7 @@ pub(super) struct Net {
     /// Taken while endpoints and regions are opened and closed. It guards what they are numbered by, too.
     pub(super) opening: spin::Mutex<Numbers>,
     /// Whether an endpoint or a region has, or has had, a counter of what peers do: only then peers look for one. Set before the
-    /// endpoint can be reached, or the key of the region is told, so that who is to be counted finds it set.
+    /// endpoint can be reached, or the key of the region is told: a peer that is to be counted finds it set.
     pub(super) peers_are_counted: AtomicBool,
     ports: NonNull<EndpointState>,
     regions: NonNull<Region>,
@@ -556,13 +556,13 @@ impl<'n> Network<'n> {
             unsafe { contact.write(Cell::new(None)) };
         }
         for index in 0..attr.groups {
-            // SAFETY: the block has room for so many groups.
+            // SAFETY: the block has room for this number of groups.
             let group = unsafe { net.groups.add(index.into()) };
             // SAFETY: as above.
             unsafe { group.write(Group::new()) };
         }
         for index in 0..usize::from(attr.groups) * usize::from(attr.endpoints) {
-            // SAFETY: the block has room for so many members.
+            // SAFETY: the block has room for this number of members.
             let member = unsafe { net.members.add(index) };
             // SAFETY: as above.
             unsafe { member.write(Member::new()) };

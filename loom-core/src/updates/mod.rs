@@ -5,13 +5,14 @@
 //! operations ([`Domain::query_atomic`](crate::objects::domain::Domain::query_atomic)) those are what to take: no program of the peer has
 //! a part in them.
 //!
-//! Updates that are under way at the same time are done in any order. An update is one step for all who change the element by updates, and for the owner ([`Window::element`](crate::exposed::Window::element)). It is none for what the
-//! provider itself does there: RMA writes, or its atomic operations.
+//! Updates that are under way at the same time are done in any order. An update is one step for all who change the element by updates, and
+//! for the owner ([`Window::element`](crate::exposed::Window::element)). It is none for what the provider itself does there: RMA writes, or
+//! its atomic operations.
 //!
 //! It runs over anything that has messages ([`protocol`](crate::protocol)): connectionless endpoints and connections, of every transport,
 //! which deliver each message once. Client and server each have an endpoint of their own for it. A server knows its clients by
-//! numbers, so that no provider need tell where messages come from. Whoever can send to one of these endpoints can say that it is a client, or answer
-//! for a server: bytes that are no request or answer are refused, and nothing beyond the memory is touched.
+//! numbers, so that no provider need tell where messages come from. A stranger who can send to one of these endpoints can ask in a client's
+//! name, or answer for a server. Bytes that are no request or answer are refused, and nothing beyond the memory is touched.
 //! A server whose answers are not received holds them back, one in each of its buffers, and does nothing for others meanwhile: clients call
 //! [`Updates::progress`] for as long as they have asked for something.
 //!

@@ -71,8 +71,8 @@ where
         Ok(UpdateServer { protocol, clients, places, refused: 0 })
     }
 
-    /// Does the requests that have come, in this memory (a region's window, or atomics of the program's own), and sends the answers. Returns how many were done. Whoever has the memory calls this
-    /// again and again: without it nothing is done.
+    /// Does the requests that have come, in this memory (a region's window, or atomics of the program's own), and sends the answers. Returns
+    /// how many were done. The program that has the memory calls this again and again: without it nothing is done.
     ///
     /// # Errors
     /// - [`UpdateError::Post`] if the endpoint takes no more receives

@@ -1,8 +1,8 @@
 //! Queries at compile time: what a program needs of an endpoint, as a type.
 //!
 //! A requirement is a type: the type of the endpoint ([`Rdm`], [`Dgram`], [`Msg`]), and groups of operations ([`Messages`], [`Tagged`],
-//! [`Reads`], [`Writes`], [`AtomicOps`], [`CollectiveOps`], [`MultiRecvs`], [`TaggedMultiRecvs`], [`Injects`]), besides other capabilities ([`Capable`]). A tuple of requirements is one, too,
-//! so that they combine; up to eight in a tuple, and tuples in tuples. From that the compiler knows
+//! [`Reads`], [`Writes`], [`AtomicOps`], [`CollectiveOps`], [`MultiRecvs`], [`TaggedMultiRecvs`], [`Injects`]), besides other capabilities
+//! ([`Capable`]). A tuple of requirements is one, too, so that they combine; up to eight in a tuple, and tuples in tuples. From that the compiler knows
 //!
 //! - what to ask a transport for: [`Query::HINTS`], [`Query::CAPS`], in a `const` also;
 //! - that a query for two types of endpoint is none: it does not compile;

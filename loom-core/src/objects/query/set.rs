@@ -100,41 +100,16 @@ pub trait Group: Sealed {
     type In<Q: Query>: Flag;
 }
 
-impl Group for Messages {
-    type In<Q: Query> = <Q::Groups as GroupSet>::Messages;
+/// Each group has the flag of its name.
+macro_rules! groups {
+    ($($Group:ident),*) => {$(
+        impl Group for $Group {
+            type In<Q: Query> = <Q::Groups as GroupSet>::$Group;
+        }
+    )*};
 }
 
-impl Group for Tagged {
-    type In<Q: Query> = <Q::Groups as GroupSet>::Tagged;
-}
-
-impl Group for Reads {
-    type In<Q: Query> = <Q::Groups as GroupSet>::Reads;
-}
-
-impl Group for Writes {
-    type In<Q: Query> = <Q::Groups as GroupSet>::Writes;
-}
-
-impl Group for AtomicOps {
-    type In<Q: Query> = <Q::Groups as GroupSet>::AtomicOps;
-}
-
-impl Group for MultiRecvs {
-    type In<Q: Query> = <Q::Groups as GroupSet>::MultiRecvs;
-}
-
-impl Group for Injects {
-    type In<Q: Query> = <Q::Groups as GroupSet>::Injects;
-}
-
-impl Group for TaggedMultiRecvs {
-    type In<Q: Query> = <Q::Groups as GroupSet>::TaggedMultiRecvs;
-}
-
-impl Group for CollectiveOps {
-    type In<Q: Query> = <Q::Groups as GroupSet>::CollectiveOps;
-}
+groups!(Messages, Tagged, Reads, Writes, AtomicOps, MultiRecvs, TaggedMultiRecvs, Injects, CollectiveOps);
 
 /// That a query asks for a group of operations.
 #[diagnostic::on_unimplemented(
