@@ -139,6 +139,7 @@ mod handed_over;
 mod handle;
 pub mod immediate;
 pub mod objects;
+mod placed;
 pub mod profiles;
 pub mod protocol;
 mod random;

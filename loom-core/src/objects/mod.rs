@@ -32,6 +32,8 @@ pub mod endpoint;
 
 pub mod deferred;
 
+pub mod driver;
+
 pub mod mr;
 
 pub mod registered;

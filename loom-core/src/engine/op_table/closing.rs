@@ -61,6 +61,7 @@ impl<B> OpTable<B> {
 
     /// Ends a peek whose answer may still come, or a receive of the table's own whose event may.
     fn cut_off(&self, index: u32, slot: &Slot<B>) {
+        self.note_end(index);
         match self.kind {
             ContextKind::Space => {
                 self.make_room();

@@ -148,6 +148,8 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     /// Receives that were used up, oldest first; rule 10.
     used_up: List,
     kept: Cell<bool>,
+    /// How many operations have ended, modulo 2^32, whose ends were not told at once; and where the last one is.
+    ends: Cell<(u32, u32)>,
     /// Bytes in front of messages that events of receives count.
     prefix: Cell<usize>,
     marker: PhantomData<B>,
@@ -202,6 +204,7 @@ impl<B> OpTable<B> {
         set!(orphans, List::new());
         set!(used_up, List::new());
         set!(kept, Cell::new(false));
+        set!(ends, Cell::new((0, 0)));
         set!(prefix, Cell::new(0));
         set!(marker, PhantomData);
         let slots = slots.cast::<Slot<B>>();
@@ -460,6 +463,24 @@ impl<B> OpTable<B> {
     fn push_parked(&self, index: u32, slot: &Slot<B>) {
         self.parked_like(slot).push(&self.slots, index);
         self.kept.set(true);
+        self.note_end(index);
+    }
+
+    #[inline(always)]
+    fn note_end(&self, index: u32) {
+        self.ends.set((self.ends.get().0.wrapping_add(1), index));
+    }
+
+    /// How many operations have ended, modulo 2<sup>32</sup>, whose ends were not told at once: completions were parked, or peeks ended with
+    /// their endpoint. And the index of the last one.
+    pub(crate) const fn ends(&self) -> (u32, u32) {
+        self.ends.get()
+    }
+
+    /// The key of the completion that is parked in a slot, if one is.
+    pub(crate) fn parked_at(&self, index: u32) -> Option<OpKey> {
+        let slot = self.slot(index)?;
+        matches!(slot.phase.get(), Phase::Done | Phase::Owed).then(|| slot.key.get())
     }
 
     /// Whether a completion may be kept here, or events of closed endpoints may be left in the queue: set where that is so, also by a
@@ -523,6 +544,30 @@ impl<B> OpTable<B> {
     pub fn knows(&self, key: OpKey) -> bool {
         let is_there = |slot: &Slot<B>| !matches!(slot.phase.get(), Phase::Free | Phase::Orphan | Phase::Dropped);
         self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && is_there(slot))
+    }
+
+    /// Whether an operation is in flight, or waits for its pieces.
+    pub(crate) fn is_under_way(&self, key: OpKey) -> bool {
+        let under_way = |slot: &Slot<B>| {
+            !matches!(
+                slot.phase.get(),
+                Phase::Free
+                    | Phase::Done
+                    | Phase::Owed
+                    | Phase::Orphan
+                    | Phase::Dropped
+                    | Phase::Claimed
+                    | Phase::Holds
+                    | Phase::Spare
+                    | Phase::SpareUsedUp
+            )
+        };
+        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && under_way(slot))
+    }
+
+    /// Whether the operation that a slot was last used for is an atomic one on a value.
+    pub(crate) fn is_value(&self, key: OpKey) -> bool {
+        self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.kind.get() == Kind::Value)
     }
 
     /// Through which endpoint an operation in flight was posted, by its context.

@@ -31,6 +31,10 @@ pub enum CqError {
     /// The queue was not opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)), or it has two
     /// provider queues and cannot sleep on both.
     NotOpenedFor,
+    /// The queue has a [driver](crate::objects::driver), which alone polls it: completions are for its futures.
+    Driven,
+    /// Another future waits for the operation.
+    Awaited,
     /// While waiting for a counter, an operation that it counts failed: its completion has the reason.
     CountedFailure,
 }
@@ -43,6 +47,8 @@ impl fmt::Display for CqError {
             CqError::PiecesOut => f.write_str("the operation's pieces have to be taken and dropped before waiting on"),
             CqError::TimedOut => f.write_str("the deadline has passed, and the operation is still in flight"),
             CqError::NotOpenedFor => f.write_str("the queue was not opened for sleeping on it"),
+            CqError::Driven => f.write_str("the queue is polled by its driver alone"),
+            CqError::Awaited => f.write_str("another future waits for the operation"),
             CqError::CountedFailure => f.write_str("an operation that the counter counts has failed"),
             CqError::PeerEvents => f.write_str("peers' events have to be taken with poll before waiting on"),
         }

@@ -8,6 +8,7 @@
 mod attr;
 mod close;
 mod completion;
+mod driven;
 mod endpoint_slot;
 mod error;
 mod open;
@@ -24,6 +25,7 @@ use heapless::Deque;
 pub use self::attr::CqAttr;
 pub use self::completion::Piece;
 pub use self::completion::{Completion, RemoteEvent};
+pub(crate) use self::driven::Kept;
 pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, Offered, ReceiveMode};
 pub use self::error::{CqError, ErrorText};
 use self::sleep::Signalled;
@@ -84,6 +86,8 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     has_signallers: Cell<bool>,
     /// No poll goes the short way: there are two provider queues, or prefixes that its events count.
     detours: bool,
+    /// A [driver](crate::objects::driver) polls it, and nobody else.
+    driven: Cell<bool>,
     /// Peers' writes use up receives (`FI_RX_CQ_DATA`).
     consumes: bool,
     /// Which provider queue `poll` looks at first the next time.

@@ -38,7 +38,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// then one provider queue's completions come in its order.
     ///
     /// # Errors
-    /// [`CqError::Queue`] if the provider's queue failed.
+    /// - [`CqError::Queue`] if the provider's queue failed
+    /// - [`CqError::Driven`] if a [driver](crate::objects::driver) polls the queue
     #[doc(alias = "fi_cq_read")]
     // Always, with the way of a successful operation through it and nothing else: its completion is built where the caller
     // wants it, not copied from one return value to the next. That is a third of the cost of a poll.
@@ -83,6 +84,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
     /// [`poll`](Self::poll) where something may be kept, or left of endpoints that are closed, or there are two provider queues or prefixes.
     fn poll_kept(&self) -> Next<'m, B> {
+        if self.body.driven.get() {
+            return Some(Err(CqError::Driven));
+        }
         self.body.post_used_up_again();
         if let Some(completion) = self.take_any_kept() {
             return Some(Ok(completion));
@@ -153,6 +157,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
     /// The next completion of one direction. Those of the other are kept: one raw queue may report both.
     fn poll_direction(&self, queue: &T::Cq, direction: Direction) -> Result<Option<Completion<'m, B>>, CqError> {
+        if self.body.driven.get() {
+            return Err(CqError::Driven);
+        }
         self.body.post_used_up_again();
         loop {
             if let Some(completion) = self.take_kept(direction) {

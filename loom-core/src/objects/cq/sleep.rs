@@ -71,11 +71,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// [`CqError::NotOpenedFor`] if there is none, [`CqError::Queue`] if the provider's queue failed.
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, CqError> {
+        self.sleeps(|| self.body.keeps_something())
+    }
+
+    /// Whether the program may sleep, if nothing is to be done of which no descriptor tells.
+    pub(super) fn sleeps(&self, has_to_do: impl FnOnce() -> bool) -> Result<bool, CqError> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        if self.body.signalled.take() || self.body.keeps_something() {
-            // No descriptor tells of what is kept.
+        if self.body.signalled.take() || has_to_do() {
             return Ok(false);
         }
         // SAFETY: as above; the queue is one of this domain (C4).

@@ -45,6 +45,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
     /// - [`CqError::PiecesOut`] if it is a multi-receive that waits for its pieces
     /// - [`CqError::Queue`] if the provider's queue failed
+    /// - [`CqError::Driven`] if a [driver](crate::objects::driver) polls the queue: its futures wait
     pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
         let mut busy = 0_u32;
         loop {
@@ -154,7 +155,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// Takes the answer to a peek, if it is kept.
-    fn take_peek(&self, key: OpKey) -> Option<Peek> {
+    pub(super) fn take_peek(&self, key: OpKey) -> Option<Peek> {
         let mut unmatched = self.body.unmatched.borrow_mut();
         let mut found = None;
         // Once round: the others keep their order.
@@ -185,7 +186,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
         let ops = &self.body.ops;
-        ops.set_kept(kept.is_some() || self.body.detours || ops.has_used_up() || ops.has_ghosts());
+        ops.set_kept(kept.is_some() || self.body.always_detours() || ops.has_used_up() || ops.has_ghosts());
         kept
     }
 
@@ -255,7 +256,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// Whether the next look has to go another way, now that those who wait may have taken all that was kept.
     #[cold]
     fn still_keeps(&self) -> bool {
-        let kept = self.keeps_something() || self.detours || self.ops.has_ghosts();
+        let kept = self.keeps_something() || self.always_detours() || self.ops.has_ghosts();
         self.ops.set_kept(kept);
         kept
     }
@@ -264,6 +265,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     #[inline(never)]
     fn advance_detour(&self, detour: Detour) -> Result<bool, CqError> {
         let event = match detour {
+            Detour::Kept if self.driven.get() => return Err(CqError::Driven),
             Detour::Kept => return self.progress(),
             Detour::Event(event) => event,
             Detour::Failed(errno) => match self.failed(&self.tx, errno)? {

@@ -67,7 +67,6 @@
 
 #![allow(unsafe_code, reason = "lays the table out in the block of the object")]
 
-mod place;
 mod run;
 mod work;
 
@@ -78,7 +77,6 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-use self::place::{Part, Placed};
 use self::run::{Job, Task};
 pub use self::work::{AnyAtomic, Work};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
@@ -90,6 +88,7 @@ use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::counter::Counter;
 use crate::objects::cq::{Completion, Cq, CqError};
 use crate::objects::endpoint::{Connectionless, Deferrable, Endpoint, Receives, Transmits};
+use crate::placed::{Part, Placed};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 

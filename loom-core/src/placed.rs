@@ -13,20 +13,20 @@ use crate::handle::{Plan, Unfilled};
 use crate::storage::array;
 
 /// Values in the block of the object that they are a field of, which drops them.
-pub(super) struct Placed<V> {
+pub(crate) struct Placed<V> {
     values: NonNull<[V]>,
 }
 
 /// Where values are to lie.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(crate) struct Part {
     at: usize,
     len: usize,
 }
 
 impl Part {
     /// Adds room for `len` values to the plan of a block.
-    pub(super) fn of<V>(plan: &mut Plan, len: usize) -> Result<Self, OpenError> {
+    pub(crate) fn of<V>(plan: &mut Plan, len: usize) -> Result<Self, OpenError> {
         let layout: Layout = array::<V>(len)?;
         Ok(Part { at: plan.add(layout)?, len })
     }
@@ -38,7 +38,7 @@ impl<V> Placed<V> {
     /// # Safety
     /// The part was planned for values of this type in this block, and is made once. What is returned is dropped before the block is given
     /// back.
-    pub(super) unsafe fn new<A: Allocator + Send>(block: &Unfilled<A>, part: Part, value: impl Fn(usize) -> V) -> Self {
+    pub(crate) unsafe fn new<A: Allocator + Send>(block: &Unfilled<A>, part: Part, value: impl Fn(usize) -> V) -> Self {
         // SAFETY: the caller's promise.
         let first = unsafe { block.at(part.at) }.cast::<V>();
         for number in 0..part.len {

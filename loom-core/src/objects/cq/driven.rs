@@ -1,0 +1,113 @@
+//! What a [driver](crate::objects::driver) does with its queue: it keeps one event at a time, and takes what its futures wait for.
+
+use super::wait::UnmatchedEvent;
+use super::{Completion, Cq, CqError, CqInner};
+use crate::buffer::Buffer;
+use crate::engine::op_table::{OpKey, Peek};
+use crate::transport::Transport;
+
+/// What came of looking for an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// There was none.
+    Nothing,
+    /// The completion of the operation in this slot.
+    Completion(u32),
+    /// The answer to the last of the peeks that are kept.
+    Peek(OpKey),
+    /// Something that belongs to no operation: of a peer, or a piece.
+    Unmatched,
+    /// An event that tells users nothing.
+    Silent,
+}
+
+impl<T: Transport, B: Buffer> CqInner<T, B> {
+    /// Polls go a way of their own, always.
+    pub(super) const fn always_detours(&self) -> bool {
+        self.detours || self.driven.get()
+    }
+
+    /// From here on a driver alone polls the queue. `false` if it has one.
+    pub(crate) fn begin_driving(&self) -> bool {
+        self.ops.set_kept(true);
+        !self.driven.replace(true)
+    }
+
+    /// The driver is gone: the queue can be polled again.
+    pub(crate) fn end_driving(&self) {
+        self.driven.set(false);
+    }
+
+    /// How many provider queues there are.
+    pub(crate) const fn queues(&self) -> usize {
+        if self.rx.is_some() { 2 } else { 1 }
+    }
+
+    /// Keeps the next event of one of the provider queues.
+    ///
+    /// # Errors
+    /// As [`keep_next`](Self::keep_next).
+    pub(crate) fn keep_one(&self, of_receives: bool) -> Result<Kept, CqError> {
+        let queue = self.rx.as_ref().filter(|_| of_receives).unwrap_or(&self.tx);
+        let (ends, unmatched) = (self.ops.ends().0, self.unmatched.borrow().len());
+        if !self.keep_next(queue)? {
+            return Ok(Kept::Nothing);
+        }
+        let (ends_now, index) = self.ops.ends();
+        if ends_now != ends {
+            return Ok(Kept::Completion(index));
+        }
+        let kept = self.unmatched.borrow();
+        Ok(match kept.back() {
+            Some(UnmatchedEvent::Peek(peek)) if kept.len() > unmatched => Kept::Peek(peek.key()),
+            Some(_) if kept.len() > unmatched => Kept::Unmatched,
+            _ => Kept::Silent,
+        })
+    }
+
+    /// Whether there is something that belongs to no operation, or an answer to a peek.
+    pub(crate) fn has_unmatched(&self) -> bool {
+        !self.unmatched.borrow().is_empty()
+    }
+
+    /// There was no event left.
+    pub(crate) fn found_empty(&self) {
+        self.ops.drained();
+    }
+
+    /// Posts the receives again that peers' writes have used up.
+    pub(crate) fn post_used_up(&self) {
+        self.post_used_up_again();
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+    /// Takes the oldest event that belongs to no operation, or is the answer to a peek that is not awaited.
+    pub(crate) fn take_unmatched(&self, is_awaited: impl Fn(OpKey) -> bool) -> Option<Completion<'m, B>> {
+        let mut unmatched = self.body.unmatched.borrow_mut();
+        let mut found = None;
+        // Once round: the others keep their order.
+        for _ in 0..unmatched.len() {
+            let event = unmatched.pop_front()?;
+            let stays = matches!(&event, UnmatchedEvent::Peek(peek) if is_awaited(peek.key()));
+            if stays || found.is_some() {
+                // There is room: one has just been taken out.
+                let _ = unmatched.push_back(event);
+            } else {
+                found = Some(event);
+            }
+        }
+        drop(unmatched);
+        found.map(|event| self.unmatched(event))
+    }
+
+    /// [`may_sleep`](Self::may_sleep), for a driver: what is kept has been told of.
+    pub(crate) fn may_sleep_driven(&self) -> Result<bool, CqError> {
+        self.sleeps(|| self.body.ops.has_used_up())
+    }
+
+    /// Takes the answer to a peek, if it is kept.
+    pub(crate) fn take_answer(&self, key: OpKey) -> Option<Peek> {
+        self.take_peek(key)
+    }
+}

@@ -1,0 +1,430 @@
+//! [`CqDriver`]: polls a completion queue and wakes those who wait for its operations.
+
+#![allow(unsafe_code, reason = "lays entries out in the block of the driver")]
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::ptr::NonNull;
+use core::task::Waker;
+
+use allocator_api2::alloc::Allocator;
+
+use super::Drive;
+use super::entry::{Entry, Interest};
+use super::wait_list::WaitList;
+use crate::buffer::Buffer;
+use crate::engine::op_table::{Done, OpKey, OpTable, Taken};
+use crate::error::OpenError;
+use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::objects::cq::{Cq, CqError, Kept};
+use crate::placed::{Part, Placed};
+use crate::transport::Transport;
+use crate::vocabulary::Errno;
+
+/// The end of the list of what can be taken back.
+const NONE: u32 = u32::MAX;
+
+/// What becomes of the buffer of an operation whose future was dropped, when the operation is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unclaimed {
+    /// It is dropped, whatever the operation has come to.
+    Drop,
+    /// It stays in its slot, and is for [`CqDriver::take_unclaimed`] or [`CqDriver::next_unclaimed`]. Until it is taken, the queue has room for one
+    /// operation less.
+    Keep,
+}
+
+/// Polls a completion queue, and wakes those who wait for its operations. The [module](super) says what can be awaited.
+///
+/// A counted handle, and one of its queue: futures have it, too. The last one gives the queue back to [`Cq::poll`]; operations whose futures
+/// were dropped are completions like all others then.
+pub struct CqDriver<'m, T: Transport, B: Buffer> {
+    pub(super) body: Handle<'m, CqDriverInner<'m, T, B>>,
+}
+
+/// What there is one of, however many handles there are.
+pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
+    cq: Cq<'m, T, B>,
+    unclaimed: Unclaimed,
+    /// Of which slot each is.
+    entries: Placed<Entry>,
+    /// How many completions the queue had kept when those who wait were last told.
+    told_of: Cell<u32>,
+    /// Why the queue cannot go on.
+    failed: Cell<Option<CqError>>,
+    /// The provider queue to look at first.
+    receives_first: Cell<bool>,
+    /// Operations to take back, oldest first: the first and the last of the list.
+    given_up: Cell<(u32, u32)>,
+    /// Futures of multi-receives that wait for pieces.
+    pub(super) draining: Cell<u32>,
+    /// Posts that were refused for the moment.
+    pub(super) room: WaitList,
+    /// Who waits for events that belong to no operation.
+    pub(super) events: WaitList,
+    /// Who waits for what can be taken back.
+    pub(super) claimants: WaitList,
+    /// Who drives, if that is to be told that there is something to do.
+    idle: Cell<Option<Waker>>,
+}
+
+impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
+    /// Opens the driver of a queue, with memory of `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Errno`] with `EBUSY` if the queue has a driver
+    pub fn open_in<A: Allocator + Send + 'm>(
+        cq: &Cq<'m, T, B>,
+        unclaimed: Unclaimed,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
+        let (plan, entries) = Self::plan::<A>(cq.capacity())?;
+        let block = Unfilled::new(plan, alloc)?;
+        if !cq.body.begin_driving() {
+            return Err(Errno::EBUSY.into());
+        }
+        // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
+        let entries = unsafe { Placed::new(&block, entries, |_| Entry::new()) };
+        let inner = CqDriverInner {
+            // What is kept already was kept for those who know its keys.
+            told_of: Cell::new(cq.ops().ends().0),
+            cq: cq.clone(),
+            unclaimed,
+            entries,
+            failed: Cell::new(None),
+            receives_first: Cell::new(false),
+            given_up: Cell::new((NONE, NONE)),
+            draining: Cell::new(0),
+            room: WaitList::new(),
+            events: WaitList::new(),
+            claimants: WaitList::new(),
+            idle: Cell::new(None),
+        };
+        Ok(CqDriver { body: block.fill(inner) })
+    }
+
+    /// [`CqDriver::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`CqDriver::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(cq: &Cq<'m, T, B>, unclaimed: Unclaimed) -> Result<Self, OpenError> {
+        Self::open_in(cq, unclaimed, allocator_api2::alloc::Global)
+    }
+
+    fn plan<A: Allocator>(depth: usize) -> Result<(Plan, Part), OpenError> {
+        let mut plan = Plan::of::<CqDriverInner<'m, T, B>, A>()?;
+        let entries = Part::of::<Entry>(&mut plan, depth)?;
+        Ok((plan, entries))
+    }
+
+    /// The memory that a driver takes from an allocator of type `A`, in one block, for a queue of this depth ([`Cq::capacity`]).
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>(depth: usize) -> Result<Layout, OpenError> {
+        Ok(Self::plan::<A>(depth)?.0.layout())
+    }
+
+    /// The queue that it polls.
+    #[must_use]
+    pub fn cq(&self) -> &Cq<'m, T, B> {
+        &self.body.cq
+    }
+
+    /// Takes back the buffer of an operation whose future was dropped, if one is over, the oldest first.
+    ///
+    /// There are none where the driver was opened with [`Unclaimed::Drop`].
+    pub fn take_unclaimed(&self) -> Option<Done<B>> {
+        self.body.take_unclaimed()
+    }
+
+    /// How many posts wait for room.
+    #[cfg(test)]
+    pub(crate) fn waits_for_room(&self) -> bool {
+        !self.body.room.is_empty()
+    }
+
+    /// Whether the executor may sleep on the queue's [descriptor](Cq::wait_fd) now. If not, there is something to do: another
+    /// [turn](Drive::turn), and what that wakes. Else the executor sleeps until the descriptor is readable, or `waker` is woken because a
+    /// future waits for something new.
+    ///
+    /// As long as a post waits for room, or a multi-receive for its pieces, the executor may not sleep: no descriptor tells of these.
+    ///
+    /// # Errors
+    /// [`CqError::NotOpenedFor`] if there is no descriptor, [`CqError::Queue`] if the provider's queue failed.
+    pub fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
+        let inner = &*self.body;
+        if let Some(error) = inner.failed.get() {
+            return Err(error);
+        }
+        super::wait_list::store(&inner.idle, waker);
+        let is_busy = !inner.room.is_empty() || inner.draining.get() > 0;
+        if is_busy || inner.told_of.get() != inner.cq.ops().ends().0 {
+            return Ok(false);
+        }
+        inner.cq.may_sleep_driven()
+    }
+}
+
+impl<T: Transport, B: Buffer> Drive for CqDriver<'_, T, B> {
+    fn turn(&self, budget: usize) -> usize {
+        self.body.turn(budget)
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
+    #[inline]
+    pub(super) fn ops(&self) -> &OpTable<B> {
+        self.cq.ops()
+    }
+
+    pub(super) const fn cq(&self) -> &Cq<'m, T, B> {
+        &self.cq
+    }
+
+    /// The entry of an operation's slot. A key of another queue may name none.
+    #[inline]
+    pub(super) fn entry(&self, key: OpKey) -> Option<&Entry> {
+        self.entries.get(key.index() as usize)
+    }
+
+    /// Why futures of the queue cannot go on.
+    #[inline]
+    pub(super) const fn failure(&self) -> Option<CqError> {
+        self.failed.get()
+    }
+
+    /// There is something new to look for.
+    #[inline]
+    pub(super) fn is_wanted(&self) {
+        if let Some(waker) = self.idle.take() {
+            waker.wake();
+        }
+    }
+
+    fn turn(&self, budget: usize) -> usize {
+        let queue = &*self.cq.body;
+        if matches!(self.failed.get(), Some(CqError::Queue(_))) {
+            return 0;
+        }
+        self.tell_of_others();
+        queue.post_used_up();
+        let mut events = 0;
+        let receives_first = self.receives_first.get();
+        self.receives_first.set(!receives_first);
+        let mut left = 0;
+        for number in 0..queue.queues() {
+            while events < budget {
+                match queue.keep_one(receives_first != (number == 1)) {
+                    Ok(Kept::Nothing) => {
+                        left += 1;
+                        break;
+                    }
+                    Ok(kept) => self.tell_of(kept),
+                    Err(error) => {
+                        self.cannot_go_on(error);
+                        return events;
+                    }
+                }
+                events += 1;
+            }
+        }
+        if events == 0 && left == queue.queues() {
+            queue.found_empty();
+        }
+        if !self.room.is_empty() {
+            self.room.tell_first(events + 1);
+            self.room.tell_next_in_turn();
+        }
+        events
+    }
+
+    /// Tells who is meant of what has just been kept.
+    #[inline]
+    fn tell_of(&self, kept: Kept) {
+        match kept {
+            Kept::Completion(index) => {
+                // User code may have kept others meanwhile.
+                self.told_of.set(self.told_of.get().wrapping_add(1));
+                self.is_over(index);
+            }
+            Kept::Peek(key) => match self.entry(key).map(|entry| (entry, entry.interest())) {
+                Some((entry, Interest::Awaited(awaited))) if awaited == key => entry.wake(),
+                // It may have claimed a message, which is not to be lost: who takes events can have it.
+                Some((_, Interest::GivenUp(given_up))) if given_up == key => self.events.tell_one(),
+                _ => {}
+            },
+            Kept::Unmatched => self.events.tell_one(),
+            Kept::Nothing | Kept::Silent => {}
+        }
+    }
+
+    /// Tells who waits for the operation in a slot that it is over.
+    #[inline]
+    fn is_over(&self, index: u32) {
+        let Some(entry) = self.entries.get(index as usize) else { return };
+        match entry.interest() {
+            Interest::Awaited(_) => entry.wake(),
+            Interest::GivenUp(key) => self.give_back(entry, key),
+            Interest::None | Interest::Unclaimed(_) => {}
+        }
+    }
+
+    /// Tells of what has ended outside of turns: completions of an endpoint that was closed, of a multi-receive whose last piece was
+    /// dropped, of a blocking call that drove progress.
+    fn tell_of_others(&self) {
+        let (ends, _) = self.ops().ends();
+        if self.told_of.replace(ends) == ends {
+            return;
+        }
+        for entry in &*self.entries {
+            match entry.interest() {
+                Interest::Awaited(key) if !self.ops().is_under_way(key) => entry.wake(),
+                Interest::GivenUp(key) if !self.ops().is_under_way(key) => self.give_back(entry, key),
+                _ => {}
+            }
+        }
+        if self.cq.body.has_unmatched() {
+            self.events.tell_all();
+        }
+    }
+
+    /// An operation is over whose future was dropped.
+    #[cold]
+    pub(super) fn give_back(&self, entry: &Entry, key: OpKey) {
+        if self.ops().parked_at(key.index()) != Some(key) {
+            // The slot is another operation's by now.
+            entry.set(Interest::None);
+            return;
+        }
+        if self.unclaimed == Unclaimed::Drop || self.ops().is_value(key) {
+            entry.set(Interest::None);
+            // User code, at the end.
+            drop(self.take_any(key));
+            return;
+        }
+        entry.set(Interest::Unclaimed(key));
+        entry.after.set(NONE);
+        let index = key.index();
+        match self.given_up.get() {
+            (NONE, _) => self.given_up.set((index, index)),
+            (first, last) => {
+                if let Some(last) = self.entries.get(last as usize) {
+                    last.after.set(index);
+                }
+                self.given_up.set((first, index));
+            }
+        }
+        self.claimants.tell_one();
+    }
+
+    /// Takes a completion, of whatever kind.
+    fn take_any(&self, key: OpKey) -> Option<Done<B>> {
+        match self.ops().take(key) {
+            Taken::Done(done) => Some(done),
+            _ => {
+                let _ = self.ops().take_value(key);
+                None
+            }
+        }
+    }
+
+    /// Takes an operation off the list of those that can be taken back, which is walked.
+    #[cold]
+    pub(super) fn claim(&self, entry: &Entry, key: OpKey) {
+        entry.set(Interest::None);
+        let (first, last) = self.given_up.get();
+        let (mut before, mut at) = (NONE, first);
+        while at != key.index() {
+            let Some(walked) = self.entries.get(at as usize) else { return };
+            (before, at) = (at, walked.after.get());
+        }
+        let after = entry.after.get();
+        match self.entries.get(before as usize) {
+            Some(before) => before.after.set(after),
+            None => self.given_up.set((after, last)),
+        }
+        if after == NONE {
+            self.given_up.set((self.given_up.get().0, before));
+        }
+    }
+
+    fn take_unclaimed(&self) -> Option<Done<B>> {
+        loop {
+            let (first, last) = self.given_up.get();
+            let entry = self.entries.get(first as usize)?;
+            self.given_up.set((entry.after.get(), last));
+            if let Interest::Unclaimed(key) = entry.interest() {
+                entry.set(Interest::None);
+                if let Taken::Done(done) = self.ops().take(key) {
+                    self.has_room();
+                    return Some(done);
+                }
+            }
+        }
+    }
+
+    /// A slot is free again.
+    #[inline]
+    pub(super) fn has_room(&self) {
+        if !self.room.is_empty() {
+            self.room.tell_first(1);
+        }
+    }
+
+    /// Everybody who waits is told that the queue cannot go on.
+    #[cold]
+    fn cannot_go_on(&self, error: CqError) {
+        if error == CqError::PeerEvents && !self.events.is_empty() {
+            // Who waits for events is about to take them.
+            self.events.tell_one();
+            return;
+        }
+        self.failed.set(Some(error));
+        for entry in &*self.entries {
+            entry.wake();
+        }
+        for list in [&self.room, &self.events, &self.claimants] {
+            list.tell_all();
+        }
+    }
+
+    /// Events of peers were taken: there is room for others.
+    pub(super) fn goes_on(&self) {
+        if self.failed.get() == Some(CqError::PeerEvents) {
+            self.failed.set(None);
+        }
+    }
+}
+
+// SAFETY: a place begins with its head.
+unsafe impl<T: Transport, B: Buffer> Object for CqDriverInner<'_, T, B> {
+    const ONE_THREAD: bool = true;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(this: NonNull<Self>, _: bool) -> Ended {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.as_ref() };
+        this.cq.body.end_driving();
+        Ended::Free
+    }
+}
+
+impl<T: Transport, B: Buffer> Clone for CqDriver<'_, T, B> {
+    fn clone(&self) -> Self {
+        CqDriver { body: self.body.clone() }
+    }
+}
+
+impl<T: Transport, B: Buffer> fmt::Debug for CqDriver<'_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.body;
+        f.debug_struct("CqDriver").field("cq", &inner.cq).field("failed", &inner.failed.get()).finish_non_exhaustive()
+    }
+}

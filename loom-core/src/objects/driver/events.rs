@@ -1,0 +1,139 @@
+//! [`NextEvent`] and [`NextUnclaimed`]: futures that wait for what belongs to nobody who waits.
+
+#![allow(unsafe_code, reason = "projects pins")]
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::CqDriver;
+use super::entry::Interest;
+use super::wait_list::{WaitList, Waiter};
+use crate::buffer::Buffer;
+use crate::engine::op_table::Done;
+use crate::objects::cq::{Completion, CqError};
+use crate::transport::Transport;
+
+/// A place among those who wait for the next of something.
+struct Place<'m, T: Transport, B: Buffer> {
+    driver: CqDriver<'m, T, B>,
+    waiter: Waiter,
+    list: for<'d> fn(&'d CqDriver<'m, T, B>) -> &'d WaitList,
+}
+
+impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
+    fn new(driver: &CqDriver<'m, T, B>, list: for<'d> fn(&'d CqDriver<'m, T, B>) -> &'d WaitList) -> Self {
+        Place { driver: driver.clone(), waiter: Waiter::new(), list }
+    }
+
+    /// Takes the next of what there is, or waits for it.
+    fn poll<V>(
+        self: Pin<&Self>,
+        cx: &Context<'_>,
+        take: impl FnOnce(&CqDriver<'m, T, B>) -> Option<V>,
+    ) -> Poll<Result<V, CqError>> {
+        let list = (self.list)(&self.driver);
+        if let Some(taken) = take(&self.driver) {
+            self.waiter.leave();
+            return Poll::Ready(Ok(taken));
+        }
+        if let Some(error @ CqError::Queue(_)) = self.driver.body.failure() {
+            self.waiter.leave();
+            return Poll::Ready(Err(error));
+        }
+        // SAFETY: a field of what is pinned, and never moved out of it.
+        let waiter = unsafe { self.map_unchecked(|place| &place.waiter) };
+        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
+        unsafe { waiter.wait_in(list, 0, cx.waker()) };
+        Poll::Pending
+    }
+}
+
+impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
+    fn drop(&mut self) {
+        if self.waiter.leave() {
+            // What it was told of is somebody else's.
+            (self.list)(&self.driver).tell_one();
+        }
+    }
+}
+
+/// Waits for what a queue reports besides operations that are over: [`CqDriver::next_event`]. Nothing is lost if it is dropped.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct NextEvent<'m, T: Transport, B: Buffer>(Place<'m, T, B>);
+
+impl<'m, T: Transport, B: Buffer> Future for NextEvent<'m, T, B> {
+    type Output = Result<Completion<'m, B>, CqError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: a field of what is pinned.
+        let place = unsafe { self.as_ref().map_unchecked(|next| &next.0) };
+        place.poll(cx, CqDriver::take_event)
+    }
+}
+
+/// Waits for an operation whose future was dropped: [`CqDriver::next_unclaimed`]. Nothing is lost if it is dropped itself.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct NextUnclaimed<'m, T: Transport, B: Buffer>(Place<'m, T, B>);
+
+impl<T: Transport, B: Buffer> Future for NextUnclaimed<'_, T, B> {
+    type Output = Result<Done<B>, CqError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: a field of what is pinned.
+        let place = unsafe { self.as_ref().map_unchecked(|next| &next.0) };
+        place.poll(cx, CqDriver::take_unclaimed)
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
+    /// Takes what the queue has reported besides operations that are over, if there is something, the oldest first.
+    pub fn take_event(&self) -> Option<Completion<'m, B>> {
+        let inner = &*self.body;
+        let is_given_up = |key| {
+            let interest = inner.entry(key).map_or(Interest::None, super::entry::Entry::interest);
+            matches!(interest, Interest::GivenUp(given_up) if given_up == key)
+        };
+        let event = inner.cq().take_unmatched(|key| !is_given_up(key))?;
+        inner.goes_on();
+        Some(event)
+    }
+
+    /// Waits for what the queue reports besides operations that are over:
+    /// - [`Completion::Remote`]: a peer's write with immediate data
+    /// - [`Completion::Piece`]: a message in the buffer of a multi-receive
+    /// - [`Completion::Peek`]: the answer to a peek whose future was dropped
+    /// - [`Completion::Unclaimed`]: the failure of what has no key
+    ///
+    /// A queue keeps [`PEER_EVENTS`](crate::objects::cq::PEER_EVENTS) of them. If more come and no future waits for them, the others end with
+    /// [`CqError::PeerEvents`]: let a task of its own take them, which waits for nothing else.
+    ///
+    /// # Errors
+    /// [`CqError::Queue`] if the provider's queue failed.
+    #[doc(alias = "FI_REMOTE_CQ_DATA")]
+    pub fn next_event(&self) -> NextEvent<'m, T, B> {
+        NextEvent(Place::new(self, |driver| &driver.body.events))
+    }
+
+    /// Waits for an operation whose future was dropped, and which is over. There is none where the driver was opened with
+    /// [`Unclaimed::Drop`](super::Unclaimed::Drop).
+    ///
+    /// # Errors
+    /// [`CqError::Queue`] if the provider's queue failed.
+    pub fn next_unclaimed(&self) -> NextUnclaimed<'m, T, B> {
+        NextUnclaimed(Place::new(self, |driver| &driver.body.claimants))
+    }
+}
+
+impl<T: Transport, B: Buffer> fmt::Debug for NextEvent<'_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextEvent").field("place", &self.0.waiter).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, B: Buffer> fmt::Debug for NextUnclaimed<'_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextUnclaimed").field("place", &self.0.waiter).finish_non_exhaustive()
+    }
+}

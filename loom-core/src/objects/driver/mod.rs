@@ -1,0 +1,137 @@
+//! Futures over a fabric, and the drivers that wake them.
+//!
+//! A [`CqDriver`] polls a completion queue, and its futures wait for operations of that queue. It is the executor's part to call
+//! [`Drive::turn`] again and again, between two rounds of its tasks. Nothing else is needed: no thread, no operating system, and no allocation after the
+//! driver was opened. Any executor does, whose tasks stay on one thread. The package `loom-fabric-async` has one for `no_std`, and drives under
+//! tokio.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use core::pin::pin;
+//! use core::task::{Context, Poll, Waker};
+//!
+//! use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Av, Cq, Domain, Source};
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! let domain = Domain::open(&network.info())?;
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+//! let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+//! let to_bob = av.insert(&bob.address()?)?;
+//! let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+//!
+//! let greeted = async {
+//!     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+//!     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?;
+//!     let (greeting, result) = driver.finish(received).await?.into_parts();
+//!     result?;
+//!     Ok::<_, loom_core::Error>(greeting)
+//! };
+//!
+//! // The smallest executor: one task, which is asked again after each turn.
+//! let mut task = pin!(greeted);
+//! let greeting = loop {
+//!     match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+//!         Poll::Ready(greeting) => break greeting?,
+//!         Poll::Pending => driver.turn(16),
+//!     };
+//! };
+//! assert_eq!(greeting, b"hello");
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
+//! # What can be awaited
+//!
+//! Endpoints post as ever. What they return is an [`OpKey`](crate::OpKey), and that is what futures wait for:
+//!
+//! | | posts | waits for its end |
+//! |---|---|---|
+//! | [`CqDriver::run`] | an operation with a buffer, as soon as it is taken | yes: [`Done`](crate::Done) |
+//! | [`CqDriver::post`] | the same | no: [`OpKey`](crate::OpKey) |
+//! | [`CqDriver::retry`] | what has no buffer: injected messages, atomic operations on values, collectives, peeks | no |
+//! | [`CqDriver::finish`] | | of an operation with a buffer |
+//! | [`CqDriver::finish_value`] | | of an operation on a value |
+//! | [`CqDriver::finish_peek`] | | of a peek |
+//! | [`CqDriver::next_event`] | | the next event of a peer, or piece of a multi-receive |
+//! | [`CqDriver::next_unclaimed`] | | the next operation that nobody waits for any more |
+//! | [`CounterDriver::reached`] | | a counter's threshold |
+//!
+//! # What they promise
+//!
+//! - **A future may be dropped at any point.** It holds a key and no buffer. Its operation goes on in its slot, and when that is over, its buffer
+//!   is dropped or can be taken back, as [`Unclaimed`] says. An operation that is to end early is [cancelled](Finish::cancel), which awaits the
+//!   outcome. A future that has not posted yet holds its buffer, and drops it.
+//! - **A post waits for room in order of arrival.** What the queue or the provider refuses for the moment
+//!   ([`PostError::is_transient`](crate::error::PostError::is_transient)) is tried again after a turn, the oldest first. Nobody who comes later overtakes those
+//!   who wait. Each turn also tries one of those further behind, so that a peer that takes nothing does not hold up the others.
+//! - **Constant time.** An event wakes who waits for its operation, whom it finds by the number of the slot. A turn takes no more events than
+//!   its budget, and wakes nobody else but one or two of those who wait for room.
+//! - **Errors reach those who wait.** If a queue fails, each of its futures ends with the error, and so does every later one. An operation that
+//!   fails is its own future's result and nobody else's.
+//!
+//! # Queues that are driven
+//!
+//! A queue has one driver at a time. As long as it has one, [`Cq::poll`](crate::Cq::poll) and [`Cq::wait`](crate::Cq::wait) are refused
+//! ([`CqError::Driven`](crate::objects::cq::CqError::Driven)), because they would take completions away from futures.
+//!
+//! A driver and its futures stay on the thread of their queue.
+
+mod counter;
+mod cq_driver;
+mod entry;
+mod events;
+mod finish;
+mod post;
+mod wait_list;
+
+pub use self::counter::{CounterDriver, Reached};
+pub use self::cq_driver::{CqDriver, Unclaimed};
+pub use self::events::{NextEvent, NextUnclaimed};
+pub use self::finish::{Finish, FinishPeek, FinishValue};
+pub use self::post::{Post, Retry, Run, RunError};
+
+/// What has to be driven for futures to go on: a driver, or several.
+///
+/// Tuples, arrays and slices of drivers, and references to one, are driven as one: each in turn has the whole budget.
+pub trait Drive {
+    /// Takes events, as many as `budget` at most of each queue, and wakes whom they are for. Says how many there were.
+    ///
+    /// Between two turns the executor polls what was woken. A turn that has found nothing is no reason to stop: providers make progress in
+    /// these calls.
+    fn turn(&self, budget: usize) -> usize;
+}
+
+impl<D: Drive + ?Sized> Drive for &D {
+    fn turn(&self, budget: usize) -> usize {
+        (**self).turn(budget)
+    }
+}
+
+impl<D: Drive> Drive for [D] {
+    fn turn(&self, budget: usize) -> usize {
+        self.iter().map(|driver| driver.turn(budget)).sum()
+    }
+}
+
+impl<D: Drive, const N: usize> Drive for [D; N] {
+    fn turn(&self, budget: usize) -> usize {
+        self.as_slice().turn(budget)
+    }
+}
+
+/// Implements [`Drive`] for tuples.
+macro_rules! drive_tuples {
+    ($(($($name:ident)*))*) => {$(
+        impl<$($name: Drive),*> Drive for ($($name,)*) {
+            #[allow(non_snake_case, reason = "values are named like their types")]
+            fn turn(&self, budget: usize) -> usize {
+                let ($($name,)*) = self;
+                0 $(+ $name.turn(budget))*
+            }
+        }
+    )*};
+}
+
+drive_tuples! { (A) (A B) (A B C) (A B C D) }

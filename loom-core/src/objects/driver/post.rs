@@ -1,0 +1,281 @@
+//! [`Post`], [`Retry`] and [`Run`]: futures that post, as soon as the queue and the provider take it.
+
+#![allow(unsafe_code, reason = "projects pins")]
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::wait_list::Waiter;
+use super::{CqDriver, Finish};
+use crate::buffer::Buffer;
+use crate::engine::op_table::{Done, OpKey};
+use crate::error::{PostError, Rejected};
+use crate::objects::cq::CqError;
+use crate::transport::Transport;
+
+/// A place among those who wait for room.
+struct Place<'m, T: Transport, B: Buffer> {
+    driver: CqDriver<'m, T, B>,
+    waiter: Waiter,
+}
+
+impl<T: Transport, B: Buffer> Place<'_, T, B> {
+    /// The part of it that does not move.
+    fn waiter(self: Pin<&Self>) -> Pin<&Waiter> {
+        // SAFETY: a field of what is pinned, and never moved out of it.
+        unsafe { self.map_unchecked(|place| &place.waiter) }
+    }
+
+    /// Whether its turn has come to try.
+    #[inline]
+    fn may_try(self: Pin<&Self>, cx: &Context<'_>) -> bool {
+        let inner = &*self.driver.body;
+        if self.waiter.still_waits() {
+            if inner.failure().is_none() {
+                self.waiter.renew(cx.waker());
+                return false;
+            }
+        } else if !inner.room.is_empty() && !self.waiter.is_in_a_list() && inner.failure().is_none() {
+            // Others came first.
+            return !self.is_refused(cx);
+        }
+        true
+    }
+
+    /// It is refused for the moment, and waits if it can be tried again.
+    #[cold]
+    fn is_refused(self: Pin<&Self>, cx: &Context<'_>) -> bool {
+        let inner = &*self.driver.body;
+        if inner.failure().is_some() {
+            return false;
+        }
+        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
+        unsafe { self.waiter().wait_in(&inner.room, 0, cx.waker()) };
+        inner.is_wanted();
+        true
+    }
+
+    /// It waits no more: there may be room for the next one.
+    #[inline]
+    fn leaves(&self) {
+        if self.waiter.is_in_a_list() {
+            self.waiter.leave();
+            self.driver.body.has_room();
+        }
+    }
+}
+
+/// Posts an operation with a buffer, as soon as it is taken: [`CqDriver::post`].
+///
+/// If it is dropped before that, the buffer is dropped with it.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Post<'m, T: Transport, B: Buffer, P> {
+    place: Place<'m, T, B>,
+    buf: Option<B>,
+    post: P,
+}
+
+impl<T: Transport, B: Buffer, P> Post<'_, T, B, P>
+where
+    P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+{
+    #[inline]
+    fn poll_post(self: Pin<&mut Self>, cx: &Context<'_>) -> Poll<Result<OpKey, Rejected<B>>> {
+        // SAFETY: the place is not moved; nothing else is pinned.
+        let Post { place, buf, post } = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let place = unsafe { Pin::new_unchecked(&*place) };
+        if !place.may_try(cx) {
+            return Poll::Pending;
+        }
+        let Some(taken) = buf.take() else { return Poll::Pending };
+        match post(taken) {
+            Err(refused) if refused.error.is_transient() && place.is_refused(cx) => {
+                *buf = Some(refused.buf);
+                Poll::Pending
+            }
+            posted => {
+                place.leaves();
+                Poll::Ready(posted)
+            }
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer, P> Future for Post<'_, T, B, P>
+where
+    P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+{
+    type Output = Result<OpKey, Rejected<B>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_post(cx)
+    }
+}
+
+/// Posts what has no buffer, as soon as it is taken: [`CqDriver::retry`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Retry<'m, T: Transport, B: Buffer, P> {
+    place: Place<'m, T, B>,
+    post: P,
+    over: bool,
+}
+
+impl<T: Transport, B: Buffer, V, P> Future for Retry<'_, T, B, P>
+where
+    P: FnMut() -> Result<V, PostError>,
+{
+    type Output = Result<V, PostError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the place is not moved; nothing else is pinned.
+        let Retry { place, post, over } = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let place = unsafe { Pin::new_unchecked(&*place) };
+        if *over || !place.may_try(cx) {
+            return Poll::Pending;
+        }
+        match post() {
+            Err(error) if error.is_transient() && place.is_refused(cx) => Poll::Pending,
+            posted => {
+                *over = true;
+                place.leaves();
+                // An injected message has no completion to wait for, and needs progress all the same.
+                place.driver.body.is_wanted();
+                Poll::Ready(posted)
+            }
+        }
+    }
+}
+
+/// Why [`CqDriver::run`] has no completion to give back.
+#[derive(Debug)]
+pub enum RunError<B> {
+    /// The operation was not posted. Here is its buffer.
+    Rejected(Rejected<B>),
+    /// The queue cannot go on. The operation is in its slot, and can be [waited for](CqDriver::finish) again.
+    Queue {
+        /// The operation.
+        key: OpKey,
+        /// Why.
+        error: CqError,
+    },
+}
+
+impl<B> fmt::Display for RunError<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Rejected(rejected) => rejected.error.fmt(f),
+            RunError::Queue { error, .. } => error.fmt(f),
+        }
+    }
+}
+
+impl<B: fmt::Debug> core::error::Error for RunError<B> {}
+
+/// Posts an operation with a buffer, as soon as it is taken, and waits for its end: [`CqDriver::run`].
+///
+/// If it is dropped before the operation is posted, the buffer is dropped with it. After that the operation goes on, and
+/// [`Unclaimed`](super::Unclaimed) says what becomes of its buffer.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Run<'m, T: Transport, B: Buffer, P> {
+    post: Post<'m, T, B, P>,
+    finish: Option<Finish<'m, T, B>>,
+}
+
+impl<'m, T: Transport, B: Buffer, P> Run<'m, T, B, P> {
+    /// The operation, if it has been posted.
+    #[must_use]
+    pub fn key(&self) -> Option<OpKey> {
+        self.finish.as_ref().map(Finish::key)
+    }
+}
+
+impl<T: Transport, B: Buffer, P> Future for Run<'_, T, B, P>
+where
+    P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+{
+    type Output = Result<Done<B>, RunError<B>>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the post is not moved; the rest is not pinned.
+        let Run { post, finish } = unsafe { self.get_unchecked_mut() };
+        let finish = match finish {
+            Some(finish) => finish,
+            None => {
+                // SAFETY: a field of what is pinned.
+                let mut post = unsafe { Pin::new_unchecked(post) };
+                match post.as_mut().poll_post(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(rejected)) => return Poll::Ready(Err(RunError::Rejected(rejected))),
+                    Poll::Ready(Ok(key)) => finish.insert(post.place.driver.finish(key)),
+                }
+            }
+        };
+        let key = finish.key();
+        Pin::new(finish).poll(cx).map_err(|error| RunError::Queue { key, error })
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
+    fn place(&self) -> Place<'m, T, B> {
+        Place { driver: self.clone(), waiter: Waiter::new() }
+    }
+
+    /// Posts a buffer through an endpoint of the queue, as soon as it is taken: what is refused for the moment
+    /// ([`PostError::is_transient`]) waits for its turn.
+    ///
+    /// # Errors
+    /// The last refusal, with the buffer: one that is not for the moment, or one that is if the queue cannot go on.
+    #[doc(alias = "FI_EAGAIN")]
+    pub fn post<P>(&self, buf: B, post: P) -> Post<'m, T, B, P>
+    where
+        P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+    {
+        Post { place: self.place(), buf: Some(buf), post }
+    }
+
+    /// As [`post`](Self::post), for what has no buffer: injected messages, atomic operations on values, collectives, peeks.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    pub fn retry<V, P>(&self, post: P) -> Retry<'m, T, B, P>
+    where
+        P: FnMut() -> Result<V, PostError>,
+    {
+        Retry { place: self.place(), post, over: false }
+    }
+
+    /// Posts a buffer through an endpoint of the queue, as soon as it is taken, and waits for the operation's end. What has become of it,
+    /// [`Done::result`] says.
+    ///
+    /// # Errors
+    /// [`RunError::Rejected`] as [`post`](Self::post), [`RunError::Queue`] as [`finish`](Self::finish).
+    pub fn run<P>(&self, buf: B, post: P) -> Run<'m, T, B, P>
+    where
+        P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+    {
+        Run { post: self.post(buf, post), finish: None }
+    }
+}
+
+impl<T: Transport, B: Buffer, P> fmt::Debug for Post<'_, T, B, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Post").field("place", &self.place.waiter).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, B: Buffer, P> fmt::Debug for Retry<'_, T, B, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry").field("place", &self.place.waiter).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, B: Buffer, P> fmt::Debug for Run<'_, T, B, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("key", &self.key()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,338 @@
+//! [`WaitList`]: who waits for something, in order of arrival.
+//!
+//! The places lie in the futures that wait, which are pinned: so any number of them can wait, and nothing is allocated.
+
+#![allow(unsafe_code, reason = "a list through pinned places")]
+
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomPinned;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::Waker;
+
+use heapless::Vec;
+
+/// How many are woken between two looks at the list.
+const AT_ONCE: usize = 16;
+
+/// Those who wait, oldest first. It stays on one thread, and so do the places in it.
+///
+/// # Rules
+/// 1. A place in the list is pinned, and leaves the list when it is dropped. So what the list points to is there.
+/// 2. A list in which there are places does not move, and takes them out when it is dropped. So what a place points to is there.
+/// 3. Wakers are user code: none is woken, cloned or dropped while the links are being changed.
+pub(crate) struct WaitList {
+    first: Cell<Option<NonNull<Waiter>>>,
+    last: Cell<Option<NonNull<Waiter>>>,
+    /// Whose turn it is of those that are told one by one, in a circle.
+    turn: Cell<Option<NonNull<Waiter>>>,
+}
+
+/// A place in a [`WaitList`].
+pub(crate) struct Waiter {
+    list: Cell<Option<NonNull<WaitList>>>,
+    before: Cell<Option<NonNull<Waiter>>>,
+    after: Cell<Option<NonNull<Waiter>>>,
+    waker: Cell<Option<Waker>>,
+    /// It was told to look again, and has not done so.
+    told: Cell<bool>,
+    /// What it waits for, where that is a number.
+    goal: Cell<u64>,
+    _pinned: PhantomPinned,
+}
+
+impl WaitList {
+    pub(crate) const fn new() -> Self {
+        WaitList { first: Cell::new(None), last: Cell::new(None), turn: Cell::new(None) }
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.first.get().is_none()
+    }
+
+    /// Puts somebody who is in no list behind the others.
+    ///
+    /// # Safety
+    /// Rule 2: the list does not move any more.
+    unsafe fn push(&self, waiter: Pin<&Waiter>) {
+        let place = NonNull::from(waiter.get_ref());
+        waiter.list.set(Some(NonNull::from(self)));
+        waiter.before.set(self.last.get());
+        waiter.after.set(None);
+        match self.last.replace(Some(place)) {
+            // SAFETY: rule 1.
+            Some(last) => unsafe { last.as_ref() }.after.set(Some(place)),
+            None => self.first.set(Some(place)),
+        }
+    }
+
+    /// Takes somebody out, who is in this list.
+    fn remove(&self, waiter: &Waiter) {
+        let (before, after) = (waiter.before.take(), waiter.after.take());
+        match before {
+            // SAFETY: rule 1.
+            Some(before) => unsafe { before.as_ref() }.after.set(after),
+            None => self.first.set(after),
+        }
+        match after {
+            // SAFETY: rule 1.
+            Some(after) => unsafe { after.as_ref() }.before.set(before),
+            None => self.last.set(before),
+        }
+        if self.turn.get() == Some(NonNull::from(waiter)) {
+            self.turn.set(after);
+        }
+        waiter.list.set(None);
+    }
+
+    /// Those in the list. No user code runs while it is walked.
+    fn iter(&self) -> impl Iterator<Item = &Waiter> {
+        // SAFETY: rule 1.
+        let get = |place: NonNull<Waiter>| unsafe { place.as_ref() };
+        core::iter::successors(self.first.get().map(get), move |waiter| waiter.after.get().map(get))
+    }
+
+    /// Tells those of the first `most` whom it is meant for to look again.
+    fn tell(&self, most: usize, is_meant: impl Fn(&Waiter) -> bool) {
+        // One batch after the other: wakers are user code, which may change the list.
+        loop {
+            let mut batch = Vec::<Waker, AT_ONCE>::new();
+            for waiter in self.iter().take(most).filter(|waiter| !waiter.told.get() && is_meant(waiter)) {
+                if batch.is_full() {
+                    break;
+                }
+                waiter.told.set(true);
+                if let Some(waker) = waiter.waker.take() {
+                    // There is room, as was seen.
+                    let _ = batch.push(waker);
+                }
+            }
+            let goes_on = batch.is_full();
+            batch.into_iter().for_each(Waker::wake);
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// Tells the first `most`, those included that were told and have not looked yet.
+    pub(crate) fn tell_first(&self, most: usize) {
+        if !self.is_empty() {
+            self.tell(most, |_| true);
+        }
+    }
+
+    /// Tells one more than those that were told and have not looked yet.
+    pub(crate) fn tell_one(&self) {
+        let next = self.iter().find(|waiter| !waiter.told.replace(true));
+        if let Some(waker) = next.and_then(|waiter| waiter.waker.take()) {
+            waker.wake();
+        }
+    }
+
+    /// Tells one, and each time another.
+    pub(crate) fn tell_next_in_turn(&self) {
+        let Some(place) = self.turn.get().or(self.first.get()) else { return };
+        // SAFETY: rule 1, and `remove` has the turn go on.
+        let waiter = unsafe { place.as_ref() };
+        self.turn.set(waiter.after.get());
+        waiter.told.set(true);
+        if let Some(waker) = waiter.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Tells all of those whose goal is meant.
+    pub(crate) fn tell_where(&self, is_meant: impl Fn(u64) -> bool) {
+        if !self.is_empty() {
+            self.tell(usize::MAX, |waiter| is_meant(waiter.goal.get()));
+        }
+    }
+
+    /// Tells everybody.
+    pub(crate) fn tell_all(&self) {
+        self.tell_first(usize::MAX);
+    }
+}
+
+impl Drop for WaitList {
+    fn drop(&mut self) {
+        while let Some(first) = self.first.get() {
+            // SAFETY: rule 1.
+            self.remove(unsafe { first.as_ref() });
+        }
+    }
+}
+
+impl fmt::Debug for WaitList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitList").field("len", &self.iter().count()).finish_non_exhaustive()
+    }
+}
+
+impl Waiter {
+    pub(crate) const fn new() -> Self {
+        Waiter {
+            list: Cell::new(None),
+            before: Cell::new(None),
+            after: Cell::new(None),
+            waker: Cell::new(None),
+            told: Cell::new(false),
+            goal: Cell::new(0),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    /// Waits in a list until it is told to look again. Who waits there already keeps the place.
+    ///
+    /// # Safety
+    /// Rule 2: the list does not move any more.
+    pub(crate) unsafe fn wait_in(self: Pin<&Self>, list: &WaitList, goal: u64, waker: &Waker) {
+        store(&self.waker, waker);
+        self.goal.set(goal);
+        self.told.set(false);
+        if self.list.get().is_none() {
+            // SAFETY: the caller's promise; it is in no list.
+            unsafe { list.push(self) };
+        }
+    }
+
+    /// Whether it waits in a list, and nobody has told it to look.
+    pub(crate) const fn still_waits(&self) -> bool {
+        self.list.get().is_some() && !self.told.get()
+    }
+
+    /// Whether it waits in a list, told to look or not.
+    pub(crate) const fn is_in_a_list(&self) -> bool {
+        self.list.get().is_some()
+    }
+
+    /// Has this waker be woken from here on.
+    pub(crate) fn renew(&self, waker: &Waker) {
+        store(&self.waker, waker);
+    }
+
+    /// Leaves its list, and says whether it was told to look and has not.
+    pub(crate) fn leave(&self) -> bool {
+        if let Some(list) = self.list.get() {
+            // SAFETY: rule 2.
+            unsafe { list.as_ref() }.remove(self);
+        }
+        drop(self.waker.take());
+        self.told.replace(false)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl fmt::Debug for Waiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter").field("told", &self.told.get()).finish_non_exhaustive()
+    }
+}
+
+/// Has a place wake this waker: nothing is cloned or counted if it does already.
+#[inline]
+pub(crate) fn store(place: &Cell<Option<Waker>>, waker: &Waker) {
+    let stored = match place.take() {
+        Some(stored) if stored.will_wake(waker) => stored,
+        other => {
+            // User code, with the place empty.
+            drop(other);
+            waker.clone()
+        }
+    };
+    // What user code has stored meanwhile is the same task's, or of nobody who waits any more.
+    drop(place.replace(Some(stored)));
+}
+
+#[cfg(test)]
+mod tests {
+    use core::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+    use std::vec::Vec;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Who of five is told, each of whom waits for its own number.
+    fn told(tell: impl Fn(&WaitList)) -> Vec<bool> {
+        let list = WaitList::new();
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(woken.clone());
+        let waiters = pin!([const { Waiter::new() }; 5]);
+        let waiters = waiters.as_ref().get_ref();
+        for (goal, waiter) in (0..).zip(waiters) {
+            // SAFETY: the array is pinned, and the list stays where it is.
+            unsafe { Pin::new_unchecked(waiter).wait_in(&list, goal, &waker) };
+        }
+        tell(&list);
+        let told: Vec<bool> = waiters.iter().map(|waiter| !waiter.still_waits()).collect();
+        assert_eq!(woken.0.load(Ordering::Relaxed), told.iter().filter(|told| **told).count());
+        told
+    }
+
+    #[test]
+    fn those_are_told_whom_it_is_meant_for_and_nobody_else() {
+        assert_eq!(told(|list| list.tell_first(2)), [true, true, false, false, false]);
+        assert_eq!(told(WaitList::tell_all), [true; 5]);
+        assert_eq!(told(|list| list.tell_where(|goal| goal % 2 == 1)), [false, true, false, true, false]);
+        let twice = |tell: fn(&WaitList)| {
+            move |list: &WaitList| {
+                tell(list);
+                tell(list);
+            }
+        };
+        assert_eq!(told(twice(WaitList::tell_one)), [true, true, false, false, false]);
+        assert_eq!(told(twice(WaitList::tell_next_in_turn)), [true, true, false, false, false]);
+        assert_eq!(told(twice(|list| list.tell_first(1))), [true, false, false, false, false]);
+    }
+
+    #[test]
+    fn who_is_dropped_leaves_and_the_turn_goes_on() {
+        let list = WaitList::new();
+        let waker = Waker::noop();
+        let first = pin!(Waiter::new());
+        // SAFETY: the list stays where it is.
+        unsafe { first.as_ref().wait_in(&list, 1, waker) };
+        {
+            let second = pin!(Waiter::new());
+            // SAFETY: as above.
+            unsafe { second.as_ref().wait_in(&list, 2, waker) };
+            list.tell_next_in_turn();
+            assert!(!first.still_waits() && second.still_waits(), "the next turn is that of the second");
+        }
+        // SAFETY: as above.
+        unsafe { first.as_ref().wait_in(&list, 1, waker) };
+        list.tell_next_in_turn();
+        assert!(!first.still_waits());
+        assert!(first.leave() && list.is_empty());
+    }
+
+    #[test]
+    fn list_that_goes_first_leaves_those_who_wait_alone() {
+        let waiter = pin!(Waiter::new());
+        {
+            let list = WaitList::new();
+            // SAFETY: the list stays where it is.
+            unsafe { waiter.as_ref().wait_in(&list, 0, Waker::noop()) };
+        }
+        assert!(!waiter.is_in_a_list());
+    }
+}
