@@ -12,6 +12,7 @@ use crate::immediate::LayoutError;
 use crate::objects::av::InsertError;
 use crate::objects::counter::CounterError;
 use crate::objects::cq::CqError;
+use crate::objects::driver::RunError;
 use crate::objects::endpoint::{CmError, ParkError, Refused, Unmet};
 use crate::objects::eq::{EqError, Failure};
 use crate::objects::mr::CloseError;
@@ -95,6 +96,7 @@ impl Error {
             Error::Open(OpenError::OutOfMemory) => "`layout` says how much each object takes",
             Error::Open(OpenError::TooManyEndpoints) => "`CqAttr::endpoints` says how many a queue has places for",
             Error::Queue(CqError::PeerEvents | CqError::PiecesOut) => "call `Cq::poll`",
+            Error::Queue(CqError::Driven) => "wait for a future of its driver",
             Error::Insert(InsertError::Full) => "`AvAttr` says how many peers there is room for",
             Error::Layout(LayoutError::TooWide { .. }) => "`Info::carries` says so before anything is opened",
             Error::Profile(_) => {
@@ -167,6 +169,16 @@ impl<E> From<Unmet<E>> for Error {
 impl<B, E: Into<Error>> From<Rejected<B, E>> for Error {
     fn from(rejected: Rejected<B, E>) -> Self {
         rejected.error.into()
+    }
+}
+
+/// The buffer is dropped, if it came back.
+impl<B> From<RunError<B>> for Error {
+    fn from(error: RunError<B>) -> Self {
+        match error {
+            RunError::Rejected(rejected) => rejected.into(),
+            RunError::Queue { error, .. } => error.into(),
+        }
     }
 }
 

@@ -141,12 +141,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         self.body.take_unclaimed()
     }
 
-    /// How many posts wait for room.
-    #[cfg(test)]
-    pub(crate) fn waits_for_room(&self) -> bool {
-        !self.body.room.is_empty()
-    }
-
     /// Whether the executor may sleep on the queue's [descriptor](Cq::wait_fd) now. If not, there is something to do: another
     /// [turn](Drive::turn), and what that wakes. Else the executor sleeps until the descriptor is readable, or `waker` is woken because a
     /// future waits for something new.

@@ -255,8 +255,8 @@ pub(crate) fn store(place: &Cell<Option<Waker>>, waker: &Waker) {
 #[cfg(test)]
 mod tests {
     use core::pin::pin;
+    use core::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
     use std::vec::Vec;
 
@@ -279,8 +279,10 @@ mod tests {
         let waiters = pin!([const { Waiter::new() }; 5]);
         let waiters = waiters.as_ref().get_ref();
         for (goal, waiter) in (0..).zip(waiters) {
-            // SAFETY: the array is pinned, and the list stays where it is.
-            unsafe { Pin::new_unchecked(waiter).wait_in(&list, goal, &waker) };
+            // SAFETY: the array is pinned.
+            let waiter = unsafe { Pin::new_unchecked(waiter) };
+            // SAFETY: the list stays where it is.
+            unsafe { waiter.wait_in(&list, goal, &waker) };
         }
         tell(&list);
         let told: Vec<bool> = waiters.iter().map(|waiter| !waiter.still_waits()).collect();
