@@ -351,6 +351,14 @@ impl<B> OpTable<B> {
         if event.is_error() {
             return None;
         }
+        let (slot, success) = self.success_of(event)?;
+        // SAFETY: the caller's promise.
+        Some(unsafe { self.end(slot.key.get(), slot, success) })
+    }
+
+    /// The operation that has succeeded with this event, and what is to be said of that.
+    #[inline(always)]
+    fn success_of(&self, event: &Event) -> Option<(&Slot<B>, Event)> {
         // One look at the kind for all that depends on it.
         let (slot, len) = match self.kind {
             ContextKind::Word => {
@@ -373,8 +381,40 @@ impl<B> OpTable<B> {
             source: event.source,
             ..Event::success(event.context, event.flags, len)
         };
-        // SAFETY: the caller's promise.
-        Some(unsafe { self.end(slot.key.get(), slot, success) })
+        Some((slot, success))
+    }
+
+    /// Keeps the completion of the operation that an event belongs to, if it is in flight and has succeeded, and returns its index. `None` says
+    /// nothing about the event: it is to be given to [`park`](Self::park).
+    ///
+    /// # Safety
+    /// As for [`succeed`](Self::succeed).
+    #[inline(always)]
+    pub(crate) unsafe fn park_success(&self, event: &Event) -> Option<u32> {
+        if event.is_error() {
+            return None;
+        }
+        let (slot, success) = self.success_of(event)?;
+        let index = slot.key.get().index();
+        // SAFETY: the caller's promise: the operation is over.
+        unsafe { self.park_at(index, slot, success) };
+        Some(index)
+    }
+
+    /// [`take`](Self::take) of an operation with a buffer that is over as usual. `None` says nothing about it.
+    #[inline(always)]
+    pub(crate) fn take_done(&self, key: OpKey) -> Option<Done<B>> {
+        let slot = self.slot(key.index())?;
+        if slot.key.get() != key || slot.phase.get() != Phase::Done || slot.kind.get() == Kind::Value {
+            return None;
+        }
+        // SAFETY: the slot has a completion: its event was kept.
+        let event = unsafe { slot.kept() };
+        // SAFETY: rule 2: a parked operation has its buffer in the slot, unlent.
+        let buf = unsafe { slot.empty() };
+        self.parked_like(slot).unlink(&self.slots, key.index());
+        self.release(key.index(), slot);
+        Some(Done::new(key, buf, event))
     }
 
     /// [`succeed`](Self::succeed), if the event belongs to this operation.
@@ -447,6 +487,7 @@ impl<B> OpTable<B> {
     ///
     /// # Safety
     /// The operation is over: the provider uses neither its buffer nor its scratch space any more.
+    #[inline]
     unsafe fn park_at(&self, index: u32, slot: &Slot<B>, event: Event) {
         // SAFETY: the caller's promise.
         unsafe { slot.keep(event) };

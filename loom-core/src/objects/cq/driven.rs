@@ -1,10 +1,15 @@
 //! What a [driver](crate::objects::driver) does with its queue: it keeps one event at a time, and takes what its futures wait for.
 
+#![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
+
+use core::borrow::Borrow;
+
+use super::poll::PEERS;
 use super::wait::UnmatchedEvent;
 use super::{Completion, Cq, CqError, CqInner};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{OpKey, Peek};
-use crate::transport::Transport;
+use crate::engine::op_table::{Done, OpKey, Peek};
+use crate::transport::{Event, Transport};
 
 /// What came of looking for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +52,77 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     ///
     /// # Errors
     /// As [`keep_next`](Self::keep_next).
+    #[inline]
     pub(crate) fn keep_one(&self, of_receives: bool) -> Result<Kept, CqError> {
+        self.take_or_keep(of_receives, |_| None::<()>).map(|(_, kept)| kept)
+    }
+
+    /// Takes the next event, if it says that this operation has succeeded, else keeps it.
+    ///
+    /// # Errors
+    /// As [`keep_next`](Self::keep_next).
+    #[inline]
+    pub(crate) fn take_one(&self, key: OpKey) -> Result<(Option<Done<B>>, Kept), CqError> {
+        // SAFETY: `take_or_keep` hands over an event that the transport has just reported, and a queue has one table. There are no
+        // prefixes.
+        self.take_or_keep(false, |event| unsafe { self.ops.succeed_as(key, event) })
+    }
+
+    /// `take` is asked of no event of a peer, and of none if polls make detours.
+    #[inline(always)]
+    fn take_or_keep<V>(
+        &self,
+        of_receives: bool,
+        take: impl FnOnce(&Event) -> Option<V>,
+    ) -> Result<(Option<V>, Kept), CqError> {
+        if self.detours {
+            return Ok((None, self.keep_slowly(of_receives)?));
+        }
+        if self.unmatched.borrow().is_full() {
+            return Err(CqError::PeerEvents);
+        }
+        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+        let event = match unsafe { T::cq_poll(&self.tx) } {
+            Ok(Some(event)) => {
+                let event = event.borrow();
+                if !event.flags.intersects(PEERS) {
+                    if let Some(taken) = take(event) {
+                        return Ok((Some(taken), Kept::Silent));
+                    }
+                    // SAFETY: the transport has just reported the event, and a queue has one table. There are no prefixes.
+                    if let Some(index) = unsafe { self.ops.park_success(event) } {
+                        return Ok((None, Kept::Completion(index)));
+                    }
+                }
+                Ok(Event::clone(event))
+            }
+            Ok(None) => return Ok((None, Kept::Nothing)),
+            Err(errno) => Err(errno),
+        };
+        self.keep_other(event.map_or_else(|errno| self.failed(&self.tx, errno), |event| Ok(Some(event))))
+            .map(|kept| (None, kept))
+    }
+
+    /// Keeps an event that is not that of a success.
+    #[cold]
+    #[inline(never)]
+    fn keep_other(&self, event: Result<Option<Event>, CqError>) -> Result<Kept, CqError> {
+        let Some(event) = event? else { return Ok(Kept::Nothing) };
+        self.noticing(|| self.keep(&event).map(|()| true))
+    }
+
+    /// As [`keep_one`](Self::keep_one), of two provider queues, or one that counts prefixes.
+    #[cold]
+    #[inline(never)]
+    fn keep_slowly(&self, of_receives: bool) -> Result<Kept, CqError> {
         let queue = self.rx.as_ref().filter(|_| of_receives).unwrap_or(&self.tx);
+        self.noticing(|| self.keep_next(queue))
+    }
+
+    /// What has been kept meanwhile, of one event at most.
+    fn noticing(&self, keep: impl FnOnce() -> Result<bool, CqError>) -> Result<Kept, CqError> {
         let (ends, unmatched) = (self.ops.ends().0, self.unmatched.borrow().len());
-        if !self.keep_next(queue)? {
+        if !keep()? {
             return Ok(Kept::Nothing);
         }
         let (ends_now, index) = self.ops.ends();
@@ -70,7 +142,14 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         !self.unmatched.borrow().is_empty()
     }
 
+    /// Whether receives are to be posted again.
+    #[inline]
+    pub(crate) fn has_used_up(&self) -> bool {
+        self.ops.has_used_up()
+    }
+
     /// There was no event left.
+    #[inline]
     pub(crate) fn found_empty(&self) {
         self.ops.drained();
     }

@@ -297,7 +297,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     /// Keeps an event that the transport has just reported. There is room for it.
     #[inline(never)]
-    fn keep(&self, event: &Event) -> Result<(), CqError> {
+    pub(super) fn keep(&self, event: &Event) -> Result<(), CqError> {
         of_an_operation(event)?;
         let kept = self.unmatched_by_flags(event).or_else(|| {
             // SAFETY: the transport has just reported the event, and a queue has one table.

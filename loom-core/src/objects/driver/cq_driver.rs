@@ -201,20 +201,16 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
 
     fn turn(&self, budget: usize) -> usize {
         let queue = &*self.cq.body;
-        if matches!(self.failed.get(), Some(CqError::Queue(_))) {
+        if self.has_to_do() && !self.prepare() {
             return 0;
         }
-        self.tell_of_others();
-        queue.post_used_up();
-        let mut events = 0;
+        let (mut events, mut empty) = (0, 0);
         let receives_first = self.receives_first.get();
-        self.receives_first.set(!receives_first);
-        let mut left = 0;
         for number in 0..queue.queues() {
             while events < budget {
                 match queue.keep_one(receives_first != (number == 1)) {
                     Ok(Kept::Nothing) => {
-                        left += 1;
+                        empty += 1;
                         break;
                     }
                     Ok(kept) => self.tell_of(kept),
@@ -226,7 +222,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
                 events += 1;
             }
         }
-        if events == 0 && left == queue.queues() {
+        if empty == queue.queues() {
             queue.found_empty();
         }
         if !self.room.is_empty() {
@@ -234,6 +230,43 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
             self.room.tell_next_in_turn();
         }
         events
+    }
+
+    /// Whether something is to be done before the next event.
+    #[inline]
+    fn has_to_do(&self) -> bool {
+        let queue = &*self.cq.body;
+        self.failed.get().is_some()
+            || self.told_of.get() != self.ops().ends().0
+            || queue.has_used_up()
+            || queue.queues() > 1
+    }
+
+    /// Does what is to be done before the next event; `false` if there will be none.
+    #[cold]
+    fn prepare(&self) -> bool {
+        if matches!(self.failed.get(), Some(CqError::Queue(_))) {
+            return false;
+        }
+        self.tell_of_others();
+        self.receives_first.set(!self.receives_first.get());
+        self.cq.body.post_used_up();
+        true
+    }
+
+    /// Looks for the end of an operation that has just begun, once: many are over by then, and need nobody to be woken.
+    #[inline]
+    pub(super) fn look_for(&self, key: OpKey) -> Option<Done<B>> {
+        if self.has_to_do() {
+            return None;
+        }
+        match self.cq.body.take_one(key) {
+            Ok((Some(done), _)) => return Some(done),
+            Ok((None, Kept::Nothing)) => {}
+            Ok((None, kept)) => self.tell_of(kept),
+            Err(error) => self.cannot_go_on(error),
+        }
+        None
     }
 
     /// Tells who is meant of what has just been kept.

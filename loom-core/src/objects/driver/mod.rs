@@ -84,6 +84,7 @@ mod entry;
 mod events;
 mod finish;
 mod post;
+mod wait;
 mod wait_list;
 
 pub use self::counter::{CounterDriver, Reached};

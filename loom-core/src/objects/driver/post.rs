@@ -7,8 +7,9 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
+use super::CqDriver;
+use super::wait::Wait;
 use super::wait_list::Waiter;
-use super::{CqDriver, Finish};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Done, OpKey};
 use crate::error::{PostError, Rejected};
@@ -182,14 +183,14 @@ impl<B: fmt::Debug> core::error::Error for RunError<B> {}
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Run<'m, T: Transport, B: Buffer, P> {
     post: Post<'m, T, B, P>,
-    finish: Option<Finish<'m, T, B>>,
+    wait: Option<Wait>,
 }
 
 impl<'m, T: Transport, B: Buffer, P> Run<'m, T, B, P> {
     /// The operation, if it has been posted.
     #[must_use]
     pub fn key(&self) -> Option<OpKey> {
-        self.finish.as_ref().map(Finish::key)
+        self.wait.as_ref().map(Wait::key)
     }
 }
 
@@ -202,21 +203,28 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the post is not moved; the rest is not pinned.
-        let Run { post, finish } = unsafe { self.get_unchecked_mut() };
-        let finish = match finish {
-            Some(finish) => finish,
-            None => {
-                // SAFETY: a field of what is pinned.
-                let mut post = unsafe { Pin::new_unchecked(post) };
-                match post.as_mut().poll_post(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Err(rejected)) => return Poll::Ready(Err(RunError::Rejected(rejected))),
-                    Poll::Ready(Ok(key)) => finish.insert(post.place.driver.finish(key)),
-                }
+        let Run { post, wait } = unsafe { self.get_unchecked_mut() };
+        if wait.is_none() {
+            // SAFETY: a field of what is pinned.
+            let mut post = unsafe { Pin::new_unchecked(&mut *post) };
+            match post.as_mut().poll_post(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(rejected)) => return Poll::Ready(Err(RunError::Rejected(rejected))),
+                Poll::Ready(Ok(key)) => *wait = Some(Wait::new(key)),
             }
-        };
-        let key = finish.key();
-        Pin::new(finish).poll(cx).map_err(|error| RunError::Queue { key, error })
+        }
+        let Some(wait) = wait else { return Poll::Pending };
+        let key = wait.key();
+        wait.poll_done(&post.place.driver.body, cx).map_err(|error| RunError::Queue { key, error })
+    }
+}
+
+impl<T: Transport, B: Buffer, P> Drop for Run<'_, T, B, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(wait) = &mut self.wait {
+            wait.end(&self.post.place.driver.body);
+        }
     }
 }
 
@@ -258,7 +266,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     where
         P: FnMut(B) -> Result<OpKey, Rejected<B>>,
     {
-        Run { post: self.post(buf, post), finish: None }
+        Run { post: self.post(buf, post), wait: None }
     }
 }
 

@@ -215,6 +215,7 @@ impl Waiter {
     }
 
     /// Leaves its list, and says whether it was told to look and has not.
+    #[cold]
     pub(crate) fn leave(&self) -> bool {
         if let Some(list) = self.list.get() {
             // SAFETY: rule 2.
@@ -226,8 +227,11 @@ impl Waiter {
 }
 
 impl Drop for Waiter {
+    #[inline]
     fn drop(&mut self) {
-        self.leave();
+        if self.is_in_a_list() {
+            self.leave();
+        }
     }
 }
 
