@@ -215,8 +215,9 @@ impl<V: Object + ?Sized> Handle<'_, V> {
 }
 
 impl<V: Object + ?Sized> Clone for Handle<'_, V> {
+    #[inline(always)]
     fn clone(&self) -> Self {
-        self.head().handles.add(self.head().one_thread);
+        self.head().handles.add(V::ONE_THREAD);
         Handle { ..*self }
     }
 }
@@ -235,7 +236,7 @@ impl<V: Object + ?Sized> Drop for Handle<'_, V> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: this is a handle, and not used after this.
-        unsafe { release(self.place.cast()) };
+        unsafe { release(self.place.cast(), V::ONE_THREAD) };
     }
 }
 
@@ -248,13 +249,13 @@ impl<V: Object + fmt::Debug + ?Sized> fmt::Debug for Handle<'_, V> {
 /// One handle less.
 ///
 /// # Safety
-/// The caller gives one up, and does not use the object after this.
-#[inline]
-unsafe fn release(head: NonNull<Head>) {
+/// The caller gives one up, and does not use the object after this, whose handles stay on one thread or not.
+#[inline(always)]
+unsafe fn release(head: NonNull<Head>, one_thread: bool) {
     // SAFETY: rule 2: the block is there as long as the handle that is given up.
-    let Head { handles, one_thread, end, .. } = unsafe { head.as_ref() };
+    let Head { handles, end, .. } = unsafe { head.as_ref() };
     let end = *end;
-    if handles.remove(*one_thread) {
+    if handles.remove(one_thread) {
         // SAFETY: it was the last one.
         unsafe { end(head) };
     }
@@ -266,8 +267,10 @@ pub(crate) struct Erased(NonNull<Head>);
 impl Drop for Erased {
     #[inline]
     fn drop(&mut self) {
+        // SAFETY: rule 2.
+        let Head { one_thread, .. } = unsafe { self.0.as_ref() };
         // SAFETY: this is a handle, and not used after this.
-        unsafe { release(self.0) };
+        unsafe { release(self.0, *one_thread) };
     }
 }
 

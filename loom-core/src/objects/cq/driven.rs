@@ -10,6 +10,7 @@ use super::{Completion, Cq, CqError, CqInner};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Done, OpKey, Peek};
 use crate::transport::{Event, Transport};
+use crate::vocabulary::Errno;
 
 /// What came of looking for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,14 @@ pub(crate) enum Kept {
     Unmatched,
     /// An event that tells users nothing.
     Silent,
+}
+
+/// What came of looking for the end of one operation.
+pub(crate) enum Next<V> {
+    /// It is over.
+    Taken(V),
+    /// What there was instead, which is kept.
+    Kept(Result<Kept, CqError>),
 }
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
@@ -43,6 +52,12 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         self.driven.set(false);
     }
 
+    /// There are two provider queues, or prefixes.
+    #[inline]
+    pub(crate) const fn makes_detours(&self) -> bool {
+        self.detours
+    }
+
     /// How many provider queues there are.
     pub(crate) const fn queues(&self) -> usize {
         if self.rx.is_some() { 2 } else { 1 }
@@ -54,61 +69,61 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// As [`keep_next`](Self::keep_next).
     #[inline]
     pub(crate) fn keep_one(&self, of_receives: bool) -> Result<Kept, CqError> {
-        self.take_or_keep(of_receives, |_| None::<()>).map(|(_, kept)| kept)
-    }
-
-    /// Takes the next event, if it says that this operation has succeeded, else keeps it.
-    ///
-    /// # Errors
-    /// As [`keep_next`](Self::keep_next).
-    #[inline]
-    pub(crate) fn take_one(&self, key: OpKey) -> Result<(Option<Done<B>>, Kept), CqError> {
-        // SAFETY: `take_or_keep` hands over an event that the transport has just reported, and a queue has one table. There are no
-        // prefixes.
-        self.take_or_keep(false, |event| unsafe { self.ops.succeed_as(key, event) })
-    }
-
-    /// `take` is asked of no event of a peer, and of none if polls make detours.
-    #[inline(always)]
-    fn take_or_keep<V>(
-        &self,
-        of_receives: bool,
-        take: impl FnOnce(&Event) -> Option<V>,
-    ) -> Result<(Option<V>, Kept), CqError> {
         if self.detours {
-            return Ok((None, self.keep_slowly(of_receives)?));
+            return self.keep_slowly(of_receives);
         }
+        match self.take_or_keep(None) {
+            Next::Kept(kept) => kept,
+            Next::Taken(_) => Ok(Kept::Silent),
+        }
+    }
+
+    /// Takes the next event, if it says that this operation has succeeded, else keeps it. Polls make no detours.
+    #[inline(always)]
+    pub(crate) fn take_one(&self, key: OpKey) -> Next<Done<B>> {
+        self.take_or_keep(Some(key))
+    }
+
+    #[inline(always)]
+    fn take_or_keep(&self, key: Option<OpKey>) -> Next<Done<B>> {
         if self.unmatched.borrow().is_full() {
-            return Err(CqError::PeerEvents);
+            return Next::Kept(Err(CqError::PeerEvents));
         }
         // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
-        let event = match unsafe { T::cq_poll(&self.tx) } {
+        match unsafe { T::cq_poll(&self.tx) } {
             Ok(Some(event)) => {
                 let event = event.borrow();
                 if !event.flags.intersects(PEERS) {
-                    if let Some(taken) = take(event) {
-                        return Ok((Some(taken), Kept::Silent));
+                    if let Some(key) = key {
+                        // SAFETY: the transport has just reported the event, and a queue has one table. There are no prefixes.
+                        if let Some(done) = unsafe { self.ops.succeed_as(key, event) } {
+                            return Next::Taken(done);
+                        }
                     }
-                    // SAFETY: the transport has just reported the event, and a queue has one table. There are no prefixes.
+                    // SAFETY: as above.
                     if let Some(index) = unsafe { self.ops.park_success(event) } {
-                        return Ok((None, Kept::Completion(index)));
+                        return Next::Kept(Ok(Kept::Completion(index)));
                     }
                 }
-                Ok(Event::clone(event))
+                // A copy: most events are never put together in memory then.
+                Next::Kept(self.keep_other(Event::clone(event)))
             }
-            Ok(None) => return Ok((None, Kept::Nothing)),
-            Err(errno) => Err(errno),
-        };
-        self.keep_other(event.map_or_else(|errno| self.failed(&self.tx, errno), |event| Ok(Some(event))))
-            .map(|kept| (None, kept))
+            Ok(None) => Next::Kept(Ok(Kept::Nothing)),
+            Err(errno) => Next::Kept(self.keep_failed(errno)),
+        }
     }
-
     /// Keeps an event that is not that of a success.
     #[cold]
     #[inline(never)]
-    fn keep_other(&self, event: Result<Option<Event>, CqError>) -> Result<Kept, CqError> {
-        let Some(event) = event? else { return Ok(Kept::Nothing) };
+    fn keep_other(&self, event: Event) -> Result<Kept, CqError> {
         self.noticing(|| self.keep(&event).map(|()| true))
+    }
+
+    /// Keeps the event behind an error of a poll.
+    #[cold]
+    #[inline(never)]
+    fn keep_failed(&self, errno: Errno) -> Result<Kept, CqError> {
+        self.failed(&self.tx, errno)?.map_or(Ok(Kept::Nothing), |event| self.keep_other(event))
     }
 
     /// As [`keep_one`](Self::keep_one), of two provider queues, or one that counts prefixes.

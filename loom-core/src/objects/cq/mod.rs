@@ -25,7 +25,7 @@ use heapless::Deque;
 pub use self::attr::CqAttr;
 pub use self::completion::Piece;
 pub use self::completion::{Completion, RemoteEvent};
-pub(crate) use self::driven::Kept;
+pub(crate) use self::driven::{Kept, Next};
 pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, Offered, ReceiveMode};
 pub use self::error::{CqError, ErrorText};
 use self::sleep::Signalled;

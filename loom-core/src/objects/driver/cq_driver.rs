@@ -17,7 +17,7 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::{Done, OpKey, OpTable, Taken};
 use crate::error::OpenError;
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
-use crate::objects::cq::{Cq, CqError, Kept};
+use crate::objects::cq::{Cq, CqError, Kept, Next};
 use crate::placed::{Part, Placed};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
@@ -239,7 +239,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.failed.get().is_some()
             || self.told_of.get() != self.ops().ends().0
             || queue.has_used_up()
-            || queue.queues() > 1
+            || queue.makes_detours()
     }
 
     /// Does what is to be done before the next event; `false` if there will be none.
@@ -255,16 +255,16 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     }
 
     /// Looks for the end of an operation that has just begun, once: many are over by then, and need nobody to be woken.
-    #[inline]
+    #[inline(always)]
     pub(super) fn look_for(&self, key: OpKey) -> Option<Done<B>> {
         if self.has_to_do() {
             return None;
         }
         match self.cq.body.take_one(key) {
-            Ok((Some(done), _)) => return Some(done),
-            Ok((None, Kept::Nothing)) => {}
-            Ok((None, kept)) => self.tell_of(kept),
-            Err(error) => self.cannot_go_on(error),
+            Next::Taken(done) => return Some(done),
+            Next::Kept(Ok(Kept::Nothing)) => {}
+            Next::Kept(Ok(kept)) => self.tell_of(kept),
+            Next::Kept(Err(error)) => self.cannot_go_on(error),
         }
         None
     }
@@ -444,6 +444,7 @@ unsafe impl<T: Transport, B: Buffer> Object for CqDriverInner<'_, T, B> {
 }
 
 impl<T: Transport, B: Buffer> Clone for CqDriver<'_, T, B> {
+    #[inline(always)]
     fn clone(&self) -> Self {
         CqDriver { body: self.body.clone() }
     }

@@ -66,6 +66,9 @@ impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Waiting { driver, wait } = &mut self.0;
+        if let Some(done) = wait.take(&driver.body) {
+            return Poll::Ready(Ok(done));
+        }
         wait.poll_done(&driver.body, cx)
     }
 }
@@ -111,6 +114,7 @@ impl<T: Transport, B: Buffer> Future for FinishPeek<'_, T, B> {
 }
 
 impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
+    #[inline(always)]
     fn wait(&self, key: OpKey) -> Waiting<'m, T, B> {
         Waiting { driver: self.clone(), wait: Wait::new(key) }
     }
@@ -127,6 +131,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     ///   [`next_event`](Self::next_event)
     /// - [`CqError::Queue`] if the provider's queue failed
     #[doc(alias = "fi_cq_read")]
+    #[inline(always)]
     pub fn finish(&self, key: OpKey) -> Finish<'m, T, B> {
         Finish(self.wait(key))
     }
@@ -135,6 +140,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     ///
     /// # Errors
     /// As [`finish`](Self::finish).
+    #[inline(always)]
     pub fn finish_value(&self, key: OpKey) -> FinishValue<'m, T, B> {
         FinishValue(self.wait(key))
     }

@@ -19,41 +19,48 @@ use crate::transport::Transport;
 /// A place among those who wait for room.
 struct Place<'m, T: Transport, B: Buffer> {
     driver: CqDriver<'m, T, B>,
-    waiter: Waiter,
+    /// There is one when it has been refused: most never are, and futures are moved until they are polled.
+    waiter: Option<Waiter>,
 }
 
 impl<T: Transport, B: Buffer> Place<'_, T, B> {
-    /// The part of it that does not move.
-    fn waiter(self: Pin<&Self>) -> Pin<&Waiter> {
-        // SAFETY: a field of what is pinned, and never moved out of it.
-        unsafe { self.map_unchecked(|place| &place.waiter) }
-    }
-
     /// Whether its turn has come to try.
     #[inline]
-    fn may_try(self: Pin<&Self>, cx: &Context<'_>) -> bool {
+    fn may_try(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
         let inner = &*self.driver.body;
-        if self.waiter.still_waits() {
-            if inner.failure().is_none() {
-                self.waiter.renew(cx.waker());
-                return false;
-            }
-        } else if !inner.room.is_empty() && !self.waiter.is_in_a_list() && inner.failure().is_none() {
-            // Others came first.
-            return !self.is_refused(cx);
+        (self.waiter.is_none() && inner.room.is_empty()) || self.may_try_again(cx)
+    }
+
+    #[cold]
+    fn may_try_again(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
+        if self.driver.body.failure().is_some() {
+            return true;
         }
-        true
+        match &self.waiter {
+            // Others came first.
+            None => !self.is_refused(cx),
+            Some(waiter) if waiter.still_waits() => {
+                waiter.renew(cx.waker());
+                false
+            }
+            Some(_) => true,
+        }
     }
 
     /// It is refused for the moment, and waits if it can be tried again.
     #[cold]
-    fn is_refused(self: Pin<&Self>, cx: &Context<'_>) -> bool {
-        let inner = &*self.driver.body;
+    fn is_refused(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
+        // SAFETY: nothing is moved: a waiter is made where it stays.
+        let Place { driver, waiter } = unsafe { self.get_unchecked_mut() };
+        let inner = &*driver.body;
         if inner.failure().is_some() {
             return false;
         }
+        let waiter = &*waiter.get_or_insert_with(Waiter::new);
+        // SAFETY: a field of what is pinned, and never moved out of it.
+        let waiter = unsafe { Pin::new_unchecked(waiter) };
         // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
-        unsafe { self.waiter().wait_in(&inner.room, 0, cx.waker()) };
+        unsafe { waiter.wait_in(&inner.room, 0, cx.waker()) };
         inner.is_wanted();
         true
     }
@@ -61,8 +68,8 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
     /// It waits no more: there may be room for the next one.
     #[inline]
     fn leaves(&self) {
-        if self.waiter.is_in_a_list() {
-            self.waiter.leave();
+        if let Some(waiter) = &self.waiter {
+            waiter.leave();
             self.driver.body.has_room();
         }
     }
@@ -87,13 +94,13 @@ where
         // SAFETY: the place is not moved; nothing else is pinned.
         let Post { place, buf, post } = unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of what is pinned.
-        let place = unsafe { Pin::new_unchecked(&*place) };
-        if !place.may_try(cx) {
+        let mut place = unsafe { Pin::new_unchecked(place) };
+        if !place.as_mut().may_try(cx) {
             return Poll::Pending;
         }
         let Some(taken) = buf.take() else { return Poll::Pending };
         match post(taken) {
-            Err(refused) if refused.error.is_transient() && place.is_refused(cx) => {
+            Err(refused) if refused.error.is_transient() && place.as_mut().is_refused(cx) => {
                 *buf = Some(refused.buf);
                 Poll::Pending
             }
@@ -134,12 +141,12 @@ where
         // SAFETY: the place is not moved; nothing else is pinned.
         let Retry { place, post, over } = unsafe { self.get_unchecked_mut() };
         // SAFETY: a field of what is pinned.
-        let place = unsafe { Pin::new_unchecked(&*place) };
-        if *over || !place.may_try(cx) {
+        let mut place = unsafe { Pin::new_unchecked(place) };
+        if *over || !place.as_mut().may_try(cx) {
             return Poll::Pending;
         }
         match post() {
-            Err(error) if error.is_transient() && place.is_refused(cx) => Poll::Pending,
+            Err(error) if error.is_transient() && place.as_mut().is_refused(cx) => Poll::Pending,
             posted => {
                 *over = true;
                 place.leaves();
@@ -214,6 +221,9 @@ where
             }
         }
         let Some(wait) = wait else { return Poll::Pending };
+        if let Some(done) = wait.take(&post.place.driver.body) {
+            return Poll::Ready(Ok(done));
+        }
         let key = wait.key();
         wait.poll_done(&post.place.driver.body, cx).map_err(|error| RunError::Queue { key, error })
     }
@@ -229,8 +239,9 @@ impl<T: Transport, B: Buffer, P> Drop for Run<'_, T, B, P> {
 }
 
 impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
+    #[inline(always)]
     fn place(&self) -> Place<'m, T, B> {
-        Place { driver: self.clone(), waiter: Waiter::new() }
+        Place { driver: self.clone(), waiter: None }
     }
 
     /// Posts a buffer through an endpoint of the queue, as soon as it is taken: what is refused for the moment
@@ -239,6 +250,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// # Errors
     /// The last refusal, with the buffer: one that is not for the moment, or one that is if the queue cannot go on.
     #[doc(alias = "FI_EAGAIN")]
+    #[inline(always)]
     pub fn post<P>(&self, buf: B, post: P) -> Post<'m, T, B, P>
     where
         P: FnMut(B) -> Result<OpKey, Rejected<B>>,
@@ -250,6 +262,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     ///
     /// # Errors
     /// As [`post`](Self::post).
+    #[inline(always)]
     pub fn retry<V, P>(&self, post: P) -> Retry<'m, T, B, P>
     where
         P: FnMut() -> Result<V, PostError>,
@@ -262,6 +275,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     ///
     /// # Errors
     /// [`RunError::Rejected`] as [`post`](Self::post), [`RunError::Queue`] as [`finish`](Self::finish).
+    #[inline(always)]
     pub fn run<P>(&self, buf: B, post: P) -> Run<'m, T, B, P>
     where
         P: FnMut(B) -> Result<OpKey, Rejected<B>>,

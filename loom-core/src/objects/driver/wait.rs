@@ -51,25 +51,33 @@ impl Wait {
         self.key
     }
 
+    /// Takes the completion of an operation with a buffer, if it is over as most are.
+    // Always, and with nothing but that way through it: the completion is built where the future's caller wants it.
+    #[inline(always)]
+    pub(super) fn take<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) -> Option<Done<B>> {
+        let key = self.key;
+        let is_new = self.progress == Progress::New;
+        if is_new && !inner.entry(key).is_some_and(|entry| entry.interest() == Interest::None) {
+            return None;
+        }
+        if let Some(done) = inner.ops().take_done(key) {
+            self.over(inner);
+            return Some(done);
+        }
+        if is_new && let Some(done) = inner.look_for(key) {
+            self.over(inner);
+            return Some(done);
+        }
+        None
+    }
+
     /// Takes the completion of an operation with a buffer, or waits for it.
-    #[inline]
+    #[inline(never)]
     pub(super) fn poll_done<T: Transport, B: Buffer>(
         &mut self,
         inner: &CqDriverInner<'_, T, B>,
         cx: &Context<'_>,
     ) -> Poll<Result<Done<B>, CqError>> {
-        let key = self.key;
-        let is_new = self.progress == Progress::New;
-        if !is_new || inner.entry(key).is_some_and(|entry| entry.interest() == Interest::None) {
-            if let Some(done) = inner.ops().take_done(key) {
-                self.over(inner);
-                return Poll::Ready(Ok(done));
-            }
-            if is_new && let Some(done) = inner.look_for(key) {
-                self.over(inner);
-                return Poll::Ready(Ok(done));
-            }
-        }
         self.poll(inner, cx, |inner, key| match inner.ops().take(key) {
             Taken::Done(done) => Look::Over(done),
             Taken::InFlight if inner.ops().is_peeking(key) => Look::Unknown,

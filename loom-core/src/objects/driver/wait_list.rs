@@ -173,6 +173,7 @@ impl fmt::Debug for WaitList {
 }
 
 impl Waiter {
+    #[inline(always)]
     pub(crate) const fn new() -> Self {
         Waiter {
             list: Cell::new(None),
