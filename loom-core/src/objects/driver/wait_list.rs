@@ -151,6 +151,11 @@ impl WaitList {
         }
     }
 
+    /// Whether somebody waits for this.
+    pub(crate) fn has(&self, goal: u64) -> bool {
+        self.iter().any(|waiter| waiter.goal.get() == goal)
+    }
+
     /// Tells everybody.
     pub(crate) fn tell_all(&self) {
         self.tell_first(usize::MAX);

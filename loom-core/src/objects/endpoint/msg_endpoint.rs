@@ -271,6 +271,11 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
         if self.is_meant(event) && !self.kind.accepts { event.data() } else { &[] }
     }
 
+    /// When it was opened: an event that was read earlier is about another one with the same address.
+    pub(crate) const fn opened(&self) -> Moment {
+        self.kind.opened
+    }
+
     /// Whether an event is about this endpoint.
     fn is_meant(&self, event: &ConnectedEvent) -> bool {
         event.endpoint() == self.kind.fid && event.seen().is_since(self.kind.opened)

@@ -100,12 +100,16 @@ pub enum EqError {
     Queue(Errno),
     /// The queue was not opened for this: with nothing to sleep on, or not for writing.
     NotOpenedFor,
+    /// Of a [driver](crate::objects::driver::EqDriver): it keeps as many events as it can, and no future takes them
+    /// ([`next_event`](crate::objects::driver::EqDriver::next_event)).
+    Unread,
 }
 
 impl fmt::Display for EqError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EqError::Queue(errno) => write!(f, "the event queue failed: {errno}"),
+            EqError::Unread => f.write_str("the driver of the event queue keeps as many events as it can: take them"),
             EqError::NotOpenedFor => f.write_str("the event queue was not opened for this"),
         }
     }

@@ -1,0 +1,412 @@
+//! [`EqDriver`]: polls an event queue and wakes those whose connections it tells of.
+
+#![allow(unsafe_code, reason = "lays events out in the block of the driver, and projects pins")]
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::{Context, Poll, Waker};
+
+use allocator_api2::alloc::Allocator;
+
+use super::Drive;
+use super::wait_list::{WaitList, Waiter, store};
+use crate::buffer::Buffer;
+use crate::error::OpenError;
+use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::objects::endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested};
+use crate::objects::eq::{CmError, Eq, EqError, EqEvent, Failure, Moment};
+use crate::placed::{Part, Placed};
+use crate::transport::Connected;
+use crate::transport::connected::Fid;
+use crate::vocabulary::CmData;
+
+/// Polls an event queue, and wakes those whose connections it tells of.
+///
+/// What no future waits for is kept for [`next_event`](Self::next_event): requests of peers, and connections that have ended.
+///
+/// A counted handle, and one of its queue; futures have it, too. Polling the queue besides takes events away from futures.
+pub struct EqDriver<'m, T: Connected> {
+    body: Handle<'m, EqDriverInner<'m, T>>,
+}
+
+/// An event, and when it was read.
+type Kept<'m, T> = (Moment, EqEvent<'m, T>);
+
+struct EqDriverInner<'m, T: Connected> {
+    eq: Eq<'m, T>,
+    /// The first `len` hold one each, the oldest first.
+    events: Placed<Cell<Option<Kept<'m, T>>>>,
+    len: Cell<usize>,
+    failed: Cell<Option<EqError>>,
+    /// Who waits for events about an object: its address is the goal.
+    about: WaitList,
+    /// Who waits for the others.
+    others: WaitList,
+    idle: Cell<Option<Waker>>,
+}
+
+/// Why there is no connection. The endpoint is closed, or the request rejected; what was posted comes back through its queue.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Connecting or accepting was refused on this side.
+    Refused(CmError),
+    /// It failed later: the peer has rejected, or cannot be reached.
+    Failed(Failure),
+    /// The event queue cannot go on.
+    Queue(EqError),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Refused(error) => error.fmt(f),
+            ConnectError::Failed(failure) => failure.fmt(f),
+            ConnectError::Queue(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
+impl<'m, T: Connected> EqDriver<'m, T> {
+    /// Opens the driver of an event queue, with memory of `alloc`. It keeps at most `events` of those that no future waits for.
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Size`] if it is to keep none, or more than fit into memory
+    pub fn open_in<A: Allocator + Send + 'm>(eq: &Eq<'m, T>, events: usize, alloc: A) -> Result<Self, OpenError> {
+        let (plan, part) = Self::plan::<A>(events)?;
+        let block = Unfilled::new(plan, alloc)?;
+        // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
+        let events = unsafe { Placed::new(&block, part, |_| Cell::new(None)) };
+        let inner = EqDriverInner {
+            eq: eq.clone(),
+            events,
+            len: Cell::new(0),
+            failed: Cell::new(None),
+            about: WaitList::new(),
+            others: WaitList::new(),
+            idle: Cell::new(None),
+        };
+        Ok(EqDriver { body: block.fill(inner) })
+    }
+
+    /// [`EqDriver::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`EqDriver::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(eq: &Eq<'m, T>, events: usize) -> Result<Self, OpenError> {
+        Self::open_in(eq, events, allocator_api2::alloc::Global)
+    }
+
+    fn plan<A: Allocator>(events: usize) -> Result<(Plan, Part), OpenError> {
+        if events == 0 {
+            return Err(OpenError::Size);
+        }
+        let mut plan = Plan::of::<EqDriverInner<'m, T>, A>()?;
+        let part = Part::of::<Cell<Option<Kept<'m, T>>>>(&mut plan, events)?;
+        Ok((plan, part))
+    }
+
+    /// The memory that a driver takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// As [`EqDriver::open_in`].
+    pub fn layout<A: Allocator>(events: usize) -> Result<Layout, OpenError> {
+        Ok(Self::plan::<A>(events)?.0.layout())
+    }
+
+    /// The queue that it polls.
+    #[must_use]
+    pub fn eq(&self) -> &Eq<'m, T> {
+        &self.body.eq
+    }
+
+    /// Connects an endpoint, and waits until it is connected. Comes with what the peer gave to accept. If the future is dropped, the
+    /// endpoint is closed.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    #[doc(alias = "fi_connect")]
+    pub fn connect<B: Buffer>(
+        &self,
+        endpoint: MsgEndpoint<'m, T, B, Idle>,
+        to: &crate::vocabulary::EndpointAddr,
+        data: &[u8],
+    ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
+        // At once: the future borrows neither address nor data.
+        let connecting = endpoint.connect(to, data);
+        let driver = self.clone();
+        async move { driver.established(connecting.map_err(|refused| ConnectError::Refused(refused.error))?).await }
+    }
+
+    /// Accepts a request, and waits until the endpoint is connected. If the future is dropped, the endpoint is closed.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    #[doc(alias = "fi_accept")]
+    pub fn accept<B: Buffer>(
+        &self,
+        endpoint: MsgEndpoint<'m, T, B, Requested>,
+        data: &[u8],
+    ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, ConnectError>> + use<'m, T, B> {
+        let accepted = endpoint.accept(data);
+        let driver = self.clone();
+        async move {
+            let accepted = accepted.map_err(|refused| ConnectError::Refused(refused.error))?;
+            Ok(driver.established(accepted).await?.0)
+        }
+    }
+
+    async fn established<B: Buffer>(
+        self,
+        endpoint: MsgEndpoint<'m, T, B, Connecting>,
+    ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError> {
+        self.is_wanted();
+        let mut endpoint = endpoint;
+        loop {
+            let about =
+                About { driver: self.clone(), object: endpoint.fid(), since: endpoint.opened(), waiter: Waiter::new() };
+            match about.await.map_err(ConnectError::Queue)? {
+                EqEvent::Connected(event) => {
+                    let answer = CmData::new(endpoint.answer(&event)).unwrap_or(CmData::EMPTY);
+                    match endpoint.established(&event) {
+                        Ok(endpoint) => return Ok((endpoint, answer)),
+                        // Of an earlier one with the same address.
+                        Err(same) => endpoint = same,
+                    }
+                }
+                EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for an event that no other future waits for: a peer's request, or the end of a connection.
+    ///
+    /// # Errors
+    /// [`EqError::Queue`] if the provider's queue failed.
+    #[doc(alias = "fi_eq_read")]
+    pub fn next_event(&self) -> NextEqEvent<'m, T> {
+        NextEqEvent { driver: self.clone(), waiter: Waiter::new() }
+    }
+
+    /// Whether the executor may sleep on the queue's [descriptor](Eq::wait_fd) now: as
+    /// [`CqDriver::may_sleep`](super::CqDriver::may_sleep).
+    ///
+    /// # Errors
+    /// [`EqError::NotOpenedFor`] if there is no descriptor, [`EqError::Queue`] if the provider's queue failed.
+    pub fn may_sleep(&self, waker: &Waker) -> Result<bool, EqError> {
+        let inner = &*self.body;
+        if let Some(error @ EqError::Queue(_)) = inner.failed.get() {
+            return Err(error);
+        }
+        store(&inner.idle, waker);
+        inner.eq.may_sleep()
+    }
+
+    fn is_wanted(&self) {
+        if let Some(waker) = self.body.idle.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// Which object an event is about, if it is one that somebody may wait for.
+fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
+    match event {
+        EqEvent::Connected(event) => Some(event.endpoint()),
+        EqEvent::Failed(failure) => Some(failure.object()),
+        _ => None,
+    }
+}
+
+impl<'m, T: Connected> EqDriverInner<'m, T> {
+    /// Takes the oldest event that is meant. What is looked at is put back: no other code runs meanwhile.
+    fn take(&self, is_meant: impl Fn(&Kept<'m, T>) -> bool) -> Option<EqEvent<'m, T>> {
+        let len = self.len.get();
+        let held = self.events.get(..len)?;
+        let at = held.iter().position(|place| {
+            let kept = place.take();
+            let meant = kept.as_ref().is_some_and(&is_meant);
+            place.set(kept);
+            meant
+        })?;
+        let (_, event) = held.get(at)?.take()?;
+        for (place, after) in held.iter().zip(held.iter().skip(1)).skip(at) {
+            place.set(after.take());
+        }
+        self.len.set(len - 1);
+        self.goes_on();
+        Some(event)
+    }
+
+    fn goes_on(&self) {
+        if self.failed.get() == Some(EqError::Unread) {
+            self.failed.set(None);
+        }
+    }
+
+    /// Whether a future waits for this event.
+    fn is_awaited(&self, (_, event): &Kept<'m, T>) -> bool {
+        object_of(event).is_some_and(|object| self.about.has(object.addr()))
+    }
+
+    /// Whether all events that are kept are about to be taken by those who wait for them.
+    fn are_all_awaited(&self) -> bool {
+        self.events.iter().all(|place| {
+            let kept = place.take();
+            let awaited = kept.as_ref().is_none_or(|kept| self.is_awaited(kept));
+            place.set(kept);
+            awaited
+        })
+    }
+
+    fn cannot_go_on(&self, error: EqError) {
+        self.failed.set(Some(error));
+        self.about.tell_all();
+        self.others.tell_all();
+    }
+}
+
+impl<T: Connected> Drive for EqDriver<'_, T> {
+    fn turn(&self, budget: usize) -> usize {
+        let inner = &*self.body;
+        let mut count = 0;
+        while count < budget && !matches!(inner.failed.get(), Some(EqError::Queue(_))) {
+            let Some(place) = inner.events.get(inner.len.get()) else {
+                if inner.others.is_empty() && !inner.are_all_awaited() {
+                    inner.cannot_go_on(EqError::Unread);
+                }
+                inner.others.tell_one();
+                break;
+            };
+            match inner.eq.poll() {
+                Ok(Some(event)) => {
+                    let object = object_of(&event);
+                    place.set(Some((inner.eq.moment(), event)));
+                    inner.len.set(inner.len.get() + 1);
+                    match object.filter(|object| inner.about.has(object.addr())) {
+                        Some(object) => inner.about.tell_where(|goal| goal == object.addr()),
+                        None => inner.others.tell_one(),
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => inner.cannot_go_on(error),
+            }
+            count += 1;
+        }
+        count
+    }
+}
+
+/// Waits for an event about an object.
+struct About<'m, T: Connected> {
+    driver: EqDriver<'m, T>,
+    object: Fid,
+    /// When the object was opened: an earlier event is about another one with the same address.
+    since: Moment,
+    waiter: Waiter,
+}
+
+impl<'m, T: Connected> Future for About<'m, T> {
+    type Output = Result<EqEvent<'m, T>, EqError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the waiter is not moved; nothing else is pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
+        let inner = &*this.driver.body;
+        let is_meant = |(seen, event): &Kept<'m, T>| object_of(event) == Some(this.object) && seen.is_since(this.since);
+        if let Some(event) = inner.take(is_meant) {
+            waiter.leave();
+            return Poll::Ready(Ok(event));
+        }
+        if let Some(error) = inner.failed.get() {
+            waiter.leave();
+            return Poll::Ready(Err(error));
+        }
+        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+        unsafe { waiter.wait_in(&inner.about, this.object.addr(), cx.waker()) };
+        Poll::Pending
+    }
+}
+
+/// Waits for an event that no other future waits for: [`EqDriver::next_event`]. Nothing is lost if it is dropped.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct NextEqEvent<'m, T: Connected> {
+    driver: EqDriver<'m, T>,
+    waiter: Waiter,
+}
+
+impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
+    type Output = Result<EqEvent<'m, T>, EqError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the waiter is not moved; nothing else is pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
+        let inner = &*this.driver.body;
+        if let Some(event) = inner.take(|kept| !inner.is_awaited(kept)) {
+            waiter.leave();
+            return Poll::Ready(Ok(event));
+        }
+        if let Some(error @ EqError::Queue(_)) = inner.failed.get() {
+            waiter.leave();
+            return Poll::Ready(Err(error));
+        }
+        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+        unsafe { waiter.wait_in(&inner.others, 0, cx.waker()) };
+        Poll::Pending
+    }
+}
+
+impl<T: Connected> Drop for NextEqEvent<'_, T> {
+    fn drop(&mut self) {
+        if self.waiter.leave() {
+            // What it was told of is somebody else's.
+            self.driver.body.others.tell_one();
+        }
+    }
+}
+
+// SAFETY: a place begins with its head.
+unsafe impl<T: Connected> Object for EqDriverInner<'_, T> {
+    const ONE_THREAD: bool = true;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
+        // Nothing is open but what fields drop.
+        Ended::Free
+    }
+}
+
+impl<T: Connected> Clone for EqDriver<'_, T> {
+    fn clone(&self) -> Self {
+        EqDriver { body: self.body.clone() }
+    }
+}
+
+impl<T: Connected> fmt::Debug for EqDriver<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.body;
+        f.debug_struct("EqDriver").field("events", &inner.len.get()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Connected> fmt::Debug for NextEqEvent<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextEqEvent").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}
