@@ -52,6 +52,7 @@ struct EqDriverInner<'m, T: Connected> {
 /// Why there is no connection. The endpoint is closed, or the request rejected; what was posted comes back through its queue.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "there is no allocator to box a failure with")]
 pub enum ConnectError {
     /// Connecting or accepting was refused on this side.
     Refused(CmError),
