@@ -1,10 +1,14 @@
 //! The network, in memory of a `static`.
 
 use core::fmt::Write;
+use core::pin::pin;
 
 use loom_alloc::{Arena, StaticArena};
+use loom_async::LocalExecutor;
+use loom_core::Error;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::driver::{CqDriver, Unclaimed};
 use loom_core::objects::mr::Mr;
 use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
@@ -14,13 +18,14 @@ use crate::buffers::Buffers;
 use crate::failure::Failure;
 use crate::operations::{self, AllBuffers};
 use crate::pair::Pair;
+use crate::tasks::{Task, Trips};
 use crate::world::Output;
 
 /// Everything that loom allocates comes from here.
 static MEMORY: StaticArena<{ 256 * 1024 }> = StaticArena::new();
 
 const NETWORK: NetworkAttr =
-    NetworkAttr { endpoints: 2, tx_depth: 16, rx_depth: 16, eager_size: 1024, regions: 1, ..NetworkAttr::DEFAULT };
+    NetworkAttr { endpoints: 4, tx_depth: 16, rx_depth: 16, eager_size: 1024, regions: 1, ..NetworkAttr::DEFAULT };
 /// Longer than `eager_size`.
 const LONGEST: usize = 4096;
 const QUEUE: CqAttr = CqAttr::new(16).endpoints(2);
@@ -35,18 +40,25 @@ pub fn run(out: &mut Output) -> Result<(), Failure> {
     let (mut of_8, mut of_64, mut of_4096) = ([[0; 8]; 2], [[0; 64]; 2], [[0; LONGEST]; 2]);
     let mut buffers =
         AllBuffers { of_8: buffers(&mut of_8), of_64: buffers(&mut of_64), of_4096: buffers(&mut of_4096) };
-    let mut exposed = [0; LONGEST];
+    let (mut exposed, mut answered) = ([0; LONGEST], [0; 64]);
     // The buffers are this function's: so everything is closed when the scope ends.
     scope(|s| {
         let domain = s.open_in(&network.info(), arena)?;
-        let av = Av::open_in(&domain, 2, arena)?;
+        let av = Av::open_in(&domain, 4, arena)?;
         let region = Mr::open_in(&domain, &mut exposed[..], Access::REMOTE_WRITE, arena)?;
         let cq = Cq::open_in(&domain, QUEUE, arena)?;
         let mut pair = Pair::open(cq, &av, region)?;
+        // The tasks have a queue and endpoints of their own.
+        let driver = CqDriver::open_in(&Cq::open_in(&domain, QUEUE, arena)?, Unclaimed::Drop, arena)?;
+        let trips = Trips::open(driver, &av)?;
+        let (mut asks, mut answers) = (pin!(trips.asks(&av)), pin!(trips.answers(&av, &mut answered)));
+        let executor = LocalExecutor::<Task<'_>>::new_in(2, arena)?;
+        executor.spawn(asks.as_mut()).map_err(Error::from)?;
+        executor.spawn(answers.as_mut()).map_err(Error::from)?;
         let opened = arena.with(Arena::used);
         writeln!(out, "{}", network.info())?;
         writeln!(out, "{opened} of {} bytes are used", arena.with(Arena::capacity))?;
-        operations::run(out, &mut pair, &mut buffers)?;
+        operations::run(out, &mut pair, &mut buffers, |buffers| trips.trip(&executor, buffers))?;
         if (arena.with(Arena::used), arena.with(Arena::high_water)) != (opened, opened) {
             return Err(Failure::Memory("operations have taken memory"));
         }

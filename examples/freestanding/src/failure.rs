@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use loom_core::Error;
 use loom_core::completion::OpError;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::exposed::OutOfWindow;
@@ -27,6 +28,8 @@ pub enum Failure {
     Operation(OpError),
     /// A region is too short.
     Window(OutOfWindow),
+    /// A task failed.
+    Task(Error),
     /// Something else failed.
     Errno(Errno),
     /// Standard output takes nothing.
@@ -43,6 +46,7 @@ impl fmt::Display for Failure {
             Failure::Queue(error) => error.fmt(f),
             Failure::Operation(error) => write!(f, "an operation failed: {error}"),
             Failure::Window(error) => error.fmt(f),
+            Failure::Task(error) => write!(f, "a task failed: {error}"),
             Failure::Errno(error) => error.fmt(f),
             Failure::Print(error) => error.fmt(f),
         }
@@ -65,6 +69,7 @@ from! {
     CqError => Queue,
     OpError => Operation,
     OutOfWindow => Window,
+    Error => Task,
     Errno => Errno,
     fmt::Error => Print,
 }

@@ -3,7 +3,8 @@
 //!
 //! A network, its domain, address vector and queue live in one array in a `static`. Between two endpoints each operation
 //! moves bytes both ways, every one of which is checked. Then the program tells how many cycles of the time stamp counter
-//! the operation takes: in a row, and one at a time with percentiles to p99.999.
+//! the operation takes: in a row, and one at a time with percentiles to p99.999. Two tasks of an executor do the same, with a message
+//! there and back.
 //!
 //! One image has two entry points. Linux starts it as a process (`linux`), which makes two system calls: to print and to
 //! exit. A loader of PVH images, like QEMU's, starts it on the processor alone (`pvh`), where it prints to the serial port.
@@ -44,6 +45,7 @@ mod processor;
 mod pvh;
 mod runtime;
 mod serial;
+mod tasks;
 mod world;
 
 use core::fmt::{self, Write};

@@ -26,11 +26,13 @@ enum Arrives {
     InRegion,
 }
 
-/// Checks and measures each operation, and prints a table, and the figures for programs.
+/// Checks and measures each operation, and a message there and back between two tasks (`trip`), and prints a table, and the figures for
+/// programs.
 pub fn run<'b, T: Transport>(
     out: &mut impl Write,
     pair: &mut Pair<'_, 'b, T>,
     buffers: &mut AllBuffers<'b>,
+    trip: impl Fn(&mut Buffers<'b>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     use Arrives::{InBuffer, InRegion};
     let measure = Measure::new();
@@ -49,6 +51,7 @@ pub fn run<'b, T: Transport>(
         report.operation("write.64B", of_64, InRegion, |s| s.pair.write(s.buffers))?,
         report.operation("write_data.64B", of_64, InRegion, |s| s.pair.write_data(s.buffers))?,
         report.operation("write_data.4KiB", of_4096, InRegion, |s| s.pair.write_data(s.buffers))?,
+        report.between_tasks("tasks.trip.64B", of_64, trip)?,
     ];
     if measure.is_real() {
         for figures in &all {
@@ -72,6 +75,20 @@ impl<'m, 'b, T: Transport, W: Write> Report<'_, 'm, 'b, T, W> {
         Ok(figures)
     }
 
+    fn between_tasks(
+        &mut self,
+        name: &'static str,
+        buffers: &mut Buffers<'b>,
+        trip: impl Fn(&mut Buffers<'b>) -> Result<(), Failure>,
+    ) -> Result<Figures, Failure> {
+        there_and_back(buffers, &trip)?;
+        let figures =
+            self.measure.run(name, buffers, Buffers::stamp, &trip, |buffers, stamp| buffers.stamped(stamp))?;
+        there_and_back(buffers, &trip)?;
+        writeln!(self.out, "{figures}")?;
+        Ok(figures)
+    }
+
     fn operation(
         &mut self,
         name: &'static str,
@@ -91,6 +108,19 @@ impl<'m, 'b, T: Transport, W: Write> Report<'_, 'm, 'b, T, W> {
         writeln!(self.out, "{figures}")?;
         Ok(figures)
     }
+}
+
+/// A message there and back, with every byte looked at.
+fn there_and_back<'b>(
+    buffers: &mut Buffers<'b>,
+    trip: &impl Fn(&mut Buffers<'b>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    for seed in [1, 101] {
+        buffers.fill(seed)?;
+        trip(buffers)?;
+        buffers.filled(seed)?;
+    }
+    Ok(())
 }
 
 /// What an operation works on.

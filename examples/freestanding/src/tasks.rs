@@ -1,0 +1,118 @@
+//! Two tasks of an executor, which send a message there and back: no `std` for async programs either.
+
+use core::cell::Cell;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Poll, Waker};
+
+use loom_async::LocalExecutor;
+use loom_core::Error;
+use loom_core::objects::av::Av;
+use loom_core::objects::driver::CqDriver;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::Tag;
+
+use crate::buffers::{Buffer, Buffers};
+use crate::failure::Failure;
+
+const TAG: Tag = Tag(7);
+/// How many rounds are enough for a message there and back.
+const PATIENCE: u32 = 1000;
+
+/// The executor's tasks: each lies where it is pinned.
+pub type Task<'t> = Pin<&'t mut dyn Future<Output = ()>>;
+
+/// What the tasks and the program have in common.
+pub struct Trips<'m, 'b, T: Transport> {
+    driver: CqDriver<'m, T, Buffer<'b>>,
+    here: Endpoint<'m, T, Buffer<'b>>,
+    there: Endpoint<'m, T, Buffer<'b>>,
+    /// The buffers of a trip that is to be made, and who waits for them.
+    asked: Cell<Option<(Buffer<'b>, Buffer<'b>)>>,
+    asks: Cell<Option<Waker>>,
+    /// The buffers of a trip that is over.
+    back: Cell<Option<(Buffer<'b>, Buffer<'b>)>>,
+    failed: Cell<Option<Error>>,
+}
+
+impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
+    /// Opens both endpoints on the driver's queue.
+    pub fn open(driver: CqDriver<'m, T, Buffer<'b>>, av: &Av<'m, T>) -> Result<Self, Failure> {
+        let (here, there) = (driver.cq().endpoint(av)?, driver.cq().endpoint(av)?);
+        let (asked, asks, back, failed) = Default::default();
+        Ok(Trips { driver, here, there, asked, asks, back, failed })
+    }
+
+    /// The task that sends and waits for the answer, whenever it is asked to.
+    pub async fn asks(&self, av: &Av<'m, T>) {
+        let there = async {
+            let peer = av.insert(&self.there.address()?)?;
+            loop {
+                let (message, room) = self.is_asked().await;
+                let answer = self.driver.post(room, |room| self.here.tagged_recv(Source::Any, TAG, room)).await?;
+                let sent = self.driver.run(message, |message| self.here.tagged_send(peer, TAG, message)).await?;
+                let (message, result) = sent.into_parts();
+                result?;
+                let (room, result) = self.driver.finish(answer).await?.into_parts();
+                result?;
+                self.back.set(Some((message, room)));
+            }
+        };
+        self.ends(there.await);
+    }
+
+    /// The task that sends back what comes.
+    pub async fn answers(&self, av: &Av<'m, T>, room: Buffer<'b>) {
+        let back = async {
+            let peer = av.insert(&self.here.address()?)?;
+            let mut room = room;
+            loop {
+                let received = self.driver.run(room, |room| self.there.tagged_recv(Source::Any, TAG, room)).await?;
+                let (message, result) = received.into_parts();
+                result?;
+                let sent = self.driver.run(message, |message| self.there.tagged_send(peer, TAG, message)).await?;
+                let (message, result) = sent.into_parts();
+                result?;
+                room = message;
+            }
+        };
+        self.ends(back.await);
+    }
+
+    /// The buffers of the next trip.
+    fn is_asked(&self) -> impl Future<Output = (Buffer<'b>, Buffer<'b>)> {
+        poll_fn(|cx| match self.asked.take() {
+            Some(asked) => Poll::Ready(asked),
+            None => {
+                self.asks.set(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        })
+    }
+
+    fn ends(&self, result: Result<(), Error>) {
+        if let Err(error) = result {
+            self.failed.set(Some(error));
+        }
+    }
+
+    /// Has the tasks send a message there and back, by rounds of their executor.
+    pub fn trip(&self, executor: &LocalExecutor<Task<'_>>, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
+        self.asked.set(Some(buffers.take()?));
+        if let Some(waker) = self.asks.take() {
+            waker.wake();
+        }
+        for _ in 0..PATIENCE {
+            executor.round(&self.driver);
+            if let Some((message, room)) = self.back.take() {
+                *buffers = Buffers::new(message, room);
+                return Ok(());
+            }
+            if let Some(error) = self.failed.take() {
+                return Err(Failure::Task(error));
+            }
+        }
+        Err(Failure::Wrong("a trip does not end"))
+    }
+}

@@ -1,0 +1,236 @@
+//! [`LocalExecutor`]: a fixed number of tasks on one thread.
+
+mod block_on;
+mod ready;
+mod shared;
+mod spawner;
+mod table;
+mod users;
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Poll};
+
+use allocator_api2::alloc::Allocator;
+use loom_core::Error;
+use loom_core::error::OpenError;
+use loom_core::objects::driver::Drive;
+
+pub use self::block_on::block_on;
+pub use self::spawner::Spawner;
+use self::table::Table;
+
+/// How many events of each queue a round takes, unless [`LocalExecutor::set_budget`] says otherwise.
+pub const BUDGET: usize = 64;
+
+/// A fixed number of tasks, run by the thread that calls it.
+///
+/// The tasks lie in one block of the caller's allocator, and nothing is allocated afterwards. All tasks have one type `F`:
+/// - the type of one async block or function, which the compiler infers: the tasks are equal then, and cannot spawn further ones, because the
+///   type would contain itself
+/// - `Pin<&mut dyn Future<Output = ()>>`: each future lies where the program has pinned it
+/// - `Pin<Box<dyn Future<Output = ()>>>`, where there is a global allocator
+///
+/// # Rounds
+/// A round polls each task that was woken before it, once, in the order of the wake-ups, and then takes a [turn](Drive::turn) of what it drives.
+/// Tasks that are woken meanwhile wait for the next round. So a task that always wakes itself delays others by its own polls, and by
+/// no more: neither tasks nor timers nor the fabric starve.
+///
+/// The executor polls busily: a round that has found nothing to do is followed by the next one.
+///
+/// # Wakers
+/// A wake-up takes constant time, no lock, and no allocation, on any thread. Wakers may be kept for any time: the block is freed when the executor,
+/// its [`Spawner`]s and all wakers have gone. That is why the allocator is `'static`. A waker of a task that is over wakes whatever task has its
+/// place by then, which is polled once more than it needs.
+///
+/// # Panics in tasks
+/// A task that panics is dropped; the panic goes on to the caller of the round. The executor can be used again, and no other task misses a
+/// wake-up.
+pub struct LocalExecutor<F> {
+    table: Table<F>,
+    budget: Cell<usize>,
+    /// How many calls of [`run_until`](Self::run_until) are under way, one within another.
+    depth: Cell<u32>,
+}
+
+/// Which task of an executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TaskId {
+    index: u32,
+    generation: u32,
+}
+
+/// What a round has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// How many tasks were polled.
+    pub polled: usize,
+    /// How many events the turn has taken.
+    pub events: usize,
+}
+
+/// The executor has no place for another task, or has gone. Here is the future.
+pub struct Full<F>(pub F);
+
+impl<F> LocalExecutor<F> {
+    /// Opens an executor with places for `tasks` tasks, with memory of `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Size`] if there are more tasks than an address space holds
+    pub fn new_in<A: Allocator + Send + 'static>(tasks: usize, alloc: A) -> Result<Self, OpenError> {
+        Ok(LocalExecutor { table: Table::new(tasks, alloc)?, budget: Cell::new(BUDGET), depth: Cell::new(0) })
+    }
+
+    /// [`LocalExecutor::new_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`LocalExecutor::new_in`].
+    #[cfg(feature = "std")]
+    pub fn new(tasks: usize) -> Result<Self, OpenError> {
+        Self::new_in(tasks, allocator_api2::alloc::Global)
+    }
+
+    /// The memory that an executor takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>(tasks: usize) -> Result<Layout, OpenError> {
+        Table::<F>::layout::<A>(tasks)
+    }
+
+    /// How many tasks there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.table.capacity()
+    }
+
+    /// How many tasks are not over.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether all tasks are over.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether this task is not over.
+    #[must_use]
+    pub fn contains(&self, task: TaskId) -> bool {
+        self.table.contains(task)
+    }
+
+    /// Has rounds take this number of events of each queue at most.
+    pub fn set_budget(&self, budget: usize) {
+        self.budget.set(budget);
+    }
+
+    /// Adds a task. The next round polls it.
+    ///
+    /// # Errors
+    /// [`Full`] with the future if there is no place for it.
+    pub fn spawn(&self, future: F) -> Result<TaskId, Full<F>> {
+        self.table.spawn(future)
+    }
+
+    /// A handle that adds tasks, for tasks.
+    #[must_use]
+    pub fn spawner(&self) -> Spawner<F> {
+        Spawner::new(self.table.clone())
+    }
+
+    /// Drops a task; one that cancels itself is dropped when it returns from its poll. Says whether the task was there.
+    pub fn cancel(&self, task: TaskId) -> bool {
+        self.table.cancel(task)
+    }
+}
+
+impl<F: Future<Output = ()>> LocalExecutor<F> {
+    /// Runs one [round](Self#rounds), for programs that have a loop of their own.
+    pub fn round<D: Drive + ?Sized>(&self, drive: &D) -> Round {
+        let polled = self.table.poll_woken();
+        Round { polled, events: drive.turn(self.budget.get()) }
+    }
+
+    /// Runs rounds until all tasks are over.
+    pub fn run<D: Drive + ?Sized>(&self, drive: &D) {
+        while !self.is_empty() {
+            self.round(drive);
+        }
+    }
+
+    /// Runs rounds until `future` is over, which is polled as one more task. Tasks that are not over stay.
+    ///
+    /// A task, or `future`, may call this in turn: the caller is not polled then until its call is over.
+    pub fn run_until<D: Drive + ?Sized, M: Future>(&self, drive: &D, future: M) -> M::Output {
+        /// Ends a call, also one that unwinds.
+        struct Depth<'a, F>(&'a LocalExecutor<F>);
+        impl<F> Drop for Depth<'_, F> {
+            fn drop(&mut self) {
+                let LocalExecutor { table, depth, .. } = self.0;
+                depth.set(depth.get() - 1);
+                if depth.get() > 0 {
+                    // Both calls have one node: this one may have heard a wake-up of the other.
+                    table.shared().wake(table.main());
+                }
+            }
+        }
+        let mut future = pin!(future);
+        self.depth.set(self.depth.get() + 1);
+        let _depth = Depth(self);
+        let (shared, woken) = (self.table.shared(), self.table.main_woken());
+        woken.set(true);
+        loop {
+            if woken.replace(false) {
+                let polled =
+                    shared.with_waker(self.table.main(), |waker| future.as_mut().poll(&mut Context::from_waker(waker)));
+                if let Poll::Ready(output) = polled {
+                    return output;
+                }
+            }
+            self.round(drive);
+        }
+    }
+}
+
+impl<F> Drop for LocalExecutor<F> {
+    fn drop(&mut self) {
+        self.table.close();
+    }
+}
+
+impl<F> fmt::Debug for LocalExecutor<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalExecutor")
+            .field("tasks", &self.len())
+            .field("capacity", &self.capacity())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Debug for Full<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Full")
+    }
+}
+
+impl<F> fmt::Display for Full<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the executor has no place for another task")
+    }
+}
+
+impl<F> core::error::Error for Full<F> {}
+
+/// The future is dropped.
+impl<F> From<Full<F>> for Error {
+    fn from(_: Full<F>) -> Self {
+        Error::Full("the executor, which was opened for a number of tasks")
+    }
+}

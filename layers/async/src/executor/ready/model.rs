@@ -1,0 +1,206 @@
+//! The list of woken tasks under the model checker: every wake-up is followed by a poll that sees what the waker did before.
+//!
+//! What wakers tell of is a relaxed flag, so that nothing but the list orders it. The file ends with controls.
+
+#![allow(clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
+
+use std::vec::Vec;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{IDLE, NIL, Node, Ready, WOKEN};
+use crate::sync::{AtomicU32, Ordering};
+
+/// An executor with tasks, and what was done for each.
+struct World {
+    ready: Ready,
+    nodes: [Node; 2],
+    /// One bit for each waker.
+    done: [AtomicU32; 2],
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(World {
+            ready: Ready::new(),
+            nodes: [Node::new(0), Node::new(1)],
+            done: [AtomicU32::new(0), AtomicU32::new(0)],
+        })
+    }
+
+    /// Does something for a task, and wakes it.
+    fn tell(&self, task: usize, bit: u32, wake: fn(&Ready, &Node)) {
+        self.done[task].fetch_or(bit, Ordering::Relaxed);
+        wake(&self.ready, &self.nodes[task]);
+    }
+
+    /// A round: what each poll has seen.
+    fn round(&self, leave: fn(&Node) -> u32, mut poll: impl FnMut(usize, u32)) {
+        let mut at = self.ready.take(&self.nodes);
+        let mut polls = 0;
+        while let Some(node) = self.nodes.get(at as usize) {
+            let task = at as usize;
+            at = leave(node);
+            poll(task, self.done[task].load(Ordering::Relaxed));
+            polls += 1;
+            assert!(polls <= self.nodes.len(), "a node is in the list twice");
+        }
+    }
+}
+
+fn wake(ready: &Ready, node: &Node) {
+    ready.wake(node);
+}
+
+/// Threads tell a task of something each, while the executor takes twice and the task is polled.
+fn told_by_two(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
+    loom::model(move || {
+        let world = World::new();
+        let threads: Vec<_> = [1, 2]
+            .map(|bit| {
+                let world = world.clone();
+                thread::spawn(move || world.tell(0, bit, wake))
+            })
+            .into();
+        let mut seen = 0;
+        world.round(leave, |_, done| seen = done);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        world.round(leave, |_, done| seen = done);
+        assert_eq!(seen, 3, "a wake-up was lost");
+    });
+}
+
+/// As [`told_by_two`], without waiting for the threads: what a thread tells of, the poll that its wake-up has caused must see.
+fn told_while_polled(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
+    loom::model(move || {
+        let world = World::new();
+        let other = thread::spawn({
+            let world = world.clone();
+            move || world.tell(0, 2, wake)
+        });
+        // The executor's own wake-up: the other thread's may find the node woken.
+        world.tell(0, 1, wake);
+        let mut seen = 0;
+        let mut polls = 0;
+        while seen != 3 {
+            world.round(leave, |_, done| {
+                seen = done;
+                polls += 1;
+            });
+            assert!(polls < 3, "two wake-ups, three polls");
+            thread::yield_now();
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn model_two_threads_that_wake_a_task_are_both_heard() {
+    told_by_two(wake, Node::leave);
+}
+
+#[test]
+fn model_wake_up_of_a_node_that_is_woken_is_seen_by_its_poll() {
+    told_while_polled(wake, Node::leave);
+}
+
+#[test]
+fn model_two_tasks_are_woken_while_the_list_is_taken() {
+    loom::model(|| {
+        let world = World::new();
+        let threads: Vec<_> = [0, 1]
+            .map(|task| {
+                let world = world.clone();
+                thread::spawn(move || world.tell(task, 1, wake))
+            })
+            .into();
+        let mut polls = [0; 2];
+        world.round(Node::leave, |task, done| polls[task] += done);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        world.round(Node::leave, |task, done| polls[task] += done);
+        assert_eq!(polls, [1, 1]);
+    });
+}
+
+/// A waker of the task that had the place before wakes its successor: the successor is polled, and loses nothing.
+#[test]
+fn model_stale_waker_takes_no_wake_up_from_the_next_task_of_the_place() {
+    loom::model(|| {
+        let world = World::new();
+        let stale = thread::spawn({
+            let world = world.clone();
+            move || wake(&world.ready, &world.nodes[0])
+        });
+        // The first task's last poll; then its successor is spawned, which wakes the node.
+        world.round(Node::leave, |_, _| {});
+        world.tell(0, 1, wake);
+        let mut seen = 0;
+        world.round(Node::leave, |_, done| seen = done);
+        // The stale waker may have marked the node, and not have pushed it yet: then the poll comes with its push.
+        stale.join().unwrap();
+        world.round(Node::leave, |_, done| seen = done);
+        assert_eq!(seen, 1, "the new task was not polled");
+        assert_eq!(world.ready.take(&world.nodes), NIL);
+    });
+}
+
+// Controls.
+
+#[test]
+#[should_panic(expected = "a wake-up was lost")]
+fn model_control_a_node_that_is_made_idle_after_the_poll() {
+    loom::model(|| {
+        let world = World::new();
+        let other = thread::spawn({
+            let world = world.clone();
+            move || world.tell(0, 2, wake)
+        });
+        world.tell(0, 1, wake);
+        let mut seen = 0;
+        if world.ready.take(&world.nodes) == 0 {
+            seen = world.done[0].load(Ordering::Relaxed);
+            world.nodes[0].leave();
+        }
+        other.join().unwrap();
+        if world.ready.take(&world.nodes) == 0 {
+            seen = world.done[0].load(Ordering::Relaxed);
+        }
+        assert_eq!(seen, 3, "a wake-up was lost");
+    });
+}
+
+// The checker ends loops that wait for what never comes.
+
+#[test]
+#[should_panic(expected = "exceeded maximum number of branches")]
+fn model_control_a_wake_up_without_release() {
+    told_while_polled(
+        |ready, node| {
+            if node.state.swap(WOKEN, Ordering::Acquire) == IDLE {
+                ready.push(node);
+            }
+        },
+        Node::leave,
+    );
+}
+
+#[test]
+#[should_panic(expected = "exceeded maximum number of branches")]
+fn model_control_a_poll_without_acquire() {
+    told_while_polled(wake, |node| {
+        let after = node.after.load(Ordering::Relaxed);
+        node.state.swap(IDLE, Ordering::Release);
+        after
+    });
+}
+
+#[test]
+#[should_panic(expected = "a node is in the list twice")]
+fn model_control_a_wake_up_that_always_pushes() {
+    told_by_two(|ready, node| ready.push(node), Node::leave);
+}

@@ -1,0 +1,6 @@
+//! The atomics that threads share: those of `core`, or those of the model checker.
+
+#[cfg(not(loom_model))]
+pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
+#[cfg(loom_model)]
+pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};

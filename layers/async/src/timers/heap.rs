@@ -1,0 +1,260 @@
+//! [`Heap`]: deadlines in order, as a pairing heap through pinned places.
+//!
+//! Adding a place takes constant time; taking one out, the first or any other, takes logarithmic time, amortised. Nothing is allocated and
+//! nothing is recursive.
+//!
+//! # Rules
+//! 1. A place in the heap is pinned, and leaves the heap when it is dropped. So what links point to is there.
+//! 2. Each place belongs to one heap, for good: its owner passes that heap to every call.
+//! 3. Links change in this file alone, and no user code (wakers, clocks) runs meanwhile. All of it stays on one thread.
+
+#![allow(unsafe_code, reason = "a heap through pinned places")]
+
+use core::cell::Cell;
+use core::marker::PhantomPinned;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::Waker;
+use core::time::Duration;
+
+type Link = Option<NonNull<Place>>;
+
+/// Deadlines, the first on top.
+pub(super) struct Heap {
+    first: Cell<Link>,
+    /// The number of the place that was added last: those with one deadline come out as they were added.
+    number: Cell<u64>,
+}
+
+/// A place in a [`Heap`].
+pub(super) struct Place {
+    deadline: Cell<Duration>,
+    number: Cell<u64>,
+    state: Cell<State>,
+    waker: Cell<Option<Waker>>,
+    child: Cell<Link>,
+    /// The next child of the same parent.
+    after: Cell<Link>,
+    /// The child before this one, or the parent of the first child.
+    before: Cell<Link>,
+    _pinned: PhantomPinned,
+}
+
+/// Where a place is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It was never in the heap, or has left it before its time.
+    Out,
+    /// It is in the heap.
+    Waiting,
+    /// Its time has come.
+    Due,
+}
+
+impl Place {
+    pub(super) const fn new() -> Self {
+        Place {
+            deadline: Cell::new(Duration::ZERO),
+            number: Cell::new(0),
+            state: Cell::new(State::Out),
+            waker: Cell::new(None),
+            child: Cell::new(None),
+            after: Cell::new(None),
+            before: Cell::new(None),
+            _pinned: PhantomPinned,
+        }
+    }
+
+    pub(super) const fn state(&self) -> State {
+        self.state.get()
+    }
+
+    /// Has this waker be woken when the time has come. Nothing is cloned if it is stored already.
+    pub(super) fn store(&self, waker: &Waker) {
+        let stored = match self.waker.take() {
+            Some(stored) if stored.will_wake(waker) => stored,
+            other => {
+                // User code, with the place empty.
+                drop(other);
+                waker.clone()
+            }
+        };
+        drop(self.waker.replace(Some(stored)));
+    }
+
+    fn is_before(&self, other: &Place) -> bool {
+        (self.deadline.get(), self.number.get()) < (other.deadline.get(), other.number.get())
+    }
+}
+
+/// What a link points to.
+#[inline]
+fn at<'a>(link: NonNull<Place>) -> &'a Place {
+    // SAFETY: rule 1. References do not leave this file but for the time of a call.
+    unsafe { link.as_ref() }
+}
+
+/// Makes one tree of two, neither of which has a parent or neighbours.
+fn link(a: NonNull<Place>, b: NonNull<Place>) -> NonNull<Place> {
+    let (top, below) = if at(b).is_before(at(a)) { (b, a) } else { (a, b) };
+    let first = at(top).child.replace(Some(below));
+    at(below).after.set(first);
+    at(below).before.set(Some(top));
+    if let Some(first) = first {
+        at(first).before.set(Some(below));
+    }
+    top
+}
+
+/// Makes one tree of a row of children, whose parent goes: neighbours are paired, and the pairs are joined from the last to the first.
+fn join(row: Link) -> Link {
+    let single = |place: NonNull<Place>| {
+        at(place).before.set(None);
+        at(place).after.take()
+    };
+    let (mut row, mut pairs) = (row, None);
+    while let Some(a) = row {
+        row = single(a);
+        let pair = match row {
+            Some(b) => {
+                row = single(b);
+                link(a, b)
+            }
+            None => a,
+        };
+        at(pair).after.set(pairs);
+        pairs = Some(pair);
+    }
+    let mut joined = pairs?;
+    pairs = at(joined).after.take();
+    while let Some(pair) = pairs {
+        pairs = at(pair).after.take();
+        joined = link(joined, pair);
+    }
+    Some(joined)
+}
+
+impl Heap {
+    pub(super) const fn new() -> Self {
+        Heap { first: Cell::new(None), number: Cell::new(0) }
+    }
+
+    /// The earliest deadline.
+    pub(super) fn earliest(&self) -> Option<Duration> {
+        self.first.get().map(|first| at(first).deadline.get())
+    }
+
+    /// Adds a place that is in no heap.
+    ///
+    /// # Safety
+    /// Rule 2: the place is used with this heap alone, and taken out before it is dropped.
+    pub(super) unsafe fn add(&self, place: Pin<&Place>, deadline: Duration) {
+        let added = NonNull::from(place.get_ref());
+        self.number.set(self.number.get() + 1);
+        place.number.set(self.number.get());
+        place.deadline.set(deadline);
+        place.state.set(State::Waiting);
+        self.first.set(Some(self.first.get().map_or(added, |first| link(first, added))));
+    }
+
+    /// Takes a place out, wherever it is, if it is in.
+    pub(super) fn remove(&self, place: &Place) {
+        if place.state.get() != State::Waiting {
+            return;
+        }
+        place.state.set(State::Out);
+        let rest = join(place.child.take());
+        let Some(before) = place.before.take() else {
+            self.first.set(rest);
+            return;
+        };
+        let after = place.after.take();
+        if at(before).child.get() == Some(NonNull::from(place)) {
+            at(before).child.set(after);
+        } else {
+            at(before).after.set(after);
+        }
+        if let Some(after) = after {
+            at(after).before.set(Some(before));
+        }
+        if let (Some(first), Some(rest)) = (self.first.get(), rest) {
+            self.first.set(Some(link(first, rest)));
+        }
+    }
+
+    /// Takes the first place out if its time has come, and returns whom it wakes.
+    pub(super) fn take_due(&self, now: Duration) -> Option<Option<Waker>> {
+        let first = at(self.first.get().filter(|first| at(*first).deadline.get() <= now)?);
+        self.remove(first);
+        first.state.set(State::Due);
+        Some(first.waker.take())
+    }
+}
+
+#[cfg(all(test, not(loom_model)))]
+mod tests {
+    use std::boxed::Box;
+    use std::vec::Vec;
+
+    use super::*;
+
+    /// The children of a place that are not behind it in order, at any depth, and whose links do not agree.
+    fn faults(place: NonNull<Place>) -> usize {
+        let (mut child, mut before, mut count) = (at(place).child.get(), place, 0);
+        while let Some(link) = child {
+            count += usize::from(at(link).is_before(at(place)) || at(link).before.get() != Some(before));
+            count += faults(link);
+            (before, child) = (link, at(link).after.get());
+        }
+        count
+    }
+
+    #[test]
+    fn places_come_out_by_deadline_and_then_as_they_were_added_whatever_leaves_between() {
+        let mut random = 1u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % below
+        };
+        for _ in 0..200 {
+            let heap = Heap::new();
+            let places: Vec<Pin<Box<Place>>> = (0..64).map(|_| Box::pin(Place::new())).collect();
+            // Deadline and number, which is the order of additions.
+            let mut model: Vec<(u64, u64, usize)> = Vec::new();
+            let mut added = 0;
+            for _ in 0..300 {
+                let index = usize::try_from(next(64)).expect("small");
+                match places[index].state() {
+                    State::Waiting if next(3) == 0 => {
+                        heap.remove(&places[index]);
+                        model.retain(|(.., other)| *other != index);
+                    }
+                    State::Waiting => {
+                        let now = next(20);
+                        while heap.take_due(Duration::from_secs(now)).is_some() {
+                            model.sort_unstable();
+                            assert!(model[0].0 <= now);
+                            assert_eq!(places[model[0].2].state(), State::Due);
+                            model.remove(0);
+                        }
+                    }
+                    State::Out | State::Due => {
+                        let deadline = next(20);
+                        // SAFETY: the place goes with this heap alone, and all are taken out below.
+                        unsafe { heap.add(places[index].as_ref(), Duration::from_secs(deadline)) };
+                        added += 1;
+                        model.push((deadline, added, index));
+                    }
+                }
+                model.sort_unstable();
+                assert_eq!(heap.earliest(), model.first().map(|(deadline, ..)| Duration::from_secs(*deadline)));
+                assert_eq!(heap.first.get().map_or(0, faults), 0);
+            }
+            for (.., index) in model {
+                assert!(heap.take_due(Duration::MAX).is_some());
+                assert_eq!(places[index].state(), State::Due);
+            }
+            assert!(heap.take_due(Duration::MAX).is_none());
+        }
+    }
+}

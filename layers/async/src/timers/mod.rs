@@ -1,0 +1,104 @@
+//! [`Timers`]: futures that wait for a time.
+
+mod heap;
+mod sleep;
+mod timeout;
+
+use core::fmt;
+use core::future::IntoFuture;
+use core::time::Duration;
+
+use loom_core::objects::driver::Drive;
+
+use self::heap::Heap;
+pub use self::sleep::Sleep;
+pub use self::timeout::{Elapsed, Timeout};
+use crate::clock::Clock;
+
+/// Wakes those who wait for a time of a clock.
+///
+/// A [`Drive`]: a program drives `(&driver, &timers)` as one. A turn reads the clock if a future waits, and wakes those
+/// whose time has come, the earliest first, and of one deadline in the order in which they were polled first.
+///
+/// There are as many timers as there are futures, which bring their places themselves: nothing is allocated. The places are a pairing heap: a
+/// future's first poll takes constant time; its end, or its being dropped, takes logarithmic time, amortised over all.
+///
+/// No future is woken early. How late it is depends on how often the program takes a turn.
+pub struct Timers<C> {
+    clock: C,
+    heap: Heap,
+}
+
+impl<C: Clock> Timers<C> {
+    /// Timers that go by a clock.
+    #[must_use]
+    pub const fn new(clock: C) -> Self {
+        Timers { clock, heap: Heap::new() }
+    }
+
+    /// The clock.
+    #[must_use]
+    pub const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// The earliest time that a future waits for, for programs that sleep.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.heap.earliest()
+    }
+
+    /// Waits until the clock has reached a time.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub const fn sleep_until(&self, deadline: Duration) -> Sleep<'_, C> {
+        Sleep::new(self, deadline)
+    }
+
+    /// Waits for a duration, from now on. One beyond the clock's end never ends.
+    #[must_use = "futures do nothing unless they are polled"]
+    pub fn sleep(&self, duration: Duration) -> Sleep<'_, C> {
+        self.sleep_until(self.clock.now().saturating_add(duration))
+    }
+
+    /// Runs a future until the clock has reached a time, and drops it then if it is not over.
+    ///
+    /// # Errors
+    /// [`Elapsed`] if the time has come first. A future that is over when it is polled is never too late.
+    pub fn timeout_at<F: IntoFuture>(&self, deadline: Duration, future: F) -> Timeout<'_, C, F::IntoFuture> {
+        Timeout::new(self.sleep_until(deadline), future.into_future())
+    }
+
+    /// Runs a future for a duration, from now on, and drops it then if it is not over.
+    ///
+    /// # Errors
+    /// As [`timeout_at`](Self::timeout_at).
+    pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<'_, C, F::IntoFuture> {
+        Timeout::new(self.sleep(duration), future.into_future())
+    }
+}
+
+impl<C: Clock> Drive for Timers<C> {
+    fn turn(&self, budget: usize) -> usize {
+        if self.heap.earliest().is_none() {
+            return 0;
+        }
+        let now = self.clock.now();
+        let mut woken = 0;
+        while woken < budget
+            && let Some(waker) = self.heap.take_due(now)
+        {
+            woken += 1;
+            // User code, with the heap in order.
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+        woken
+    }
+}
+
+impl<C> fmt::Debug for Timers<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timers").field("earliest", &self.heap.earliest()).finish_non_exhaustive()
+    }
+}

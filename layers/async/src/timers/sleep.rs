@@ -1,0 +1,70 @@
+//! [`Sleep`]: waits for a time.
+
+#![allow(unsafe_code, reason = "projects pins")]
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+use super::Timers;
+use super::heap::{Place, State};
+use crate::clock::Clock;
+
+/// Waits for a time: [`Timers::sleep`], [`Timers::sleep_until`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Sleep<'t, C> {
+    timers: &'t Timers<C>,
+    deadline: Duration,
+    place: Place,
+}
+
+impl<'t, C> Sleep<'t, C> {
+    pub(super) const fn new(timers: &'t Timers<C>, deadline: Duration) -> Self {
+        Sleep { timers, deadline, place: Place::new() }
+    }
+
+    /// The time that it waits for.
+    #[must_use]
+    pub const fn deadline(&self) -> Duration {
+        self.deadline
+    }
+}
+
+impl<C: Clock> Future for Sleep<'_, C> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.into_ref();
+        match this.place.state() {
+            State::Due => return Poll::Ready(()),
+            State::Waiting => this.place.store(cx.waker()),
+            State::Out => {
+                if this.timers.clock.now() >= this.deadline {
+                    return Poll::Ready(());
+                }
+                this.place.store(cx.waker());
+                // SAFETY: a field of what is pinned, and never moved out of it.
+                let place = unsafe { this.map_unchecked(|sleep| &sleep.place) };
+                // SAFETY: the place is used with the heap of these timers alone, and taken out when it is dropped. What the heap points to
+                // stays where it is. The heap itself may move when no future borrows it any more: those that were forgotten keep their
+                // places, which point to each other and never to the heap.
+                unsafe { this.timers.heap.add(place, this.deadline) };
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl<C> Drop for Sleep<'_, C> {
+    fn drop(&mut self) {
+        self.timers.heap.remove(&self.place);
+    }
+}
+
+impl<C> fmt::Debug for Sleep<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep").field("deadline", &self.deadline).field("state", &self.place.state()).finish()
+    }
+}

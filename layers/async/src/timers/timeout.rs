@@ -1,0 +1,78 @@
+//! [`Timeout`]: a future that has until a time to end.
+
+#![allow(unsafe_code, reason = "projects pins")]
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use loom_core::{Errno, Error};
+
+use super::Sleep;
+use crate::clock::Clock;
+
+/// Runs a future until a time: [`Timers::timeout`](super::Timers::timeout), [`Timers::timeout_at`](super::Timers::timeout_at).
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Timeout<'t, C, F> {
+    sleep: Sleep<'t, C>,
+    /// Gone when it is over, or too late.
+    future: Option<F>,
+}
+
+/// The time has come before the future was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+impl<'t, C, F> Timeout<'t, C, F> {
+    pub(super) const fn new(sleep: Sleep<'t, C>, future: F) -> Self {
+        Timeout { sleep, future: Some(future) }
+    }
+}
+
+impl<C: Clock, F: Future> Future for Timeout<'_, C, F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    /// After its end it is too late.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: both fields stay pinned; neither is moved.
+        let Timeout { sleep, future } = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let sleep = unsafe { Pin::new_unchecked(sleep) };
+        // SAFETY: a field of what is pinned.
+        let mut future = unsafe { Pin::new_unchecked(future) };
+        if let Some(running) = future.as_mut().as_pin_mut()
+            && let Poll::Ready(output) = running.poll(cx)
+        {
+            future.set(None);
+            return Poll::Ready(Ok(output));
+        }
+        if future.is_some() && sleep.poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        // User code: a future that gives up its operations does so now, and not when this one is dropped.
+        future.set(None);
+        Poll::Ready(Err(Elapsed))
+    }
+}
+
+impl<C, F> fmt::Debug for Timeout<'_, C, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout").field("sleep", &self.sleep).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the time has come before the future was over")
+    }
+}
+
+impl core::error::Error for Elapsed {}
+
+/// [`Errno::ETIMEDOUT`].
+impl From<Elapsed> for Error {
+    fn from(_: Elapsed) -> Self {
+        Errno::ETIMEDOUT.into()
+    }
+}
