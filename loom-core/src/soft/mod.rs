@@ -130,6 +130,8 @@ mod address;
 
 mod list;
 
+mod bell;
+
 mod cell;
 
 mod lane;
@@ -143,6 +145,8 @@ mod copy;
 mod numbers;
 
 mod users;
+
+mod sleeper;
 
 mod peer_counts;
 
@@ -192,7 +196,11 @@ mod deliver;
 
 mod lane_delivery;
 
+mod sleep;
+
 mod progress;
+
+mod signals;
 
 mod endpoint;
 
@@ -219,4 +227,5 @@ pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 pub use network::{Network, NetworkAttr};
 pub use required_modes::RequiredModes;
+pub use signals::SoftSignal;
 pub use transport::Soft;
