@@ -8,13 +8,16 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, WaitObj};
 
 /// What a thread sleeps on: in a call ([`wait`](Self::wait)), or in a call of its own on a descriptor, if there is one.
 #[derive(Debug)]
 pub(in crate::soft) struct Bell {
-    /// Whether it was rung, and the sleeper has not heard it.
-    rung: Mutex<bool>,
+    /// Whether it was rung, and the sleeper has not heard it. Used with the lock held, which orders it: an atomic for ThreadSanitizer alone,
+    /// which does not see what the standard library's lock does.
+    rung: AtomicBool,
+    lock: Mutex<()>,
     condition: Condvar,
     descriptor: Option<Descriptor>,
 }
@@ -49,32 +52,34 @@ impl Bell {
             }
             _ => return Err(Errno::ENOSYS),
         };
-        Ok(Bell { rung: Mutex::new(false), condition: Condvar::new(), descriptor })
+        Ok(Bell { rung: AtomicBool::new(false), lock: Mutex::new(()), condition: Condvar::new(), descriptor })
     }
 
-    fn rung(&self) -> MutexGuard<'_, bool> {
+    fn lock(&self) -> MutexGuard<'_, ()> {
         // No thread panics while it holds the lock.
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends a [`wait`](Self::wait): the one that goes on, or else the next one.
     pub(in crate::soft) fn ring(&self) {
-        *self.rung() = true;
+        let held = self.lock();
+        self.rung.store(true, Ordering::Relaxed);
+        drop(held);
         self.condition.notify_one();
     }
 
     /// Sleeps until the bell is [rung](Self::ring) or the time is over: whether it was rung.
     pub(in crate::soft) fn wait(&self, left: &Left) -> bool {
-        let is_quiet = |rung: &mut bool| !*rung;
-        let mut rung = match left.end {
-            None => self.condition.wait_while(self.rung(), is_quiet).unwrap_or_else(PoisonError::into_inner),
+        let is_quiet = |(): &mut ()| !self.rung.load(Ordering::Relaxed);
+        let _held = match left.end {
+            None => self.condition.wait_while(self.lock(), is_quiet).unwrap_or_else(PoisonError::into_inner),
             Some(end) => {
                 let time = end.saturating_duration_since(Instant::now());
-                let waited = self.condition.wait_timeout_while(self.rung(), time, is_quiet);
+                let waited = self.condition.wait_timeout_while(self.lock(), time, is_quiet);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
-        core::mem::take(&mut *rung)
+        self.rung.swap(false, Ordering::Relaxed)
     }
 
     /// Makes the descriptor readable, if there is one, until it is [hidden](Self::hide).
