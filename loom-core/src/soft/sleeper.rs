@@ -165,8 +165,9 @@ impl Watch {
 
     /// The thread of the port is about to sleep: it looks at what has come to the port only after this. For the owner alone.
     pub(super) fn say_asleep(&self) {
-        // Release: a peer that is late, and takes this, finds at the queue that it sleeps. Else it would leave both words taken, and
-        // nothing rung. For other peers, the steps that look release it.
+        // Release: a peer that is late, and takes this, finds at the queue that it sleeps. Else it would take this, and not that, and
+        // other peers would leave the ringing to it. (The model checker does not see that: a swap of its finds whatever was stored before
+        // in time.) For other peers, the steps that look release it.
         self.asleep.store(true, Ordering::Release);
     }
 
