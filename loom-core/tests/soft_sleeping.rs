@@ -7,8 +7,8 @@
 #![cfg(unix)]
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ const ATTR: NetworkAttr =
 /// Of one sleep.
 const LIMIT: Duration = Duration::from_secs(10);
 
-const ROUNDS: usize = if cfg!(miri) { 10 } else { 2000 };
+const ROUNDS: usize = if cfg!(miri) { 10 } else { 5000 };
 
 /// Of a thread that polls, and lets others run where there are more threads than processors.
 struct Patient(Instant);
@@ -109,46 +109,77 @@ struct Peers<'a> {
     to: Peer,
     /// The address of the sleeper's endpoint.
     sleeper: EndpointAddr,
-    go: Receiver<Go>,
+    go: &'a Go,
     network: &'a Network<'static>,
 }
 
-/// A round, and after how many steps it begins.
-type Go = (usize, u32);
+/// A round, and above it after how many steps the peer begins. Not a channel: the peer is to begin within nanoseconds.
+struct Go {
+    word: AtomicU64,
+    /// The last round that the peer has begun.
+    begun: AtomicU64,
+}
+
+const OVER: u64 = u64::MAX;
 
 impl Peers<'_> {
-    /// The next round.
+    /// The next round; `None` if there is none.
     fn round(&self) -> Option<usize> {
-        let (round, steps) = self.go.recv().ok()?;
-        (0..steps).for_each(|_| std::hint::spin_loop());
-        Some(round)
+        let next = self.go.begun.load(Ordering::Relaxed) + 1;
+        let mut looks = 0_u32;
+        let steps = loop {
+            let word = self.go.word.load(Ordering::Acquire);
+            if word == OVER {
+                return None;
+            }
+            if word & 0xffff_ffff == next {
+                break word >> 32;
+            }
+            looks += 1;
+            if looks.is_multiple_of(1 << 12) {
+                thread::yield_now();
+            }
+        };
+        self.go.begun.store(next, Ordering::Relaxed);
+        (0..steps).for_each(|step| {
+            std::hint::black_box(step);
+        });
+        usize::try_from(next - 1).ok()
     }
 }
 
 /// The side that sleeps.
-struct Sleeper {
+struct Sleeper<'a> {
     node: Node,
     to: Peer,
-    go: Sender<Go>,
+    go: &'a Go,
+    rounds: u64,
     random: u64,
 }
 
-impl Sleeper {
-    /// Has the peer begin a round soon.
-    fn begin(&mut self, round: usize) {
-        // xorshift; with delays of all sizes.
+impl Sleeper<'_> {
+    /// Has the peer begin its next round soon.
+    fn begin(&mut self) {
+        // xorshift; the delays are of all sizes.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         let most = 1_u64 << (self.random >> 60);
-        self.go.send((round, u32::try_from(self.random % most).unwrap())).unwrap();
+        self.rounds += 1;
+        self.go.word.store((self.random % most) << 32 | self.rounds, Ordering::Release);
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        self.go.word.store(OVER, Ordering::Release);
     }
 }
 
 /// Runs a sleeper against a peer of another thread, whose endpoints have a plan.
-fn against(attr: NetworkAttr, plan: Plan, sleeper: impl FnOnce(&mut Sleeper), peer: impl FnOnce(Peers<'_>) + Send) {
+fn against(attr: NetworkAttr, plan: Plan, sleeper: impl FnOnce(&mut Sleeper<'_>), peer: impl FnOnce(Peers<'_>) + Send) {
     let network = &Network::new(attr).unwrap();
-    let (go, going) = channel();
+    let go = &Go { word: AtomicU64::new(0), begun: AtomicU64::new(0) };
     let (tell, hear) = channel::<EndpointAddr>();
     let (tell_back, hear_back) = channel::<EndpointAddr>();
     thread::scope(|scope| {
@@ -157,12 +188,12 @@ fn against(attr: NetworkAttr, plan: Plan, sleeper: impl FnOnce(&mut Sleeper), pe
             tell.send(node.endpoint.address().unwrap()).unwrap();
             let sleeper = hear_back.recv().unwrap();
             let to = node.av.insert(&sleeper).unwrap();
-            peer(Peers { node, to, sleeper, go: going, network });
+            peer(Peers { node, to, sleeper, go, network });
         });
         let node = Node::open(&network.info(), CqAttr::new(64).with_fd());
         tell_back.send(node.endpoint.address().unwrap()).unwrap();
         let to = node.av.insert(&hear.recv().unwrap()).unwrap();
-        let mut side = Sleeper { node, to, go, random: 0x9e37_79b9_7f4a_7c15 };
+        let mut side = Sleeper { node, to, go, rounds: 0, random: 0x9e37_79b9_7f4a_7c15 };
         sleeper(&mut side);
         drop(side);
         peers.join().unwrap();
@@ -177,7 +208,7 @@ fn messages_wake_the_sleeper(attr: NetworkAttr, plan: Plan, len: usize) {
         |sleeper| {
             for round in 0..ROUNDS {
                 sleeper.node.endpoint.recv(Source::Any, filled(len, 0)).unwrap();
-                sleeper.begin(round);
+                sleeper.begin();
                 assert_eq!(sleeper.node.sleeps_for_one(), Ok((len, filled(len, round))));
             }
         },
@@ -224,7 +255,7 @@ fn writes_wake_the_sleeper(attr: NetworkAttr) {
             let region = Mr::<_, Bytes>::open(&sleeper.node.domain, filled(8, 0), MrAttr::new(access)).unwrap();
             tell.send(region.remote()).unwrap();
             for round in 0..ROUNDS {
-                sleeper.begin(round);
+                sleeper.begin();
                 let Completion::Remote(event) = sleeper.node.next() else { panic!("the news of a write") };
                 assert_eq!(event.data(), Some(ImmediateData(round as u64)));
                 let mut bytes = [0; 8];
@@ -260,7 +291,7 @@ fn thread_is_woken_when_its_long_message_was_received() {
         |sleeper| {
             for round in 0..ROUNDS {
                 sleeper.node.endpoint.send(sleeper.to, filled(LEN, round)).unwrap();
-                sleeper.begin(round);
+                sleeper.begin();
                 assert_eq!(sleeper.node.sleeps_for_one(), Ok((LEN, filled(LEN, round))));
             }
         },
@@ -285,7 +316,7 @@ fn thread_is_woken_when_the_peer_closes() {
             for round in 0..ROUNDS {
                 let peer = sleeper.node.av.insert(&hear.recv().unwrap()).unwrap();
                 sleeper.node.endpoint.send(peer, filled(3000, round)).unwrap();
-                sleeper.begin(round);
+                sleeper.begin();
                 assert_eq!(sleeper.node.sleeps_for_one(), Err(Errno::ECONNRESET));
                 assert!(sleeper.node.av.remove(peer));
             }
@@ -314,7 +345,7 @@ fn thread_sleeps_on_when_an_offer_is_revoked() {
             let node = &sleeper.node.endpoint.clone();
             for round in 0..ROUNDS {
                 let key = node.tagged_recv(Source::Any, Tag(1), filled(8, 0)).unwrap();
-                sleeper.begin(round);
+                sleeper.begin();
                 let Completion::Op(done) = sleeper.node.next() else { panic!("an operation") };
                 assert_eq!((done.key(), done.into_buf()), (key, filled(8, round)));
             }
@@ -348,7 +379,7 @@ fn thread_is_woken_when_a_collective_operation_ends() {
                         called => break called.unwrap(),
                     }
                 };
-                sleeper.begin(round);
+                sleeper.begin();
                 let Completion::Value(fetched) = sleeper.node.next() else { panic!("a value") };
                 assert_eq!((fetched.key(), fetched.value().unwrap()), (key, Some(round as u64 + 1)));
             }
@@ -372,13 +403,13 @@ fn thread_is_woken_when_a_group_is_broken() {
         ATTR,
         Plan::new(0),
         |sleeper| {
-            for round in 0..ROUNDS / 4 {
+            for _ in 0..ROUNDS / 4 {
                 let other = sleeper.node.av.insert(&hear.recv().unwrap()).unwrap();
                 let group = sleeper.node.joins(other, true);
-                sleeper.begin(round);
+                sleeper.begin();
                 let key = sleeper.node.cq.retry(patient(), || group.barrier());
                 let Ok(key) = key else { panic!("{key:?}") };
-                sleeper.begin(round);
+                sleeper.begin();
                 let Completion::Value(ended) = sleeper.node.next() else { panic!("an end") };
                 assert_eq!((ended.key(), ended.result().unwrap_err().errno), (key, Errno::ECONNRESET));
                 drop(group);
@@ -422,7 +453,7 @@ fn thread_is_woken_by_signals_and_by_messages() {
                 for round in 0..ROUNDS {
                     sleeper.node.endpoint.recv(Source::Any, filled(8, 0)).unwrap();
                     go.send(u32::try_from(round % 64 * 16).unwrap()).unwrap();
-                    sleeper.begin(round);
+                    sleeper.begin();
                     let (mut signals, mut messages) = (0, 0);
                     while signals + messages < 2 {
                         let begin = Instant::now();
@@ -451,7 +482,6 @@ fn thread_is_woken_by_signals_and_by_messages() {
 #[test]
 fn thread_closes_its_queue_while_peers_wake_it_up() {
     let network = &Network::new(ATTR).unwrap();
-    let done = &AtomicBool::new(false);
     let (tell, hear) = channel::<EndpointAddr>();
     thread::scope(|scope| {
         let peer = scope.spawn(move || {
@@ -477,7 +507,6 @@ fn thread_closes_its_queue_while_peers_wake_it_up() {
                 }
             }
         }
-        done.store(true, Ordering::Relaxed);
         drop(tell);
         assert!(peer.join().unwrap() > 0);
     });
@@ -497,7 +526,7 @@ fn thread_sleeps_for_all_endpoints_of_its_queue() {
             for round in 0..ROUNDS {
                 let endpoint = &both[round % 2];
                 endpoint.recv(Source::Any, filled(8, 0)).unwrap();
-                sleeper.begin(round);
+                sleeper.begin();
                 assert_eq!(sleeper.node.sleeps_for_one(), Ok((8, filled(8, round))));
             }
         },
@@ -549,9 +578,21 @@ fn queue_that_has_something_is_not_slept_on() {
 }
 
 #[test]
-fn strict_network_has_nothing_to_sleep_on() {
-    let network = Network::new(NetworkAttr { strict: true, ..ATTR }).unwrap();
-    let domain = Domain::open(&network.info()).unwrap();
-    let opened = Cq::<_, Bytes>::open(&domain, CqAttr::new(8).with_fd()).map(drop);
-    assert_eq!(opened, Err(OpenError::Errno(Errno::ENOSYS)));
+fn info_says_what_queues_can_be_slept_on() {
+    for strict in [false, true] {
+        let info = Network::new(NetworkAttr { strict, ..ATTR }).unwrap().info();
+        let domain = Domain::open(&info).unwrap();
+        for number in 1..8 {
+            let wait = WaitObj::from_raw(number);
+            let can = info.can_sleep_on(wait);
+            assert_eq!(can, !strict && [WaitObj::UNSPEC, WaitObj::FD].contains(&wait), "{wait}");
+            let opened = Cq::<_, Bytes>::open(&domain, CqAttr { wait, ..CqAttr::new(8) }).map(drop);
+            assert_eq!(opened, if can { Ok(()) } else { Err(OpenError::Errno(Errno::ENOSYS)) }, "{wait}");
+        }
+        assert!(!info.can_sleep_on(WaitObj::NONE));
+        assert!(
+            Cq::<_, Bytes>::open(&domain, CqAttr::new(8).with_fd().separate()).is_err(),
+            "two queues of the transport"
+        );
+    }
 }

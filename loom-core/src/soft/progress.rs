@@ -288,9 +288,8 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
     ) -> Result<Self::Cq, Errno> {
         let sleeper = match wait {
             WaitObj::NONE => None,
-            // As `shm`.
-            _ if domain.net.attr.strict => return Err(Errno::ENOSYS),
-            wait => Some(Sleeper::new(wait)?),
+            wait if domain.net.can_sleep(wait) => Some(Sleeper::new(wait)?),
+            _ => return Err(Errno::ENOSYS),
         };
         // SAFETY: the memory has the layout of the depth, and stays as long as the queue is used (C16).
         let queue = unsafe { Queue::build(memory, depth, sleeper) }.ok_or(Errno::EINVAL)?;

@@ -56,8 +56,10 @@ pub(super) struct Sleeper {
 }
 
 impl Sleeper {
+    /// One for a queue that is opened so, if there is [a bell for it](bell::exists_for).
+    ///
     /// # Errors
-    /// `ENOSYS` if nothing can sleep on such an object, or what the system says.
+    /// What the system says.
     pub(super) fn new(wait: WaitObj) -> Result<Self, Errno> {
         let bell = Bell::new(wait)?;
         Ok(Sleeper { asleep: AtomicU32::new(AWAKE), signalled: AtomicBool::new(false), bell })

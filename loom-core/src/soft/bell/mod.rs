@@ -18,5 +18,12 @@ mod counted;
 #[cfg(loom_model)]
 pub(super) use self::counted::{Bell, Left};
 
+use crate::vocabulary::WaitObj;
+
 /// Whether there are bells, and so threads that sleep: without them, no post looks for one.
 pub(super) const EXISTS: bool = cfg!(any(loom_model, all(feature = "std", unix)));
+
+/// Whether there is a bell for queues that are opened so.
+pub(super) fn exists_for(wait: WaitObj) -> bool {
+    EXISTS && [WaitObj::UNSPEC, WaitObj::FD].contains(&wait)
+}

@@ -39,19 +39,13 @@ impl Descriptor {
 }
 
 impl Bell {
-    /// One for a queue that is opened so. All that it needs is taken now.
+    /// One for a queue that is opened so, if it [exists](super::exists_for). All that it needs is taken now.
     ///
     /// # Errors
-    /// `ENOSYS` if there is no such object, or what the system says.
+    /// What the system says.
     pub(in crate::soft) fn new(wait: WaitObj) -> Result<Self, Errno> {
-        let descriptor = match wait {
-            WaitObj::UNSPEC => None,
-            WaitObj::FD => {
-                let errno = |error: io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
-                Some(Descriptor::new().map_err(errno)?)
-            }
-            _ => return Err(Errno::ENOSYS),
-        };
+        let errno = |error: io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
+        let descriptor = (wait == WaitObj::FD).then(Descriptor::new).transpose().map_err(errno)?;
         Ok(Bell { rung: AtomicBool::new(false), lock: Mutex::new(()), condition: Condvar::new(), descriptor })
     }
 
