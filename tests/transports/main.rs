@@ -34,7 +34,6 @@ mod rma;
 #[cfg(feature = "libfabric")]
 #[path = "../support/shared_memory.rs"]
 mod shared_memory;
-#[cfg(feature = "libfabric")]
 mod signalling;
 mod sleeping;
 mod tagged_multi;
@@ -129,7 +128,7 @@ fn strict() -> Result<Network<'static>, String> {
 
 fn soft_trials(trials: &mut Vec<Trial>) {
     fn all() -> Vec<Behaviour<Soft<'static>>> {
-        [cases(), threaded_cases()].concat()
+        [cases(), threaded_cases(), signalling::cases()].concat()
     }
     if let Ok(network) = Network::new(NetworkAttr::default()) {
         describe("soft", &network.info());

@@ -229,9 +229,17 @@ impl Revocations {
     /// Leaves word, after the revocation.
     ///
     /// Release: whoever clears the word sees the offer revoked. A swap, where a store would cut off the release of
-    /// another sender's word that has not been read yet.
+    /// another sender's word that has not been read yet. Acquire: pairs with a look that comes before, so that who leaves word sees that
+    /// the receiver sleeps.
     pub(super) fn tell(&self) {
-        self.told.swap(true, Ordering::Release);
+        self.told.swap(true, Ordering::AcqRel);
+    }
+
+    /// Whether there is word, for a receiver that is about to [sleep](super::sleeper): word comes before this look and is found, or comes
+    /// behind it and its sender sees what the receiver did before.
+    pub(super) fn are_told_for_sleeper(&self) -> bool {
+        // A step that changes nothing. Release: pairs with `tell`.
+        self.told.fetch_or(false, Ordering::AcqRel)
     }
 
     /// Whether there may be word.

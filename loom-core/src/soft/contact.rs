@@ -42,7 +42,7 @@ impl Net {
     /// Has the next poll of the endpoint in the place of a fabric address count as a look.
     pub(super) fn have_look(&self, to: u64) {
         if let Some(port) = self.ports().get(usize::from(addr_parts(to).0)) {
-            port.revocations.tell();
+            port.tell();
         }
     }
 

@@ -53,6 +53,9 @@ unsafe fn open<'n>(
     own.attended.set(modes.any() || own.counters.any() || plan.strikes());
     own.routes.begin(!modes.any() && !plan.strikes());
     own.min_left.set(MIN_LEFT);
+    let sleepers = [own.rx().sleeper(), own.tx().sleeper().filter(|_| tx != rx)];
+    // SAFETY: queues are closed after their endpoints (C2), and `end` closes the watch.
+    own.may_sleep.set(unsafe { port.watch.open(sleepers) });
     join_circle(net, port, own.tx());
     if tx != rx {
         join_circle(net, port, own.rx());
@@ -117,6 +120,7 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
 
     port.reach.close();
     port.peer_counters.close();
+    port.watch.close();
     // What peers have sent: nobody will receive it.
     let generation = own.generation();
     let arrived = [own.backlog.replace(NIL), port.inbox.close(generation)];

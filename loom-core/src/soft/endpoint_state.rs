@@ -7,7 +7,7 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use super::address::{NO_PORT, addr_parts};
-use super::cell::Revocations;
+use super::cell::{MessageCell, Revocations};
 use super::counter::BoundCounters;
 use super::faults::Faults;
 use super::lane::Lane;
@@ -18,6 +18,7 @@ use super::matching::{Matching, Receive, RecvBuffer, RecvKind};
 use super::peer_counts::PeerCounters;
 use super::queue::Queue;
 use super::required_modes::RequiredModes;
+use super::sleeper::Watch;
 use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages, Want};
 use crate::transport::{Context, Event};
 use crate::vocabulary::{CompletionFlags, Errno, Mode};
@@ -32,6 +33,8 @@ pub(super) struct EndpointState {
     pub(super) inbox: Inbox,
     /// Looked at as often as the inbox, and seldom written: it lies on the same line.
     pub(super) revocations: Revocations,
+    /// Looked at by who has pushed to the inbox: it begins on the same line.
+    pub(super) watch: Watch,
     /// Messages that plans of their senders delay.
     pub(super) wire: Inbox,
     /// For RMA.
@@ -66,6 +69,8 @@ pub(super) struct LocalState {
     pub(super) modes: Cell<RequiredModes>,
     /// Whether more is to be done for its operations than to report them: they are counted, or something is asked for.
     pub(super) attended: Cell<bool>,
+    /// Whether a queue of it can be slept on.
+    pub(super) may_sleep: Cell<bool>,
     faults: NonNull<Faults>,
     /// The bytes that are left at least of multi-receives that go on.
     pub(super) min_left: Cell<usize>,
@@ -112,6 +117,7 @@ impl EndpointState {
         EndpointState {
             inbox: Inbox::new(),
             revocations: Revocations::new(),
+            watch: Watch::new(),
             wire: Inbox::new(),
             reach: Reach::new(),
             peer_counters: PeerCounters::new(),
@@ -127,6 +133,7 @@ impl EndpointState {
                 regions: Cell::new(0),
                 modes: Cell::new(RequiredModes::none()),
                 attended: Cell::new(false),
+                may_sleep: Cell::new(false),
                 faults,
                 min_left: Cell::new(MIN_LEFT),
                 next_on_tx: Cell::new(NO_PORT),
@@ -156,6 +163,32 @@ impl EndpointState {
     #[inline]
     pub(super) fn own(&self) -> &LocalState {
         &self.own.0
+    }
+}
+
+/// What peers bring, each by a step that its endpoint finds when it next moves on, or is woken up for.
+impl EndpointState {
+    /// Gives a cell to the endpoint of this generation; `false` if it is gone, and the cell stays with the caller.
+    #[inline(always)]
+    pub(super) fn push(&self, generation: u32, head: &MessageCell) -> bool {
+        let pushed = self.inbox.push(generation, head.number, &head.link);
+        if pushed {
+            self.watch.wake();
+        }
+        pushed
+    }
+
+    /// Gives a cell back to the endpoint that it belongs to.
+    #[inline(always)]
+    pub(super) fn give_back(&self, head: &MessageCell) {
+        self.returns.0.push(head.number, &head.link);
+        self.watch.wake();
+    }
+
+    /// Leaves word that there is something to look at.
+    pub(super) fn tell(&self) {
+        self.revocations.tell();
+        self.watch.wake();
     }
 }
 

@@ -89,6 +89,14 @@ pub struct SoftCq<'n> {
     pub(super) queue: NonNull<Queue>,
 }
 
+impl SoftCq<'_> {
+    #[inline(always)]
+    pub(super) fn queue(&self) -> &Queue {
+        // SAFETY: built by `cq_open`, in memory that stays until the queue is closed (C16); and it is open (C1).
+        unsafe { self.queue.as_ref() }
+    }
+}
+
 /// A raw memory region.
 pub struct SoftMr<'n> {
     pub(super) net: NetRef<'n>,

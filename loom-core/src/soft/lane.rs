@@ -16,10 +16,12 @@
 //! # Whose a lane is
 //!
 //! ```text
-//! IDLE ──ask (sender)──► ASKED ──accept (receiver)──► OPEN ──leave (receiver)──► IDLE
+//! IDLE ──ask (sender)──► ASKED ──accept (receiver)──► OPEN, WATCHED ──leave (receiver)──► IDLE
 //!                          │ └──refuse (receiver)──► IDLE
 //!                          └──withdraw (sender)──► WITHDRAWN ──refuse (receiver)──► IDLE
 //! ```
+//!
+//! A lane is watched if its receiver may [sleep](super::sleeper): the sender then fills slots by another step, and looks whether it does.
 //!
 //! While it is idle, a lane is its sender's. The sender asks by a cell in the receiver's inbox, and so it says that it is done with
 //! the lane. A receiver leaves then, or when it closes. Nobody waits for that: a sender whose lanes are not idle has none to ask for.
@@ -133,6 +135,8 @@ pub(super) enum LaneState {
     Withdrawn,
     /// The receiver reads it.
     Open,
+    /// The same, of a receiver that may sleep: the sender looks whether it does.
+    OpenWatched,
 }
 
 /// What a sender does with a lane.
@@ -275,6 +279,12 @@ impl Lane {
     /// begins anew. A slot that is filled behind it is lost with the receiver, like all that was sent to it.
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
+        self.state.load(Ordering::Relaxed) >= LaneState::Open as u32
+    }
+
+    /// Whether it [is open](Self::is_open), and its receiver never sleeps. It is the same as long as it is open.
+    #[inline(always)]
+    pub(super) fn is_unwatched(&self) -> bool {
         self.state.load(Ordering::Relaxed) == LaneState::Open as u32
     }
 }
@@ -305,7 +315,7 @@ impl Lane {
         let (asked, withdrawn) = (LaneState::Asked as u32, LaneState::Withdrawn as u32);
         // Relaxed: it decides who says the last word. An accepted lane is ended by a cell in the inbox, which orders the rest.
         let withdraws = self.state.compare_exchange(asked, withdrawn, Ordering::Relaxed, Ordering::Relaxed);
-        !matches!(withdraws, Err(state) if state == LaneState::Open as u32)
+        !matches!(withdraws, Err(state) if state >= LaneState::Open as u32)
     }
 
     /// The question has not reached anybody.
@@ -354,16 +364,37 @@ impl Lane {
         if self.cell(next).is(State::Home) { Room::Free } else { Room::Kept }
     }
 
-    /// Fills the next slot, which is [free](Self::room), and tells the receiver.
+    /// Fills the next slot, which is [free](Self::room), and tells the receiver, which [never sleeps](Self::is_unwatched).
     #[inline(always)]
-    pub(super) fn send(&self, facts: Facts, tag: u64, data: u64, fill: impl FnOnce(*mut u8)) {
+    pub(super) fn send(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
+        // Release: what the slot says is written before.
+        self.send_by(facts, said, fill, |slot, word| slot.store(word, Ordering::Release));
+    }
+
+    /// As [`send`](Self::send), to a receiver that may sleep: the sender then looks whether it does.
+    #[inline]
+    pub(super) fn send_watched(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
+        self.send_by(facts, said, fill, |slot, word| {
+            // Release: as above. Acquire: pairs with a look that comes before, so that the sender sees that the receiver sleeps.
+            slot.swap(word, Ordering::AcqRel);
+        });
+    }
+
+    /// `said` is the tag, or what stands in its place, and the immediate data.
+    #[inline(always)]
+    fn send_by(
+        &self,
+        facts: Facts,
+        (tag, data): (u64, u64),
+        fill: impl FnOnce(*mut u8),
+        tell: impl FnOnce(&AtomicU64, u64),
+    ) {
         let next = self.sent.next.get();
         let slot = self.slot(next);
         slot.tag.set(tag);
         slot.data.set(data);
         fill(slot.room());
-        // Release: what the slot says is written before.
-        slot.word.store(next << NUMBER_SHIFT | facts.0, Ordering::Release);
+        tell(&slot.word, next << NUMBER_SHIFT | facts.0);
         self.sent.next.set(next + 1);
         prefetch_for_writing(self.slot(next + 1));
     }
@@ -381,9 +412,10 @@ pub(super) enum Room {
 
 /// For the receiver alone.
 impl Lane {
-    /// Answers the sender's question: `true` if the lane is the receiver's now.
-    pub(super) fn accept(&self) -> bool {
-        let (asked, open) = (LaneState::Asked as u32, LaneState::Open as u32);
+    /// Answers the sender's question: `true` if the lane is the receiver's now, which may sleep if it is `watched`.
+    pub(super) fn accept(&self, watched: bool) -> bool {
+        let open = if watched { LaneState::OpenWatched } else { LaneState::Open } as u32;
+        let asked = LaneState::Asked as u32;
         // Relaxed: a sender sees by it that it may number messages, and nothing that the receiver has written.
         let accepted = self.state.compare_exchange(asked, open, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if !accepted {
@@ -418,6 +450,13 @@ impl Lane {
     #[inline(always)]
     pub(super) fn may_have(&self, number: u64) -> bool {
         self.slot(number).word.load(Ordering::Relaxed) >> NUMBER_SHIFT == number
+    }
+
+    /// Whether something has come under this number, for a receiver that is about to [sleep](super::sleeper): it comes before this look
+    /// and is found, or behind it, and its sender sees what the receiver did before.
+    pub(super) fn has_for_sleeper(&self, number: u64) -> bool {
+        // A step that changes nothing. Release: pairs with `send`.
+        self.slot(number).word.fetch_add(0, Ordering::AcqRel) >> NUMBER_SHIFT == number
     }
 
     /// Fetches the slots that come soon.

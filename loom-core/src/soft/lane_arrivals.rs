@@ -97,10 +97,10 @@ impl Arrivals {
         self.lanes().iter().find(|arriving| arriving.from.get() == from)
     }
 
-    /// Accepts a lane if there is room for it; else its sender has it back.
-    pub(super) fn accept(&self, lane: &Lane, from: u64, first: u64) {
+    /// Accepts a lane if there is room for it; else its sender has it back. It is watched if the endpoint may sleep.
+    pub(super) fn accept(&self, lane: &Lane, (from, first): (u64, u64), watched: bool) {
         let Some(free) = self.lanes.get(self.count.get()) else { return lane.leave() };
-        if lane.accept() {
+        if lane.accept(watched) {
             free.lane.set(Some(NonNull::from_ref(lane)));
             free.from.set(from);
             free.next.set(first);

@@ -96,7 +96,7 @@ fn tell(
     head.set(State::Eager);
     let (index, generation) = addr_parts(to);
     let port = net.ports().get(usize::from(index));
-    let told = port.is_some_and(|port| port.inbox.push(generation, head.number, &head.link));
+    let told = port.is_some_and(|port| port.push(generation, head));
     if !told {
         head.come_home();
     }
@@ -110,7 +110,7 @@ pub(super) fn answer(net: &Net, own: &LocalState, head: &MessageCell) {
     let message = &head.message;
     let lane = net.lane(message.data.get());
     if own.routes.granted.get() {
-        own.arrivals.accept(lane, message.from.get(), message.tag.get());
+        own.arrivals.accept(lane, (message.from.get(), message.tag.get()), own.may_sleep.get());
     } else {
         lane.leave();
     }

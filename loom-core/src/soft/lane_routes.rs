@@ -68,13 +68,18 @@ impl Routes {
     /// The lane to a peer, if messages to it are numbered.
     #[inline(always)]
     pub(super) fn lane_to(&self, to: u64) -> Option<&Lane> {
+        // Else the peer has closed.
+        self.last_lane(to).filter(|lane| lane.is_open())
+    }
+
+    /// The lane to a peer, which is open, or was: then the peer has closed.
+    #[inline(always)]
+    pub(super) fn last_lane(&self, to: u64) -> Option<&Lane> {
         if self.last.get() != to {
             self.find(to);
         }
         // SAFETY: one of the endpoint's lanes, which stay as long as the network.
-        let lane = self.lane.get().map(|lane| unsafe { lane.as_ref() });
-        // Else the peer has closed.
-        lane.filter(|lane| lane.is_open())
+        self.lane.get().map(|lane| unsafe { lane.as_ref() })
     }
 
     #[inline(never)]

@@ -57,8 +57,9 @@ impl Inbox {
             }
             link.store(first, Ordering::Relaxed);
             // Release: publishes the cell's contents, and its link. A later push continues this one's release
-            // sequence, so the one acquire of the taker covers every cell on the list.
-            match self.0.compare_exchange_weak(head, word(generation, cell), Ordering::Release, Ordering::Relaxed) {
+            // sequence, so the one acquire of the taker covers every cell on the list. Acquire: pairs with a look that
+            // comes before, so that who pushes sees that the receiver sleeps.
+            match self.0.compare_exchange_weak(head, word(generation, cell), Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(seen) => head = seen,
             }
@@ -69,6 +70,13 @@ impl Inbox {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         parts(self.0.load(Ordering::Relaxed)).1 == NIL
+    }
+
+    /// Whether nothing has arrived, for an owner that is about to [sleep](super::sleeper): a push comes before this look and is found, or
+    /// comes behind it and sees what the owner did before.
+    pub(super) fn is_empty_for_sleeper(&self) -> bool {
+        // A step that changes nothing. Release: pairs with the pushes behind it.
+        parts(self.0.fetch_add(0, Ordering::AcqRel)).1 == NIL
     }
 
     /// Takes everything, newest first, linked. For the owner alone.
@@ -137,12 +145,17 @@ impl Returns {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
             link.store(head, Ordering::Relaxed);
-            // Release: what the receiver read from the cell, or from the sender's buffer, is over.
-            match self.0.compare_exchange_weak(head, cell, Ordering::Release, Ordering::Relaxed) {
+            // Release: what the receiver read from the cell, or from the sender's buffer, is over. Acquire: as in `Inbox::push`.
+            match self.0.compare_exchange_weak(head, cell, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(seen) => head = seen,
             }
         }
+    }
+
+    /// Whether nothing has come back, for an owner that is about to sleep: as [`Inbox::is_empty_for_sleeper`].
+    pub(super) fn is_empty_for_sleeper(&self) -> bool {
+        self.0.fetch_add(0, Ordering::AcqRel) == NIL
     }
 
     /// Takes everything, linked. For the owner alone.

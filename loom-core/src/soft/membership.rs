@@ -58,7 +58,7 @@ pub(super) fn join(
 fn tell(net: &Net, at: u32) {
     for member in net.members_of(at) {
         // Another endpoint may have the member's place by now: it looks in vain, once.
-        net.port(addr_parts(member.addr.get()).0).revocations.tell();
+        net.port(addr_parts(member.addr.get()).0).tell();
     }
 }
 

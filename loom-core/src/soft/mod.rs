@@ -27,15 +27,19 @@
 //! - The members of a collective group note what they lend, and the one that calls last does the operation for all, in their memory
 //!   (`soft/group.rs`, `soft/collective.rs`).
 //! - Counters of what peers do are counted up by the peers' threads (`soft/peer_counts.rs`).
+//! - With the feature `std` on a Unix system, a thread can sleep on a queue that was opened for it: whatever a peer does that makes an event
+//!   of the queue wakes it up (`soft/sleeper.rs`). A post to an endpoint of any other queue pays one load for it at most.
 //! - Closing an endpoint revokes what it has offered, and waits for a copy or a collective operation that is under way, and for peers
-//!   that count at it in this moment; closing a region waits for operations that are using it. No other function waits for another
+//!   that count at it, or wake its thread up, in this moment; closing a region waits for operations that are using it. No other function waits for another
 //!   thread, except that opening and closing endpoints and regions, and joining and leaving groups, take a spin lock.
 //!
 //! # What it grants
 //!
 //! Messages, tagged messages with directed receive, multi-receives with tags and without, peeks, claims and discards of tagged messages,
 //! RMA with 8 bytes of immediate data, atomic operations on every datatype (128 bits on x86-64 alone), collective operations, up to four
-//! buffers in one operation, sources of messages, and counters, also of what peers do to an endpoint's memory and to a region.
+//! buffers in one operation, sources of messages, and counters, also of what peers do to an endpoint's memory and to a region. With the
+//! feature `std` on a Unix system also queues to sleep on, with a file descriptor ([`WaitObj::FD`](crate::vocabulary::WaitObj::FD)) or without
+//! one (`UNSPEC`), and signals to their sleepers; [`Info::can_sleep_on`](crate::Info::can_sleep_on) says which.
 //! Unless it is strict, RMA is done when the post returns. Messages of one sender keep the order they were sent in.
 //! It asks for nothing, unless it is to ask for what hardware does ([`RequiredModes`]): registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
@@ -86,6 +90,7 @@
 //! | multi-receives | safe | `multi_recv_unchecked` alone | all but `tcp` of libfabric 2 |
 //! | multi-receives of tagged messages | safe | `tagged_multi_recv_unchecked` alone, if `TAGGED_MULTI_RECV` is asked for | none grants them |
 //! | selective endpoints | there | refused | `net` |
+//! | queues to sleep on | there, with `std` | refused | `shm` |
 //!
 //! A strict network also has what providers lack, where to withhold it would need more than this module has:
 //!
@@ -102,7 +107,7 @@
 //! | closing an endpoint | gives every buffer back | may have to wait for other endpoints of the process (`shm`) |
 //!
 //! What is a fault of one provider is not imitated; `docs/limits.md` has those. Where libfabric's providers give more than a network
-//! (sleeping on queues, fences, keys chosen by the program, deeper queues), there is nothing to be strict about.
+//! (sleeping on counters, fences, keys chosen by the program, deeper queues), there is nothing to be strict about.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -130,6 +135,8 @@ mod address;
 
 mod list;
 
+mod bell;
+
 mod cell;
 
 mod lane;
@@ -143,6 +150,8 @@ mod copy;
 mod numbers;
 
 mod users;
+
+mod sleeper;
 
 mod peer_counts;
 
@@ -192,7 +201,11 @@ mod deliver;
 
 mod lane_delivery;
 
+mod sleep;
+
 mod progress;
+
+mod signals;
 
 mod endpoint;
 
@@ -219,4 +232,5 @@ pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 pub use network::{Network, NetworkAttr};
 pub use required_modes::RequiredModes;
+pub use signals::SoftSignal;
 pub use transport::Soft;

@@ -10,6 +10,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use super::address::{NO_PORT, addr_parts};
+use super::bell;
 use super::cell::MessageCell;
 use super::endpoint_state::{EndpointState, LocalState, Sending};
 use super::faults::{Faults, Injected};
@@ -25,7 +26,7 @@ use crate::error::OpenError;
 use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::storage::{array, extend};
 use crate::sync::{AtomicBool, Ordering};
-use crate::vocabulary::{Errno, MemoryKey};
+use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 
 /// How large a network is. All of its memory is taken when it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -425,6 +426,12 @@ impl Net {
         let member = unsafe { self.members.add(number as usize) };
         // SAFETY: as above.
         unsafe { member.as_ref() }
+    }
+
+    /// Whether queues can be slept on that are opened so.
+    pub(super) fn can_sleep(&self, wait: WaitObj) -> bool {
+        // A strict network is as `shm`.
+        !self.attr.strict && bell::exists_for(wait)
     }
 
     /// The domain of the endpoint that is open under this fabric address.

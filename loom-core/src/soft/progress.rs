@@ -8,6 +8,7 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 
 use super::address::NO_PORT;
+use super::bell::Left;
 use super::cell::{MessageCell, State};
 use super::deliver::deliver;
 use super::endpoint_state::{EndpointState, LocalState};
@@ -20,6 +21,8 @@ use super::membership::report_collectives;
 use super::network::Net;
 use super::queue::Queue;
 use super::send::{harvest, return_cell};
+use super::sleep::falls_asleep;
+use super::sleeper::{Sleeper, Sleeps};
 use super::transport::Soft;
 use crate::sync::Ordering;
 use crate::transport::{CompletionQueues, Event};
@@ -234,7 +237,7 @@ pub(super) fn unload(net: &Net, port: &EndpointState) {
     }
     if own.faults().held.get() != NIL {
         // The next poll looks again.
-        port.revocations.tell();
+        port.tell();
     }
 }
 
@@ -283,40 +286,61 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
         wait: WaitObj,
         memory: NonNull<u8>,
     ) -> Result<Self::Cq, Errno> {
-        if wait != WaitObj::NONE {
-            // There is nobody to wake one up: no operating system is needed.
-            return Err(Errno::ENOSYS);
-        }
+        let sleeper = match wait {
+            WaitObj::NONE => None,
+            wait if domain.net.can_sleep(wait) => Some(Sleeper::new(wait)?),
+            _ => return Err(Errno::ENOSYS),
+        };
         // SAFETY: the memory has the layout of the depth, and stays as long as the queue is used (C16).
-        let queue = unsafe { Queue::build(memory, depth) }.ok_or(Errno::EINVAL)?;
+        let queue = unsafe { Queue::build(memory, depth, sleeper) }.ok_or(Errno::EINVAL)?;
         Ok(SoftCq { net: domain.net, queue })
     }
 
-    unsafe fn cq_close(_: &Self::Cq) -> Result<(), Errno> {
+    unsafe fn cq_close(cq: &Self::Cq) -> Result<(), Errno> {
+        // SAFETY: built by `cq_open`; called once (C3), and after the endpoints are closed (C2), whose peers are then done with it.
+        unsafe { Queue::close(cq.queue) };
         Ok(())
     }
 
     // Always: a completion is built in place then, instead of being copied from one return value to the next.
     #[inline(always)]
     unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<&Event>, Errno> {
-        // SAFETY: built by `cq_open`, in memory that stays until the queue is closed (C16); and it is open (C1).
-        let queue = unsafe { cq.queue.as_ref() };
+        let queue = cq.queue();
         if queue.is_empty() {
             advance(&cq.net, queue);
         }
         Ok(queue.pop())
     }
 
-    unsafe fn cq_sleep(_: &Self::Cq, _: i32) -> Result<(), Errno> {
-        Err(Errno::ENOSYS)
+    /// What peers bring and makes no event does not end it.
+    unsafe fn cq_sleep(cq: &Self::Cq, milliseconds: i32) -> Result<(), Errno> {
+        let queue = cq.queue();
+        let sleeper = queue.sleeper().ok_or(Errno::ENOSYS)?;
+        let left = Left::milliseconds(milliseconds);
+        while queue.is_empty() && falls_asleep(&cq.net, queue, sleeper, Sleeps::InCall) {
+            let woken = sleeper.sleep(&left);
+            sleeper.say_awake();
+            if !woken {
+                break;
+            }
+            advance(&cq.net, queue);
+        }
+        Ok(())
     }
 
-    unsafe fn cq_wait_fd(_: &Self::Cq) -> Result<c_int, Errno> {
-        Err(Errno::ENOSYS)
+    unsafe fn cq_wait_fd(cq: &Self::Cq) -> Result<c_int, Errno> {
+        cq.queue().sleeper().ok_or(Errno::ENOSYS)?.descriptor()
     }
 
-    unsafe fn cq_may_sleep(_: &Self::Domain, _: &Self::Cq) -> Result<bool, Errno> {
-        Err(Errno::ENOSYS)
+    unsafe fn cq_may_sleep(_: &Self::Domain, cq: &Self::Cq) -> Result<bool, Errno> {
+        let queue = cq.queue();
+        let sleeper = queue.sleeper().ok_or(Errno::ENOSYS)?;
+        sleeper.descriptor()?;
+        if queue.is_empty() {
+            // What is at hand may make an event, or none.
+            advance(&cq.net, queue);
+        }
+        Ok(queue.is_empty() && falls_asleep(&cq.net, queue, sleeper, Sleeps::OnDescriptor))
     }
 
     /// Failed operations are events like all others, and so is a queue that was overrun.

@@ -4,8 +4,20 @@ use super::transport::Soft;
 use crate::objects::info::{Hints, Info};
 use crate::vocabulary::{
     AddressFormat, AvType, DomainAttributes, EndpointAttributes, EndpointType, Progress, Protocol, ResourceMgmt,
-    RxAttributes, TxAttributes,
+    RxAttributes, TxAttributes, WaitObj,
 };
+
+impl Info<Soft<'_>> {
+    /// Whether queues can be slept on that are opened with this object ([`CqAttr::wait`](crate::objects::cq::CqAttr::wait)): an info of
+    /// libfabric says nothing of that.
+    ///
+    /// With the feature `std` on a Unix system, [`WaitObj::FD`] can be, and [`WaitObj::UNSPEC`], which has no descriptor; not in a
+    /// [strict](crate::soft::NetworkAttr::strict) network. Counters cannot be slept on.
+    #[must_use]
+    pub fn can_sleep_on(&self, wait: WaitObj) -> bool {
+        self.raw().net.can_sleep(wait)
+    }
+}
 
 /// Whether a network's info satisfies what somebody asks for.
 pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> bool {

@@ -7,6 +7,7 @@ use core::cell::Cell;
 use core::ptr::NonNull;
 
 use super::address::NO_PORT;
+use super::sleeper::Sleeper;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
@@ -18,6 +19,7 @@ struct RingSlot(Event);
 /// The head of the caller's memory; the ring follows. It has a place more than there can be events, so that it is empty
 /// where head and tail meet.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Queue {
     ring: NonNull<RingSlot>,
     end: NonNull<RingSlot>,
@@ -33,6 +35,8 @@ pub(super) struct Queue {
     /// How many events in a row that port may still have.
     streak: Cell<u16>,
     overrun: Cell<bool>,
+    /// What its thread sleeps on, if it was opened with something. Last: what every poll uses is on one line.
+    sleeper: Option<Sleeper>,
 }
 
 impl Queue {
@@ -51,11 +55,11 @@ impl Queue {
         Self::places(depth).map_or(TOO_MUCH, |(layout, _)| layout)
     }
 
-    /// Builds a queue in `memory`; `None` if the depth is zero or does not fit.
+    /// Builds a queue in `memory`; `None` if the depth is zero or does not fit. What it sleeps on is to be [dropped](Self::close).
     ///
     /// # Safety
     /// `memory` has the layout of `depth`, and stays until the queue is not used any more.
-    pub(super) unsafe fn build(memory: NonNull<u8>, depth: usize) -> Option<NonNull<Queue>> {
+    pub(super) unsafe fn build(memory: NonNull<u8>, depth: usize, sleeper: Option<Sleeper>) -> Option<NonNull<Queue>> {
         let (_, ring) = Self::places(depth)?;
         let capacity = u32::try_from(depth).ok().filter(|depth| *depth > 0)?;
         let queue = memory.cast::<Queue>();
@@ -73,10 +77,27 @@ impl Queue {
             turn: Cell::new(NO_PORT),
             streak: Cell::new(Self::LONGEST_STREAK),
             overrun: Cell::new(false),
+            sleeper,
         };
         // SAFETY: the layout begins with a `Queue`.
         unsafe { queue.write(value) };
         Some(queue)
+    }
+
+    /// Drops what the queue's thread sleeps on.
+    ///
+    /// # Safety
+    /// The queue is one that [`build`](Self::build) has built, and is not used any more, by any thread.
+    pub(super) unsafe fn close(queue: NonNull<Queue>) {
+        // SAFETY: a field of what `build` has written.
+        let sleeper = unsafe { &raw mut (*queue.as_ptr()).sleeper };
+        // SAFETY: as above; nobody refers to it any more, nor is it dropped again: the memory is the caller's, who knows no queue in it.
+        unsafe { sleeper.drop_in_place() };
+    }
+
+    /// What the queue's thread sleeps on.
+    pub(super) const fn sleeper(&self) -> Option<&Sleeper> {
+        self.sleeper.as_ref()
     }
 
     /// Keeps a place for the event of an operation that is about to begin; `false` if there is none left.

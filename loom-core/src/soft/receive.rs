@@ -124,7 +124,7 @@ pub(super) unsafe fn hand_over(
     }
     if offered {
         head.finish();
-        net.owner_of(head).returns.0.push(head.number, &head.link);
+        net.owner_of(head).give_back(head);
     } else {
         head.come_home();
     }

@@ -63,7 +63,7 @@ pub(super) fn write_by(
         Some(data) => Some((begin_news(net, port, to, context)?, data)),
     };
     let result = match (copy(), news) {
-        (Ok(()), Some((News::Slot(lane), data))) => announce_by_lane(lane, len, data),
+        (Ok(()), Some((News::Slot(lane), data))) => announce_by_lane(net, lane, len, data),
         (Ok(()), Some((News::Cell(head), data))) => announce(net, own, head, (to, len, data), delay),
         (result, _) => result,
     };

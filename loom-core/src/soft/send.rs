@@ -57,6 +57,13 @@ impl Outgoing {
         Outgoing { context: self.context.filter(|_| report == Report::All), ..self }
     }
 
+    /// What a slot says of it.
+    #[inline(always)]
+    fn in_slot(&self) -> (Facts, (u64, u64)) {
+        let facts = Facts::new(self.len, self.tag.is_some(), self.data.is_some());
+        (facts, (self.tag.unwrap_or(0), self.data.map_or(0, |data| data.0)))
+    }
+
     const fn kind(&self) -> CompletionFlags {
         if self.tag.is_some() { CompletionFlags::TAGGED } else { CompletionFlags::MSG }
     }
@@ -143,7 +150,7 @@ pub(super) fn revoke(net: &Net, head: &MessageCell) -> bool {
         && let Some(sending) = net.sending(head).get()
         && let Some(receiver) = net.ports().get(usize::from(sending.to))
     {
-        receiver.revocations.tell();
+        receiver.tell();
     }
     revoked
 }
@@ -155,7 +162,7 @@ pub(super) fn return_cell(net: &Net, head: &MessageCell) {
     if head.is(State::Eager) {
         head.come_home();
     } else {
-        net.owner_of(head).returns.0.push(head.number, &head.link);
+        net.owner_of(head).give_back(head);
     }
 }
 
@@ -183,9 +190,11 @@ pub(super) unsafe fn send(net: &Net, port: &EndpointState, outgoing: Outgoing, r
         return offer(net, port, outgoing, report);
     }
     let outgoing = outgoing.at_once(report);
-    send_eager(net, port, outgoing, |room| {
+    // Not by reference: what is referred to would have to lie in memory.
+    let (bytes, len) = (outgoing.bytes, outgoing.len);
+    send_eager(net, port, outgoing, move |room| {
         // SAFETY: the cell is this port's, and has room for so much; the caller promises the bytes.
-        unsafe { copy_message(outgoing.bytes, room, outgoing.len) };
+        unsafe { copy_message(bytes, room, len) };
     })
 }
 
@@ -194,12 +203,21 @@ pub(super) unsafe fn send(net: &Net, port: &EndpointState, outgoing: Outgoing, r
 fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
     let own = port.own();
     let short = outgoing.len <= SLOT_BYTES;
-    if short && let Some(lane) = own.routes.lane_to(outgoing.to) {
-        match lane.room() {
-            Room::Free => return send_by_lane(own, lane, &outgoing, fill),
-            // As many as an endpoint can have under way.
-            Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
-            Room::Full | Room::Kept => {}
+    if short && let Some(lane) = own.routes.last_lane(outgoing.to) {
+        if lane.is_unwatched() {
+            match lane.room() {
+                Room::Free => return send_by_lane(own, lane, &outgoing, fill),
+                // As many as an endpoint can have under way.
+                Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
+                Room::Full | Room::Kept => {}
+            }
+        } else {
+            match room_of_watched(lane) {
+                // A copy, which alone lies in memory.
+                Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
+                Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
+                Room::Full | Room::Kept => {}
+            }
         }
     }
     let head = begin_send(net, port, outgoing.context)?;
@@ -225,10 +243,47 @@ fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl F
     if outgoing.context.is_some() && !own.tx().reserve() {
         return Err(Refusal::Again);
     }
-    let facts = Facts::new(outgoing.len, outgoing.tag.is_some(), outgoing.data.is_some());
-    lane.send(facts, outgoing.tag.unwrap_or(0), outgoing.data.map_or(0, |data| data.0), fill);
+    let (facts, said) = outgoing.in_slot();
+    lane.send(facts, said, fill);
     end_eager(own, outgoing);
     Ok(())
+}
+
+/// Whether there is room in a lane whose receiver may sleep; none if the lane is not open.
+///
+/// Cold like the ones below, although they are not, to receivers that may sleep: all others then pay nothing for them.
+#[cold]
+#[inline(never)]
+fn room_of_watched(lane: &Lane) -> Room {
+    if lane.is_open() { lane.room() } else { Room::Kept }
+}
+
+/// [`send_by_lane`] to a receiver that may sleep.
+#[cold]
+#[inline(never)]
+fn send_watched(
+    net: &Net,
+    own: &LocalState,
+    lane: &Lane,
+    outgoing: &Outgoing,
+    fill: impl FnOnce(*mut u8),
+) -> Result<(), Refusal> {
+    if outgoing.context.is_some() && !own.tx().reserve() {
+        return Err(Refusal::Again);
+    }
+    let (facts, said) = outgoing.in_slot();
+    lane.send_watched(facts, said, fill);
+    wake_receiver(net, lane);
+    end_eager(own, outgoing);
+    Ok(())
+}
+
+/// Wakes up the receiver of a lane, if it sleeps.
+#[inline]
+fn wake_receiver(net: &Net, lane: &Lane) {
+    if let Some(receiver) = net.ports().get(usize::from(addr_parts(lane.to()).0)) {
+        receiver.watch.wake();
+    }
 }
 
 /// A short message is on its way, and over for its sender.
@@ -330,7 +385,7 @@ fn push(net: &Net, own: &LocalState, to: u64, head: &MessageCell, delay: Option<
     if let Some(looks) = delay {
         return push_late(net, (port, generation), head, looks);
     }
-    if port.inbox.push(generation, head.number, &head.link) { Ok(()) } else { Err(Errno::EHOSTUNREACH) }
+    if port.push(generation, head) { Ok(()) } else { Err(Errno::EHOSTUNREACH) }
 }
 
 /// Sends a message that arrives after so many looks of the receiver.
@@ -351,7 +406,7 @@ fn push_late(
         sender.own().faults().tally.delayed();
     }
     // So that it looks.
-    port.revocations.tell();
+    port.tell();
     Ok(())
 }
 
@@ -379,12 +434,24 @@ pub(super) fn begin_news<'n>(
 
 /// Tells an endpoint that so many bytes were written there, by a lane with room for it.
 #[inline(always)]
-pub(super) fn announce_by_lane(lane: &Lane, len: usize, data: ImmediateData) -> Result<(), Errno> {
+pub(super) fn announce_by_lane(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> Result<(), Errno> {
+    if !lane.is_unwatched() {
+        return announce_watched(net, lane, len, data);
+    }
+    lane.send(Facts::WRITTEN, (len as u64, data.0), |_| {});
+    Ok(())
+}
+
+/// [`announce_by_lane`] to a receiver that may sleep.
+#[cold]
+#[inline(never)]
+fn announce_watched(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> Result<(), Errno> {
     if !lane.is_open() {
         // The peer has closed since.
         return Err(Errno::EHOSTUNREACH);
     }
-    lane.send(Facts::WRITTEN, len as u64, data.0, |_| {});
+    lane.send_watched(Facts::WRITTEN, (len as u64, data.0), |_| {});
+    wake_receiver(net, lane);
     Ok(())
 }
 

@@ -3,15 +3,14 @@
 use super::Transport;
 use crate::vocabulary::Errno;
 
-/// A transport whose sleepers can be woken up by other threads. The software transport has no sleepers, and a transport that
-/// leaves out locks has no other threads.
+/// A transport whose sleepers can be woken up by other threads. A transport that leaves out locks has no other threads.
 ///
 /// # Safety
 ///
 /// Implementations promise what [`Transport`] does, and [P16](super#promises-of-implementations).
 #[diagnostic::on_unimplemented(
     message = "no other thread can wake up the one that sleeps on a queue of `{Self}`",
-    note = "over libfabric, transports have signals whose domains threads share: `Ofi<Shared>`"
+    note = "`Soft` has signals; over libfabric, transports have them whose domains threads share: `Ofi<Shared>`"
 )]
 pub unsafe trait Signals: Transport {
     /// What names a queue to other threads. Dropping it does nothing.

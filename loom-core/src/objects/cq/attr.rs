@@ -23,8 +23,8 @@ pub struct CqAttr {
     pub endpoints: u16,
     /// One provider queue for transmits and another for receives, so that either can be polled alone.
     pub separate: bool,
-    /// What to sleep on until there is something. The software transport has nothing but [`WaitObj::NONE`], and neither
-    /// has `shm`.
+    /// What to sleep on until there is something. `shm` has nothing but [`WaitObj::NONE`], and neither has the software transport without
+    /// the feature `std`, on systems that are no Unix, and in a strict network.
     #[doc(alias = "wait_obj")]
     pub wait: WaitObj,
     /// Whether messages can be claimed ([`Endpoint::tagged_peek_claim`](crate::objects::endpoint::Endpoint::tagged_peek_claim))

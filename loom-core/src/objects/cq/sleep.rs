@@ -20,6 +20,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// The next completion, for which it sleeps so long at most. `Ok(None)` says that the time is over, or that it was woken
     /// up: by a [signal](super::Signaller::signal), or for nothing.
     ///
+    /// What ends the sleep is a completion. After a post that is refused for the moment, there may be none to come: then
+    /// [`post`](Self::post) and [`retry`](Self::retry) are the way to go on.
+    ///
     /// For queues that were opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)). Milliseconds
     /// count; what is left of one is rounded up.
     ///
@@ -65,7 +68,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
-    /// ask again. (Of a [signal](super::Signaller::signal) it tells once.)
+    /// ask again. A program that uses the queue or its endpoints in between asks again, too: what it has begun may be over already. (Of a [signal](super::Signaller::signal) it tells once.)
     ///
     /// # Errors
     /// [`CqError::NotOpenedFor`] if there is none, [`CqError::Queue`] if the provider's queue failed.
@@ -124,7 +127,8 @@ impl<T: Signals> Signaller<'_, T> {
     /// The queue's file descriptor becomes readable, too, and [`Cq::may_sleep`](super::Cq::may_sleep) says once that the
     /// program may not sleep.
     ///
-    /// Providers may wake the sleeper up some 20 ms late: most of them lose a signal that comes just when a sleep begins.
+    /// Providers of libfabric may wake the sleeper up some 20 ms late: most of them lose a signal that comes just when a sleep begins. The
+    /// software transport loses none.
     ///
     /// # Errors
     /// The provider's: `ENOSYS` if it has no signals. The sleeper wakes up all the same, but as late as that.
@@ -146,7 +150,7 @@ impl<T: Signals> fmt::Debug for Signaller<'_, T> {
 impl<T: Signals, B: Buffer> Cq<'_, T, B> {
     /// What other threads need to wake this one up from sleeping on the queue.
     ///
-    /// Over libfabric it is there where threads share a domain (`Ofi<Shared>`).
+    /// It is there over the software transport, and over libfabric where threads share a domain (`Ofi<Shared>`).
     ///
     /// # Errors
     /// [`CqError::NotOpenedFor`] if there is nothing to sleep on.

@@ -41,7 +41,7 @@ impl World {
     fn open() -> Arc<Self> {
         let world = Self::idle();
         assert_eq!(world.lane.ask(7), FIRST);
-        assert!(world.lane.accept());
+        assert!(world.lane.accept(false));
         world
     }
 
@@ -65,7 +65,7 @@ impl World {
     fn send(&self, number: u64) -> bool {
         let room = self.lane.room() == Room::Free;
         if room {
-            self.lane.send(Facts::new(0, false, false), 0, 0, |_| self.carried(number).write(number as u32));
+            self.lane.send(Facts::new(0, false, false), (0, 0), |_| self.carried(number).write(number as u32));
         }
         room
     }
@@ -172,7 +172,7 @@ fn lane_is_accepted_or_withdrawn() {
         world.lane.ask(7);
         let receiver = {
             let world = world.clone();
-            thread::spawn(move || world.lane.accept())
+            thread::spawn(move || world.lane.accept(false))
         };
         let withdrawn = world.lane.withdraw();
         assert_eq!(receiver.join().unwrap(), !withdrawn, "one of the two");

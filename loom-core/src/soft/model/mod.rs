@@ -20,6 +20,7 @@ mod list;
 mod peer_counts;
 mod region;
 mod revocations;
+mod sleeper;
 
 use std::vec;
 use std::vec::Vec;

@@ -1,0 +1,80 @@
+//! A bell for the model checker, which has no sleeping threads: it counts how often it was rung.
+
+use core::ffi::c_int;
+
+use crate::sync::{AtomicU32, Ordering};
+use crate::vocabulary::{Errno, WaitObj};
+
+#[derive(Debug)]
+pub(in crate::soft) struct Bell {
+    rung: AtomicU32,
+    shown: AtomicU32,
+    /// Plain memory that goes with the bell.
+    alive: loom::cell::UnsafeCell<bool>,
+}
+
+// SAFETY: `alive` is what the models are about, and the checker fails on two accesses without order.
+#[allow(unsafe_code, reason = "plain memory that the checker looks at")]
+unsafe impl Sync for Bell {}
+
+impl Bell {
+    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
+    pub(in crate::soft) fn new(_: WaitObj) -> Result<Self, Errno> {
+        let alive = loom::cell::UnsafeCell::new(true);
+        Ok(Bell { rung: AtomicU32::new(0), shown: AtomicU32::new(0), alive })
+    }
+
+    #[allow(unsafe_code, reason = "plain memory that the checker looks at")]
+    fn touch(&self) {
+        // SAFETY: the checker fails the model if somebody writes.
+        assert!(self.alive.with(|alive| unsafe { *alive }), "rung when it was gone");
+    }
+
+    /// The bell is dropped.
+    #[cfg(test)]
+    #[allow(unsafe_code, reason = "plain memory that the checker looks at")]
+    pub(in crate::soft) fn end(&self) {
+        // SAFETY: the checker fails the model if somebody else is there.
+        self.alive.with_mut(|alive| unsafe { *alive = false });
+    }
+
+    /// How often it was rung, and the descriptor shown.
+    #[cfg(test)]
+    pub(in crate::soft) fn rings(&self) -> (u32, u32) {
+        (self.rung.load(Ordering::Relaxed), self.shown.load(Ordering::Relaxed))
+    }
+
+    // Relaxed, all: models look when every thread has ended.
+    pub(in crate::soft) fn ring(&self) {
+        self.touch();
+        self.rung.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(in crate::soft) fn show(&self) {
+        self.touch();
+        self.shown.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(in crate::soft) fn hide(&self) {
+        self.shown.swap(0, Ordering::Relaxed);
+    }
+
+    pub(in crate::soft) fn wait(&self, _: &Left) -> bool {
+        self.rung.swap(0, Ordering::Relaxed) > 0
+    }
+
+    #[expect(clippy::unused_self, reason = "as the real one")]
+    pub(in crate::soft) fn descriptor(&self) -> Result<c_int, Errno> {
+        Err(Errno::ENOSYS)
+    }
+}
+
+/// How long a sleep may still last.
+#[derive(Debug)]
+pub(in crate::soft) struct Left;
+
+impl Left {
+    pub(in crate::soft) const fn milliseconds(_: i32) -> Self {
+        Left
+    }
+}

@@ -1,0 +1,251 @@
+//! Threads that sleep: whatever a peer brings when a sleep begins is found, or wakes the thread up; and no peer rings the bell of a queue
+//! that is closed.
+
+use core::ptr::NonNull;
+use std::vec::Vec;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{Cells, open_inbox};
+use crate::soft::cell::{MessageCell, Revocations};
+use crate::soft::lane::{Facts, LANE_CELL, Lane, SLOT_BYTES, Slot, cells_of_lane};
+use crate::soft::list::{Inbox, Returns};
+use crate::soft::sleeper::{Sleeper, Sleeps, Watch};
+use crate::vocabulary::WaitObj;
+
+#[repr(C, align(64))]
+struct LaneCell {
+    cell: MessageCell,
+    _room: [u8; SLOT_BYTES],
+}
+
+const _: () = assert!(size_of::<LaneCell>() == LANE_CELL);
+
+const SLOTS: u32 = 2;
+/// The number that all lanes begin with.
+const FIRST: u64 = 1;
+
+/// A port with everything where peers bring something, and its queue's sleeper.
+struct World {
+    inbox: Inbox,
+    generation: u32,
+    mail: Cells,
+    returns: Returns,
+    revocations: Revocations,
+    lane: Lane,
+    _slots: Vec<Slot>,
+    _cells: Vec<LaneCell>,
+    watch: Watch,
+    sleeper: Sleeper,
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        let slots: Vec<_> = (0..SLOTS).map(|_| Slot::new()).collect();
+        let cells =
+            (0..cells_of_lane(SLOTS)).map(|number| LaneCell { cell: MessageCell::new(number), _room: [0; SLOT_BYTES] });
+        let cells: Vec<_> = cells.collect();
+        // SAFETY: both are in the same world as the lane, and do not move in it.
+        let lane = unsafe { Lane::new(0, NonNull::from(&slots[..]).cast(), SLOTS, NonNull::from(&cells[..]).cast()) };
+        assert_eq!(lane.ask(7), FIRST);
+        assert!(lane.accept(true));
+        let (inbox, generation) = open_inbox();
+        let world = Arc::new(World {
+            inbox,
+            generation,
+            mail: Cells::new(2),
+            returns: Returns::new(),
+            revocations: Revocations::new(),
+            lane,
+            _slots: slots,
+            _cells: cells,
+            watch: Watch::new(),
+            sleeper: Sleeper::new(WaitObj::FD).unwrap(),
+        });
+        // SAFETY: the sleeper stays in the world as long as threads do.
+        assert!(unsafe { world.watch.open([Some(&world.sleeper), None]) });
+        world
+    }
+
+    /// A peer sends the message in this cell.
+    fn push(&self, cell: u32) {
+        assert!(self.inbox.push(self.generation, cell, self.mail.link(cell)));
+    }
+
+    /// Whether the thread falls asleep, as in `falls_asleep`.
+    fn falls_asleep(&self, how: Sleeps, way: Way) -> bool {
+        let quiet = self.sleeper.say_asleep(how);
+        (way.say)(&self.watch);
+        let asleep = quiet && !(way.has)(self);
+        if !asleep {
+            self.sleeper.say_awake();
+        }
+        asleep
+    }
+
+    fn was_woken(&self, how: Sleeps) -> bool {
+        let (rung, shown) = self.sleeper.bell().rings();
+        if how == Sleeps::InCall { rung > 0 } else { shown > 0 }
+    }
+}
+
+/// What differs between the models and their controls.
+#[derive(Clone, Copy)]
+struct Way {
+    bring: fn(&World),
+    say: fn(&Watch),
+    has: fn(&World) -> bool,
+}
+
+const INBOX: Way =
+    Way { bring: |world| world.push(0), say: Watch::say_asleep, has: |world| !world.inbox.is_empty_for_sleeper() };
+
+const OTHERS: [Way; 3] = [
+    Way {
+        bring: |world| world.returns.push(0, world.mail.link(0)),
+        has: |world| !world.returns.is_empty_for_sleeper(),
+        ..INBOX
+    },
+    Way { bring: |world| world.revocations.tell(), has: |world| world.revocations.are_told_for_sleeper(), ..INBOX },
+    Way {
+        bring: |world| world.lane.send_watched(Facts::new(0, false, false), (0, 0), |_| {}),
+        has: |world| world.lane.has_for_sleeper(FIRST),
+        ..INBOX
+    },
+];
+
+const BOTH: [Sleeps; 2] = [Sleeps::InCall, Sleeps::OnDescriptor];
+
+/// A peer brings something when a sleep begins.
+fn one_peer_model(how: Sleeps, way: Way) {
+    loom::model(move || {
+        let world = World::new();
+        let peer = {
+            let world = world.clone();
+            thread::spawn(move || {
+                (way.bring)(&world);
+                world.watch.wake();
+            })
+        };
+        let asleep = world.falls_asleep(how, way);
+        peer.join().unwrap();
+        assert!(!asleep || world.was_woken(how), "sleeps for ever");
+    });
+}
+
+#[test]
+fn whatever_comes_when_a_sleep_begins_is_found_or_wakes_the_thread() {
+    for how in BOTH {
+        one_peer_model(how, INBOX);
+        for way in OTHERS {
+            one_peer_model(how, way);
+        }
+    }
+}
+
+/// The message of one peer was received before the sleep, but that peer has yet to look whether the thread sleeps. Then comes another, which
+/// may find that the word is taken.
+fn late_peer_model(how: Sleeps) {
+    loom::model(move || {
+        let world = World::new();
+        world.push(0);
+        assert_eq!(world.mail.follow(world.inbox.take(world.generation)), [0]);
+        let late = {
+            let world = world.clone();
+            thread::spawn(move || world.watch.wake())
+        };
+        let other = {
+            let world = world.clone();
+            thread::spawn(move || {
+                world.push(1);
+                world.watch.wake();
+            })
+        };
+        let asleep = world.falls_asleep(how, INBOX);
+        late.join().unwrap();
+        other.join().unwrap();
+        assert!(!asleep || world.was_woken(how), "sleeps for ever");
+    });
+}
+
+#[test]
+fn peer_that_is_late_takes_no_wake_up_away() {
+    for how in BOTH {
+        late_peer_model(how);
+    }
+}
+
+#[test]
+fn signal_that_comes_when_a_sleep_begins_is_not_lost() {
+    for how in BOTH {
+        loom::model(move || {
+            let world = World::new();
+            let other = {
+                let world = world.clone();
+                thread::spawn(move || world.sleeper.signal())
+            };
+            let asleep = world.falls_asleep(how, INBOX);
+            other.join().unwrap();
+            assert!(!asleep || world.was_woken(how), "sleeps for ever");
+            // It is told of once.
+            assert!(asleep || world.falls_asleep(how, INBOX));
+        });
+    }
+}
+
+/// The queue is closed while a peer wakes its thread up.
+#[test]
+fn bell_is_not_rung_when_its_queue_is_closed() {
+    loom::model(|| {
+        let world = World::new();
+        let peer = {
+            let world = world.clone();
+            thread::spawn(move || {
+                world.push(0);
+                world.watch.wake();
+            })
+        };
+        world.falls_asleep(Sleeps::InCall, INBOX);
+        world.watch.close();
+        world.sleeper.bell().end();
+        peer.join().unwrap();
+    });
+}
+
+// Controls: what the models must find.
+
+/// A look that does not touch the word.
+#[test]
+#[should_panic(expected = "sleeps for ever")]
+fn control_look_that_only_loads() {
+    one_peer_model(Sleeps::InCall, Way { has: |world| !world.inbox.is_empty(), ..INBOX });
+}
+
+/// A slot that is filled as that of a receiver that never sleeps.
+#[test]
+#[should_panic(expected = "sleeps for ever")]
+fn control_slot_that_is_stored() {
+    let bring = |world: &World| world.lane.send(Facts::new(0, false, false), (0, 0), |_| {});
+    one_peer_model(Sleeps::InCall, Way { bring, ..OTHERS[2] });
+}
+
+/// A thread that looks before it says that it sleeps.
+#[test]
+#[should_panic(expected = "sleeps for ever")]
+fn control_look_before_the_word() {
+    loom::model(|| {
+        let world = World::new();
+        let peer = {
+            let world = world.clone();
+            thread::spawn(move || {
+                world.push(0);
+                world.watch.wake();
+            })
+        };
+        let found = !world.inbox.is_empty_for_sleeper();
+        let asleep = world.falls_asleep(Sleeps::InCall, Way { has: |_| false, ..INBOX }) && !found;
+        peer.join().unwrap();
+        assert!(!asleep || world.was_woken(Sleeps::InCall), "sleeps for ever");
+    });
+}

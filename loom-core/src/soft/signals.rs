@@ -1,0 +1,47 @@
+//! The implementation of [`Signals`].
+
+#![allow(unsafe_code, reason = "implements the unsafe trait `Signals`")]
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use super::handles::SoftCq;
+use super::sleeper::Sleeper;
+use super::transport::Soft;
+use crate::transport::Signals;
+use crate::vocabulary::Errno;
+
+/// A queue as other threads know it: to be signalled.
+#[derive(Debug)]
+pub struct SoftSignal<'n> {
+    /// The queue's, if it was opened with something to sleep on.
+    sleeper: Option<NonNull<Sleeper>>,
+    memory: PhantomData<&'n Sleeper>,
+}
+
+// SAFETY: a sleeper is `Sync`, and is not dropped through this.
+unsafe impl Send for SoftSignal<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for SoftSignal<'_> {}
+
+const _: () = {
+    const fn is_sync<T: Sync>() {}
+    is_sync::<Sleeper>();
+};
+
+// SAFETY: as `Transport`, and P16: a sleeper is `Sync`.
+unsafe impl<'n> Signals for Soft<'n> {
+    type Signal = SoftSignal<'n>;
+
+    unsafe fn cq_signal_of(cq: &SoftCq<'n>) -> SoftSignal<'n> {
+        SoftSignal { sleeper: cq.queue().sleeper().map(NonNull::from_ref), memory: PhantomData }
+    }
+
+    /// None is lost, also if it comes when a sleep begins.
+    unsafe fn cq_signal(signal: &SoftSignal<'n>) -> Result<(), Errno> {
+        let sleeper = signal.sleeper.ok_or(Errno::ENOSYS)?;
+        // SAFETY: the queue is open until this returns (the caller's promise), and its sleeper stays as long.
+        unsafe { sleeper.as_ref() }.signal();
+        Ok(())
+    }
+}
