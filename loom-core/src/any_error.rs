@@ -12,7 +12,7 @@ use crate::immediate::LayoutError;
 use crate::objects::av::InsertError;
 use crate::objects::counter::CounterError;
 use crate::objects::cq::CqError;
-use crate::objects::driver::{ConnectError, RunError};
+use crate::objects::driver::{ConnectError, RunError, SleepError};
 use crate::objects::endpoint::{CmError, ParkError, Refused, Unmet};
 use crate::objects::eq::{EqError, Failure};
 use crate::objects::mr::CloseError;
@@ -178,6 +178,15 @@ impl<B> From<RunError<B>> for Error {
         match error {
             RunError::Rejected(rejected) => rejected.into(),
             RunError::Queue { error, .. } => error.into(),
+        }
+    }
+}
+
+impl From<SleepError> for Error {
+    fn from(error: SleepError) -> Self {
+        match error {
+            SleepError::NotOpenedFor => Error::Queue(CqError::NotOpenedFor),
+            SleepError::Failed(errno) => Error::Queue(CqError::Queue(errno)),
         }
     }
 }

@@ -65,6 +65,7 @@
 //!
 //! # Features
 //!
+//! - `tokio`: [`tokio`], driving in a runtime of that name. With `std`. Off by default.
 //! - `std`: [`Instant`](std::time::Instant) as a clock, and constructors with the global allocator. Off by default.
 
 #![no_std]
@@ -79,3 +80,5 @@ pub mod clock;
 mod executor;
 mod sync;
 pub mod timers;
+#[cfg(feature = "tokio")]
+pub mod tokio;

@@ -8,12 +8,12 @@ use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::ptr::NonNull;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 use allocator_api2::alloc::Allocator;
 
 use super::Drive;
-use super::wait_list::{WaitList, Waiter};
+use super::wait_list::{WaitList, Waiter, store};
 use crate::error::OpenError;
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::counter::{Counter, CounterError};
@@ -33,6 +33,7 @@ struct CounterDriverInner<'m, T: Transport> {
     waiting: WaitList,
     /// What it was when it was read last.
     last: Cell<(u64, u64)>,
+    idle: Cell<Option<Waker>>,
 }
 
 impl<'m, T: Transport> CounterDriver<'m, T> {
@@ -43,7 +44,8 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     pub fn open_in<A: Allocator + Send + 'm>(counter: &Counter<'m, T>, alloc: A) -> Result<Self, OpenError> {
         let block = Unfilled::new(Plan::of::<CounterDriverInner<'m, T>, A>()?, alloc)?;
         let last = Cell::new((counter.read(), counter.read_error()));
-        let inner = CounterDriverInner { counter: counter.clone(), waiting: WaitList::new(), last };
+        let inner =
+            CounterDriverInner { counter: counter.clone(), waiting: WaitList::new(), last, idle: Cell::new(None) };
         Ok(CounterDriver { body: block.fill(inner) })
     }
 
@@ -68,6 +70,10 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     #[must_use]
     pub fn counter(&self) -> &Counter<'m, T> {
         &self.body.counter
+    }
+
+    pub(super) fn will_be_told(&self, waker: &Waker) {
+        store(&self.body.idle, waker);
     }
 
     /// Waits until the counter has reached `threshold`: until so many operations have succeeded. Says how many have.
@@ -128,8 +134,12 @@ impl<T: Transport> Future for Reached<'_, T> {
             waiter.leave();
             return Poll::Ready(Err(CounterError::OperationFailed));
         }
+        let is_new = !waiter.is_in_a_list();
         // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
         unsafe { waiter.wait_in(&inner.waiting, this.threshold, cx.waker()) };
+        if is_new && let Some(waker) = inner.idle.take() {
+            waker.wake();
+        }
         Poll::Pending
     }
 }

@@ -66,7 +66,7 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     /// Who waits for what can be taken back.
     pub(super) claimants: WaitList,
     /// Who drives, if that is to be told that there is something to do.
-    idle: Cell<Option<Waker>>,
+    pub(super) idle: Cell<Option<Waker>>,
 }
 
 impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
@@ -139,27 +139,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// There are none where the driver was opened with [`Unclaimed::Drop`].
     pub fn take_unclaimed(&self) -> Option<Done<B>> {
         self.body.take_unclaimed()
-    }
-
-    /// Whether the executor may sleep on the queue's [descriptor](Cq::wait_fd) now. If not, there is something to do: another
-    /// [turn](Drive::turn), and what that wakes. Else the executor sleeps until the descriptor is readable, or `waker` is woken because a
-    /// future waits for something new.
-    ///
-    /// As long as a post waits for room, or a multi-receive for its pieces, the executor may not sleep: no descriptor tells of these.
-    ///
-    /// # Errors
-    /// [`CqError::NotOpenedFor`] if there is no descriptor, [`CqError::Queue`] if the provider's queue failed.
-    pub fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
-        let inner = &*self.body;
-        if let Some(error) = inner.failed.get() {
-            return Err(error);
-        }
-        super::wait_list::store(&inner.idle, waker);
-        let is_busy = !inner.room.is_empty() || inner.draining.get() > 0;
-        if is_busy || inner.told_of.get() != inner.cq.ops().ends().0 {
-            return Ok(false);
-        }
-        inner.cq.may_sleep_driven()
     }
 }
 
@@ -235,11 +214,13 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     /// Whether something is to be done before the next event.
     #[inline]
     fn has_to_do(&self) -> bool {
-        let queue = &*self.cq.body;
-        self.failed.get().is_some()
-            || self.told_of.get() != self.ops().ends().0
-            || queue.has_used_up()
-            || queue.makes_detours()
+        self.failed.get().is_some() || self.is_behind() || self.cq.body.makes_detours()
+    }
+
+    /// Whether operations have ended of which nobody was told yet, or receives are to be posted again.
+    #[inline]
+    pub(super) fn is_behind(&self) -> bool {
+        self.told_of.get() != self.ops().ends().0 || self.cq.body.has_used_up()
     }
 
     /// Does what is to be done before the next event; `false` if there will be none.
@@ -423,6 +404,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     pub(super) fn goes_on(&self) {
         if self.failed.get() == Some(CqError::PeerEvents) {
             self.failed.set(None);
+            self.is_wanted();
         }
     }
 }

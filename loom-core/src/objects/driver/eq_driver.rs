@@ -198,24 +198,16 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         NextEqEvent { driver: self.clone(), waiter: Waiter::new() }
     }
 
-    /// Whether the executor may sleep on the queue's [descriptor](Eq::wait_fd) now: as
-    /// [`CqDriver::may_sleep`](super::CqDriver::may_sleep).
-    ///
-    /// # Errors
-    /// [`EqError::NotOpenedFor`] if there is no descriptor, [`EqError::Queue`] if the provider's queue failed.
-    pub fn may_sleep(&self, waker: &Waker) -> Result<bool, EqError> {
-        let inner = &*self.body;
-        if let Some(error @ EqError::Queue(_)) = inner.failed.get() {
-            return Err(error);
-        }
-        store(&inner.idle, waker);
-        inner.eq.may_sleep()
+    pub(super) fn will_be_told(&self, waker: &Waker) {
+        store(&self.body.idle, waker);
+    }
+
+    pub(super) fn failure(&self) -> Option<EqError> {
+        self.body.failed.get()
     }
 
     fn is_wanted(&self) {
-        if let Some(waker) = self.body.idle.take() {
-            waker.wake();
-        }
+        self.body.is_wanted();
     }
 }
 
@@ -251,6 +243,14 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
     fn goes_on(&self) {
         if self.failed.get() == Some(EqError::Unread) {
             self.failed.set(None);
+            self.is_wanted();
+        }
+    }
+
+    /// There is something new to look for.
+    fn is_wanted(&self) {
+        if let Some(waker) = self.idle.take() {
+            waker.wake();
         }
     }
 

@@ -79,6 +79,11 @@
 //! ([`CqError::Driven`](crate::objects::cq::CqError::Driven)), because they would take completions away from futures.
 //!
 //! A driver and its futures stay on the thread of their queue.
+//!
+//! # Sleeping
+//!
+//! An executor that has nothing to do may sleep, if the queues were opened with descriptors: [`Sleepable`] has the contract, for any runtime that
+//! can wait for descriptors.
 
 mod counter;
 mod cq_driver;
@@ -87,6 +92,7 @@ mod eq_driver;
 mod events;
 mod finish;
 mod post;
+mod sleepable;
 mod wait;
 mod wait_list;
 
@@ -96,6 +102,7 @@ pub use self::eq_driver::{ConnectError, EqDriver, NextEqEvent};
 pub use self::events::{NextEvent, NextUnclaimed};
 pub use self::finish::{Finish, FinishPeek, FinishValue};
 pub use self::post::{Post, Retry, Run, RunError};
+pub use self::sleepable::{SleepError, Sleepable};
 
 /// What has to be driven for futures to go on: a driver, or several.
 ///

@@ -1,0 +1,244 @@
+//! Driving a fabric in a runtime of tokio, beside sockets and timers.
+//!
+//! [`run`] drives for as long as a future takes, [`drive`] until it is dropped. Queues, their endpoints and their futures stay on one thread, so this
+//! is for current-thread runtimes, and for a [`LocalSet`](::tokio::task::LocalSet) in any. Other threads use a fabric through a [`remote`].
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use loom_async::tokio::{Mode, run};
+//! use loom_core::objects::driver::{CqDriver, Unclaimed};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Av, Cq, CqAttr, Domain, Error, Source};
+//!
+//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! let echo: Result<_, Error> = runtime.block_on(async {
+//!     let network = Network::new(NetworkAttr::default())?;
+//!     let domain = Domain::open(&network.info())?;
+//!     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+//!     let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+//!     let to_bob = av.insert(&bob.address()?)?;
+//!     let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+//!
+//!     run(&driver, Mode::Sleep, async {
+//!         driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+//!         let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
+//!         let received = tokio::time::timeout(Duration::from_secs(10), received).await.expect("it is there");
+//!         Ok(received?.into_buf())
+//!     })
+//!     .await?
+//! });
+//! assert_eq!(echo.expect("it arrives"), b"hello");
+//! # Ok::<_, std::io::Error>(())
+//! ```
+//!
+//! # Modes
+//!
+//! | | while nothing happens | a message is noticed |
+//! |---|---|---|
+//! | [`Mode::Busy`] | the thread spins | at once |
+//! | [`Mode::Sleep`] | the thread sleeps, and costs nothing | after the system has woken it up |
+//! | [`Mode::Hybrid`] | it spins for a time, and then sleeps | at once, if it comes soon |
+//!
+//! To be slept on, a queue is opened with a descriptor ([`CqAttr::with_fd`](loom_core::CqAttr::with_fd)). Not every provider has them: without
+//! one, the modes that sleep fail with an error ([`SleepError::NotOpenedFor`], or the provider's when the queue is opened), and no timer stands in. A program then chooses
+//! [`Mode::Busy`], or another provider.
+//!
+//! In every mode other tasks of the runtime have their turns between those of the fabric.
+
+#![allow(unsafe_code, reason = "lends descriptors to the runtime")]
+
+mod remote;
+
+use core::convert::Infallible;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Instant;
+use std::vec::Vec;
+
+use ::tokio::io::Interest;
+use ::tokio::io::unix::AsyncFd;
+use loom_core::objects::driver::{SleepError, Sleepable};
+
+pub use self::remote::{Gone, Remote, Request, Requests, remote};
+use crate::BUDGET;
+
+/// What the thread does while nothing happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It spins. Queues need no descriptor.
+    Busy,
+    /// It sleeps.
+    Sleep,
+    /// It spins so long after the last event, and then sleeps.
+    Hybrid {
+        /// For how long.
+        spin: Duration,
+    },
+}
+
+/// Why driving has ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DriveError {
+    /// A queue or counter cannot be slept on, or has failed.
+    Sleep(SleepError),
+    /// The runtime does not wait for a descriptor.
+    Runtime(std::io::Error),
+}
+
+impl fmt::Display for DriveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DriveError::Sleep(error) => error.fmt(f),
+            DriveError::Runtime(error) => write!(f, "the runtime does not wait for a descriptor: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for DriveError {}
+
+impl From<SleepError> for DriveError {
+    fn from(error: SleepError) -> Self {
+        DriveError::Sleep(error)
+    }
+}
+
+impl From<DriveError> for loom_core::Error {
+    fn from(error: DriveError) -> Self {
+        match error {
+            DriveError::Sleep(error) => error.into(),
+            DriveError::Runtime(error) => loom_core::Error::System {
+                call: "epoll_ctl",
+                errno: loom_core::Errno::from_raw(error.raw_os_error().unwrap_or_default()),
+            },
+        }
+    }
+}
+
+/// A descriptor of a queue, which closes it.
+struct Borrowed(RawFd);
+
+impl AsRawFd for Borrowed {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0
+    }
+}
+
+/// Drives until it is dropped: [`drive`].
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Driving<D> {
+    // First: the runtime forgets the descriptors before the queues close them.
+    descriptors: Vec<AsyncFd<Borrowed>>,
+    drive: D,
+    mode: Mode,
+    /// When the last event came.
+    busy: Option<Instant>,
+}
+
+/// Drives, until it is dropped or cannot go on. Other tasks of the runtime have their turns in between.
+///
+/// ```text
+/// let driving = tokio::task::spawn_local(drive(driver.clone(), Mode::Sleep)?);
+/// ```
+///
+/// # Errors
+/// [`DriveError::Sleep`] if the mode sleeps and there is no descriptor, [`DriveError::Runtime`] if the runtime does not take it.
+///
+/// # Panics
+/// If the mode sleeps, and this is not called in a runtime with `enable_io`.
+pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveError> {
+    let mut descriptors = Vec::new();
+    if mode != Mode::Busy {
+        let mut added = Ok(());
+        drive.wait_fds(&mut |fd| {
+            // SAFETY: open as long as the driver (`Sleepable`), which is dropped after this.
+            match unsafe { AsyncFd::register_with_interest(Borrowed(fd), Interest::READABLE) } {
+                Ok(descriptor) => descriptors.push(descriptor),
+                Err(error) => added = Err(error.into_parts().1),
+            }
+        })?;
+        added.map_err(DriveError::Runtime)?;
+    }
+    Ok(Driving { descriptors, drive, mode, busy: None })
+}
+
+/// Drives for as long as a future takes, and returns what it does. The future and the fabric are one task of the runtime.
+///
+/// # Errors
+/// As [`drive`], or if the driving cannot go on before the future has ended.
+///
+/// # Panics
+/// As [`drive`].
+pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Result<F::Output, DriveError> {
+    let mut driving = self::drive(drive, mode)?;
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(output));
+        }
+        match Pin::new(&mut driving).poll(cx) {
+            Poll::Pending => Poll::Pending,
+            // What the failure has ended may be the future itself.
+            Poll::Ready(Err(error)) => match future.as_mut().poll(cx) {
+                Poll::Ready(output) => Poll::Ready(Ok(output)),
+                Poll::Pending => Poll::Ready(Err(error)),
+            },
+            Poll::Ready(Ok(never)) => match never {},
+        }
+    })
+    .await
+}
+
+/// Drivers are not pinned.
+impl<D> Unpin for Driving<D> {}
+
+impl<D: Sleepable> Driving<D> {
+    /// Whether the thread spins a while longer.
+    fn spins(&mut self, had_events: bool) -> bool {
+        match self.mode {
+            Mode::Busy => true,
+            Mode::Sleep => false,
+            Mode::Hybrid { spin } => {
+                let now = Instant::now();
+                if had_events {
+                    self.busy = Some(now);
+                }
+                self.busy.is_some_and(|busy| now.duration_since(busy) < spin)
+            }
+        }
+    }
+}
+
+impl<D: Sleepable> Future for Driving<D> {
+    type Output = Result<Infallible, DriveError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let events = self.drive.turn(BUDGET);
+        if self.spins(events > 0) || events > 0 {
+            // Whoever was woken comes first, then this again.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        // The contract of `Sleepable`: the runtime forgets that they were readable, then it is asked.
+        for descriptor in &self.descriptors {
+            while let Poll::Ready(ready) = descriptor.poll_read_ready(cx) {
+                ready.map_err(DriveError::Runtime)?.clear_ready();
+            }
+        }
+        if !self.drive.may_sleep(cx.waker())? {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl<D: fmt::Debug> fmt::Debug for Driving<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driving").field("drive", &self.drive).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}

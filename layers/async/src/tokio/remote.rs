@@ -1,0 +1,152 @@
+//! [`remote`]: how threads use a fabric that another thread has.
+
+use core::fmt;
+
+use ::tokio::sync::{mpsc, oneshot};
+
+/// Opens a way for other threads and tasks to ask the thread of a fabric, with room for `capacity` requests that it has not taken.
+///
+/// The thread takes [`Requests`], and answers each when it likes. Whoever calls a [`Remote`] waits for the answer in whatever runtime it
+/// is. When there is no room, callers wait in order of arrival.
+///
+/// ```
+/// use loom_async::tokio::{Mode, remote, run};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, CqAttr, Domain, Error, Source};
+///
+/// let (ask, mut requests) = remote::<Vec<u8>, Vec<u8>>(8);
+/// // The fabric's thread: what it is asked it sends from alice to bob, and answers with what bob has received.
+/// let fabric = std::thread::spawn(move || {
+///     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+///     runtime.block_on(async {
+///         let network = Network::new(NetworkAttr::default())?;
+///         let domain = Domain::open(&network.info())?;
+///         let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+///         let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+///         let to_bob = av.insert(&bob.address()?)?;
+///         let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+///         run(&driver, Mode::Sleep, async {
+///             while let Some(mut request) = requests.next().await {
+///                 let message = core::mem::take(request.body());
+///                 let room = vec![0; message.len()];
+///                 driver.run(message, |message| alice.send(to_bob, message)).await?.result()?;
+///                 let received = driver.run(room, |room| bob.recv(Source::Any, room)).await?;
+///                 request.answer(received.into_buf());
+///             }
+///             Ok::<_, Error>(())
+///         })
+///         .await?
+///     })
+/// });
+///
+/// let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
+/// let asked: Vec<_> = (0..4)
+///     .map(|number| {
+///         let ask = ask.clone();
+///         runtime.spawn(async move { ask.call(vec![number; 5]).await })
+///     })
+///     .collect();
+/// for (number, answer) in (0..).zip(asked) {
+///     assert_eq!(runtime.block_on(answer).expect("no panic"), Ok(vec![number; 5]));
+/// }
+/// drop(ask);
+/// fabric.join().expect("no panic").expect("no error");
+/// # Ok::<_, std::io::Error>(())
+/// ```
+#[must_use]
+pub fn remote<Q, A>(capacity: usize) -> (Remote<Q, A>, Requests<Q, A>) {
+    // The channel takes no capacity of zero.
+    let (sender, receiver) = mpsc::channel(capacity.max(1));
+    (Remote { requests: sender }, Requests { requests: receiver })
+}
+
+/// Asks the thread of a fabric. It is `Send`, and so are the futures of its calls, as long as requests and answers are.
+pub struct Remote<Q, A> {
+    requests: mpsc::Sender<Request<Q, A>>,
+}
+
+/// The thread of the fabric takes no more requests, or has dropped this one without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the thread of the fabric does not answer")
+    }
+}
+
+impl core::error::Error for Gone {}
+
+impl<Q, A> Remote<Q, A> {
+    /// Asks, and waits for the answer. If the future is dropped, the request may be served all the same.
+    ///
+    /// # Errors
+    /// [`Gone`]
+    pub async fn call(&self, body: Q) -> Result<A, Gone> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(Request { body, reply }).await.map_err(|_| Gone)?;
+        answer.await.map_err(|_| Gone)
+    }
+}
+
+/// What the thread of a fabric is asked.
+pub struct Requests<Q, A> {
+    requests: mpsc::Receiver<Request<Q, A>>,
+}
+
+impl<Q, A> Requests<Q, A> {
+    /// The next request. `None` if there is nobody left who could ask.
+    pub async fn next(&mut self) -> Option<Request<Q, A>> {
+        self.requests.recv().await
+    }
+}
+
+/// A request, which waits for its answer.
+#[must_use = "whoever asks waits"]
+pub struct Request<Q, A> {
+    body: Q,
+    reply: oneshot::Sender<A>,
+}
+
+impl<Q, A> Request<Q, A> {
+    /// What is asked.
+    pub const fn body(&mut self) -> &mut Q {
+        &mut self.body
+    }
+
+    /// Whether nobody waits for the answer any more.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    /// Answers. An answer that nobody waits for is dropped.
+    pub fn answer(self, answer: A) {
+        drop(self.reply.send(answer));
+    }
+}
+
+impl<Q, A> Clone for Remote<Q, A> {
+    fn clone(&self) -> Self {
+        Remote { requests: self.requests.clone() }
+    }
+}
+
+impl<Q, A> fmt::Debug for Remote<Q, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("capacity", &self.requests.capacity()).finish()
+    }
+}
+
+impl<Q, A> fmt::Debug for Requests<Q, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Requests").field("len", &self.requests.len()).finish()
+    }
+}
+
+impl<Q, A> fmt::Debug for Request<Q, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("is_given_up", &self.is_given_up()).finish_non_exhaustive()
+    }
+}

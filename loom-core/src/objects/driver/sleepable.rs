@@ -1,0 +1,204 @@
+//! [`Sleepable`]: what an executor may sleep on while there is nothing to do.
+
+#![allow(unsafe_code, reason = "promises that descriptors are open")]
+
+use core::ffi::c_int;
+use core::fmt;
+use core::task::Waker;
+
+use super::wait_list::store;
+use super::{CounterDriver, CqDriver, Drive, EqDriver};
+use crate::buffer::Buffer;
+use crate::objects::counter::CounterError;
+use crate::objects::cq::CqError;
+use crate::objects::eq::EqError;
+use crate::transport::{Connected, Transport};
+use crate::vocabulary::Errno;
+
+/// Drivers whose executor may sleep on descriptors.
+///
+/// This is the contract with runtimes that can wait for descriptors, and libfabric's `fi_trywait` protocol behind it. An executor goes round so:
+///
+/// 1. It takes a [turn](Drive::turn), and polls what that has woken, until a turn finds nothing.
+/// 2. It begins to wait for all [descriptors](Self::wait_fds), or makes the runtime forget that they were readable (edge-triggered).
+/// 3. It asks whether it [may sleep](Self::may_sleep). If not, it goes on with the first step.
+/// 4. It sleeps until a descriptor is readable, or the waker is woken that it has given. Both may happen for nothing.
+///
+/// The second step comes before the third: what becomes readable in between is found by one of them.
+///
+/// # Safety
+/// The descriptors are open as long as the driver is there, and the same each time.
+pub unsafe trait Sleepable: Drive {
+    /// Calls `each` with every descriptor.
+    ///
+    /// # Errors
+    /// [`SleepError::NotOpenedFor`] if a queue was not opened with one.
+    #[doc(alias = "FI_GETWAIT")]
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError>;
+
+    /// Whether the executor may sleep now. `waker` is woken when a future waits for something new, which takes another turn.
+    ///
+    /// It may not as long as a post waits for room, or a multi-receive for its pieces: no descriptor tells of these.
+    ///
+    /// # Errors
+    /// [`SleepError`]
+    #[doc(alias = "fi_trywait")]
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError>;
+}
+
+/// Why an executor cannot sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SleepError {
+    /// A queue or counter was not opened with a descriptor.
+    NotOpenedFor,
+    /// The provider's queue or counter failed, or it has no descriptor.
+    Failed(Errno),
+}
+
+impl fmt::Display for SleepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SleepError::NotOpenedFor => f.write_str("a queue or counter was not opened with a descriptor to sleep on"),
+            SleepError::Failed(errno) => write!(f, "a queue or counter that is slept on failed: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for SleepError {}
+
+impl From<CqError> for SleepError {
+    fn from(error: CqError) -> Self {
+        match error {
+            CqError::Queue(errno) => SleepError::Failed(errno),
+            _ => SleepError::NotOpenedFor,
+        }
+    }
+}
+
+impl From<EqError> for SleepError {
+    fn from(error: EqError) -> Self {
+        match error {
+            EqError::Queue(errno) => SleepError::Failed(errno),
+            _ => SleepError::NotOpenedFor,
+        }
+    }
+}
+
+impl From<CounterError> for SleepError {
+    fn from(error: CounterError) -> Self {
+        match error {
+            CounterError::Errno(errno) => SleepError::Failed(errno),
+            _ => SleepError::NotOpenedFor,
+        }
+    }
+}
+
+// SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
+unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        each(self.cq().wait_fd()?);
+        Ok(())
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        let inner = &*self.body;
+        store(&inner.idle, waker);
+        match inner.failure() {
+            // Until somebody takes them.
+            Some(CqError::PeerEvents) => Ok(true),
+            Some(error) => Err(error.into()),
+            None if inner.is_behind() || !inner.room.is_empty() || inner.draining.get() > 0 => Ok(false),
+            None => Ok(inner.cq().may_sleep_driven()?),
+        }
+    }
+}
+
+// SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
+unsafe impl<T: Connected> Sleepable for EqDriver<'_, T> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        each(self.eq().wait_fd()?);
+        Ok(())
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        self.will_be_told(waker);
+        match self.failure() {
+            // Until somebody takes them.
+            Some(EqError::Unread) => Ok(true),
+            Some(error) => Err(error.into()),
+            None => Ok(self.eq().may_sleep()?),
+        }
+    }
+}
+
+// SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
+unsafe impl<T: Transport> Sleepable for CounterDriver<'_, T> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        each(self.counter().wait_fd()?);
+        Ok(())
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        self.will_be_told(waker);
+        Ok(self.turn(1) == 0 && self.counter().may_sleep()?)
+    }
+}
+
+// SAFETY: those of the driver behind it, which is borrowed.
+unsafe impl<D: Sleepable + ?Sized> Sleepable for &D {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        (**self).wait_fds(each)
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        (**self).may_sleep(waker)
+    }
+}
+
+// SAFETY: those of the drivers in it.
+unsafe impl<D: Sleepable> Sleepable for [D] {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        self.iter().try_for_each(|driver| driver.wait_fds(each))
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        // All of them, each of which stores the waker.
+        self.iter().try_fold(true, |may, driver| Ok(driver.may_sleep(waker)? && may))
+    }
+}
+
+// SAFETY: those of the drivers in it.
+unsafe impl<D: Sleepable, const N: usize> Sleepable for [D; N] {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        self.as_slice().wait_fds(each)
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        self.as_slice().may_sleep(waker)
+    }
+}
+
+/// Implements [`Sleepable`] for tuples.
+macro_rules! sleepable_tuples {
+    ($(($($name:ident)*))*) => {$(
+        // SAFETY: those of the drivers in it.
+        unsafe impl<$($name: Sleepable),*> Sleepable for ($($name,)*) {
+            #[allow(non_snake_case, reason = "values are named like their types")]
+            fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+                let ($($name,)*) = self;
+                $($name.wait_fds(each)?;)*
+                Ok(())
+            }
+
+            #[allow(non_snake_case, reason = "values are named like their types")]
+            fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+                let ($($name,)*) = self;
+                // All of them, each of which stores the waker.
+                Ok(true $(& $name.may_sleep(waker)?)*)
+            }
+        }
+    )*};
+}
+
+sleepable_tuples! { (A) (A B) (A B C) (A B C D) }
