@@ -22,6 +22,8 @@ mod atomics;
 mod cached;
 #[path = "../transports/counters.rs"]
 mod counters;
+#[path = "../transports/futures.rs"]
+mod futures;
 #[path = "../transports/leases.rs"]
 mod leases;
 #[path = "../transports/lifecycle.rs"]
@@ -84,6 +86,7 @@ static ALLOCATIONS: tally::Counting = tally::Counting;
 fn cases() -> Vec<Behaviour<Soft<'static>>> {
     [
         messages::cases(),
+        futures::cases(),
         rma::cases(),
         regions::cases(),
         registered::cases(),

@@ -11,6 +11,7 @@ mod atomics;
 mod cached;
 mod counters;
 mod deferred;
+mod futures;
 mod leases;
 mod lifecycle;
 mod matrix;
@@ -78,6 +79,7 @@ fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         deferred::cases(),
         unsignaled::cases(),
         waiting::cases(),
+        futures::cases(),
         sleeping::cases(),
         lifecycle::cases(),
         owned::cases(),

@@ -17,6 +17,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::objects::cq::{Cq, CqError};
 use loom_core::objects::deadline::Deadline;
+use loom_core::objects::driver::RunError;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Errno;
 
@@ -122,6 +123,15 @@ impl HasErrno for OpenError {
         match self {
             OpenError::Errno(errno) => Some(*errno),
             _ => None,
+        }
+    }
+}
+
+impl<B> HasErrno for RunError<B> {
+    fn errno(&self) -> Option<Errno> {
+        match self {
+            RunError::Rejected(rejected) => rejected.error.errno(),
+            RunError::Queue { error, .. } => error.errno(),
         }
     }
 }

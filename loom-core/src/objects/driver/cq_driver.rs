@@ -206,7 +206,10 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
         if !self.room.is_empty() {
             self.room.tell_first(events + 1);
-            self.room.tell_next_in_turn();
+            if events == 0 {
+                // The first may wait for a peer that takes nothing.
+                self.room.tell_next_in_turn();
+            }
         }
         events
     }

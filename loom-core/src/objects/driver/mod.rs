@@ -66,8 +66,9 @@
 //!   is dropped or can be taken back, as [`Unclaimed`] says. An operation that is to end early is [cancelled](Finish::cancel), which awaits the
 //!   outcome. A future that has not posted yet holds its buffer, and drops it.
 //! - **A post waits for room in order of arrival.** What the queue or the provider refuses for the moment
-//!   ([`PostError::is_transient`](crate::error::PostError::is_transient)) is tried again after a turn, the oldest first. Nobody who comes later overtakes those
-//!   who wait. Each turn also tries one of those further behind, so that a peer that takes nothing does not hold up the others.
+//!   ([`PostError::is_transient`](crate::error::PostError::is_transient)) is tried again after a turn, the oldest first. A post that comes later waits
+//!   behind those that wait. A turn that finds no event also has one tried of those further behind, each time another, so that a peer that takes nothing does
+//!   not hold up the others. Posts of one task keep their order; those of several may then overtake each other.
 //! - **Constant time.** An event wakes who waits for its operation, whom it finds by the number of the slot. A turn takes no more events than
 //!   its budget, and wakes nobody else but one or two of those who wait for room.
 //! - **Errors reach those who wait.** If a queue fails, each of its futures ends with the error, and so does every later one. An operation that
