@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
-use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::{Av, Cq, Domain, Endpoint, Peer};
 
 /// Tasks of any type, which may borrow what was declared before the executor.
@@ -69,6 +69,7 @@ pub(crate) fn waker() -> impl Future<Output = std::task::Waker> {
 
 /// Two endpoints of a queue, and its driver.
 pub(crate) struct Pair {
+    pub(crate) domain: Domain<'static, Soft<'static>>,
     pub(crate) alice: Endpoint<'static, Soft<'static>, Vec<u8>>,
     pub(crate) bob: Endpoint<'static, Soft<'static>, Vec<u8>>,
     pub(crate) to_bob: Peer,
@@ -79,13 +80,18 @@ pub(crate) struct Pair {
 impl Pair {
     /// With a queue for so many operations.
     pub(crate) fn open(depth: usize) -> Self {
+        Self::with(depth, Unclaimed::Drop, Plan::new(1))
+    }
+
+    /// With these faults.
+    pub(crate) fn with(depth: usize, unclaimed: Unclaimed, plan: Plan) -> Self {
         let network = Network::new(NetworkAttr { tx_depth: 16, ..NetworkAttr::default() }).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
+        let domain = Domain::open(&network.info_with_faults(plan)).unwrap();
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, depth).unwrap());
         let [alice, bob] = [cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap()];
         let to_bob = av.insert(&bob.address().unwrap()).unwrap();
         let to_alice = av.insert(&alice.address().unwrap()).unwrap();
-        let driver = CqDriver::open(&cq, Unclaimed::Drop).unwrap();
-        Pair { alice, bob, to_bob, to_alice, driver }
+        let driver = CqDriver::open(&cq, unclaimed).unwrap();
+        Pair { domain, alice, bob, to_bob, to_alice, driver }
     }
 }
