@@ -17,6 +17,7 @@ FOLDERS = {
     "tagged": ("loom-core/src/tagged/",),
     "soft": ("loom-core/src/soft/",),
     "alloc": ("loom-alloc/src/",),
+    "async": ("layers/async/src/",),
 }
 REASONS = pathlib.Path(".ci/mutants.reasons")
 PAGE = pathlib.Path("docs/mutants.md")

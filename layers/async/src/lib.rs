@@ -6,6 +6,8 @@
 //! - [`LocalExecutor`]: a fixed number of tasks in one block of the caller's allocator. Wake-ups come from any thread, in constant time.
 //!   [`block_on`] runs one future without an executor.
 //! - [`timers`]: waiting for a time, and futures that have until a time, by any [clock](clock::Clock).
+//! - [`stream`]: events of peers, and operations that were given up, as streams.
+//! - [`window`]: transfers in many parts, of which a fixed number is in flight, with one outcome.
 //!
 //! Everything is driven by the caller: a round of the executor polls what was woken, then takes a turn of what is driven, timers and
 //! queues. There are no hidden threads, and after opening nothing is allocated.
@@ -78,7 +80,9 @@ pub use executor::{BUDGET, Full, LocalExecutor, Round, Spawner, TaskId, block_on
 
 pub mod clock;
 mod executor;
+pub mod stream;
 mod sync;
 pub mod timers;
 #[cfg(feature = "tokio")]
 pub mod tokio;
+pub mod window;

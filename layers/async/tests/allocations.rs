@@ -5,14 +5,15 @@
 mod common;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use common::{Boxed, Idle, Pair, bounded, next_round, waker};
 use loom_async::clock::StdClock;
 use loom_async::timers::Timers;
+use loom_async::window::{Window, transfer_each};
 use loom_async::{LocalExecutor, block_on};
-use loom_core::{Source, Tag};
+use loom_core::{Access, Mr, Source, Tag};
 
 /// Counts what a thread takes from the system's allocator.
 struct Gate;
@@ -53,7 +54,7 @@ fn control_an_allocation_is_counted() {
 #[test]
 fn tasks_that_move_messages_and_sleep_allocate_nothing() {
     const ROUNDS: usize = 10_000;
-    let Pair { alice, bob, to_bob, to_alice, driver } = Pair::open(16);
+    let Pair { alice, bob, to_bob, to_alice, driver, .. } = Pair::open(16);
     let timers = Timers::new(StdClock::new());
     let sent = Cell::new(0);
     let executor = LocalExecutor::<Boxed<'_>>::new(4).unwrap();
@@ -114,4 +115,22 @@ fn places_are_used_again_and_spawning_allocates_nothing() {
         block_on(&Idle::default(), next_round());
     });
     assert_eq!(made, 0);
+}
+
+#[test]
+fn transfers_of_many_parts_allocate_nothing() {
+    const PARTS: usize = 10_000;
+    let Pair { domain, alice, to_bob, driver, .. } = &Pair::open(16);
+    let region = Mr::open(domain, vec![0; 64], Access::REMOTE_WRITE).unwrap();
+    let at = region.remote();
+    let buffers = RefCell::new(vec![vec![3; 64]; 5]);
+    let write = |parts| {
+        let bufs = (0..parts).map(|_| buffers.borrow_mut().pop().unwrap());
+        let post = |_, buf| alice.write(*to_bob, &at, 0, buf);
+        let each = |_, done: loom_core::Done<_>| buffers.borrow_mut().push(done.into_buf());
+        let outcome = block_on(&bounded(driver), transfer_each(driver, Window::<4>, bufs, post, each));
+        assert_eq!(outcome.result(), Ok(parts * 64));
+    };
+    write(10);
+    assert_eq!(allocations(|| write(PARTS as u64)), 0);
 }

@@ -26,7 +26,7 @@ fn payload(pair: u8, trip: u8) -> Vec<u8> {
 fn hundreds_of_tasks_send_and_receive_in_pairs_and_every_byte_arrives() {
     const PAIRS: u8 = 150;
     const TRIPS: u8 = 20;
-    let Pair { alice, bob, to_bob, to_alice, driver } = Pair::open(32);
+    let Pair { alice, bob, to_bob, to_alice, driver, .. } = Pair::open(32);
     let arrived = Cell::new(0);
     let executor = LocalExecutor::<Boxed<'_>>::new(2 * usize::from(PAIRS)).unwrap();
     for pair in 0..PAIRS {

@@ -14,7 +14,7 @@ use std::task::{Poll, Waker};
 use std::thread;
 
 use allocator_api2::alloc::{AllocError, Allocator, Global};
-use common::{Boxed, Idle, bounded, next_round, waker};
+use common::{Boxed, Idle, Threads, next_round, waker};
 use loom_async::LocalExecutor;
 use loom_core::error::OpenError;
 
@@ -125,7 +125,7 @@ fn no_wake_up_of_other_threads_is_lost() {
         for bell in &bells {
             executor.spawn(listens(bell.clone())).unwrap();
         }
-        executor.run(&bounded(Idle::default()));
+        executor.run(&Threads::run());
         for thread in threads {
             thread.join().unwrap();
         }
@@ -146,7 +146,7 @@ fn future_beside_the_tasks_is_woken_by_another_thread() {
             }
         }
     });
-    executor.run_until(&bounded(Idle::default()), async {
+    executor.run_until(&Threads::run(), async {
         for times in 1..=1000 {
             bell.clone().heard(times).await;
         }

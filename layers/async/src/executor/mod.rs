@@ -2,6 +2,8 @@
 
 mod block_on;
 mod ready;
+#[cfg(all(doctest, feature = "std"))]
+mod refusals;
 mod shared;
 mod spawner;
 mod table;

@@ -86,9 +86,11 @@ impl Ready {
     #[inline]
     pub(crate) fn take(&self, nodes: &[Node]) -> u32 {
         // Nothing is lost where this is out of date: the next round looks again.
-        if self.0.load(Ordering::Relaxed) == NIL {
-            return NIL;
-        }
+        if self.0.load(Ordering::Relaxed) == NIL { NIL } else { self.take_all(nodes) }
+    }
+
+    #[inline]
+    fn take_all(&self, nodes: &[Node]) -> u32 {
         // Acquire: pairs with the pushes.
         let mut newest = self.0.swap(NIL, Ordering::Acquire);
         let mut oldest = NIL;

@@ -10,42 +10,60 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
-use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::{Av, Cq, Domain, Endpoint, Peer};
 
 /// Tasks of any type, which may borrow what was declared before the executor.
 pub(crate) type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Fails the test if it takes too long, and lets other threads run.
+/// Fails the test if nothing happens for a number of turns: on one thread nothing comes from elsewhere.
 pub(crate) struct Bounded<D> {
     drive: D,
-    until: Instant,
+    empty: Cell<u32>,
 }
 
-pub(crate) fn bounded<D: Drive>(drive: D) -> Bounded<D> {
-    Bounded { drive, until: Instant::now() + Duration::from_secs(100) }
+pub(crate) const fn bounded<D: Drive>(drive: D) -> Bounded<D> {
+    Bounded { drive, empty: Cell::new(0) }
 }
 
 impl<D: Drive> Drive for Bounded<D> {
     fn turn(&self, budget: usize) -> usize {
         let events = self.drive.turn(budget);
-        if events == 0 {
-            std::thread::yield_now();
-        }
-        assert!(Instant::now() < self.until, "a wake-up is missing");
+        self.empty.set(if events == 0 { self.empty.get() + 1 } else { 0 });
+        assert!(self.empty.get() < 3_000_000, "a wake-up is missing");
         events
     }
 }
 
-/// Drives nothing, and counts the turns.
+/// Drives nothing, and fails the test if that is done too often.
 #[derive(Default)]
 pub(crate) struct Idle {
-    pub(crate) turns: Cell<usize>,
+    turns: Cell<u32>,
 }
 
 impl Drive for Idle {
     fn turn(&self, _: usize) -> usize {
         self.turns.set(self.turns.get() + 1);
+        assert!(self.turns.get() < 3_000_000, "a wake-up is missing");
+        0
+    }
+}
+
+/// Lets other threads run, and fails the test if that takes too long.
+pub(crate) struct Threads {
+    until: Instant,
+}
+
+impl Threads {
+    pub(crate) fn run() -> Self {
+        Threads { until: Instant::now() + Duration::from_secs(100) }
+    }
+}
+
+impl Drive for Threads {
+    fn turn(&self, _: usize) -> usize {
+        std::thread::yield_now();
+        assert!(Instant::now() < self.until, "a wake-up is missing");
         0
     }
 }
@@ -69,6 +87,7 @@ pub(crate) fn waker() -> impl Future<Output = std::task::Waker> {
 
 /// Two endpoints of a queue, and its driver.
 pub(crate) struct Pair {
+    pub(crate) domain: Domain<'static, Soft<'static>>,
     pub(crate) alice: Endpoint<'static, Soft<'static>, Vec<u8>>,
     pub(crate) bob: Endpoint<'static, Soft<'static>, Vec<u8>>,
     pub(crate) to_bob: Peer,
@@ -79,13 +98,18 @@ pub(crate) struct Pair {
 impl Pair {
     /// With a queue for so many operations.
     pub(crate) fn open(depth: usize) -> Self {
+        Self::with(depth, Unclaimed::Drop, Plan::new(1))
+    }
+
+    /// With these faults.
+    pub(crate) fn with(depth: usize, unclaimed: Unclaimed, plan: Plan) -> Self {
         let network = Network::new(NetworkAttr { tx_depth: 16, ..NetworkAttr::default() }).unwrap();
-        let domain = Domain::open(&network.info()).unwrap();
+        let domain = Domain::open(&network.info_with_faults(plan)).unwrap();
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::open(&domain, depth).unwrap());
         let [alice, bob] = [cq.endpoint(&av).unwrap(), cq.endpoint(&av).unwrap()];
         let to_bob = av.insert(&bob.address().unwrap()).unwrap();
         let to_alice = av.insert(&alice.address().unwrap()).unwrap();
-        let driver = CqDriver::open(&cq, Unclaimed::Drop).unwrap();
-        Pair { alice, bob, to_bob, to_alice, driver }
+        let driver = CqDriver::open(&cq, unclaimed).unwrap();
+        Pair { domain, alice, bob, to_bob, to_alice, driver }
     }
 }

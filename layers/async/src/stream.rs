@@ -1,0 +1,103 @@
+//! [`Stream`]s of what a queue reports besides the operations that futures wait for.
+//!
+//! Nothing is lost when a stream is dropped: what it has not given out is for whoever asks the driver next.
+
+#![allow(unsafe_code, reason = "projects pins")]
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use futures_core::Stream;
+use futures_core::stream::FusedStream;
+use loom_core::buffer::Buffer;
+use loom_core::objects::cq::CqError;
+use loom_core::objects::driver::{CqDriver, NextEvent, NextUnclaimed};
+use loom_core::{Completion, Done, Transport};
+
+/// What each item of a stream is waited for with, again and again.
+struct Repeated<'m, T: Transport, B: Buffer, N> {
+    driver: CqDriver<'m, T, B>,
+    next: Option<N>,
+    renew: fn(&CqDriver<'m, T, B>) -> N,
+    over: bool,
+}
+
+impl<'m, T: Transport, B: Buffer, N> Repeated<'m, T, B, N> {
+    fn new(driver: &CqDriver<'m, T, B>, renew: fn(&CqDriver<'m, T, B>) -> N) -> Self {
+        Repeated { driver: driver.clone(), next: None, renew, over: false }
+    }
+
+    fn poll<V>(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<V, CqError>>>
+    where
+        N: Future<Output = Result<V, CqError>>,
+    {
+        // SAFETY: `next` is not moved; nothing else is pinned.
+        let Repeated { driver, next, renew, over } = unsafe { self.get_unchecked_mut() };
+        if *over {
+            return Poll::Ready(None);
+        }
+        // SAFETY: a field of what is pinned; it is replaced by `set` alone, which drops it in its place.
+        let mut next = unsafe { Pin::new_unchecked(next) };
+        if next.is_none() {
+            next.set(Some(renew(driver)));
+        }
+        let Some(waits) = next.as_mut().as_pin_mut() else { return Poll::Pending };
+        let Poll::Ready(result) = waits.poll(cx) else { return Poll::Pending };
+        // A future is not polled again after its end.
+        next.set(None);
+        *over = result.is_err();
+        Poll::Ready(Some(result))
+    }
+}
+
+/// The events of a queue: [`events`].
+#[must_use = "streams do nothing unless they are polled"]
+pub struct Events<'m, T: Transport, B: Buffer>(Repeated<'m, T, B, NextEvent<'m, T, B>>);
+
+/// The operations that were given up, and are over: [`unclaimed`].
+#[must_use = "streams do nothing unless they are polled"]
+pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<'m, T, B, NextUnclaimed<'m, T, B>>);
+
+/// What a queue reports besides operations that are over, as a stream: peers' writes with immediate data, pieces of multi-receives. See
+/// [`CqDriver::next_event`].
+///
+/// If the queue fails, the error is the last item.
+pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Events<'m, T, B> {
+    Events(Repeated::new(driver, CqDriver::next_event))
+}
+
+/// The operations whose futures were dropped, with their buffers, as they end, as a stream. See [`CqDriver::next_unclaimed`].
+///
+/// If the queue fails, the error is the last item.
+pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> UnclaimedDone<'m, T, B> {
+    UnclaimedDone(Repeated::new(driver, CqDriver::next_unclaimed))
+}
+
+/// Implements [`Stream`] for the two.
+macro_rules! streams {
+    ($($name:ident: $item:ty),*) => {$(
+        impl<'m, T: Transport, B: Buffer> Stream for $name<'m, T, B> {
+            type Item = Result<$item, CqError>;
+
+            fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+                // SAFETY: a field of what is pinned.
+                unsafe { self.map_unchecked_mut(|stream| &mut stream.0) }.poll(cx)
+            }
+        }
+
+        impl<T: Transport, B: Buffer> FusedStream for $name<'_, T, B> {
+            fn is_terminated(&self) -> bool {
+                self.0.over
+            }
+        }
+
+        impl<T: Transport, B: Buffer> fmt::Debug for $name<'_, T, B> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("over", &self.0.over).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+streams! { Events: Completion<'m, B>, UnclaimedDone: Done<B> }

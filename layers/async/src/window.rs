@@ -1,0 +1,263 @@
+//! Transfers in many parts, of which a fixed number is in flight.
+//!
+//! [`transfer`] posts one part after the other, as long as fewer than `N` are in flight, and gives one [`Outcome`] for all of them:
+//! - What is refused for the moment (`FI_EAGAIN`, a full queue) waits for room.
+//! - After the first error no further part is posted, and all that were posted are waited for. So nothing of the transfer is in
+//!   flight when its outcome is there, unless the queue itself has failed.
+//! - A transfer that is dropped gives up what is in flight, as any future of an operation does: the driver's
+//!   [`Unclaimed`](loom_core::objects::driver::Unclaimed) says what becomes of the buffers.
+//!
+//! The window is an array in the future: nothing is allocated. Each wake-up looks at all operations in flight, so a window of hundreds
+//! is better split over several tasks.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_async::block_on;
+//! use loom_async::window::{Window, transfer};
+//! use loom_core::objects::driver::{CqDriver, Unclaimed};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Access, Av, Cq, Domain, Mr};
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! let domain = Domain::open(&network.info())?;
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+//! let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+//! let to_bob = av.insert(&bob.address()?)?;
+//! let region = Mr::open(&domain, vec![0; 1 << 20], Access::REMOTE_WRITE)?;
+//! let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+//!
+//! // A page each, four at a time.
+//! let pages = (0..256).map(|page| vec![page as u8; 4096]);
+//! let at = region.remote();
+//! let written = block_on(&driver, transfer(&driver, Window::<4>, pages, |page, buf| {
+//!     alice.write(to_bob, &at, page as u64 * 4096, buf)
+//! }));
+//! assert_eq!(written.result()?, 1 << 20);
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+
+use core::fmt;
+use core::future::poll_fn;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll};
+
+use loom_core::buffer::Buffer;
+use loom_core::completion::OpError;
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::cq::CqError;
+use loom_core::objects::driver::{CqDriver, Finish};
+use loom_core::{Done, Error, OpKey, Transport};
+
+/// How many operations of a transfer are in flight at most: at least one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window<const N: usize>;
+
+/// What a transfer has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "it says whether the transfer succeeded"]
+pub struct Outcome {
+    /// How many parts were transferred.
+    pub parts: usize,
+    /// How many bytes these had.
+    pub bytes: u64,
+    /// The first error, if there was one.
+    pub failed: Option<Failed>,
+}
+
+/// The first part of a transfer that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// Its number. The first part has 0.
+    pub part: usize,
+    /// Why it failed.
+    pub error: PartError,
+}
+
+/// Why a part failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartError {
+    /// It was not posted.
+    Post(PostError),
+    /// Its operation failed.
+    Operation(OpError),
+    /// The queue cannot go on. The operation is in its slot, and can be [waited for](CqDriver::finish) by its key.
+    Queue {
+        /// The operation.
+        key: OpKey,
+        /// Why.
+        error: CqError,
+    },
+}
+
+impl Outcome {
+    /// The bytes of a transfer of which every part succeeded.
+    ///
+    /// # Errors
+    /// The first error.
+    pub const fn result(self) -> Result<u64, Failed> {
+        match self.failed {
+            None => Ok(self.bytes),
+            Some(failed) => Err(failed),
+        }
+    }
+
+    fn fails(&mut self, part: usize, error: PartError) {
+        self.failed.get_or_insert(Failed { part, error });
+    }
+}
+
+/// The operations in flight, with the numbers of their parts.
+struct InFlight<'m, T: Transport, B: Buffer, E, const N: usize> {
+    places: [Option<(usize, Finish<'m, T, B>)>; N],
+    count: usize,
+    outcome: Outcome,
+    each: E,
+}
+
+impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFlight<'m, T, B, E, N> {
+    /// Adds an operation. There is a place for it.
+    fn add(&mut self, part: usize, finish: Finish<'m, T, B>) {
+        if let Some(place) = self.places.iter_mut().find(|place| place.is_none()) {
+            *place = Some((part, finish));
+            self.count += 1;
+        }
+    }
+
+    /// Takes what is over, and has the task be woken for the rest.
+    fn look(&mut self, cx: &mut Context<'_>) {
+        let InFlight { places, count, outcome, each } = self;
+        for place in places {
+            let Some((part, finish)) = place else { continue };
+            let (part, key) = (*part, finish.key());
+            let Poll::Ready(result) = Pin::new(finish).poll(cx) else { continue };
+            *place = None;
+            *count -= 1;
+            match result {
+                Err(error) => outcome.fails(part, PartError::Queue { key, error }),
+                Ok(done) => {
+                    match done.result() {
+                        Ok(transfer) => {
+                            outcome.parts += 1;
+                            outcome.bytes += transfer.len() as u64;
+                        }
+                        Err(error) => outcome.fails(part, PartError::Operation(error)),
+                    }
+                    each(part, done);
+                }
+            }
+        }
+    }
+}
+
+/// Transfers parts, as the [module](self) says: `post` posts the buffer of each, whose number it gets, through an endpoint of the driver's queue. The
+/// buffers are dropped when their parts are over.
+///
+/// `post` is called again with the same part where it is refused for the moment.
+pub async fn transfer<'m, T, B, I, P, const N: usize>(
+    driver: &CqDriver<'m, T, B>,
+    window: Window<N>,
+    parts: I,
+    post: P,
+) -> Outcome
+where
+    T: Transport,
+    B: Buffer,
+    I: IntoIterator<Item = B>,
+    P: FnMut(usize, B) -> Result<OpKey, Rejected<B>>,
+{
+    transfer_each(driver, window, parts, post, |_, done| drop(done)).await
+}
+
+/// As [`transfer`], and gives each part's number and [`Done`], with the buffer, to `each`, in the order in which operations end.
+///
+/// The buffer of the part that cannot be posted is dropped. Parts after that stay with the iterator.
+pub async fn transfer_each<'m, T, B, I, P, E, const N: usize>(
+    driver: &CqDriver<'m, T, B>,
+    _: Window<N>,
+    parts: I,
+    mut post: P,
+    each: E,
+) -> Outcome
+where
+    T: Transport,
+    B: Buffer,
+    I: IntoIterator<Item = B>,
+    P: FnMut(usize, B) -> Result<OpKey, Rejected<B>>,
+    E: FnMut(usize, Done<B>),
+{
+    const { assert!(N > 0, "a window of no operations") };
+    let (places, outcome) = ([const { None }; N], Outcome::default());
+    let mut flight = InFlight::<T, B, E, N> { places, count: 0, outcome, each };
+    for (part, buf) in parts.into_iter().enumerate() {
+        let mut posting = pin!(driver.post(buf, |buf| post(part, buf)));
+        let mut was_polled = false;
+        let posted = poll_fn(|cx| {
+            // The first time nothing has been driven since the part before: only a full window makes it worth a look.
+            let mut has_looked = core::mem::replace(&mut was_polled, true);
+            if has_looked {
+                flight.look(cx);
+            }
+            loop {
+                if flight.outcome.failed.is_some() {
+                    return Poll::Ready(None);
+                }
+                if flight.count < N
+                    && let Poll::Ready(posted) = posting.as_mut().poll(cx)
+                {
+                    return Poll::Ready(Some(posted));
+                }
+                if has_looked {
+                    return Poll::Pending;
+                }
+                has_looked = true;
+                flight.look(cx);
+            }
+        });
+        match posted.await {
+            None => break,
+            Some(Ok(key)) => flight.add(part, driver.finish(key)),
+            Some(Err(Rejected { error, .. })) => {
+                flight.outcome.fails(part, PartError::Post(error));
+                break;
+            }
+        }
+    }
+    poll_fn(|cx| {
+        flight.look(cx);
+        if flight.count == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    flight.outcome
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "part {}: {}", self.part, Error::from(self.error))
+    }
+}
+
+impl fmt::Display for PartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Error::from(*self).fmt(f)
+    }
+}
+
+impl core::error::Error for Failed {}
+impl core::error::Error for PartError {}
+
+impl From<Failed> for Error {
+    fn from(failed: Failed) -> Self {
+        failed.error.into()
+    }
+}
+
+impl From<PartError> for Error {
+    fn from(error: PartError) -> Self {
+        match error {
+            PartError::Post(error) => error.into(),
+            PartError::Operation(error) => error.into(),
+            PartError::Queue { error, .. } => error.into(),
+        }
+    }
+}
