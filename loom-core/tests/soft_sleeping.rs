@@ -122,6 +122,12 @@ struct Go {
 
 const OVER: u64 = u64::MAX;
 
+fn take(steps: u64) {
+    for step in 0..steps {
+        std::hint::black_box(step);
+    }
+}
+
 impl Peers<'_> {
     /// The next round; `None` if there is none.
     fn round(&self) -> Option<usize> {
@@ -141,9 +147,7 @@ impl Peers<'_> {
             }
         };
         self.go.begun.store(next, Ordering::Relaxed);
-        (0..steps).for_each(|step| {
-            std::hint::black_box(step);
-        });
+        take(steps);
         usize::try_from(next - 1).ok()
     }
 }
@@ -158,7 +162,7 @@ struct Sleeper<'a> {
 }
 
 impl Sleeper<'_> {
-    /// Has the peer begin its next round soon.
+    /// Has the peer begin its next round soon. Half of the time this side takes some steps, too: what a peer does may take long.
     fn begin(&mut self) {
         // xorshift; the delays are of all sizes.
         self.random ^= self.random << 13;
@@ -166,7 +170,9 @@ impl Sleeper<'_> {
         self.random ^= self.random << 17;
         let most = 1_u64 << (self.random >> 60);
         self.rounds += 1;
-        self.go.word.store((self.random % most) << 32 | self.rounds, Ordering::Release);
+        let (of_peer, own) = if self.random >> 59 & 1 == 0 { (self.random % most, 0) } else { (0, self.random % most) };
+        self.go.word.store(of_peer << 32 | self.rounds, Ordering::Release);
+        take(own);
     }
 }
 

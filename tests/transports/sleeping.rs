@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "sleeps on a file descriptor by the system's own call")]
 
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use loom_core::completion::Completion;
@@ -18,6 +19,8 @@ use loom_core::vocabulary::{Errno, WaitObj};
 use crate::memory::allocator;
 use crate::needs::{Behaviour, Case, MSG};
 use crate::pair::{Bytes, LIMIT, OrCut, Pair, is_tested, limit, on_pair, on_pair_with, pattern, post_on, room};
+use crate::posting::threads::{hear, on_threads, tell};
+use crate::posting::{one_sleep, or_less};
 
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
@@ -105,7 +108,7 @@ fn sleeping_ends_with_a_completion<T: Transport + 'static>(info: &Info<T>) {
             let (mut deadline, mut left) = (limit(), vec![received, sent]);
             while !left.is_empty() {
                 assert!(!deadline.passed(), "{left:?} never came");
-                let Some(completion) = pair.cq.poll_for(LIMIT).or_cut("the queue works") else { continue };
+                let Some(completion) = pair.cq.poll_for(one_sleep()).or_cut("the queue works") else { continue };
                 let Completion::Op(done) = completion else { panic!("{completion:?}") };
                 let at = left.iter().position(|key| *key == done.key()).expect("each once");
                 if left.swap_remove(at) == received {
@@ -180,21 +183,21 @@ fn on_two_sleepers<T: Transport + 'static>(
 ) where
     Domain<'static, T>: Sync,
 {
-    const ROUNDS: usize = 100;
+    let rounds = or_less(100, 20);
     let domain = &Domain::open(info).expect("domain");
     if !sleeps(domain) {
         return;
     }
     // This thread's: the others have none placed.
     let memory = allocator();
-    let (to_left, from_right) = std::sync::mpsc::channel();
-    let (to_right, from_left) = std::sync::mpsc::channel();
-    let side = |first: bool, tell: std::sync::mpsc::Sender<_>, hear: std::sync::mpsc::Receiver<_>| {
+    let (to_left, from_right) = channel();
+    let (to_right, from_left) = channel();
+    let side = |first: bool, to_other: Sender<_>, from_other: Receiver<_>| {
         let av = Av::open_in(domain, 4, memory).expect("address vector");
         let cq = Cq::open_in(domain, CqAttr::new(16).with_fd(), memory).expect("queue");
-        let endpoint = cq.endpoint(&av).expect("endpoint");
-        tell.send(endpoint.address().expect("address")).expect("the other side is there");
-        let peer = av.insert(&hear.recv().expect("the other side is there")).expect("in the vector");
+        let endpoint = cq.endpoint(&av).or_cut("endpoint");
+        tell(&to_other, endpoint.address().expect("address"));
+        let peer = av.insert(&hear(&from_other).expect("its address")).expect("in the vector");
         let end = |key| {
             let mut deadline = limit();
             loop {
@@ -207,7 +210,7 @@ fn on_two_sleepers<T: Transport + 'static>(
             }
         };
         let begin = Instant::now();
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let received = post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
             if first {
                 post_on(&cq, pattern(64, round), |buf| endpoint.send(peer, buf));
@@ -219,26 +222,21 @@ fn on_two_sleepers<T: Transport + 'static>(
         }
         assert!(begin.elapsed() < LIMIT / 2, "sleepers are not woken up");
         // Nobody leaves while the other may still need it.
-        tell.send(endpoint.address().expect("address")).expect("the other side is there");
+        tell(&to_other, endpoint.address().expect("address"));
         let mut deadline = limit();
-        while hear.try_recv().is_err() {
+        while from_other.try_recv().is_err() {
             assert!(!deadline.passed(), "the other side finishes");
             cq.progress().or_cut("the queue works");
         }
     };
-    std::thread::scope(|scope| {
-        let left = scope.spawn(move || side(true, to_right, from_right));
-        let right = scope.spawn(move || side(false, to_left, from_left));
-        left.join().expect("left");
-        right.join().expect("right");
-    });
+    on_threads([Box::new(move || side(true, to_right, from_right)), Box::new(move || side(false, to_left, from_left))]);
 }
 
 fn a_sleeper_is_woken_by_another_thread<T: Transport + 'static>(info: &Info<T>)
 where
     Domain<'static, T>: Sync,
 {
-    on_two_sleepers(info, |cq| cq.poll_for(LIMIT).or_cut("the queue works"));
+    on_two_sleepers(info, |cq| cq.poll_for(one_sleep()).or_cut("the queue works"));
 }
 
 fn a_descriptor_tells_of_another_threads_message<T: Transport + 'static>(info: &Info<T>)
@@ -255,7 +253,7 @@ where
     }
     on_two_sleepers(info, |cq| {
         if cq.may_sleep().or_cut("the queue works") {
-            sleeps_on(cq, LIMIT);
+            sleeps_on(cq, one_sleep());
         }
         cq.poll().or_cut("the queue works")
     });

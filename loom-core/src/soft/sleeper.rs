@@ -68,7 +68,8 @@ impl Sleeper {
     /// The thread is about to sleep. Then it says so at its [ports](Watch::say_asleep), and looks at what they have. `false` if there was
     /// a signal: it does not sleep, and is told of that once. For the thread of the queue.
     pub(super) fn say_asleep(&self, how: Sleeps) -> bool {
-        if how == Sleeps::OnDescriptor {
+        // A signal is shown however the thread sleeps. Relaxed: one that is not seen here is shown for longer.
+        if how == Sleeps::OnDescriptor || self.signalled.load(Ordering::Relaxed) {
             // Before: what is shown from here on is for this sleep.
             self.bell.hide();
         }

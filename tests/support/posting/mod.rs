@@ -198,6 +198,19 @@ fn waits_begun() -> u64 {
 /// So often a wait looks before its time is over: a machine that stood still meanwhile has let nobody get on.
 const LOOKS: u64 = 1000;
 
+/// How long a thread sleeps at a time: as long as it waits, or for a moment where the behaviour may be cut short, which wakes nobody up;
+/// not at all where one thread does everything, and time says nothing.
+#[allow(dead_code, reason = "not every program that shares this sleeps")]
+pub(crate) fn one_sleep() -> Duration {
+    if !TOGETHER.with_borrow(|together| together.may_be_cut_short) {
+        LIMIT
+    } else if PATIENCE.get().looks == u64::MAX {
+        Duration::from_millis(2)
+    } else {
+        Duration::ZERO
+    }
+}
+
 /// A deadline that a working transport never meets: it is put off for as long as other threads of the behaviour get on.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
