@@ -7,19 +7,23 @@
 #[path = "../measure/mod.rs"]
 mod measure;
 
-use core::pin::pin;
-use core::task::{Context, Poll, Waker};
-use std::collections::VecDeque;
+mod windows;
 
-use loom_fabric::loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+use std::cell::Cell;
+use std::rc::Rc;
+
+use loom_async::{LocalExecutor, block_on};
+use loom_fabric::loom_core::objects::driver::{CqDriver, Unclaimed};
 use loom_fabric::loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_fabric::loom_core::{Av, Completion, Cq, Domain, Endpoint, Peer, Source};
 
-use crate::measure::{median, metric, per_operation};
+use crate::measure::{median, metric, per_operation, ratio};
 
 const ROUNDS: usize = 31;
 const ROUND: u32 = 100_000;
 const LEN: usize = 64;
+/// Operations in flight.
+const MANY: usize = 1000;
 
 type S = Soft<'static>;
 type Bytes = Box<[u8]>;
@@ -76,34 +80,71 @@ async fn awaited(pair: &Pair, driver: &CqDriver<'static, S, Bytes>, count: u32) 
     }
 }
 
-fn block_on<V>(drive: &impl Drive, future: impl Future<Output = V>) -> V {
-    let mut future = pin!(future);
-    let mut cx = Context::from_waker(Waker::noop());
+/// One task: receives and posts again.
+async fn receives(pair: Rc<Pair>, driver: CqDriver<'static, S, Bytes>, received: Rc<Cell<u32>>) {
+    let [mut room, _] = buffers();
     loop {
-        if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
-            return value;
-        }
-        drive.turn(16);
+        let done = driver.run(room, |room| pair.bob.recv(Source::Any, room)).await.unwrap();
+        received.set(received.get() + 1);
+        room = done.into_buf();
+    }
+}
+
+/// Nanoseconds of each message, with so many tasks that have a receive in flight.
+fn in_flight(tasks: usize) -> impl FnMut() -> f64 {
+    let pair = Rc::new(pair(tasks.next_multiple_of(16)));
+    let driver = CqDriver::open(&pair.cq, Unclaimed::Drop).unwrap();
+    let received = Rc::new(Cell::new(0));
+    let executor = LocalExecutor::new(tasks).unwrap();
+    for _ in 0..tasks {
+        executor.spawn(receives(pair.clone(), driver.clone(), received.clone())).unwrap();
+    }
+    executor.round(&driver);
+    move || {
+        received.set(0);
+        per_operation(ROUND, |count| {
+            for number in 0..count {
+                // One message at a time, however many tasks there are.
+                pair.alice.inject(pair.to_bob, &[1; LEN]).unwrap();
+                while received.get() <= number {
+                    executor.round(&driver);
+                }
+            }
+        })
     }
 }
 
 fn main() {
     let (by_hand, driven) = (pair(16), pair(16));
     let driver = CqDriver::open(&driven.cq, Unclaimed::Drop).unwrap();
-    let (mut poll, mut future) = (Vec::new(), Vec::new());
+    let [mut poll, mut future, mut one, mut many] = [const { Vec::new() }; 4];
+    let (mut with_one, mut with_many) = (in_flight(1), in_flight(MANY));
     for round in 0..=ROUNDS {
         let times = [
             per_operation(ROUND, |count| polled(&by_hand, count)),
             per_operation(ROUND, |count| block_on(&driver, awaited(&driven, &driver, count))),
+            with_one(),
+            with_many(),
         ];
+        // The first one warms up.
         if round > 0 {
-            poll.push(times[0]);
-            future.push(times[1]);
+            for (figures, time) in [&mut poll, &mut future, &mut one, &mut many].into_iter().zip(times) {
+                figures.push(time);
+            }
         }
     }
     let minus: Vec<f64> = future.iter().zip(&poll).map(|(future, poll)| future - poll).collect();
+    println!("a message of {LEN} bytes, software transport, one thread; sends and receives count");
+    println!("    polled {:.1} ns, awaited {:.1} ns", median(&poll), median(&future));
     metric("poll.ns", median(&poll), "ns");
     metric("future.ns", median(&future), "ns");
     metric("future_minus_poll.ns", median(&minus), "ns");
-    let _: VecDeque<u8> = VecDeque::new();
+    println!(
+        "a receive by one of so many tasks, each with one in flight: send, round of the executor, and posting again"
+    );
+    println!("    1 task {:.1} ns, {MANY} tasks {:.1} ns", median(&one), median(&many));
+    metric("future.inflight_1.ns", median(&one), "ns");
+    metric("future.inflight_1000.ns", median(&many), "ns");
+    metric("future.inflight_1000_over_1", ratio(&many, &one), "ratio");
+    windows::run();
 }
