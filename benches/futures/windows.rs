@@ -1,4 +1,4 @@
-//! What windows are worth: pages of 256 KiB that are written with 1, 8 and 32 in flight, over libfabric's providers.
+//! What windows are worth: pages of 256 KiB that are written with 1, 8 and 32 in flight, over libfabric's providers, to another thread.
 
 #[cfg(not(feature = "libfabric"))]
 pub(crate) fn run() {
@@ -12,12 +12,17 @@ pub(crate) fn run() {
 
 #[cfg(feature = "libfabric")]
 mod libfabric {
-    use std::time::Instant;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread;
+    use std::time::{Duration, Instant};
 
     use loom_async::block_on;
     use loom_async::window::{Window, transfer};
     use loom_fabric::loom_core::objects::driver::{CqDriver, Unclaimed};
-    use loom_fabric::loom_core::{Access, Av, Caps, Cq, Domain, Endpoint, Hints, Mr, Peer, RemoteRegion};
+    use loom_fabric::loom_core::{
+        Access, Av, Caps, Cq, Domain, Endpoint, EndpointAddr, Hints, Info, Mr, Peer, RemoteRegion,
+    };
     use loom_fabric::ofi::{Local, Ofi, library_version};
 
     use crate::measure::{median, metric, ratio};
@@ -27,62 +32,92 @@ mod libfabric {
     const PAGE: usize = 256 << 10;
     const PAGES: usize = 128;
     const ROUNDS: usize = 11;
+    /// A wait for the other thread that ends before.
+    const LIMIT: Duration = Duration::from_secs(30);
 
-    /// Both sides of a transfer, in one thread.
-    struct Pair {
+    /// The side that writes. Its peer is another thread, which polls.
+    struct Writer {
         driver: CqDriver<'static, T, Vec<u8>>,
         endpoint: Endpoint<'static, T, Vec<u8>>,
         peer: Peer,
         remote: RemoteRegion,
-        // Its memory is written to.
-        _region: Mr<'static, T, Vec<u8>>,
-        _target: Endpoint<'static, T, Vec<u8>>,
     }
 
-    fn open(provider: &str) -> Option<Pair> {
+    fn info(provider: &str) -> Option<Info<T>> {
         let node = (provider != "shm").then_some("127.0.0.1");
         let caps = Caps::MSG | Caps::RMA;
         let hints = Hints { caps, provider: Some(provider), node, listen: node.is_some(), ..Hints::default() };
-        let info = Ofi::<Local>::query(&hints).ok()?.next()?;
-        let domain = Domain::open(&info).ok()?;
-        let (av, cq) = (Av::open(&domain, 4).ok()?, Cq::open(&domain, 128).ok()?);
-        let [endpoint, target] = [cq.endpoint(&av).ok()?, cq.endpoint(&av).ok()?];
-        let peer = av.insert(&target.address().ok()?).ok()?;
+        Ofi::<Local>::query(&hints).ok()?.next()
+    }
+
+    /// Polls for a peer that writes, until it is told to end.
+    fn is_written_to(provider: &str, tell: &Sender<(EndpointAddr, RemoteRegion)>, over: &AtomicBool) -> Option<()> {
+        let domain = Domain::open(&info(provider)?).ok()?;
+        let (av, cq) = (Av::open(&domain, 4).ok()?, Cq::<T, Vec<u8>>::open(&domain, 16).ok()?);
+        let endpoint = cq.endpoint(&av).ok()?;
         let region = Mr::open(&domain, vec![0; PAGE * PAGES], Access::REMOTE_WRITE).ok()?;
-        let remote = region.remote();
+        tell.send((endpoint.address().ok()?, region.remote())).ok()?;
+        while !over.load(Ordering::Acquire) {
+            cq.progress().ok()?;
+        }
+        Some(())
+    }
+
+    fn writer(provider: &str, (address, remote): (EndpointAddr, RemoteRegion)) -> Option<Writer> {
+        let domain = Domain::open(&info(provider)?).ok()?;
+        let (av, cq) = (Av::open(&domain, 4).ok()?, Cq::open(&domain, 64).ok()?);
+        let (endpoint, peer) = (cq.endpoint(&av).ok()?, av.insert(&address).ok()?);
         let driver = CqDriver::open(&cq, Unclaimed::Drop).ok()?;
-        Some(Pair { driver, endpoint, peer, remote, _region: region, _target: target })
+        Some(Writer { driver, endpoint, peer, remote })
     }
 
     /// Seconds for all pages.
-    fn time<const N: usize>(pair: &Pair, window: Window<N>) -> f64 {
+    fn time<const N: usize>(writer: &Writer, window: Window<N>) -> f64 {
         let pages: Vec<_> = (0..PAGES).map(|page| vec![u8::try_from(page).unwrap_or(u8::MAX); PAGE]).collect();
         let begin = Instant::now();
         let outcome = block_on(
-            &pair.driver,
-            transfer(&pair.driver, window, pages, |page, buf| {
+            &writer.driver,
+            transfer(&writer.driver, window, pages, |page, buf| {
                 let at = u64::try_from(page * PAGE).unwrap_or(u64::MAX);
-                pair.endpoint.write(pair.peer, &pair.remote, at, buf)
+                writer.endpoint.write(writer.peer, &writer.remote, at, buf)
             }),
         );
         assert_eq!((outcome.parts, outcome.failed), (PAGES, None), "every page is written");
         begin.elapsed().as_secs_f64()
     }
 
+    /// The times of each window.
+    fn measure(writer: &Writer) -> [Vec<f64>; 3] {
+        let mut times = [const { Vec::new() }; 3];
+        for round in 0..=ROUNDS {
+            let of_round = [time(writer, Window::<1>), time(writer, Window::<8>), time(writer, Window::<32>)];
+            // The first one warms up.
+            if round > 0 {
+                times.iter_mut().zip(of_round).for_each(|(times, time)| times.push(time));
+            }
+        }
+        times
+    }
+
     pub(super) fn run() {
         println!("writes of {PAGES} pages of {} KiB, libfabric {}", PAGE >> 10, library_version());
         for provider in ["tcp;ofi_rxm", "shm"] {
-            let Some(pair) = open(provider) else {
+            let over = AtomicBool::new(false);
+            let (tell, hear) = channel();
+            let times = thread::scope(|scope| {
+                scope.spawn(|| is_written_to(provider, &tell, &over));
+                let times = hear
+                    .recv_timeout(LIMIT)
+                    .ok()
+                    .and_then(|peer| writer(provider, peer))
+                    .map(|writer| measure(&writer));
+                over.store(true, Ordering::Release);
+                times
+            });
+            let Some(times) = times else {
                 println!("    {provider}: skipped, it is not here");
                 continue;
             };
-            let mut times = [const { Vec::new() }; 3];
-            for round in 0..=ROUNDS {
-                let round_times = [time(&pair, Window::<1>), time(&pair, Window::<8>), time(&pair, Window::<32>)];
-                if round > 0 {
-                    times.iter_mut().zip(round_times).for_each(|(times, time)| times.push(time));
-                }
-            }
             let [one, eight, many] = &times;
             let rate = |times: &[f64]| {
                 let bytes = u32::try_from(PAGE * PAGES).map_or(f64::NAN, f64::from);
