@@ -44,7 +44,7 @@
 //! one, the modes that sleep fail with an error ([`SleepError::NotOpenedFor`], or the provider's when the queue is opened), and no timer stands in. A program then chooses
 //! [`Mode::Busy`], or another provider.
 //!
-//! In every mode other tasks of the runtime have their turns between those of the fabric.
+//! In every mode other tasks of the runtime have their turns between those of the fabric, after 32 of these in a row at most.
 
 #![allow(unsafe_code, reason = "lends descriptors to the runtime")]
 
@@ -66,6 +66,9 @@ use loom_core::objects::driver::{SleepError, Sleepable};
 
 pub use self::remote::{Gone, Remote, Request, Requests, remote};
 use crate::BUDGET;
+
+/// How many turns a future has with its fabric, before the runtime has one.
+const STRETCH: usize = 32;
 
 /// What the thread does while nothing happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,18 +181,25 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
     let mut driving = self::drive(drive, mode)?;
     let mut future = pin!(future);
     poll_fn(|cx| {
-        if let Poll::Ready(output) = future.as_mut().poll(cx) {
-            return Poll::Ready(Ok(output));
+        for _ in 0..STRETCH {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            match driving.goes_on(cx) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Pending,
+                // What the failure has ended may be the future itself.
+                Err(error) => {
+                    return match future.as_mut().poll(cx) {
+                        Poll::Ready(output) => Poll::Ready(Ok(output)),
+                        Poll::Pending => Poll::Ready(Err(error)),
+                    };
+                }
+            }
         }
-        match Pin::new(&mut driving).poll(cx) {
-            Poll::Pending => Poll::Pending,
-            // What the failure has ended may be the future itself.
-            Poll::Ready(Err(error)) => match future.as_mut().poll(cx) {
-                Poll::Ready(output) => Poll::Ready(Ok(output)),
-                Poll::Pending => Poll::Ready(Err(error)),
-            },
-            Poll::Ready(Ok(never)) => match never {},
-        }
+        // The runtime's other tasks, and sockets and timers, have their turn.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     })
     .await
 }
@@ -198,6 +208,21 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
 impl<D> Unpin for Driving<D> {}
 
 impl<D: Sleepable> Driving<D> {
+    /// Takes a turn. If nothing has happened, and the mode has the thread sleep, it begins to: `false`, when `cx` is woken.
+    fn goes_on(&mut self, cx: &mut Context<'_>) -> Result<bool, DriveError> {
+        let events = self.drive.turn(BUDGET);
+        if self.spins(events > 0) || events > 0 {
+            return Ok(true);
+        }
+        // The contract of `Sleepable`: the runtime forgets that they were readable, then it is asked.
+        for descriptor in &self.descriptors {
+            while let Poll::Ready(ready) = descriptor.poll_read_ready(cx) {
+                ready.map_err(DriveError::Runtime)?.clear_ready();
+            }
+        }
+        Ok(!self.drive.may_sleep(cx.waker())?)
+    }
+
     /// Whether the thread spins a while longer.
     fn spins(&mut self, had_events: bool) -> bool {
         match self.mode {
@@ -218,19 +243,8 @@ impl<D: Sleepable> Future for Driving<D> {
     type Output = Result<Infallible, DriveError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let events = self.drive.turn(BUDGET);
-        if self.spins(events > 0) || events > 0 {
+        if self.goes_on(cx)? {
             // Whoever was woken comes first, then this again.
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        // The contract of `Sleepable`: the runtime forgets that they were readable, then it is asked.
-        for descriptor in &self.descriptors {
-            while let Poll::Ready(ready) = descriptor.poll_read_ready(cx) {
-                ready.map_err(DriveError::Runtime)?.clear_ready();
-            }
-        }
-        if !self.drive.may_sleep(cx.waker())? {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
