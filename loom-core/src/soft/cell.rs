@@ -239,7 +239,7 @@ impl Revocations {
     /// behind it and its sender sees what the receiver did before.
     pub(super) fn are_told_for_sleeper(&self) -> bool {
         // A step that changes nothing. Release: pairs with `tell`.
-        self.told.fetch_or(false, Ordering::AcqRel)
+        self.told.fetch_or(false, Ordering::Release)
     }
 
     /// Whether there may be word.

@@ -456,7 +456,7 @@ impl Lane {
     /// and is found, or behind it, and its sender sees what the receiver did before.
     pub(super) fn has_for_sleeper(&self, number: u64) -> bool {
         // A step that changes nothing. Release: pairs with `send`.
-        self.slot(number).word.fetch_add(0, Ordering::AcqRel) >> NUMBER_SHIFT == number
+        self.slot(number).word.fetch_add(0, Ordering::Release) >> NUMBER_SHIFT == number
     }
 
     /// Fetches the slots that come soon.

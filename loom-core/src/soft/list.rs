@@ -75,8 +75,8 @@ impl Inbox {
     /// Whether nothing has arrived, for an owner that is about to [sleep](super::sleeper): a push comes before this look and is found, or
     /// comes behind it and sees what the owner did before.
     pub(super) fn is_empty_for_sleeper(&self) -> bool {
-        // A step that changes nothing. Release: pairs with the pushes behind it.
-        parts(self.0.fetch_add(0, Ordering::AcqRel)).1 == NIL
+        // A step that changes nothing. Release: pairs with the pushes behind it. What is found is acquired when it is taken.
+        parts(self.0.fetch_add(0, Ordering::Release)).1 == NIL
     }
 
     /// Takes everything, newest first, linked. For the owner alone.
@@ -155,7 +155,7 @@ impl Returns {
 
     /// Whether nothing has come back, for an owner that is about to sleep: as [`Inbox::is_empty_for_sleeper`].
     pub(super) fn is_empty_for_sleeper(&self) -> bool {
-        self.0.fetch_add(0, Ordering::AcqRel) == NIL
+        self.0.fetch_add(0, Ordering::Release) == NIL
     }
 
     /// Takes everything, linked. For the owner alone.

@@ -11,7 +11,7 @@
 //! if there is nothing: sleeps
 //! ```
 //!
-//! Both steps on the word read, change and write it at once, and each acquires and releases. So one of them comes first. If it is the
+//! Both steps on the word read, change and write it at once. The sleeper's releases, the peer's acquires and releases. So one of them comes first. If it is the
 //! peer's, the sleeper finds what was brought. If it is the sleeper's, the peer acquires what it has released: that it sleeps. There is no
 //! third case, and no order of all threads is needed, neither by fences nor by sequential consistency. On x86-64 the peer's step
 //! costs the same with less order. The look behind it is a load from the line of the word (of a lane or a returned cell, from that of
@@ -73,8 +73,8 @@ impl Sleeper {
             // Before: what is shown from here on is for this sleep.
             self.bell.hide();
         }
-        // Relaxed: released by the steps that look.
-        self.asleep.store(how as u32, Ordering::Relaxed);
+        // Release: who takes it shows the descriptor after it was hidden. For peers, the steps that look release it, too.
+        self.asleep.store(how as u32, Ordering::Release);
         // A step like those of the ports' words: a signal comes before it and is found here, or comes behind it and finds a sleeper.
         !self.signalled.swap(false, Ordering::AcqRel)
     }
@@ -86,9 +86,9 @@ impl Sleeper {
 
     /// Wakes the thread up, if it sleeps.
     pub(super) fn wake(&self) {
-        // One step, so that one peer rings. Acquire: what the sleeper did before is done, such as hiding the descriptor.
-        // Release: what a peer that finds it taken leaves to this one.
-        match self.asleep.swap(AWAKE, Ordering::AcqRel) {
+        // One step, so that one peer rings. Acquire: the descriptor was hidden before. A peer that finds it taken leaves nothing to be
+        // seen: the sleeper looks for itself.
+        match self.asleep.swap(AWAKE, Ordering::Acquire) {
             how if how == Sleeps::InCall as u32 => self.bell.ring(),
             how if how == Sleeps::OnDescriptor as u32 => self.bell.show(),
             _ => {}
@@ -97,6 +97,7 @@ impl Sleeper {
 
     /// Wakes the thread up, or else keeps it from sleeping the next time; the descriptor becomes readable.
     pub(super) fn signal(&self) {
+        // Release: what was done before the signal. Acquire: pairs with a look that comes before, so that a sleeper is found.
         if !self.signalled.swap(true, Ordering::AcqRel) {
             self.bell.show();
         }
@@ -186,8 +187,8 @@ impl Watch {
     #[cold]
     #[inline(never)]
     fn wake_sleeper(&self) {
-        // AcqRel: as in `Sleeper::wake`.
-        if !self.asleep.swap(false, Ordering::AcqRel) {
+        // Acquire: pairs with `say_asleep`, so that the queue's word is found. One step, as in `Sleeper::wake`.
+        if !self.asleep.swap(false, Ordering::Acquire) {
             return;
         }
         let Some(_user) = self.door.enter(DOOR) else { return };
