@@ -14,7 +14,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::future::Future;
 use core::pin::pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 use allocator_api2::alloc::Allocator;
 use loom_core::Error;
@@ -174,17 +174,17 @@ impl<F: Future<Output = ()>> LocalExecutor<F> {
         struct Ended<'a, F>(&'a Table<F>);
         impl<F> Drop for Ended<'_, F> {
             fn drop(&mut self) {
-                self.0.shared().wake(self.0.main());
+                self.0.wake_main();
             }
         }
         let mut future = pin!(future);
         let _ended = Ended(&self.table);
-        let (shared, woken) = (self.table.shared(), self.table.main_woken());
+        let woken = self.table.main_woken();
         woken.set(true);
         loop {
             if woken.replace(false) {
-                let polled =
-                    shared.with_waker(self.table.main(), |waker| future.as_mut().poll(&mut Context::from_waker(waker)));
+                let poll = |waker: &Waker| future.as_mut().poll(&mut Context::from_waker(waker));
+                let polled = self.table.with_main_waker(poll);
                 if let Poll::Ready(output) = polled {
                     return output;
                 }
