@@ -264,6 +264,10 @@ fn allocator_without_room_is_an_error_and_the_layout_says_how_much_is_taken() {
     assert_eq!(LocalExecutor::<Boxed<'_>>::new_in(4, None).unwrap_err(), OpenError::OutOfMemory);
     assert_eq!(LocalExecutor::<Boxed<'_>>::new(usize::MAX).unwrap_err(), OpenError::Size);
     assert_eq!(LocalExecutor::<[u64; 1 << 40]>::layout::<None>(1 << 30).unwrap_err(), OpenError::Size);
+    // Tasks are numbered with 32 bits, two of whose numbers are no task's.
+    let most = u32::MAX as usize - 2;
+    assert!(LocalExecutor::<()>::layout::<None>(most).is_ok());
+    assert_eq!(LocalExecutor::<()>::layout::<None>(most + 1).unwrap_err(), OpenError::Size);
     let layout = |tasks| LocalExecutor::<Boxed<'_>>::layout::<None>(tasks).unwrap().size();
     assert!(layout(100) - layout(0) <= 100 * 48, "{} bytes", layout(100));
 }

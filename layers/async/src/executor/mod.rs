@@ -14,7 +14,7 @@ use core::cell::Cell;
 use core::fmt;
 use core::future::Future;
 use core::pin::pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 
 use allocator_api2::alloc::Allocator;
 use loom_core::Error;
@@ -54,8 +54,6 @@ pub const BUDGET: usize = 64;
 pub struct LocalExecutor<F> {
     table: Table<F>,
     budget: Cell<usize>,
-    /// How many calls of [`run_until`](Self::run_until) are under way, one within another.
-    depth: Cell<u32>,
 }
 
 /// Which task of an executor.
@@ -84,7 +82,7 @@ impl<F> LocalExecutor<F> {
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Size`] if there are more tasks than an address space holds
     pub fn new_in<A: Allocator + Send + 'static>(tasks: usize, alloc: A) -> Result<Self, OpenError> {
-        Ok(LocalExecutor { table: Table::new(tasks, alloc)?, budget: Cell::new(BUDGET), depth: Cell::new(0) })
+        Ok(LocalExecutor { table: Table::new(tasks, alloc)?, budget: Cell::new(BUDGET) })
     }
 
     /// [`LocalExecutor::new_in`] with the global allocator.
@@ -171,27 +169,22 @@ impl<F: Future<Output = ()>> LocalExecutor<F> {
     ///
     /// A task, or `future`, may call this in turn: the caller is not polled then until its call is over.
     pub fn run_until<D: Drive + ?Sized, M: Future>(&self, drive: &D, future: M) -> M::Output {
-        /// Ends a call, also one that unwinds.
-        struct Depth<'a, F>(&'a LocalExecutor<F>);
-        impl<F> Drop for Depth<'_, F> {
+        /// Ends a call, also one that unwinds. Calls within each other have one node: this one may have heard a wake-up of the one around it,
+        /// whose future is polled once more.
+        struct Ended<'a, F>(&'a Table<F>);
+        impl<F> Drop for Ended<'_, F> {
             fn drop(&mut self) {
-                let LocalExecutor { table, depth, .. } = self.0;
-                depth.set(depth.get() - 1);
-                if depth.get() > 0 {
-                    // Both calls have one node: this one may have heard a wake-up of the other.
-                    table.shared().wake(table.main());
-                }
+                self.0.wake_main();
             }
         }
         let mut future = pin!(future);
-        self.depth.set(self.depth.get() + 1);
-        let _depth = Depth(self);
-        let (shared, woken) = (self.table.shared(), self.table.main_woken());
+        let _ended = Ended(&self.table);
+        let woken = self.table.main_woken();
         woken.set(true);
         loop {
             if woken.replace(false) {
-                let polled =
-                    shared.with_waker(self.table.main(), |waker| future.as_mut().poll(&mut Context::from_waker(waker)));
+                let poll = |waker: &Waker| future.as_mut().poll(&mut Context::from_waker(waker));
+                let polled = self.table.with_main_waker(poll);
                 if let Poll::Ready(output) = polled {
                     return output;
                 }

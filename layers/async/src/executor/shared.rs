@@ -130,11 +130,13 @@ impl SharedRef {
     }
 
     /// Calls `with` with the waker of a node, which counts as a user only if it is cloned.
+    ///
+    /// # Safety
+    /// The block has a node with this index.
     #[inline]
-    pub(super) fn with_waker<R>(&self, index: u32, with: impl FnOnce(&Waker) -> R) -> R {
-        let index = index.min(self.nodes - 1) as usize;
-        // SAFETY: rule 1: an index below the number of nodes, of which there is one at least.
-        let node = unsafe { self.0.byte_add(NODES_AT + index * size_of::<Node>()) };
+    pub(super) unsafe fn with_waker<R>(&self, index: u32, with: impl FnOnce(&Waker) -> R) -> R {
+        // SAFETY: rule 1, and the caller's promise.
+        let node = unsafe { self.0.byte_add(NODES_AT + index as usize * size_of::<Node>()) };
         // SAFETY: rule 3 makes it what the table expects. It is not dropped, so it counts as no user; `self` does as long as it is there.
         let waker = ManuallyDrop::new(unsafe { Waker::new(node.as_ptr().cast_const().cast(), &WAKER) });
         with(&waker)

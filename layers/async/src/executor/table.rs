@@ -18,7 +18,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::pin::Pin;
 use core::ptr::NonNull;
-use core::task::Context;
+use core::task::{Context, Waker};
 
 use allocator_api2::alloc::Allocator;
 use loom_core::error::OpenError;
@@ -158,17 +158,20 @@ impl<F> Table<F> {
         self.state().tasks.get() as usize
     }
 
-    /// The node that belongs to no task.
-    pub(super) fn main(&self) -> u32 {
-        self.state().capacity
+    /// Wakes the future that runs beside the tasks.
+    pub(super) fn wake_main(&self) {
+        self.shared.wake(self.state().capacity);
     }
 
-    pub(super) fn shared(&self) -> &SharedRef {
-        &self.shared
-    }
-
+    /// Whether the future that runs beside the tasks is to be polled.
     pub(super) fn main_woken(&self) -> &Cell<bool> {
         &self.state().main_woken
+    }
+
+    /// Calls `with` with the waker of the future that runs beside the tasks.
+    pub(super) fn with_main_waker<R>(&self, with: impl FnOnce(&Waker) -> R) -> R {
+        // SAFETY: there is one node more than slots (`plan`).
+        unsafe { self.shared.with_waker(self.state().capacity, with) }
     }
 
     pub(super) fn contains(&self, id: TaskId) -> bool {
@@ -287,15 +290,15 @@ impl<F: Future<Output = ()>> Table<F> {
             Phase::Free | Phase::Woken | Phase::Cancelled | Phase::Ending => return false,
         }
         let unwound = Unwound(self, index, slot);
-        let polled = self.shared.with_waker(index, |waker| {
-            // SAFETY: rules 2 and 3: it is there, and the phase says that it is being polled.
-            let future = unsafe { &mut *slot.future.get() };
-            // SAFETY: rule 2.
-            let future = unsafe { future.assume_init_mut() };
-            // SAFETY: rule 2: it does not move until it is dropped.
-            let future = unsafe { Pin::new_unchecked(future) };
-            future.poll(&mut Context::from_waker(waker))
-        });
+        // SAFETY: rules 2 and 3: it is there, and the phase says that it is being polled.
+        let future = unsafe { &mut *slot.future.get() };
+        // SAFETY: rule 2.
+        let future = unsafe { future.assume_init_mut() };
+        // SAFETY: rule 2: it does not move until it is dropped.
+        let future = unsafe { Pin::new_unchecked(future) };
+        let poll = |waker: &Waker| future.poll(&mut Context::from_waker(waker));
+        // SAFETY: the slot's own number, and there is a node for each slot.
+        let polled = unsafe { self.shared.with_waker(index, poll) };
         core::mem::forget(unwound);
         let phase = slot.head.phase.replace(Phase::Waiting);
         if polled.is_ready() || phase == Phase::Cancelled {

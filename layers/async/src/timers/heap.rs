@@ -83,7 +83,7 @@ impl Place {
     }
 
     fn is_before(&self, other: &Place) -> bool {
-        (self.deadline.get(), self.number.get()) < (other.deadline.get(), other.number.get())
+        (self.deadline.get(), self.number.get()).cmp(&(other.deadline.get(), other.number.get())).is_lt()
     }
 }
 
