@@ -44,7 +44,7 @@
 //! one, the modes that sleep fail with an error ([`SleepError::NotOpenedFor`], or the provider's when the queue is opened), and no timer stands in. A program then chooses
 //! [`Mode::Busy`], or another provider.
 //!
-//! In every mode other tasks of the runtime have their turns between those of the fabric, after 32 of these in a row at most.
+//! In every mode other tasks of the runtime have their turns between those of the fabric.
 
 #![allow(unsafe_code, reason = "lends descriptors to the runtime")]
 
@@ -67,8 +67,9 @@ use loom_core::objects::driver::{SleepError, Sleepable};
 pub use self::remote::{Gone, Remote, Request, Requests, remote};
 use crate::BUDGET;
 
-/// How many turns a future has with its fabric, before the runtime has one.
-const STRETCH: usize = 32;
+/// For how long a future and its fabric take turns, before the runtime has one: more than passing by the runtime takes, and little to who waits for
+/// a socket.
+const STRETCH: Duration = Duration::from_micros(10);
 
 /// What the thread does while nothing happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +182,8 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
     let mut driving = self::drive(drive, mode)?;
     let mut future = pin!(future);
     poll_fn(|cx| {
-        for _ in 0..STRETCH {
+        let begin = Instant::now();
+        while begin.elapsed() < STRETCH {
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(Ok(output));
             }
