@@ -4,9 +4,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loom_async::tokio::{DriveError, Mode, run};
+use loom_async::tokio::{DriveError, Mode, drive, run};
 use loom_core::objects::driver::SleepError;
-use loom_core::{CqAttr, Domain, EndpointAddr, Source};
+use loom_core::{CqAttr, Domain, EndpointAddr, Errno, Source};
+
+use tokio::task::LocalSet;
 
 use crate::{LIMIT, S, Side, domain, on_one_thread, pair};
 
@@ -117,4 +119,23 @@ fn queue_without_a_descriptor_is_not_slept_on_and_says_so() {
         assert!(matches!(asleep, Err(DriveError::Sleep(SleepError::NotOpenedFor))));
         run(&a.driver, Mode::Busy, tokio::task::yield_now()).await.unwrap();
     });
+}
+
+#[test]
+fn endpoint_that_closes_wakes_who_waits_for_its_operations() {
+    on_one_thread(LocalSet::new().run_until(async {
+        let [(a, _), (b, _)] = pair(CqAttr::new(16).with_fd());
+        let Side { driver, endpoint, .. } = b;
+        // Tasks of their own: what one does polls no other.
+        let drives = drive((a.driver.clone(), driver.clone()), Mode::Sleep).unwrap();
+        let driving = tokio::task::spawn_local(drives);
+        let received = endpoint.recv(Source::Any, vec![0; 4]).unwrap();
+        let waits = tokio::task::spawn_local(driver.finish(received));
+        // By then the thread has slept.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        drop(endpoint);
+        let done = waits.await.unwrap().unwrap();
+        assert_eq!(done.result().unwrap_err().errno, Errno::ECANCELED);
+        driving.abort();
+    }));
 }

@@ -205,6 +205,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             self.collect();
             // SAFETY: the endpoint is closed (P1).
             unsafe { self.ops.abandon(index) };
+            self.wants_driver();
             // The place can be used again, and user code runs.
             let bonds = endpoint_slot.take_bonds();
             self.domain.release();

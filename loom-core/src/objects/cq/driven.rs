@@ -3,6 +3,8 @@
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
 use core::borrow::Borrow;
+use core::cell::Cell;
+use core::task::Waker;
 
 use super::poll::PEERS;
 use super::wait::UnmatchedEvent;
@@ -50,6 +52,20 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// The driver is gone: the queue can be polled again.
     pub(crate) fn end_driving(&self) {
         self.driven.set(false);
+        drop(self.wanted.take());
+    }
+
+    /// Where the driver leaves its executor's waker while that sleeps.
+    pub(crate) const fn wanted(&self) -> &Cell<Option<Waker>> {
+        &self.wanted
+    }
+
+    /// There is something for the driver to do: a future waits for something new, or something was kept outside of its turns.
+    #[inline]
+    pub(crate) fn wants_driver(&self) {
+        if let Some(waker) = self.wanted.take() {
+            waker.wake();
+        }
     }
 
     /// There are two provider queues, or prefixes.

@@ -178,7 +178,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
     /// - [`CqError::Queue`] if the provider's queue failed
     pub fn progress(&self) -> Result<bool, CqError> {
-        self.body.progress()
+        let busy = self.body.progress();
+        self.body.wants_driver();
+        busy
     }
 
     /// Takes the oldest thing kept, of receives and peers first.

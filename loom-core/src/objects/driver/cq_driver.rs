@@ -6,7 +6,6 @@ use core::alloc::Layout;
 use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
-use core::task::Waker;
 
 use allocator_api2::alloc::Allocator;
 
@@ -65,8 +64,6 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     pub(super) events: WaitList,
     /// Who waits for what can be taken back.
     pub(super) claimants: WaitList,
-    /// Who drives, if that is to be told that there is something to do.
-    pub(super) idle: Cell<Option<Waker>>,
 }
 
 impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
@@ -100,7 +97,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
             room: WaitList::new(),
             events: WaitList::new(),
             claimants: WaitList::new(),
-            idle: Cell::new(None),
         };
         Ok(CqDriver { body: block.fill(inner) })
     }
@@ -173,9 +169,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     /// There is something new to look for.
     #[inline]
     pub(super) fn is_wanted(&self) {
-        if let Some(waker) = self.idle.take() {
-            waker.wake();
-        }
+        self.cq.body.wants_driver();
     }
 
     fn turn(&self, budget: usize) -> usize {

@@ -101,6 +101,8 @@ impl Wait {
             match entry.interest() {
                 Interest::Awaited(awaited) if awaited == key => return self.fails(inner, CqError::Awaited),
                 Interest::Unclaimed(unclaimed) if unclaimed == key => inner.claim(entry, key),
+                // Of an earlier operation, or this one, which is waited for again.
+                Interest::GivenUp(_) => entry.set(Interest::None),
                 _ => {}
             }
         }
