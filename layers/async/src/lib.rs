@@ -56,6 +56,9 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
+//! `docs/async.md` in loom's repository has more: what may be dropped, what errors carry, and how operations are composed (callbacks, `then`,
+//! `when_all`, timeouts, retries, read-modify-write, other threads) with the combinators of `futures-util`.
+//!
 //! # Why an executor of its own
 //!
 //! None of the others does with memory of the caller what a fabric needs. `embassy-executor` has tasks in statics only (`'static` futures of a macro, or an
@@ -86,3 +89,8 @@ pub mod timers;
 #[cfg(feature = "tokio")]
 pub mod tokio;
 pub mod window;
+
+/// The code of the page about async programs compiles and runs.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../../../docs/async.md")]
+struct PageDoctests;
