@@ -12,7 +12,7 @@ use crate::immediate::LayoutError;
 use crate::objects::av::InsertError;
 use crate::objects::counter::CounterError;
 use crate::objects::cq::CqError;
-use crate::objects::driver::{ConnectError, RunError, SleepError};
+use crate::objects::driver::{ConnectError, RunError, SleepError, WorkError};
 use crate::objects::endpoint::{CmError, ParkError, Refused, Unmet};
 use crate::objects::eq::{EqError, Failure};
 use crate::objects::mr::CloseError;
@@ -178,6 +178,17 @@ impl<B> From<RunError<B>> for Error {
         match error {
             RunError::Rejected(rejected) => rejected.into(),
             RunError::Queue { error, .. } => error.into(),
+        }
+    }
+}
+
+/// The buffer is dropped, if it came back.
+impl<B> From<WorkError<B>> for Error {
+    fn from(error: WorkError<B>) -> Self {
+        match error {
+            WorkError::Returned(rejected) => rejected.into(),
+            WorkError::NotCounted(errno) => Error::Provider(errno),
+            WorkError::Queue(error) => error.into(),
         }
     }
 }

@@ -34,6 +34,16 @@ impl WorkKey {
     pub const fn index(self) -> u32 {
         self.index
     }
+
+    /// The key as a number.
+    pub(crate) const fn word(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the halves of the word")]
+    pub(crate) const fn from_word(word: u64) -> Self {
+        WorkKey { index: word as u32, generation: (word >> 32) as u32 }
+    }
 }
 
 impl fmt::Debug for WorkKey {
@@ -344,6 +354,26 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         let key = WorkKey { index: first, generation: place.generation };
         self.returned = if first == last { (NONE, NONE) } else { (place.next, last) };
         self.release(first).map(|value| (key, value))
+    }
+
+    /// Takes this work, if it is returned. Those that were returned before it are walked.
+    pub fn take_returned_of(&mut self, key: WorkKey) -> Option<V> {
+        self.named(key).filter(|place| place.phase == Some(Phase::Returned))?;
+        let (first, last) = self.returned;
+        let (mut before, mut at) = (NONE, first);
+        while at != key.index {
+            (before, at) = (at, self.own(at).next);
+        }
+        let next = self.own(key.index).next;
+        let first = match before {
+            NONE => next,
+            before => {
+                self.own(before).next = next;
+                first
+            }
+        };
+        self.returned = (first, if next == NONE { before } else { last });
+        self.release(key.index)
     }
 
     fn return_it(&mut self, index: u32) {

@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod memory;
 
+mod deferred;
 mod dropping;
 mod ends;
 mod executor;

@@ -80,7 +80,7 @@ use allocator_api2::alloc::Allocator;
 use self::run::{Job, Task};
 pub use self::work::{AnyAtomic, Work};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
-use crate::engine::op_table::Done;
+use crate::engine::op_table::{Done, OpKey};
 pub use crate::engine::work_table::WorkKey;
 use crate::engine::work_table::{Phase, Place, WorkTable};
 use crate::error::{OpenError, PostError, Rejected};
@@ -116,6 +116,18 @@ struct DeferredInner<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>>
     /// The place that is looked at next for work whose completion was taken from the queue itself.
     look: Cell<u32>,
     cq: Cq<'m, T, B>,
+}
+
+/// How far a piece of work is.
+pub(crate) enum WorkAt {
+    /// For its counter, or it is just being posted.
+    Waits,
+    /// It is this operation.
+    Started(OpKey),
+    /// It was not started, and that was not told yet.
+    Returned,
+    /// It is over, or is none of these.
+    Over,
 }
 
 /// What [`Deferred::poll`] reports.
@@ -370,6 +382,41 @@ where
             },
             other => DeferredEvent::Other(other),
         }))
+    }
+
+    /// [`run`](Self::run), for a driver.
+    pub(crate) fn start_due(&self) -> bool {
+        self.run()
+    }
+
+    /// An operation is over, which may be that of work.
+    pub(crate) fn note_end(&self, op: OpKey, succeeded: bool) -> Option<WorkKey> {
+        self.ended(op, succeeded)
+    }
+
+    /// How far a piece of work is.
+    pub(crate) fn at(&self, work: WorkKey) -> WorkAt {
+        let mut table = self.body.table.borrow_mut();
+        match table.phase(work) {
+            Some(Phase::Waiting | Phase::TakenOut) => WorkAt::Waits,
+            Some(Phase::Returned) => WorkAt::Returned,
+            Some(Phase::Started) => match table.value(work).map(|task| &task.job) {
+                Some(Job::Post { op: Some(op), .. }) => WorkAt::Started(*op),
+                _ => WorkAt::Over,
+            },
+            None => WorkAt::Over,
+        }
+    }
+
+    /// Whether a piece of work waits for its counter.
+    pub(crate) fn waits(&self, work: WorkKey) -> bool {
+        matches!(self.at(work), WorkAt::Waits)
+    }
+
+    /// Takes this work, if it was not started.
+    pub(crate) fn take_returned_of(&self, work: WorkKey) -> Option<DeferredEvent<'m, B>> {
+        let task = self.body.table.borrow_mut().take_returned_of(work)?;
+        Some(Self::returned(work, task))
     }
 
     /// Starts the work that is due, drives progress, and keeps what completes for [`poll`](Self::poll), as [`Cq::progress`]. Says whether

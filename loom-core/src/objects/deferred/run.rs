@@ -185,12 +185,17 @@ where
     /// Takes work that was not started.
     pub(super) fn take_returned(&self) -> Option<DeferredEvent<'m, B>> {
         let (key, task) = self.body.table.borrow_mut().take_returned()?;
+        Some(Self::returned(key, task))
+    }
+
+    /// What is told of work that was not started.
+    pub(super) fn returned(key: WorkKey, task: Task<'m, T, B, K>) -> DeferredEvent<'m, B> {
         let error = task.refused.unwrap_or(PostError::Errno(Errno::ECANCELED));
-        Some(match (task.buf, error) {
+        match (task.buf, error) {
             (Some(buf), error) => DeferredEvent::Returned(key, Rejected { buf, error }),
             (None, PostError::Errno(errno)) => DeferredEvent::NotCounted(key, errno),
             (None, _) => DeferredEvent::NotCounted(key, Errno::EOTHER),
-        })
+        }
     }
 }
 

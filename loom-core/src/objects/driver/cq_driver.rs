@@ -154,6 +154,10 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         &self.cq
     }
 
+    pub(super) const fn unclaimed(&self) -> Unclaimed {
+        self.unclaimed
+    }
+
     /// The entry of an operation's slot. A key of another queue may name none.
     #[inline]
     pub(super) fn entry(&self, key: OpKey) -> Option<&Entry> {

@@ -57,6 +57,7 @@
 //! | [`CqDriver::next_event`] | | the next event of a peer, or piece of a multi-receive |
 //! | [`CqDriver::next_unclaimed`] | | the next operation that nobody waits for any more |
 //! | [`CounterDriver::reached`] | | a counter's threshold |
+//! | [`DeferredDriver::finish`] | | of deferred work |
 //! | [`EqDriver::connect`], [`EqDriver::accept`] | | a connection |
 //! | [`EqDriver::next_event`] | | the next request for a connection, or end of one |
 //!
@@ -88,6 +89,7 @@
 
 mod counter;
 mod cq_driver;
+mod deferred;
 mod entry;
 mod eq_driver;
 mod events;
@@ -99,6 +101,7 @@ mod wait_list;
 
 pub use self::counter::{CounterDriver, Reached};
 pub use self::cq_driver::{CqDriver, Unclaimed};
+pub use self::deferred::{DeferredDriver, FinishWork, WorkError};
 pub use self::eq_driver::{ConnectError, EqDriver, NextEqEvent};
 pub use self::events::{NextEvent, NextUnclaimed};
 pub use self::finish::{Finish, FinishPeek, FinishValue};

@@ -1,0 +1,106 @@
+//! Deferred work, awaited.
+
+use loom_core::error::PostError;
+use loom_core::objects::deferred::{Deferred, Work};
+use loom_core::objects::driver::{CqDriver, DeferredDriver, Unclaimed, WorkError};
+use loom_core::{Binding, Counted, Counter, CounterAttr, Errno, Source};
+
+use crate::Pair;
+use crate::executor::{Task, block_on, poll_once, run};
+use crate::memory::{Memory, begin, drops};
+
+#[test]
+fn work_is_awaited_until_its_operation_is_over() {
+    let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
+    let Pair { driver, alice, bob, to_bob, cq, av, domain, .. } = &pair;
+    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+    let carol = cq.endpoint(Binding::to(av).counter(Counted::RECV, &counter)).unwrap();
+    let to_carol = av.insert(&carol.address().unwrap()).unwrap();
+    let deferred = Deferred::open(cq, 4).unwrap();
+    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    // When carol has received two messages, she sends one to bob, and the counter is raised.
+    let answer = deferred.post((&counter, 2), &carol, Work::send(*to_bob), b"both are here".to_vec()).unwrap();
+    let raised = deferred.add((&counter, 2), &counter, 10).unwrap();
+    let gone = av.insert(&alice.address().unwrap()).unwrap();
+    assert!(av.remove(gone));
+    let refused = deferred.post((&counter, 12), &carol, Work::send(gone), vec![5]).unwrap();
+    let waits = [
+        Task::new(async {
+            let done = works.finish(answer).await.unwrap().unwrap();
+            assert_eq!(done.into_buf(), b"both are here");
+        }),
+        Task::new(async { assert!(works.finish(raised).await.unwrap().is_none()) }),
+        Task::new(async {
+            let Err(WorkError::Returned(rejected)) = works.finish(refused).await else { panic!("nobody is there") };
+            assert_eq!((rejected.error, rejected.buf), (PostError::UnknownPeer, vec![5]));
+        }),
+    ];
+    let talks = Task::new(async {
+        let answered = driver.post(vec![0; 13], |room| bob.recv(Source::Any, room)).await.unwrap();
+        for _ in 0..2 {
+            let received = driver.post(vec![0; 1], |room| carol.recv(Source::Any, room)).await.unwrap();
+            driver.retry(|| alice.inject(to_carol, &[1])).await.unwrap();
+            driver.finish(received).await.unwrap().result().unwrap();
+        }
+        assert_eq!(driver.finish(answered).await.unwrap().into_buf(), b"both are here");
+    });
+    run(&(driver, &works), waits.into_iter().chain([talks]));
+    assert_eq!(counter.read(), 12);
+    assert!(deferred.is_empty());
+}
+
+#[test]
+fn work_whose_future_is_dropped_is_cancelled_or_goes_on() {
+    begin();
+    let pair = Pair::open(32, Unclaimed::Drop);
+    let Pair { driver, bob, to_bob, cq, av, domain, .. } = &pair;
+    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+    let carol = cq.endpoint(Binding::to(av).counter(Counted::RECV, &counter)).unwrap();
+    let deferred = Deferred::open(cq, 4).unwrap();
+    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let work = |id: &mut usize| {
+        let buf = Memory::new(&[7; 4]);
+        *id = buf.id;
+        deferred.post((&counter, 1), &carol, Work::send(*to_bob), buf).unwrap()
+    };
+    let (mut early, mut late) = (0, 0);
+    let mut first = Box::pin(works.finish(work(&mut early)));
+    assert!(poll_once(&mut first).is_pending());
+    drop(first);
+    assert_eq!((drops(early), deferred.len()), (1, 0), "it had not started");
+    let mut second = Box::pin(works.finish(work(&mut late)));
+    assert!(poll_once(&mut second).is_pending());
+    counter.add(1).unwrap();
+    loom_core::objects::driver::Drive::turn(&works, 1);
+    drop(second);
+    let received = bob.recv(Source::Any, Memory::new(&[0; 4])).unwrap();
+    let done = block_on(&(driver, &works), driver.finish(received)).unwrap();
+    assert_eq!(done.buf().bytes(), [7; 4]);
+    while loom_core::objects::driver::Drive::turn(driver, 8) > 0 {}
+    assert_eq!(drops(late), 1);
+}
+
+#[test]
+fn work_that_is_cancelled_or_of_another_queue_is_told_so() {
+    let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
+    let other = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
+    let Pair { driver, bob, to_alice, cq, domain, .. } = &pair;
+    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+    let deferred = Deferred::open(cq, 4).unwrap();
+    assert_eq!(DeferredDriver::open(&deferred, &other.driver).unwrap_err(), Errno::EINVAL.into());
+    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let keys: Vec<_> = (0..3_u8)
+        .map(|number| deferred.post((&counter, 1), bob, Work::send(*to_alice), vec![number]).unwrap())
+        .collect();
+    let waits = keys.iter().map(|key| {
+        let works = &works;
+        Task::new(async move {
+            let Err(WorkError::Returned(rejected)) = works.finish(*key).await else { panic!("it was flushed") };
+            assert_eq!(rejected.error, PostError::Errno(Errno::ECANCELED));
+        })
+    });
+    let flushes = Task::new(async { assert_eq!(deferred.flush(None), 3) });
+    run(&(driver, &works), waits.chain([flushes]));
+    assert!(block_on(&(driver, &works), works.finish(keys[0])).unwrap().is_none(), "it is over");
+    let _: &CqDriver<'_, _, _> = driver;
+}
