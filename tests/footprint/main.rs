@@ -15,9 +15,12 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 use loom_core::engine::tag_matcher::{TagMatcher, TagMatcherAttr};
 use loom_core::error::OpenError;
+use loom_core::objects::deferred::Deferred;
+use loom_core::objects::driver::{CounterDriver, CqDriver, DeferredDriver, Unclaimed};
 use loom_core::objects::info::Info;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
+use loom_core::{Buffer, Counter, CounterAttr, Cq, Domain, SourceBuffer, TargetBuffer};
 
 use deployment::{OBJECTS, deploy, parts};
 
@@ -167,6 +170,39 @@ fn what_needs_no_domain_takes_what_it_says_or_is_refused() {
     let (matcher, table) = (TagMatcherAttr::DEFAULT, AddressTableAttr::new(1000));
     takes_one_block("matcher of tags", matcher.layout(), |alloc| TagMatcher::new_in(matcher, alloc));
     takes_one_block("address table", table.layout(), |alloc| AddressTableMemory::new_in(table, alloc));
+}
+
+/// What drives a queue, a counter, or deferred work.
+#[test]
+fn drivers_take_what_they_say_or_are_refused() {
+    let network = Network::new(NetworkAttr::DEFAULT).expect("there is memory");
+    let domain = Domain::open(&network.info()).expect("it opens");
+    let cq = Cq::<_, Box<[u8]>>::open(&domain, 1024).expect("it opens");
+    let counter = Counter::open(&domain, CounterAttr::default()).expect("it opens");
+    let deferred = Deferred::open(&cq, 4).expect("it opens");
+    takes_one_block("driver of a queue", layout_of_driver(&cq), |alloc| CqDriver::open_in(&cq, Unclaimed::Drop, alloc));
+    takes_one_block("driver of a counter", layout_of_counters(&counter), |alloc| {
+        CounterDriver::open_in(&counter, alloc)
+    });
+    let driver = CqDriver::open(&cq, Unclaimed::Drop).expect("it opens");
+    takes_one_block("driver of deferred work", layout_of_deferred(&deferred), |alloc| {
+        DeferredDriver::open_in(&deferred, &driver, alloc)
+    });
+    assert!(layout_of_driver(&cq).is_ok_and(|layout| layout.size() <= 48 * 1024 + 512), "docs/memory.md says so");
+}
+
+fn layout_of_driver<T: Transport, B: Buffer>(cq: &Cq<'static, T, B>) -> Result<Layout, OpenError> {
+    CqDriver::<T, B>::layout::<Counting>(cq.capacity())
+}
+
+fn layout_of_counters<T: Transport>(_: &Counter<'static, T>) -> Result<Layout, OpenError> {
+    CounterDriver::<T>::layout::<Counting>()
+}
+
+fn layout_of_deferred<T: Transport, B: SourceBuffer + TargetBuffer>(
+    _: &Deferred<'static, T, B>,
+) -> Result<Layout, OpenError> {
+    DeferredDriver::<T, B>::layout::<Counting>()
 }
 
 /// What only libfabric has.
