@@ -34,7 +34,10 @@ impl Users {
         }
         // Release: what was done with the block happens before it is freed. Acquire: see there. Not a fence, which ThreadSanitizer does
         // not see.
-        self.0.fetch_sub(1, Ordering::Release) == 1 && self.0.load(Ordering::Acquire) == 0
+        if self.0.fetch_sub(1, Ordering::Release) != 1 {
+            return false;
+        }
+        self.0.load(Ordering::Acquire) == 0
     }
 }
 
