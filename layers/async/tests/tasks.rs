@@ -326,6 +326,18 @@ fn task_is_cancelled_by_others_and_by_itself() {
 }
 
 #[test]
+fn id_of_a_task_that_is_over_is_not_that_of_the_next_one_in_its_place() {
+    let executor = LocalExecutor::new(1).unwrap();
+    let first = executor.spawn(next_round()).unwrap();
+    executor.run(&Idle::default());
+    assert!(!executor.contains(first) && !executor.cancel(first));
+    let second = executor.spawn(next_round()).unwrap();
+    assert!(!executor.contains(first) && !executor.cancel(first));
+    assert!(executor.contains(second) && first != second);
+    assert!(executor.cancel(second) && executor.is_empty());
+}
+
+#[test]
 fn calls_within_tasks_run_the_others_and_lose_no_wake_up() {
     let said = RefCell::new(String::new());
     let executor = Rc::new(LocalExecutor::<Boxed<'_>>::new(4).unwrap());

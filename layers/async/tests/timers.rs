@@ -1,13 +1,14 @@
 //! Timers by a clock that is moved by hand, and by the clock of the standard library.
 
-#![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![allow(clippy::unwrap_used, unsafe_code, reason = "tests: they fail by panicking, and count clones")]
 
 mod common;
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
 use common::{Boxed, Idle, Pair, bounded, next_round};
@@ -205,6 +206,29 @@ fn sleep_is_woken_by_the_waker_that_polled_it_last() {
     executor.round(&timers);
     assert_eq!(executor.round(&timers).polled, 1);
     assert!(executor.is_empty());
+}
+
+#[test]
+fn sleep_that_is_polled_again_by_its_task_clones_no_waker() {
+    static CLONES: AtomicU32 = AtomicU32::new(0);
+    static COUNTS: RawWakerVTable = RawWakerVTable::new(
+        |data| {
+            CLONES.fetch_add(1, Ordering::Relaxed);
+            RawWaker::new(data, &COUNTS)
+        },
+        |_| {},
+        |_| {},
+        |_| {},
+    );
+    // SAFETY: the functions do nothing with the pointer.
+    let waker = unsafe { Waker::new(std::ptr::null(), &COUNTS) };
+    let clock = ManualClock::new();
+    let timers = Timers::new(&clock);
+    let mut sleep = pin!(timers.sleep(MS));
+    for _ in 0..3 {
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(CLONES.load(Ordering::Relaxed), 1);
+    }
 }
 
 #[test]
