@@ -45,6 +45,7 @@ fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
 #[path = "."]
 mod local {
     mod atomics;
+    mod awaited;
     mod connecting;
     mod ending;
     mod events;
@@ -68,7 +69,7 @@ mod local {
             [traffic::cases(), atomics::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()]
                 .concat();
         let own = [killed::cases(), strangers::cases()].concat();
-        [connecting::cases(), moving, ending::cases(), events::cases(), own].concat()
+        [connecting::cases(), awaited::cases(), moving, ending::cases(), events::cases(), own].concat()
     }
 }
 
@@ -76,6 +77,7 @@ mod local {
 #[path = "."]
 mod shared {
     mod atomics;
+    mod awaited;
     mod connecting;
     mod ending;
     mod events;
@@ -96,7 +98,7 @@ mod shared {
         let moving =
             [traffic::cases(), atomics::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()]
                 .concat();
-        [connecting::cases(), moving, ending::cases(), events::cases()].concat()
+        [connecting::cases(), awaited::cases(), moving, ending::cases(), events::cases()].concat()
     }
 }
 
