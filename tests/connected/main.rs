@@ -46,6 +46,7 @@ fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
 mod local {
     mod atomics;
     mod awaited;
+    mod awaited_events;
     mod connecting;
     mod ending;
     mod events;
@@ -69,7 +70,8 @@ mod local {
             [traffic::cases(), atomics::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()]
                 .concat();
         let own = [killed::cases(), strangers::cases()].concat();
-        [connecting::cases(), awaited::cases(), moving, ending::cases(), events::cases(), own].concat()
+        [connecting::cases(), awaited::cases(), awaited_events::cases(), moving, ending::cases(), events::cases(), own]
+            .concat()
     }
 }
 
@@ -78,6 +80,7 @@ mod local {
 mod shared {
     mod atomics;
     mod awaited;
+    mod awaited_events;
     mod connecting;
     mod ending;
     mod events;
@@ -98,7 +101,8 @@ mod shared {
         let moving =
             [traffic::cases(), atomics::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()]
                 .concat();
-        [connecting::cases(), awaited::cases(), moving, ending::cases(), events::cases()].concat()
+        [connecting::cases(), awaited::cases(), awaited_events::cases(), moving, ending::cases(), events::cases()]
+            .concat()
     }
 }
 

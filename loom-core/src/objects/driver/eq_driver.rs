@@ -129,8 +129,8 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         &self.body.eq
     }
 
-    /// Connects an endpoint, and waits until it is connected. Comes with what the peer gave to accept. If the future is dropped, the
-    /// endpoint is closed.
+    /// Connects an endpoint, and waits until it is connected. Comes with what the peer gave to accept. Begins when it is first polled. If the
+    /// future is dropped, the endpoint is closed.
     ///
     /// # Errors
     /// [`ConnectError`]
@@ -141,13 +141,16 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         to: &crate::vocabulary::EndpointAddr,
         data: &[u8],
     ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
-        // At once: the future borrows neither address nor data.
-        let connecting = endpoint.connect(to, data);
-        let driver = self.clone();
-        async move { driver.established(connecting.map_err(|refused| ConnectError::Refused(refused.error))?).await }
+        let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
+        async move {
+            // In the poll that begins to wait: an event that came earlier would be one that no future waits for, which `next_event` takes.
+            let connecting = endpoint.connect(&to, &data.map_err(ConnectError::Refused)?);
+            driver.established(connecting.map_err(|refused| ConnectError::Refused(refused.error))?).await
+        }
     }
 
-    /// Accepts a request, and waits until the endpoint is connected. If the future is dropped, the endpoint is closed.
+    /// Accepts a request, and waits until the endpoint is connected. Begins when it is first polled. If the future is dropped, the endpoint is
+    /// closed.
     ///
     /// # Errors
     /// [`ConnectError`]
@@ -157,9 +160,10 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         endpoint: MsgEndpoint<'m, T, B, Requested>,
         data: &[u8],
     ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, ConnectError>> + use<'m, T, B> {
-        let accepted = endpoint.accept(data);
-        let driver = self.clone();
+        let (driver, data) = (self.clone(), copy_of(&endpoint, data));
         async move {
+            // As for connecting.
+            let accepted = endpoint.accept(&data.map_err(ConnectError::Refused)?);
             let accepted = accepted.map_err(|refused| ConnectError::Refused(refused.error))?;
             Ok(driver.established(accepted).await?.0)
         }
@@ -209,6 +213,14 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     fn is_wanted(&self) {
         self.body.is_wanted();
     }
+}
+
+/// A copy of what goes along with connecting or accepting, which a future does not borrow.
+fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data: &[u8]) -> Result<CmData, CmError> {
+    CmData::new(data).ok_or_else(|| {
+        let limit = endpoint.cm_data_size().map_or(CmData::MAX_LEN, |limit| limit.min(CmData::MAX_LEN));
+        CmError::DataTooLong { limit }
+    })
 }
 
 /// Which object an event is about, if it is one that somebody may wait for.

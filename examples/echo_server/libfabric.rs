@@ -1,0 +1,279 @@
+//! Connections over libfabric: `tcp`, with connection-oriented endpoints.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::pending;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::rc::Rc;
+
+use futures_util::FutureExt;
+use loom_async::tokio::{Mode, run};
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::driver::{CqDriver, EqDriver, Unclaimed};
+use loom_core::objects::endpoint::{Established, Msg, ThePeer};
+use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent};
+use loom_core::objects::info::{Hints, Info};
+use loom_core::transport::connected::Fid;
+use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, WaitObj};
+use loom_fabric::ofi::{Local, Ofi, QueryError};
+use tokio::net::TcpListener;
+use tokio::select;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{JoinSet, spawn_local};
+use tokio::time::timeout;
+
+use crate::client::{self, Plan};
+use crate::connection::{self, Driver, Link, PATIENCE};
+use crate::options::ServerOptions;
+use crate::self_test::{self, Fabric, on_this_thread};
+use crate::server::{Drain, Stats, serve};
+use crate::{Failure, admin};
+
+type Tcp = Ofi<Local>;
+type Connection = connection::Connection<Tcp, Msg<Established>>;
+
+/// How many events of connections wait to be taken. The provider keeps more.
+const EVENTS: usize = 64;
+
+/// Serves until Ctrl-C, and says what was done.
+pub(crate) fn run_server(options: &ServerOptions) -> Result<String, Failure> {
+    on_this_thread(async {
+        let stats = Rc::<Stats>::default();
+        let admin = TcpListener::bind(options.admin).await?;
+        println!("admin port {}", admin.local_addr()?);
+        spawn_local(admin::answer(admin, Rc::clone(&stats)));
+        let (begin_drain, drain) = watch::channel(false);
+        let (listening, port) = oneshot::channel();
+        spawn_local(async move {
+            // If the server cannot listen, it says so itself.
+            let Ok(port) = port.await else { return };
+            match crate::drain_at_ctrl_c(begin_drain) {
+                Ok(()) => println!("listening on {port}; Ctrl-C drains"),
+                Err(error) => eprintln!("Ctrl-C will not drain: {error}"),
+            }
+        });
+        let sockets = Sockets { listen: options.listen, program: None };
+        sockets.serve(options.peers, drain, Rc::clone(&stats), listening).await?;
+        Ok(format!("drained: {stats}"))
+    })
+}
+
+/// Sends messages to a server, and checks their echoes.
+pub(crate) fn run_client(to: SocketAddr, messages: u64) -> Result<(), Failure> {
+    on_this_thread(with_connections(to, 1, async |driver, mut connections| {
+        let Some(connection) = connections.recv().await else { return Ok(()) };
+        for round in 0..messages {
+            client::exchange(driver, &connection.link, 0, round).await?;
+        }
+        println!("{messages} messages came back as they were");
+        Ok(())
+    }))
+}
+
+/// A self-test over loopback. With `program`, which is this one, some clients are processes.
+pub(crate) fn self_test(clients: u16, program: Option<PathBuf>) -> Result<String, Failure> {
+    self_test::run(&Sockets { listen: SocketAddr::from(([127, 0, 0, 1], 0)), program }, clients)
+}
+
+#[derive(Clone)]
+struct Sockets {
+    listen: SocketAddr,
+    program: Option<PathBuf>,
+}
+
+impl Fabric for Sockets {
+    type Port = SocketAddr;
+
+    async fn serve(
+        &self,
+        peers: u16,
+        drain: Drain,
+        stats: Rc<Stats>,
+        listening: oneshot::Sender<SocketAddr>,
+    ) -> Result<(), Failure> {
+        let info = find(&Hints { source: Some(&self.listen.into()), ..hints() })?;
+        let side = Side::open(&info, peers)?;
+        let listener = side.eq.eq().listen(&info)?;
+        // If it is not received, this address is for nobody.
+        let _ = listening.send(SocketAddr::try_from(&listener.address()?)?);
+        let (arrivals, arrived) = mpsc::channel(16);
+        let (door, served) = (side.accept(arrivals, drain.clone()), serve(&side.cq, arrived, drain, &stats));
+        let both = async {
+            select! { () = served => Ok(()), failed = door => failed }
+        };
+        run((&side.cq, &side.eq), Mode::Sleep, both).await?
+    }
+
+    async fn connect(&self, port: SocketAddr, plans: Vec<Plan>) -> Result<(), Failure> {
+        with_connections(port, u16::try_from(plans.len())?, async |driver, connections| {
+            client::play(driver, connections, plans).await;
+            Ok(())
+        })
+        .await
+    }
+
+    fn process(&self, port: &SocketAddr) -> Option<Command> {
+        let mut command = Command::new(self.program.as_ref()?);
+        command.args(["--connect", &port.to_string(), "--messages", &u64::MAX.to_string()]);
+        Some(command)
+    }
+}
+
+/// What all infos are asked for.
+fn hints() -> Hints<'static> {
+    let endpoint_attr = EndpointAttributes::of(EndpointType::MSG);
+    Hints { caps: Caps::MSG, provider: Some("tcp"), endpoint_attr, ..Hints::default() }
+}
+
+fn find(hints: &Hints<'_>) -> Result<Info<Tcp>, Failure> {
+    match Tcp::query(hints) {
+        Ok(mut infos) => infos.next(),
+        Err(QueryError::NoMatch) => None,
+        Err(error) => return Err(error.into()),
+    }
+    .ok_or_else(|| Failure::Failed("libfabric has no connections over `tcp` at this address".into()))
+}
+
+/// Connects to a server this number of times, and has `play` use the connections.
+async fn with_connections(
+    to: SocketAddr,
+    count: u16,
+    play: impl AsyncFnOnce(&Driver<Tcp>, mpsc::Receiver<Connection>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let to = EndpointAddr::from(to);
+    let info = find(&Hints { destination: Some(&to), ..hints() })?;
+    let side = Side::open(&info, count)?;
+    let (arrivals, arrived) = mpsc::channel(16);
+    let connects = async {
+        for _ in 0..count {
+            // If it is not taken, the player has ended.
+            let _ = arrivals.send(side.connect(&info, &to).await?).await;
+        }
+        pending().await
+    };
+    let events = async {
+        loop {
+            side.ends.tell(&side.eq.next_event().await?);
+        }
+    };
+    let all = async {
+        select! {
+            played = play(&side.cq, arrived) => played,
+            failed = connects => failed,
+            failed = events => failed,
+        }
+    };
+    run((&side.cq, &side.eq), Mode::Sleep, all).await?
+}
+
+/// One thread's queues.
+struct Side {
+    cq: Driver<Tcp>,
+    eq: EqDriver<'static, Tcp>,
+    ends: Ends,
+}
+
+impl Side {
+    fn open(info: &Info<Tcp>, peers: u16) -> Result<Self, Failure> {
+        let domain = Domain::open(info)?;
+        let cq = Cq::open(&domain, CqAttr::new(connection::depth(peers)).endpoints(peers).with_fd())?;
+        let eq = Eq::open(&domain, EqAttr { wait: WaitObj::FD, ..EqAttr::default() })?;
+        Ok(Side { cq: CqDriver::open(&cq, Unclaimed::Drop)?, eq: EqDriver::open(&eq, EVENTS)?, ends: Ends::default() })
+    }
+
+    async fn connect(&self, info: &Info<Tcp>, to: &EndpointAddr) -> Result<Connection, Failure> {
+        let endpoint = self.cq.cq().msg_endpoint(self.eq.eq(), info)?;
+        let (gone, held) = self.ends.of(endpoint.fid());
+        let (endpoint, _) = timeout(PATIENCE, self.eq.connect(endpoint, to, &[])).await??;
+        Ok(Connection { link: Link { endpoint, to: ThePeer }, gone, _held: Box::new(held) })
+    }
+
+    /// The server's door: accepts those who ask, until the server drains, and tells connections of their ends.
+    async fn accept(&self, arrivals: mpsc::Sender<Connection>, drain: Drain) -> Result<(), Failure> {
+        let mut accepting = JoinSet::new();
+        loop {
+            let event = select! {
+                event = self.eq.next_event() => event?,
+                Some(_) = accepting.join_next() => continue,
+            };
+            // What ends is told before something new is opened: events name endpoints by their addresses, which come again.
+            let mut events = vec![event];
+            while let Some(event) = self.eq.next_event().now_or_never() {
+                events.push(event?);
+            }
+            events.iter().for_each(|event| self.ends.tell(event));
+            for event in events {
+                match event {
+                    // Dropping a request rejects it.
+                    EqEvent::Request(request) if *drain.borrow() => drop(request),
+                    EqEvent::Request(request) => self.answer(request, &arrivals, &mut accepting),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Begins to accept a request. It is rejected if the server has as many peers as it may.
+    fn answer(
+        &self,
+        request: ConnectionRequest<'static, Tcp>,
+        arrivals: &mpsc::Sender<Connection>,
+        accepting: &mut JoinSet<()>,
+    ) {
+        let endpoint = match request.endpoint(self.cq.cq(), self.eq.eq()) {
+            Ok(endpoint) => endpoint,
+            Err(error) => return eprintln!("a peer was rejected: {error}"),
+        };
+        let (gone, held) = self.ends.of(endpoint.fid());
+        let (eq, arrivals) = (self.eq.clone(), arrivals.clone());
+        accepting.spawn_local(async move {
+            match timeout(PATIENCE, eq.accept(endpoint, &[])).await {
+                Ok(Ok(endpoint)) => {
+                    let connection = Connection { link: Link { endpoint, to: ThePeer }, gone, _held: Box::new(held) };
+                    // If it is not taken, the server has drained.
+                    let _ = arrivals.send(connection).await;
+                }
+                Ok(Err(error)) => eprintln!("a peer was not accepted: {error}"),
+                Err(_) => eprintln!("a peer asked for a connection, and went silent"),
+            }
+        });
+    }
+}
+
+/// The connections that are told when their peer is gone.
+#[derive(Clone, Default)]
+struct Ends(Rc<RefCell<HashMap<Fid, oneshot::Sender<()>>>>);
+
+/// A connection is no longer told when this is dropped.
+struct Told {
+    ends: Ends,
+    endpoint: Fid,
+}
+
+impl Ends {
+    /// What ends when the peer of an endpoint is gone.
+    fn of(&self, endpoint: Fid) -> (oneshot::Receiver<()>, Told) {
+        let (tell, gone) = oneshot::channel();
+        self.0.borrow_mut().insert(endpoint, tell);
+        (gone, Told { ends: self.clone(), endpoint })
+    }
+
+    fn tell(&self, event: &EqEvent<'_, Tcp>) {
+        let ended = match event {
+            EqEvent::Shutdown(endpoint) => *endpoint,
+            EqEvent::Failed(failure) => failure.object(),
+            _ => return,
+        };
+        // Dropping the sender tells the receiver.
+        self.0.borrow_mut().remove(&ended);
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.ends.0.borrow_mut().remove(&self.endpoint);
+    }
+}

@@ -1,0 +1,77 @@
+//! Connections that are awaited: drivers of event queues.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use loom_core::objects::driver::{ConnectError, Drive, EqDriver};
+use loom_core::objects::eq::{CmError, EqEvent};
+use loom_core::objects::info::Info;
+
+use super::Case;
+use super::sides::{Endpoint, LIMIT, Sides, T, with_sides};
+
+pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+    vec![
+        ("what_is_accepted_is_not_an_event_for_others", what_is_accepted_is_not_an_event_for_others),
+        ("a_future_takes_a_copy_of_its_data", a_future_takes_a_copy_of_its_data),
+    ]
+}
+
+/// Drives both sides until a future is over.
+fn drive<F: Future>(sides: &Sides<'_, '_>, drivers: &[&EqDriver<'_, T>], future: F) -> F::Output {
+    let mut future = pin!(future);
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return output;
+        }
+        assert!(Instant::now() < deadline, "not over within {LIMIT:?}");
+        drivers.iter().for_each(|driver| _ = driver.turn(8));
+        sides.cq.progress().expect("works");
+    }
+}
+
+fn drivers<'d>(sides: &Sides<'_, 'd>) -> [EqDriver<'d, T>; 2] {
+    [sides.server, sides.client].map(|eq| EqDriver::open(eq, 8).expect("a driver"))
+}
+
+/// Whenever the future of an accepted connection is first polled, as that of a new task is.
+fn what_is_accepted_is_not_an_event_for_others(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let [server, client] = &drivers(sides);
+        let connects = client.connect(sides.idle(), &sides.address, b"here");
+        let accepts = async {
+            let EqEvent::Request(request) = server.next_event().await.expect("an event") else { panic!("a request") };
+            assert_eq!(request.data(), b"here");
+            let endpoint = request.endpoint(sides.cq, sides.server).expect("an endpoint");
+            let accepting = server.accept(endpoint, b"there");
+            let until = Instant::now() + Duration::from_millis(20);
+            while Instant::now() < until {
+                [server, client].iter().for_each(|driver| _ = driver.turn(8));
+                let event = server.next_event().now_or_never();
+                assert!(event.is_none(), "{event:?}");
+            }
+            accepting.await.expect("accepted")
+        };
+        let both = async { futures_util::join!(connects, accepts) };
+        let (connected, server_side) = drive(sides, &[server, client], both);
+        let (client_side, answer): (Endpoint<'_>, _) = connected.expect("connected");
+        assert_eq!(&*answer, b"there");
+        sides.message(&client_side, &server_side, 100, 1);
+    });
+}
+
+fn a_future_takes_a_copy_of_its_data(info: &Info<T>) {
+    with_sides(info, |sides| {
+        let [_, client] = &drivers(sides);
+        for more in [1, 10_000] {
+            let idle = sides.idle();
+            let limit = idle.cm_data_size().expect("the provider tells");
+            let refused = drive(sides, &[client], client.connect(idle, &sides.address, &vec![0; limit + more]));
+            let refused = refused.expect_err("more than goes along");
+            assert!(matches!(refused, ConnectError::Refused(CmError::DataTooLong { limit: said }) if said == limit));
+        }
+    });
+}
