@@ -22,9 +22,10 @@ use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
+use loom_core::objects::driver::{ConnectError, EqDriver};
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::endpoint::{MulticastEndpoint, MulticastGroup};
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
+use loom_core::objects::eq::{CmError, Eq, EqAttr, EqEvent};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::scope::scope;
 use loom_core::protocol::MsgSend;
@@ -196,6 +197,31 @@ fn a_message_to_a_group_reaches_its_member_and_names_its_sender() {
     });
 }
 
+fn a_join_is_awaited() {
+    let Some(host) = route_to_groups() else { return };
+    with_side(&GROUP.to_string(), None, |there| {
+        with_side(&host.to_string(), None, |here| {
+            let (member, sender) = (there.endpoint(), here.endpoint());
+            let address = member.address().unwrap();
+            let of_member = EqDriver::open(member.eq(), 4).unwrap();
+            let of_sender = EqDriver::open(sender.eq(), 4).unwrap();
+            let drivers = (&of_member, &of_sender);
+            let joins =
+                async { futures_util::join!(of_member.join(&member, &address), of_sender.join(&sender, &address)) };
+            let (joined, group) = loom_async::block_on(&drivers, joins);
+            let (_member_of, mut group) = (joined.unwrap(), group.unwrap());
+            let received = there.receive(&member);
+            here.send_to(&mut group, bytes(100, 1));
+            assert!(there.finish(received).0[..100] == bytes(100, 1));
+            // Through the driver of another queue it would wait for ever, and so it is refused.
+            let (other, another) = (there.endpoint(), Eq::open(there.domain, EqAttr::default()).unwrap());
+            let of_another = EqDriver::open(&another, 4).unwrap();
+            let refused = loom_async::block_on(&of_another, of_another.join(&other, &address)).map(drop);
+            assert!(matches!(refused, Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)))));
+        });
+    });
+}
+
 fn what_cannot_be_joined_is_refused_and_does_no_harm() {
     let Some(host) = route_to_groups() else { return };
     with_side(&host.to_string(), None, |side| {
@@ -290,6 +316,7 @@ fn cases() -> report::Cases {
             "a_message_to_a_group_reaches_its_member_and_names_its_sender",
             a_message_to_a_group_reaches_its_member_and_names_its_sender,
         ),
+        ("a_join_is_awaited", a_join_is_awaited),
         ("what_cannot_be_joined_is_refused_and_does_no_harm", what_cannot_be_joined_is_refused_and_does_no_harm),
         ("an_event_is_taken_by_its_own_join_only", an_event_is_taken_by_its_own_join_only),
         ("what_was_forgotten_is_left_with_its_endpoint", what_was_forgotten_is_left_with_its_endpoint),

@@ -12,25 +12,27 @@ use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use loom_core::buffer::Buffer;
 use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::{CqDriver, NextEvent, NextUnclaimed};
+use loom_core::objects::driver::{CqDriver, EqDriver, NextEqEvent, NextEvent, NextUnclaimed};
+use loom_core::objects::eq::{EqError, EqEvent};
+use loom_core::transport::Connected;
 use loom_core::{Completion, Done, Transport};
 
 /// What each item of a stream is waited for with, again and again.
-struct Repeated<'m, T: Transport, B: Buffer, N> {
-    driver: CqDriver<'m, T, B>,
+struct Repeated<D, N> {
+    driver: D,
     next: Option<N>,
-    renew: fn(&CqDriver<'m, T, B>) -> N,
+    renew: fn(&D) -> N,
     over: bool,
 }
 
-impl<'m, T: Transport, B: Buffer, N> Repeated<'m, T, B, N> {
-    fn new(driver: &CqDriver<'m, T, B>, renew: fn(&CqDriver<'m, T, B>) -> N) -> Self {
+impl<D: Clone, N> Repeated<D, N> {
+    fn new(driver: &D, renew: fn(&D) -> N) -> Self {
         Repeated { driver: driver.clone(), next: None, renew, over: false }
     }
 
-    fn poll<V>(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<V, CqError>>>
+    fn poll<V, E>(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<V, E>>>
     where
-        N: Future<Output = Result<V, CqError>>,
+        N: Future<Output = Result<V, E>>,
     {
         // SAFETY: `next` is not moved; nothing else is pinned.
         let Repeated { driver, next, renew, over } = unsafe { self.get_unchecked_mut() };
@@ -53,11 +55,11 @@ impl<'m, T: Transport, B: Buffer, N> Repeated<'m, T, B, N> {
 
 /// The events of a queue: [`events`].
 #[must_use = "streams do nothing unless they are polled"]
-pub struct Events<'m, T: Transport, B: Buffer>(Repeated<'m, T, B, NextEvent<'m, T, B>>);
+pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, NextEvent<'m, T, B>>);
 
 /// The operations that were given up, and are over: [`unclaimed`].
 #[must_use = "streams do nothing unless they are polled"]
-pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<'m, T, B, NextUnclaimed<'m, T, B>>);
+pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, NextUnclaimed<'m, T, B>>);
 
 /// What a queue reports besides operations that are over, as a stream: peers' writes with immediate data, pieces of multi-receives. See
 /// [`CqDriver::next_event`].
@@ -74,7 +76,40 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
     UnclaimedDone(Repeated::new(driver, CqDriver::next_unclaimed))
 }
 
-/// Implements [`Stream`] for the two.
+/// The events of an event queue: [`connections`].
+#[must_use = "streams do nothing unless they are polled"]
+pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'m, T>>);
+
+/// What an event queue tells that no future waits for, as a stream: requests of peers, and ends of connections. See
+/// [`EqDriver::next_event`].
+///
+/// If the queue fails, the error is the last item.
+pub fn connections<'m, T: Connected>(driver: &EqDriver<'m, T>) -> Connections<'m, T> {
+    Connections(Repeated::new(driver, EqDriver::next_event))
+}
+
+impl<'m, T: Connected> Stream for Connections<'m, T> {
+    type Item = Result<EqEvent<'m, T>, EqError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        // SAFETY: a field of what is pinned.
+        unsafe { self.map_unchecked_mut(|stream| &mut stream.0) }.poll(cx)
+    }
+}
+
+impl<T: Connected> FusedStream for Connections<'_, T> {
+    fn is_terminated(&self) -> bool {
+        self.0.over
+    }
+}
+
+impl<T: Connected> fmt::Debug for Connections<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections").field("over", &self.0.over).finish_non_exhaustive()
+    }
+}
+
+/// Implements [`Stream`] for those of completion queues.
 macro_rules! streams {
     ($($name:ident: $item:ty),*) => {$(
         impl<'m, T: Transport, B: Buffer> Stream for $name<'m, T, B> {

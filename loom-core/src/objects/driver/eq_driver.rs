@@ -17,12 +17,14 @@ use super::wait_list::{WaitList, Waiter, store};
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
-use crate::objects::endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested};
+use crate::objects::endpoint::{
+    Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
+};
 use crate::objects::eq::{CmError, Eq, EqError, EqEvent, Failure, Moment};
 use crate::placed::{Part, Placed};
-use crate::transport::Connected;
 use crate::transport::connected::Fid;
-use crate::vocabulary::CmData;
+use crate::transport::{Connected, Multicast};
+use crate::vocabulary::{CmData, EndpointAddr, Errno};
 
 /// Polls an event queue, and wakes those whose connections it tells of.
 ///
@@ -138,7 +140,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     pub fn connect<B: Buffer>(
         &self,
         endpoint: MsgEndpoint<'m, T, B, Idle>,
-        to: &crate::vocabulary::EndpointAddr,
+        to: &EndpointAddr,
         data: &[u8],
     ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
         let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
@@ -173,6 +175,10 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         self,
         endpoint: MsgEndpoint<'m, T, B, Connecting>,
     ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError> {
+        if !self.body.eq.moment().is_since(endpoint.opened()) {
+            // Bound to another event queue: nothing would come here.
+            return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
+        }
         self.is_wanted();
         let mut endpoint = endpoint;
         loop {
@@ -189,6 +195,43 @@ impl<'m, T: Connected> EqDriver<'m, T> {
                 }
                 EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
                 _ => {}
+            }
+        }
+    }
+
+    /// Has an endpoint join a multicast group, and waits until it is in it. Begins when it is first polled. If the future is dropped, the
+    /// group is left.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    #[doc(alias = "fi_join")]
+    pub fn join<B: Buffer>(
+        &self,
+        endpoint: &MulticastEndpoint<'m, T, B>,
+        address: &EndpointAddr,
+    ) -> impl Future<Output = Result<MulticastGroup<'m, T, B, Joined>, ConnectError>> + use<'m, T, B>
+    where
+        T: Multicast,
+    {
+        let (driver, endpoint, address) = (self.clone(), endpoint.clone(), address.clone());
+        async move {
+            let since = driver.body.eq.moment();
+            if !since.is_since(endpoint.eq().moment()) {
+                return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
+            }
+            let mut group = endpoint.join(&address).map_err(|errno| ConnectError::Refused(errno.into()))?;
+            driver.is_wanted();
+            loop {
+                let about = About { driver: driver.clone(), object: group.fid(), since, waiter: Waiter::new() };
+                match about.await.map_err(ConnectError::Queue)? {
+                    EqEvent::Joined(event) => match group.joined(&event) {
+                        Ok(group) => return Ok(group),
+                        // Of an earlier one with the same address.
+                        Err(same) => group = same,
+                    },
+                    EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
+                    _ => {}
+                }
             }
         }
     }
@@ -228,6 +271,7 @@ fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
     match event {
         EqEvent::Connected(event) => Some(event.endpoint()),
         EqEvent::Failed(failure) => Some(failure.object()),
+        EqEvent::Joined(event) => Some(event.group()),
         _ => None,
     }
 }

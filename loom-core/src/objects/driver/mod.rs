@@ -58,7 +58,7 @@
 //! | [`CqDriver::next_unclaimed`] | | the next operation that nobody waits for any more |
 //! | [`CounterDriver::reached`] | | a counter's threshold |
 //! | [`DeferredDriver::finish`] | | of deferred work |
-//! | [`EqDriver::connect`], [`EqDriver::accept`] | | a connection |
+//! | [`EqDriver::connect`], [`EqDriver::accept`], [`EqDriver::join`] | | a connection, or being in a multicast group |
 //! | [`EqDriver::next_event`] | | the next request for a connection, or end of one |
 //!
 //! # What they promise
