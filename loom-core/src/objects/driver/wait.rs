@@ -101,6 +101,8 @@ impl Wait {
             match entry.interest() {
                 Interest::Awaited(awaited) if awaited == key => return self.fails(inner, CqError::Awaited),
                 Interest::Unclaimed(unclaimed) if unclaimed == key => inner.claim(entry, key),
+                Interest::Awaited(_) => inner.is_of_another(entry),
+                Interest::GivenUp(given_up) if given_up != key => inner.is_of_another(entry),
                 _ => {}
             }
         }
@@ -151,8 +153,10 @@ impl Wait {
     #[inline]
     pub(super) fn release<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) {
         let before = core::mem::replace(&mut self.progress, Progress::Over);
+        // A peek that is answered has no slot any more: the entry may be about another operation, which has it now.
         if matches!(before, Progress::Waiting | Progress::Draining)
             && let Some(entry) = inner.entry(self.key)
+            && matches!(entry.interest(), Interest::Awaited(awaited) if awaited == self.key)
         {
             entry.set(Interest::None);
             entry.clear();
@@ -178,8 +182,14 @@ impl Wait {
         let Some(entry) = inner.entry(key) else { return };
         let of_another =
             |interest| matches!(interest, Interest::Awaited(other) | Interest::Unclaimed(other) if other == key);
-        if (is_new && of_another(entry.interest())) || !inner.ops().knows(key) {
+        if is_new && of_another(entry.interest()) {
             return;
+        }
+        if !inner.ops().knows(key) {
+            return inner.give_up_answer(key);
+        }
+        if !matches!(entry.interest(), Interest::GivenUp(given_up) if given_up == key) {
+            inner.is_of_another(entry);
         }
         entry.set(Interest::GivenUp(key));
         if !inner.ops().is_under_way(key) {
