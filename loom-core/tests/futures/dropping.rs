@@ -91,6 +91,19 @@ fn operation_that_was_given_up_can_be_waited_for_again_by_its_key() {
 }
 
 #[test]
+fn operation_that_was_given_up_is_taken_back_also_if_it_was_waited_for_as_what_it_is_not() {
+    let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Keep);
+    let Pair { driver, alice, bob, to_bob, .. } = &pair;
+    let key = bob.recv(Source::Any, vec![0]).unwrap();
+    drop(driver.finish(key));
+    alice.inject(*to_bob, &[4]).unwrap();
+    while driver.turn(8) > 0 {}
+    assert_eq!(block_on(driver, driver.finish_peek(key)).unwrap_err(), CqError::UnknownKey);
+    assert_eq!(block_on(driver, driver.finish_value(key)).unwrap_err(), CqError::UnknownKey);
+    assert_eq!(driver.take_unclaimed().unwrap().into_buf(), [4]);
+}
+
+#[test]
 fn key_that_was_kept_is_not_given_up() {
     let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;

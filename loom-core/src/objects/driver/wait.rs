@@ -97,10 +97,11 @@ impl Wait {
     ) -> Poll<Result<V, CqError>> {
         let key = self.key;
         let Some(entry) = inner.entry(key) else { return self.fails(inner, CqError::UnknownKey) };
+        let mut unclaimed = false;
         if self.progress == Progress::New {
             match entry.interest() {
                 Interest::Awaited(awaited) if awaited == key => return self.fails(inner, CqError::Awaited),
-                Interest::Unclaimed(unclaimed) if unclaimed == key => inner.claim(entry, key),
+                Interest::Unclaimed(of) => unclaimed = of == key,
                 Interest::Awaited(_) => inner.is_of_another(entry),
                 Interest::GivenUp(given_up) if given_up != key => inner.is_of_another(entry),
                 _ => {}
@@ -108,6 +109,10 @@ impl Wait {
         }
         let draining = match look(inner, key) {
             Look::Over(value) => {
+                // Not before: a future of another kind cannot have it.
+                if unclaimed {
+                    inner.claim(entry, key);
+                }
                 self.over(inner);
                 return Poll::Ready(Ok(value));
             }
