@@ -1,5 +1,7 @@
 //! Futures that are dropped: their operations go on, and their buffers are dropped or taken back, once.
 
+use loom_core::completion::Peek;
+use loom_core::objects::cq::CqError;
 use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::{Completion, Errno, Source, Tag};
 
@@ -86,6 +88,19 @@ fn operation_that_was_given_up_can_be_waited_for_again_by_its_key() {
     while driver.turn(8) > 0 {}
     let back: Vec<u8> = std::iter::from_fn(|| driver.take_unclaimed()).map(|done| done.into_buf()[0]).collect();
     assert_eq!(back, [0, 2, 9]);
+}
+
+#[test]
+fn operation_that_was_given_up_is_taken_back_also_if_it_was_waited_for_as_what_it_is_not() {
+    let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Keep);
+    let Pair { driver, alice, bob, to_bob, .. } = &pair;
+    let key = bob.recv(Source::Any, vec![0]).unwrap();
+    drop(driver.finish(key));
+    alice.inject(*to_bob, &[4]).unwrap();
+    while driver.turn(8) > 0 {}
+    assert_eq!(block_on(driver, driver.finish_peek(key)).unwrap_err(), CqError::UnknownKey);
+    assert_eq!(block_on(driver, driver.finish_value(key)).unwrap_err(), CqError::UnknownKey);
+    assert_eq!(driver.take_unclaimed().unwrap().into_buf(), [4]);
 }
 
 #[test]
@@ -178,4 +193,52 @@ fn forgotten_future_keeps_its_queue_and_nothing_else_waits() {
             assert_eq!(driver.finish(next).await.unwrap().into_buf(), [2]);
         })],
     );
+}
+
+/// A peek whose answer is kept, and the future that was woken for it. The slot of the peek is free by then.
+fn answered(pair: &Pair<Vec<u8>>) -> (impl Future<Output = Result<Peek, CqError>> + Unpin, usize) {
+    let Pair { driver, bob, cq, .. } = pair;
+    let mut peek = driver.finish_peek(bob.tagged_peek(Source::Any, Tag(1)).unwrap());
+    assert!(poll_once(&mut peek).is_pending());
+    while driver.turn(8) > 0 {}
+    (peek, cq.in_flight())
+}
+
+#[test]
+fn answered_peek_leaves_alone_who_waits_for_the_next_operation_of_its_slot() {
+    for dropped in [false, true] {
+        let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
+        let Pair { driver, alice, bob, to_bob, .. } = &pair;
+        let (mut peek, in_flight) = answered(&pair);
+        assert_eq!(in_flight, 0);
+        let received = driver.finish(bob.recv(Source::Any, vec![0]).unwrap());
+        let mut waits = Task::new(async { assert_eq!(received.await.unwrap().into_buf(), [9]) });
+        waits.run();
+        if dropped {
+            drop(peek);
+        } else {
+            assert!(poll_once(&mut peek).is_ready());
+        }
+        alice.inject(*to_bob, &[9]).unwrap();
+        run(driver, [waits]);
+    }
+}
+
+#[test]
+fn answer_is_an_event_also_if_the_peek_is_dropped_after_it_came() {
+    let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
+    let Pair { driver, bob, .. } = &pair;
+    let (peek, _) = answered(&pair);
+    assert!(driver.take_event().is_none(), "it is the future's");
+    drop(peek);
+    assert!(matches!(driver.take_event(), Some(Completion::Peek(_))));
+
+    // Another operation has its slot when it comes.
+    let mut peek = driver.finish_peek(bob.tagged_peek(Source::Any, Tag(1)).unwrap());
+    assert!(poll_once(&mut peek).is_pending());
+    drop(peek);
+    while driver.turn(8) > 0 {}
+    let mut received = driver.finish(bob.recv(Source::Any, vec![0]).unwrap());
+    assert!(poll_once(&mut received).is_pending());
+    assert!(matches!(driver.take_event(), Some(Completion::Peek(_))));
 }

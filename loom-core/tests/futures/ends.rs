@@ -4,7 +4,7 @@ use loom_core::error::PostError;
 use loom_core::objects::cq::CqError;
 use loom_core::objects::driver::{RunError, Unclaimed};
 use loom_core::soft::{Every, Plan};
-use loom_core::{CqAttr, Errno, Source, Tag};
+use loom_core::{Access, Completion, CqAttr, Errno, ImmediateData, Mr, Source, Tag};
 
 use crate::executor::{Task, block_on, poll_once, run};
 use crate::{ATTR, Pair};
@@ -86,4 +86,30 @@ fn polling_a_future_again_after_its_end_tells_nothing_twice() {
     };
     assert_eq!(done.into_buf(), [1]);
     assert!(matches!(poll_once(&mut received), core::task::Poll::Ready(Err(RunError::Queue { .. }))));
+}
+
+#[test]
+fn what_is_found_when_an_endpoint_closes_is_told() {
+    let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
+    let Pair { driver, alice, bob, to_bob, cq, av, domain, .. } = pair;
+    let mut peek = driver.finish_peek(bob.tagged_peek(Source::Any, Tag(1)).unwrap());
+    let mut looks = Task::new(async { assert!((&mut peek).await.unwrap().message().unwrap().is_none()) });
+    assert!(looks.run());
+    // Its answer is found, and its slot is used again before anybody is told.
+    drop(cq.endpoint(&av).unwrap());
+    let received = bob.recv(Source::Any, vec![0]).unwrap();
+    let mut waits = Task::new(async { assert_eq!(driver.finish(received).await.unwrap().into_buf(), [9]) });
+    assert!(waits.run());
+    run(&driver, [looks]);
+    alice.inject(to_bob, &[9]).unwrap();
+    run(&driver, [waits]);
+
+    let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
+    let mut event = Task::new(async {
+        assert!(matches!(driver.next_event().await.unwrap(), Completion::Remote(_)));
+    });
+    assert!(event.run());
+    alice.inject_write_data(to_bob, &region.remote(), 0, ImmediateData(1), &[1; 8]).unwrap();
+    drop(cq.endpoint(&av).unwrap());
+    run(&driver, [event]);
 }

@@ -63,6 +63,9 @@ pub use self::values::{Fetched, LentValues};
 use crate::transport::{Context, Event};
 use crate::vocabulary::{CompletionFlags, Errno};
 
+/// The index of no slot.
+pub(crate) const NO_SLOT: u32 = NONE;
+
 /// What [`OpTable::complete`] made of an event.
 #[derive(Debug)]
 pub enum Resolution<'t, B> {
@@ -512,8 +515,13 @@ impl<B> OpTable<B> {
         self.ends.set((self.ends.get().0.wrapping_add(1), index));
     }
 
+    /// Counts an event that the queue above keeps, and that belongs to no slot.
+    pub(crate) fn note_news(&self) {
+        self.note_end(NO_SLOT);
+    }
+
     /// How many operations have ended, modulo 2<sup>32</sup>, whose ends were not told at once: completions were parked, or peeks ended with
-    /// their endpoint. And the index of the last one.
+    /// their endpoint; and [news](Self::note_news) with them. And the index of the last one, or [`NO_SLOT`].
     pub(crate) const fn ends(&self) -> (u32, u32) {
         self.ends.get()
     }

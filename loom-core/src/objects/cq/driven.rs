@@ -10,7 +10,7 @@ use super::poll::PEERS;
 use super::wait::UnmatchedEvent;
 use super::{Completion, Cq, CqError, CqInner};
 use crate::buffer::Buffer;
-use crate::engine::op_table::{Done, OpKey, Peek};
+use crate::engine::op_table::{Done, NO_SLOT, OpKey, Peek};
 use crate::transport::{Event, Transport};
 use crate::vocabulary::Errno;
 
@@ -157,12 +157,12 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             return Ok(Kept::Nothing);
         }
         let (ends_now, index) = self.ops.ends();
-        if ends_now != ends {
+        if ends_now != ends && index != NO_SLOT {
             return Ok(Kept::Completion(index));
         }
         let kept = self.unmatched.borrow();
         Ok(match kept.back() {
-            Some(UnmatchedEvent::Peek(peek)) if kept.len() > unmatched => Kept::Peek(peek.key()),
+            Some(UnmatchedEvent::Peek { peek, .. }) if kept.len() > unmatched => Kept::Peek(peek.key()),
             Some(_) if kept.len() > unmatched => Kept::Unmatched,
             _ => Kept::Silent,
         })
@@ -192,14 +192,14 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// Takes the oldest event that belongs to no operation, or is the answer to a peek that is not awaited.
-    pub(crate) fn take_unmatched(&self, is_awaited: impl Fn(OpKey) -> bool) -> Option<Completion<'m, B>> {
+    /// Takes the oldest event that belongs to no operation, or is the answer to a peek that was [given up](Self::give_up_answer).
+    pub(crate) fn take_unmatched(&self) -> Option<Completion<'m, B>> {
         let mut unmatched = self.body.unmatched.borrow_mut();
         let mut found = None;
         // Once round: the others keep their order.
         for _ in 0..unmatched.len() {
             let event = unmatched.pop_front()?;
-            let stays = matches!(&event, UnmatchedEvent::Peek(peek) if is_awaited(peek.key()));
+            let stays = matches!(&event, UnmatchedEvent::Peek { given_up: false, .. });
             if stays || found.is_some() {
                 // There is room: one has just been taken out.
                 let _ = unmatched.push_back(event);
@@ -214,6 +214,16 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// [`may_sleep`](Self::may_sleep), for a driver: what is kept has been told of.
     pub(crate) fn may_sleep_driven(&self) -> Result<bool, CqError> {
         self.sleeps(|| self.body.ops.has_used_up())
+    }
+
+    /// Leaves the answer to a peek, if it is kept, to who takes events. Says whether it is.
+    pub(crate) fn give_up_answer(&self, key: OpKey) -> bool {
+        let mut unmatched = self.body.unmatched.borrow_mut();
+        let mut answers = unmatched.iter_mut().filter_map(|event| match event {
+            UnmatchedEvent::Peek { peek, given_up } if peek.key() == key => Some(given_up),
+            _ => None,
+        });
+        answers.next().map(|given_up| *given_up = true).is_some()
     }
 
     /// Takes the answer to a peek, if it is kept.

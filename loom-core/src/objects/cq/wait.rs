@@ -31,7 +31,11 @@ const BUSY: u32 = 256;
 /// An event that does not end an operation of this queue.
 pub(super) enum UnmatchedEvent {
     Message(Message),
-    Peek(Peek),
+    Peek {
+        peek: Peek,
+        /// The future that waited for it was dropped: it is for who takes events.
+        given_up: bool,
+    },
     Remote(RemoteEvent),
     Unclaimed(OpError),
 }
@@ -161,7 +165,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         // Once round: the others keep their order.
         for _ in 0..unmatched.len() {
             match unmatched.pop_front()? {
-                UnmatchedEvent::Peek(peek) if peek.key() == key && found.is_none() => found = Some(peek),
+                UnmatchedEvent::Peek { peek, .. } if peek.key() == key && found.is_none() => found = Some(peek),
                 other => {
                     // There is room: one has just been taken out.
                     let _ = unmatched.push_back(other);
@@ -208,7 +212,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     pub(super) fn unmatched(&self, event: UnmatchedEvent) -> Completion<'m, B> {
         match event {
             UnmatchedEvent::Message(message) => Completion::Piece(self.piece(self.body.ops.piece(message))),
-            UnmatchedEvent::Peek(peek) => Completion::Peek(peek),
+            UnmatchedEvent::Peek { peek, .. } => Completion::Peek(peek),
             UnmatchedEvent::Remote(event) => Completion::Remote(event),
             UnmatchedEvent::Unclaimed(error) => Completion::Unclaimed(error),
         }
@@ -305,7 +309,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             // SAFETY: the transport has just reported the event, and a queue has one table.
             match unsafe { self.ops.park(event) } {
                 Some(Resolution::Piece(piece)) => Some(UnmatchedEvent::Message(piece.into_message())),
-                Some(Resolution::Peek(peek)) => Some(UnmatchedEvent::Peek(peek)),
+                Some(Resolution::Peek(peek)) => Some(UnmatchedEvent::Peek { peek, given_up: false }),
                 Some(Resolution::Unwanted(error)) => Some(UnmatchedEvent::Unclaimed(error)),
                 Some(Resolution::Foreign) if event.is_error() => Some(UnmatchedEvent::Unclaimed(OpError::of(event))),
                 _ => None,
@@ -314,6 +318,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if let Some(kept) = kept {
             let pushed = self.unmatched.borrow_mut().push_back(kept);
             debug_assert!(pushed.is_ok(), "there is room, as the caller has seen");
+            // Whatever made the queue look: a driver that does not learn of it from this call looks for itself.
+            self.ops.note_news();
         }
         self.ops.set_kept(true);
         Ok(())

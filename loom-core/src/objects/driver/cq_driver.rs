@@ -48,7 +48,7 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     unclaimed: Unclaimed,
     /// Of which slot each is.
     entries: Placed<Entry>,
-    /// How many completions the queue had kept when those who wait were last told.
+    /// How many completions, and events of no operation, the queue had kept when those who wait were last told.
     told_of: Cell<u32>,
     /// Why the queue cannot go on.
     failed: Cell<Option<CqError>>,
@@ -254,20 +254,42 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     /// Tells who is meant of what has just been kept.
     #[inline]
     fn tell_of(&self, kept: Kept) {
+        if matches!(kept, Kept::Nothing | Kept::Silent) {
+            return;
+        }
+        // User code may have kept others meanwhile.
+        self.told_of.set(self.told_of.get().wrapping_add(1));
         match kept {
-            Kept::Completion(index) => {
-                // User code may have kept others meanwhile.
-                self.told_of.set(self.told_of.get().wrapping_add(1));
-                self.is_over(index);
-            }
+            Kept::Completion(index) => self.is_over(index),
             Kept::Peek(key) => match self.entry(key).map(|entry| (entry, entry.interest())) {
                 Some((entry, Interest::Awaited(awaited))) if awaited == key => entry.wake(),
-                // It may have claimed a message, which is not to be lost: who takes events can have it.
-                Some((_, Interest::GivenUp(given_up))) if given_up == key => self.events.tell_one(),
+                Some((entry, Interest::GivenUp(given_up))) if given_up == key => {
+                    entry.set(Interest::None);
+                    self.give_up_answer(key);
+                }
                 _ => {}
             },
             Kept::Unmatched => self.events.tell_one(),
             Kept::Nothing | Kept::Silent => {}
+        }
+    }
+
+    /// Nobody waits for a peek any more. Its answer may have claimed a message, which is not to be lost: if it is kept, it is an event.
+    #[cold]
+    pub(super) fn give_up_answer(&self, key: OpKey) {
+        if self.cq.give_up_answer(key) {
+            self.events.tell_one();
+        }
+    }
+
+    /// Another operation has the slot of what an entry is about: a peek that was answered, or whose endpoint was closed, outside of a turn.
+    /// A future that waits for that looks itself.
+    #[cold]
+    pub(super) fn is_of_another(&self, entry: &Entry) {
+        match entry.interest() {
+            Interest::Awaited(_) => entry.wake(),
+            Interest::GivenUp(key) => self.give_up_answer(key),
+            Interest::None | Interest::Unclaimed(_) => {}
         }
     }
 
@@ -282,8 +304,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Tells of what has ended outside of turns: completions of an endpoint that was closed, of a multi-receive whose last piece was
-    /// dropped, of a blocking call that drove progress.
+    /// Tells of what has come outside of turns: completions and events of an endpoint that was closed, the end of a multi-receive whose last
+    /// piece was dropped, what a blocking call has kept that drove progress.
     fn tell_of_others(&self) {
         let (ends, _) = self.ops().ends();
         if self.told_of.replace(ends) == ends {
@@ -305,8 +327,9 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     #[cold]
     pub(super) fn give_back(&self, entry: &Entry, key: OpKey) {
         if self.ops().parked_at(key.index()) != Some(key) {
-            // The slot is another operation's by now.
+            // It was a peek, or the slot is another operation's by now.
             entry.set(Interest::None);
+            self.give_up_answer(key);
             return;
         }
         if self.unclaimed == Unclaimed::Drop || self.ops().is_value(key) {

@@ -8,7 +8,6 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::CqDriver;
-use super::entry::Interest;
 use super::wait_list::{WaitList, Waiter};
 use crate::buffer::Buffer;
 use crate::engine::op_table::Done;
@@ -91,11 +90,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// Takes what the queue has reported besides operations that are over, if there is something, the oldest first.
     pub fn take_event(&self) -> Option<Completion<'m, B>> {
         let inner = &*self.body;
-        let is_given_up = |key| {
-            let interest = inner.entry(key).map_or(Interest::None, super::entry::Entry::interest);
-            matches!(interest, Interest::GivenUp(given_up) if given_up == key)
-        };
-        let event = inner.cq().take_unmatched(|key| !is_given_up(key))?;
+        let event = inner.cq().take_unmatched()?;
         inner.goes_on();
         Some(event)
     }

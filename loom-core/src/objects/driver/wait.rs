@@ -97,17 +97,27 @@ impl Wait {
     ) -> Poll<Result<V, CqError>> {
         let key = self.key;
         let Some(entry) = inner.entry(key) else { return self.fails(inner, CqError::UnknownKey) };
+        let mut unclaimed = false;
         if self.progress == Progress::New {
             match entry.interest() {
                 Interest::Awaited(awaited) if awaited == key => return self.fails(inner, CqError::Awaited),
-                Interest::Unclaimed(unclaimed) if unclaimed == key => inner.claim(entry, key),
-                // Of an earlier operation, or this one, which is waited for again.
-                Interest::GivenUp(_) => entry.set(Interest::None),
+                Interest::Unclaimed(of) => unclaimed = of == key,
+                Interest::Awaited(_) => inner.is_of_another(entry),
+                Interest::GivenUp(given_up) if given_up != key => {
+                    inner.is_of_another(entry);
+                    entry.set(Interest::None);
+                }
                 _ => {}
             }
         }
         let draining = match look(inner, key) {
             Look::Over(value) => {
+                // Not before: a future of another kind cannot have it.
+                if unclaimed {
+                    inner.claim(entry, key);
+                } else if entry.interest() == Interest::GivenUp(key) {
+                    entry.set(Interest::None);
+                }
                 self.over(inner);
                 return Poll::Ready(Ok(value));
             }
@@ -153,8 +163,10 @@ impl Wait {
     #[inline]
     pub(super) fn release<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) {
         let before = core::mem::replace(&mut self.progress, Progress::Over);
+        // A peek that is answered has no slot any more: the entry may be about another operation, which has it now.
         if matches!(before, Progress::Waiting | Progress::Draining)
             && let Some(entry) = inner.entry(self.key)
+            && matches!(entry.interest(), Interest::Awaited(awaited) if awaited == self.key)
         {
             entry.set(Interest::None);
             entry.clear();
@@ -180,8 +192,14 @@ impl Wait {
         let Some(entry) = inner.entry(key) else { return };
         let of_another =
             |interest| matches!(interest, Interest::Awaited(other) | Interest::Unclaimed(other) if other == key);
-        if (is_new && of_another(entry.interest())) || !inner.ops().knows(key) {
+        if is_new && of_another(entry.interest()) {
             return;
+        }
+        if !inner.ops().knows(key) {
+            return inner.give_up_answer(key);
+        }
+        if !matches!(entry.interest(), Interest::GivenUp(given_up) if given_up == key) {
+            inner.is_of_another(entry);
         }
         entry.set(Interest::GivenUp(key));
         if !inner.ops().is_under_way(key) {

@@ -1,0 +1,297 @@
+//! The model: what was posted, what was reported of it, and what has to hold of both.
+
+use loom_core::completion::Done;
+use loom_core::engine::op_table::OpKey;
+use loom_core::objects::cq::PEER_EVENTS;
+use loom_core::vocabulary::Errno;
+
+use super::step::{Faults, Setting};
+use crate::memory::{Memory, drops};
+
+/// How far apart the first bytes of messages are.
+const NUMBERED: usize = 31;
+
+/// An operation that was posted.
+#[derive(Debug)]
+pub struct Op {
+    pub key: OpKey,
+    pub kind: Kind,
+    /// Of its buffer, if it has one.
+    buffer: Option<usize>,
+    pub end: Option<End>,
+    pub cancelled: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// By number, with its length.
+    Send(usize, usize),
+    Receive(Channel),
+    Write,
+    Fetch,
+    /// At this endpoint.
+    Peek(usize),
+}
+
+/// What a task was told of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Done,
+    /// The message of this number was received.
+    Got(usize),
+    Failed(Errno),
+}
+
+/// Messages to one endpoint that its receives cannot tell apart.
+pub type Channel = (usize, Option<u64>);
+
+/// Bytes that are sent, as soon as they are.
+#[derive(Debug)]
+struct Message {
+    channel: Channel,
+    len: usize,
+    /// Which post it was.
+    sent: Option<usize>,
+}
+
+/// What was added to the number in the region, and how large that was before.
+struct Added {
+    before: Option<u64>,
+    operand: u64,
+}
+
+pub struct Book {
+    setting: Setting,
+    pub ops: Vec<Op>,
+    messages: Vec<Message>,
+    added: Vec<(OpKey, Added)>,
+    /// How often each write was told of.
+    told: Vec<u32>,
+    written: Vec<OpKey>,
+    /// Endpoints are closed, or about to be.
+    pub closing: bool,
+}
+
+/// The bytes of a message.
+fn bytes(number: usize, len: usize) -> Vec<u8> {
+    let head = u32::try_from(number).unwrap().to_le_bytes();
+    let rest = (head.len()..len).map(|at| (number * NUMBERED + at) as u8);
+    head.into_iter().chain(rest).collect()
+}
+
+impl Book {
+    pub fn new(setting: Setting) -> Self {
+        let (ops, messages, added, told, written) = Default::default();
+        Book { setting, ops, messages, added, told, written, closing: false }
+    }
+
+    pub fn draft(&mut self, channel: Channel, len: usize) -> (usize, Memory) {
+        let number = self.messages.len();
+        self.messages.push(Message { channel, len, sent: None });
+        (number, Memory::new(&bytes(number, len)))
+    }
+
+    pub fn posted(&mut self, key: OpKey, kind: Kind, buffer: Option<usize>) {
+        assert!(self.op(key).is_none(), "no two operations have one key");
+        if let Kind::Send(number, _) = kind {
+            let before = self.messages[number].sent.replace(self.ops.len());
+            assert!(before.is_none(), "it is posted once");
+        }
+        self.ops.push(Op { key, kind, buffer, end: None, cancelled: false });
+    }
+
+    pub fn op(&self, key: OpKey) -> Option<&Op> {
+        self.ops.iter().rev().find(|op| op.key == key)
+    }
+
+    fn op_mut(&mut self, key: OpKey) -> &mut Op {
+        self.ops.iter_mut().rev().find(|op| op.key == key).expect("it was posted")
+    }
+
+    pub fn cancels(&mut self, key: OpKey) {
+        self.op_mut(key).cancelled = true;
+    }
+
+    /// An operation without a buffer has ended.
+    pub fn ended(&mut self, key: OpKey, end: End) {
+        let op = self.op_mut(key);
+        assert!(op.end.is_none(), "it ends once: {op:?}");
+        op.end = Some(end);
+    }
+
+    /// A completion was handed out.
+    pub fn done(&mut self, done: Done<Memory>) {
+        let (key, result) = (done.key(), done.result());
+        let buf = done.into_buf();
+        let op = self.op(key).expect("it was posted");
+        let (kind, cancelled) = (op.kind, op.cancelled);
+        assert_eq!(op.buffer, Some(buf.id), "it is its own buffer");
+        assert_eq!(drops(buf.id), 0);
+        let end = match (result, kind) {
+            (Ok(transfer), Kind::Receive(channel)) => End::Got(self.received(channel, &buf.bytes()[..transfer.len()])),
+            (Ok(_), _) => End::Done,
+            (Err(error), _) => {
+                self.may_fail(kind, error.errno, cancelled);
+                End::Failed(error.errno)
+            }
+        };
+        self.ended(key, end);
+    }
+
+    /// Whether an operation may end so.
+    pub fn may_fail(&self, kind: Kind, errno: Errno, cancelled: bool) {
+        let expected = match errno {
+            Errno::ECANCELED => cancelled || self.closing,
+            Errno::EIO | Errno::ECONNABORTED => self.setting.faults == Faults::Failing,
+            Errno::ECONNRESET | Errno::EHOSTUNREACH => self.setting.faults == Faults::Killing,
+            _ => false,
+        };
+        // What a peer says whose endpoint is closed is not looked at.
+        assert!(expected || self.closing, "{kind:?} ended with {errno:?}");
+    }
+
+    fn received(&mut self, channel: Channel, got: &[u8]) -> usize {
+        let head = got.first_chunk().expect("each message has a number");
+        let number = usize::try_from(u32::from_le_bytes(*head)).unwrap();
+        let message = self.messages.get(number).expect("a number of a message");
+        assert_eq!(message.channel, channel, "it is what was received for");
+        assert!(message.sent.is_some(), "it was sent");
+        assert_eq!(got, bytes(number, message.len), "it is unchanged");
+        assert!(!self.ops.iter().any(|op| op.end == Some(End::Got(number))), "it comes once");
+        number
+    }
+
+    /// A peek has found a message.
+    pub fn found(&self, channel: Channel, len: usize) {
+        let mut messages = self.messages.iter().filter(|message| message.channel == channel && message.sent.is_some());
+        assert!(messages.any(|message| message.len == len), "there was such a message");
+    }
+
+    pub fn adds(&mut self, key: OpKey, operand: u64) {
+        self.added.push((key, Added { before: None, operand }));
+    }
+
+    pub fn added(&mut self, key: OpKey, before: u64) {
+        let (_, added) = self.added.iter_mut().find(|(of, _)| *of == key).expect("it was posted");
+        added.before = Some(before);
+    }
+
+    /// The number that a peer is told with a write.
+    pub fn next_write(&mut self) -> usize {
+        self.told.push(0);
+        self.told.len() - 1
+    }
+
+    pub fn writes(&mut self, key: OpKey) {
+        self.written.push(key);
+    }
+
+    /// Whether as many events may have come as a queue keeps.
+    pub fn may_have_too_many_events(&self) -> bool {
+        self.ops.iter().filter(|op| matches!(op.kind, Kind::Write | Kind::Peek(_))).count() >= PEER_EVENTS
+    }
+
+    pub fn told(&mut self, data: u64) {
+        let told = self.told.get_mut(usize::try_from(data).unwrap()).expect("it was written");
+        *told += 1;
+        assert_eq!(*told, 1, "it is told once");
+    }
+
+    /// What can happen has happened, all events were taken, and no endpoint is closed.
+    pub fn check_settled(&self) {
+        if !self.setting.faults.keep_promises() || self.setting.forgets {
+            return;
+        }
+        let written = self.written.iter().filter(|key| self.op(**key).is_some_and(|op| op.end == Some(End::Done)));
+        let told = self.told.iter().sum::<u32>();
+        assert!(usize::try_from(told).unwrap() >= written.count(), "a peer is told of each write");
+        let channels = self.messages.iter().map(|message| message.channel);
+        for channel in channels.filter(|channel| self.is_exact(*channel)) {
+            let waiting = self.receives(channel).filter(|op| !op.has_gone()).count();
+            let got = self.receives(channel).filter(|op| op.has_gone() && !op.was_cancelled()).count();
+            let sent = self.sends(channel).filter(|op| !op.was_cancelled()).count();
+            assert!(got <= sent, "each message is received once");
+            assert!(
+                waiting == 0 || got == sent,
+                "{waiting} receives wait of {channel:?} for {sent} messages less {got}: {:#?}",
+                self.ops
+            );
+        }
+    }
+
+    /// Whether it is known of each operation of a channel whether it has met another one.
+    fn is_exact(&self, channel: Channel) -> bool {
+        !self.receives(channel).chain(self.sends(channel)).any(|op| op.cancelled && op.end.is_none())
+    }
+
+    fn receives(&self, channel: Channel) -> impl Iterator<Item = &Op> {
+        self.ops.iter().filter(move |op| op.kind == Kind::Receive(channel))
+    }
+
+    fn sends(&self, channel: Channel) -> impl Iterator<Item = &Op> {
+        let of = move |number: usize| self.messages[number].channel == channel;
+        self.ops.iter().filter(move |op| matches!(op.kind, Kind::Send(number, _) if of(number)))
+    }
+
+    /// The buffers of what tasks still wait for are lent.
+    pub fn is_lent(&self, key: OpKey) {
+        let op = self.op(key).expect("it was posted");
+        assert!(op.end.is_some() || op.buffer.is_none_or(|buffer| drops(buffer) == 0), "{op:?} is waited for");
+    }
+
+    /// The story is over.
+    pub fn check_end(&self, total: u64) {
+        self.check_order();
+        self.check_sums(total);
+    }
+
+    /// Receives get messages in the order in which these were sent.
+    fn check_order(&self) {
+        let mut last: Vec<(Channel, usize)> = Vec::new();
+        for op in &self.ops {
+            let (Kind::Receive(channel), Some(End::Got(number))) = (op.kind, op.end) else { continue };
+            let sent = self.messages[number].sent.expect("it was sent");
+            match last.iter_mut().find(|(of, _)| *of == channel) {
+                Some((_, before)) => {
+                    assert!(*before < sent, "messages of {channel:?} come in their order");
+                    *before = sent;
+                }
+                None => last.push((channel, sent)),
+            }
+        }
+    }
+
+    /// Additions follow each other.
+    fn check_sums(&self, total: u64) {
+        let fetched = |(_, added): &(OpKey, Added)| added.before.map(|before| (before, added.operand));
+        let mut known: Vec<(u64, u64)> = self.added.iter().filter_map(fetched).collect();
+        known.sort_unstable();
+        let all = known.len() == self.added.len();
+        let mut end = 0;
+        for (before, operand) in known {
+            assert!(before >= end && (!all || before == end), "two additions began with one number, or one is missing");
+            end = before + operand;
+        }
+        assert!(end <= total && (!all || end == total), "{total} is not what was added up to");
+    }
+}
+
+impl Op {
+    /// Whether it is known to be over, or its buffer was dropped as that of one that was given up.
+    fn has_gone(&self) -> bool {
+        self.end.is_some() || self.buffer.is_some_and(|buffer| drops(buffer) > 0)
+    }
+
+    fn was_cancelled(&self) -> bool {
+        self.end == Some(End::Failed(Errno::ECANCELED))
+    }
+
+    /// Whether its end depends on a peer's post.
+    pub fn may_take_long(&self) -> bool {
+        match self.kind {
+            Kind::Send(_, len) => len > super::EAGER,
+            Kind::Receive(_) => true,
+            Kind::Write | Kind::Fetch | Kind::Peek(_) => false,
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Stories of tasks over a driven queue, and their oracle.
+//!
+//! Tasks of an executor with few places post through two endpoints of a small queue, wait for what they have posted in each of the ways that there
+//! are, and are dropped wherever they are. The model knows what was posted and what was reported. What has to hold:
+//! - a task that waits is woken when it can go on: when nothing happens any more, none goes on if it is polled without a wake-up
+//! - messages come once, unchanged, and in their order; additions follow each other; each write is told of once
+//! - each buffer is dropped once, and not before its operation is over
+//! - afterwards the queue and the executor have room as in the beginning
+
+#![allow(clippy::cast_possible_truncation, clippy::unwrap_used, reason = "tests")]
+
+mod book;
+mod step;
+mod tasks;
+
+use core::cell::{Cell, RefCell};
+use core::task::Waker;
+use std::rc::Rc;
+
+use arbitrary::Unstructured;
+use loom_async::{LocalExecutor, TaskId};
+use loom_core::atomic::FetchOp;
+use loom_core::completion::Completion;
+use loom_core::error::PostError;
+use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::objects::endpoint::Source;
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::{Access, Av, Binding, Cq, Domain, Mr};
+
+use self::book::Book;
+use self::step::{Setting, Step};
+use self::tasks::{At, Card, Ground, Idle, Watched};
+use crate::memory::{Memory, assert_dropped_once, begin};
+
+/// The longest message that goes out at once.
+pub const EAGER: usize = 64;
+/// The longest message, and the length of receives.
+pub const LONGEST: usize = 200;
+
+const DEPTH: usize = 6;
+const PLACES: usize = 5;
+const MOST_STEPS: usize = 150;
+/// After so many rounds in which nothing happens, nothing will: some are needed for what is delayed, and for posts that are refused.
+const QUIET: u32 = 40;
+
+const ATTR: NetworkAttr = NetworkAttr {
+    endpoints: 3,
+    tx_depth: 16,
+    rx_depth: 16,
+    eager_size: EAGER as u32,
+    regions: 1,
+    ..NetworkAttr::DEFAULT
+};
+
+struct Task {
+    id: TaskId,
+    card: Rc<Card>,
+}
+
+struct World<'g> {
+    ground: &'g Ground,
+    executor: LocalExecutor<Watched<'g>>,
+    tasks: Vec<Task>,
+    /// Of tasks that are over, too.
+    wakers: Vec<Waker>,
+}
+
+/// Plays a story, and says how many steps it had.
+pub fn play(data: &[u8]) -> usize {
+    let mut bytes = Unstructured::new(data);
+    let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };
+    begin();
+    let network = Network::new(ATTR).unwrap();
+    let domain = Domain::open(&network.info_with_faults(setting.faults.plan(setting.seed.into()))).unwrap();
+    let (av, cq) = (Av::open(&domain, 4).unwrap(), Cq::<_, Memory>::open(&domain, DEPTH).unwrap());
+    let region = Mr::open(&domain, vec![0; 16], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
+    let endpoints = [(); 2].map(|()| cq.endpoint(&av).unwrap());
+    let [first, second] = endpoints.each_ref().map(|endpoint| av.insert(&endpoint.address().unwrap()).unwrap());
+    let unclaimed = if setting.keeps { Unclaimed::Keep } else { Unclaimed::Drop };
+    let ground = Ground {
+        setting,
+        driver: CqDriver::open(&cq, unclaimed).unwrap(),
+        endpoints: RefCell::new(endpoints.map(Some)),
+        peers: [second, first],
+        remote: region.remote(),
+        add: domain.query_atomic(FetchOp::<u64>::SUM).unwrap(),
+        book: RefCell::new(Book::new(setting)),
+        published: Cell::new(None),
+    };
+
+    let mut world = World::new(&ground);
+    let mut steps = 0;
+    while !bytes.is_empty()
+        && steps < MOST_STEPS
+        && let Ok(step) = bytes.arbitrary()
+    {
+        world.play(step);
+        steps += 1;
+    }
+    world.end();
+
+    // What nobody has waited for is the queue's again.
+    assert!(setting.forgets || cq.in_flight() == 0, "what was given up was given back");
+    let Ground { driver, book, .. } = ground;
+    drop(driver);
+    while let Some(completion) = cq.poll().unwrap() {
+        match completion {
+            Completion::Op(done) => book.borrow_mut().done(done),
+            Completion::Peek(_) | Completion::Remote(_) | Completion::Value(_) => {}
+            other => panic!("nobody posted for {other:?}"),
+        }
+    }
+    assert_eq!(cq.in_flight(), 0);
+    let memory = region.close().unwrap();
+    let total = u64::from_ne_bytes(*memory.first_chunk().unwrap());
+    book.into_inner().check_end(total);
+    assert_dropped_once();
+
+    // Every place of the queue can be used.
+    let sound = network.info();
+    let endpoint = cq.endpoint(Binding::to(&av).info(&sound)).unwrap();
+    for _ in 0..DEPTH {
+        endpoint.recv(Source::Any, Memory::new(&[0])).expect("there is room");
+    }
+    assert_eq!(endpoint.recv(Source::Any, Memory::new(&[0])).unwrap_err().error, PostError::Full);
+    drop(endpoint);
+    while let Some(Completion::Op(done)) = cq.poll().unwrap() {
+        drop(done);
+    }
+    assert_dropped_once();
+    steps
+}
+
+impl<'g> World<'g> {
+    fn new(ground: &'g Ground) -> Self {
+        let executor = LocalExecutor::new(PLACES).unwrap();
+        World { ground, executor, tasks: Vec::new(), wakers: Vec::new() }
+    }
+
+    fn play(&mut self, step: Step) {
+        let driver = &self.ground.driver;
+        match step {
+            Step::Spawn { jobs, count } => {
+                let card = Card::new();
+                let jobs = jobs[..1 + usize::from(count) % jobs.len()].to_vec();
+                let task = Watched::new(card.clone(), self.ground.play(card.clone(), jobs));
+                let full = self.tasks.len() == PLACES;
+                match self.executor.spawn(task) {
+                    Ok(id) => self.tasks.push(Task { id, card }),
+                    Err(_) => assert!(full, "there is a place"),
+                }
+                assert!(self.tasks.len() <= PLACES);
+            }
+            Step::Drop { nth, within } => {
+                let Some(nth) = usize::from(nth).checked_rem(self.tasks.len()) else { return };
+                self.drop_task(nth, within);
+            }
+            Step::Round { drives: true } => {
+                self.executor.set_budget(3);
+                self.executor.round(driver);
+            }
+            Step::Round { drives: false } => {
+                self.executor.round(&Idle);
+            }
+            Step::Turn { budget } => {
+                driver.turn(usize::from(budget) % 8);
+            }
+            Step::TakeUnclaimed => {
+                self.take_unclaimed();
+            }
+            Step::TakeEvent => {
+                self.take_event();
+            }
+            Step::Wake { nth } => {
+                if let Some(nth) = usize::from(nth).checked_rem(self.wakers.len()) {
+                    self.wakers[nth].wake_by_ref();
+                }
+            }
+        }
+        self.look();
+    }
+
+    fn drop_task(&mut self, nth: usize, within: bool) {
+        let Task { id, card } = &self.tasks[nth];
+        if within {
+            card.ends.set(true);
+            // Before its first poll it is woken as it is.
+            if let Some(waker) = &*card.waker.borrow() {
+                waker.wake_by_ref();
+            }
+        } else {
+            assert!(self.executor.cancel(*id), "it was there");
+            assert_eq!(card.at.get(), At::Over);
+        }
+    }
+
+    fn take_unclaimed(&self) -> bool {
+        let done = self.ground.driver.take_unclaimed();
+        assert!(done.is_none() || self.ground.setting.keeps);
+        done.map(|done| self.ground.book.borrow_mut().done(done)).is_some()
+    }
+
+    fn take_event(&self) -> bool {
+        self.ground.driver.take_event().map(|event| self.ground.event(event)).is_some()
+    }
+
+    /// Looks at the tasks, and forgets those that are over.
+    fn look(&mut self) {
+        self.tasks.retain(|Task { id, card }| {
+            self.wakers.extend(card.waker.borrow().as_ref().filter(|_| card.at.get() == At::Over).cloned());
+            if let At::End(key) = card.at.get() {
+                self.ground.book.borrow().is_lent(key);
+            }
+            assert_eq!(self.executor.contains(*id), card.at.get() != At::Over);
+            card.at.get() != At::Over
+        });
+        assert_eq!(self.executor.len(), self.tasks.len());
+    }
+
+    /// Changes when something happens, tries to post left out.
+    fn steps(&self) -> u32 {
+        self.tasks.iter().map(|task| task.card.steps.get()).sum()
+    }
+
+    /// What each task waits for.
+    fn waiting(&self) -> Vec<(At, u32)> {
+        self.tasks.iter().map(|Task { card, .. }| (card.at.get(), card.steps.get())).collect()
+    }
+
+    fn waits(&self, at: At) -> bool {
+        self.tasks.iter().any(|task| task.card.at.get() == at)
+    }
+
+    /// Runs rounds until nothing happens any more.
+    fn settle(&mut self) {
+        let (mut quiet, mut rounds) = (0, 0);
+        while quiet < QUIET {
+            rounds += 1;
+            assert!(rounds < 10_000, "it does not end");
+            let (tasks, steps) = (self.tasks.len(), self.steps());
+            let events = self.executor.round(&self.ground.driver).events;
+            // The last of those that are quiet leaves no task that was told to look again.
+            self.executor.round(&Idle);
+            let quietly = (tasks, steps) == (self.tasks.len(), self.steps()) && events == 0;
+            self.look();
+            // What tasks wait for is theirs.
+            let taken = !self.ground.setting.forgets
+                && ((!self.waits(At::Event) && self.take_event())
+                    | (!self.waits(At::Unclaimed) && self.take_unclaimed()));
+            quiet = if quietly && !taken { quiet + 1 } else { 0 };
+        }
+        // Whoever can go on would have been woken.
+        let before = self.waiting();
+        for Task { card, .. } in &self.tasks {
+            card.waker.borrow().as_ref().expect("it was polled").wake_by_ref();
+        }
+        self.executor.round(&Idle);
+        assert_eq!(before, self.waiting(), "a task can go on, and was not woken");
+        self.look();
+    }
+
+    /// Those who wait for room are told to try again, the first in each turn.
+    fn check_tries(&self) {
+        let tries: Vec<u32> = self.tasks.iter().map(|task| task.card.tries.get()).collect();
+        for _ in 0..2 * PLACES {
+            self.executor.round(&self.ground.driver);
+        }
+        self.executor.round(&Idle);
+        for (Task { card, .. }, tries) in self.tasks.iter().zip(tries) {
+            assert!(card.at.get() != At::Room || card.tries.get() > tries, "a post is not tried again");
+        }
+    }
+
+    /// Ends the story: first everything that can be over without closing an endpoint, then all.
+    fn end(mut self) {
+        let Ground { setting, book, .. } = self.ground;
+        self.settle();
+        self.check_tries();
+        self.settle();
+        book.borrow().check_settled();
+        if setting.faults.keep_promises() {
+            for Task { card, .. } in &self.tasks {
+                if let At::End(key) | At::Joined(key) = card.at.get() {
+                    let book = book.borrow();
+                    let op = book.op(key).expect("it was posted");
+                    assert!(op.may_take_long() && op.end.is_none(), "a task waits for {op:?}, which is over");
+                }
+            }
+        }
+
+        book.borrow_mut().closing = true;
+        let open = self.ground.endpoints.take();
+        drop(open);
+        self.settle();
+        for at in self.tasks.iter().map(|task| task.card.at.get()) {
+            assert!(matches!(at, At::Event | At::Unclaimed), "a task waits at {at:?}, and all endpoints are closed");
+        }
+        for nth in 0..self.tasks.len() {
+            self.drop_task(nth, nth % 2 == 0);
+        }
+        self.settle();
+        assert!(self.tasks.is_empty());
+
+        // There is room for as many tasks as before.
+        for _ in 0..PLACES {
+            assert!(self.executor.spawn(Watched::new(Card::new(), async {})).is_ok());
+        }
+        assert!(self.executor.spawn(Watched::new(Card::new(), async {})).is_err());
+        assert_eq!(self.executor.round(&Idle).polled, PLACES);
+        assert!(self.executor.is_empty());
+    }
+}
