@@ -196,6 +196,14 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.named(key)?.value.as_mut()
     }
 
+    /// The same, to be changed.
+    pub fn value_mut<'a>(&'a mut self, key: WorkKey) -> Option<&'a mut V>
+    where
+        C: 'a,
+    {
+        self.named(key)?.value.as_mut()
+    }
+
     /// The key of the work in a place, if there is any that was started.
     pub fn started_at(&mut self, index: u32) -> Option<WorkKey> {
         let place = self.places.get(index as usize)?;

@@ -2,7 +2,7 @@
 
 use loom_core::error::PostError;
 use loom_core::objects::deferred::{Deferred, Work};
-use loom_core::objects::driver::{CqDriver, DeferredDriver, Unclaimed, WorkError};
+use loom_core::objects::driver::{CqDriver, DeferredDriver, Drive, Unclaimed, WorkError};
 use loom_core::{Binding, Counted, Counter, CounterAttr, Errno, Source};
 
 use crate::Pair;
@@ -71,12 +71,14 @@ fn work_whose_future_is_dropped_is_cancelled_or_goes_on() {
     let mut second = Box::pin(works.finish(work(&mut late)));
     assert!(poll_once(&mut second).is_pending());
     counter.add(1).unwrap();
-    loom_core::objects::driver::Drive::turn(&works, 1);
+    works.turn(1);
     drop(second);
     let received = bob.recv(Source::Any, Memory::new(&[0; 4])).unwrap();
     let done = block_on(&(driver, &works), driver.finish(received)).unwrap();
     assert_eq!(done.buf().bytes(), [7; 4]);
-    while loom_core::objects::driver::Drive::turn(driver, 8) > 0 {}
+    for _ in 0..20 {
+        (driver, &works).turn(8);
+    }
     assert_eq!(drops(late), 1);
 }
 
@@ -103,4 +105,65 @@ fn work_that_is_cancelled_or_of_another_queue_is_told_so() {
     run(&(driver, &works), waits.chain([flushes]));
     assert!(block_on(&(driver, &works), works.finish(keys[0])).unwrap().is_none(), "it is over");
     let _: &CqDriver<'_, _, _> = driver;
+}
+
+#[test]
+fn second_future_of_work_that_is_dropped_unpolled_cancels_nothing() {
+    let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
+    let Pair { driver, to_bob, cq, av, domain, .. } = &pair;
+    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+    let carol = cq.endpoint(Binding::to(av).counter(Counted::RECV, &counter)).unwrap();
+    let deferred = Deferred::open(cq, 4).unwrap();
+    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let key = deferred.post((&counter, 1), &carol, Work::send(*to_bob), vec![1]).unwrap();
+    let mut first = Box::pin(works.finish(key));
+    assert!(poll_once(&mut first).is_pending());
+    drop(works.finish(key));
+    assert_eq!(deferred.len(), 1, "a future that never waited cancels what another one waits for");
+}
+
+#[test]
+fn chain_of_work_goes_on_of_which_only_the_end_is_awaited() {
+    let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
+    let Pair { driver, bob, to_bob, cq, av, domain, .. } = &pair;
+    let [c1, c2] = [(); 2].map(|()| Counter::open(domain, CounterAttr::default()).unwrap());
+    let carol = cq.endpoint(Binding::to(av)).unwrap();
+    let deferred = Deferred::open(cq, 4).unwrap();
+    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    for _ in 0..2 {
+        let _ = bob.recv(Source::Any, vec![0; 4]).unwrap();
+    }
+    let _first = deferred.post_then((&c1, 0), &carol, Work::send(*to_bob), &c2, vec![7; 4]).unwrap();
+    let second = deferred.post((&c2, 1), &carol, Work::send(*to_bob), vec![8; 4]).unwrap();
+    let mut t = Task::new(async {
+        works.finish(second).await.unwrap();
+    });
+    for _ in 0..100 {
+        t.run();
+        driver.turn(8);
+        works.turn(8);
+    }
+    assert!(t.future.is_none(), "the first is over ({} counted), the second never starts", c2.read());
+}
+
+#[test]
+fn work_that_fails_when_nobody_waits_any_more_counts_as_a_failure() {
+    let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
+    let Pair { driver, cq, av, domain, .. } = &pair;
+    let [c1, c2] = [(); 2].map(|()| Counter::open(domain, CounterAttr::default()).unwrap());
+    let carol = cq.endpoint(Binding::to(av)).unwrap();
+    let deferred = Deferred::open(cq, 4).unwrap();
+    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let first = deferred.post_then((&c1, 0), &carol, Work::recv(Source::Any), &c2, vec![7; 4]).unwrap();
+    let mut f = Box::pin(works.finish(first));
+    assert!(poll_once(&mut f).is_pending());
+    works.turn(8);
+    assert!(poll_once(&mut f).is_pending());
+    drop(f);
+    deferred.cancel(first).unwrap();
+    for _ in 0..100 {
+        driver.turn(8);
+        works.turn(8);
+    }
+    assert_eq!((c2.read(), c2.read_error()), (0, 1), "it was cancelled");
 }

@@ -81,3 +81,15 @@ pub fn block_on<'f, V: 'f>(drive: &impl Drive, future: impl Future<Output = V> +
 pub fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
+
+/// As many turns as anything takes that happens on one thread.
+pub fn turns(drive: &impl Drive) {
+    for _ in 0..50 {
+        drive.turn(64);
+    }
+}
+
+/// How often a task was woken.
+pub fn woken(flag: &Flag) -> usize {
+    flag.times.load(Ordering::Relaxed)
+}

@@ -6,13 +6,16 @@
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod memory;
 
+mod asleep;
 mod deferred;
 mod dropping;
 mod ends;
 mod executor;
 mod operations;
+mod rare;
 mod stories;
 mod waiting;
+mod wakers;
 
 use loom_core::objects::driver::{CqDriver, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};

@@ -121,6 +121,8 @@ fn driven_queue_is_polled_by_its_driver_alone() {
     assert_eq!(cq.poll().unwrap_err(), CqError::Driven);
     assert_eq!(cq.poll_rx().unwrap_err(), CqError::Driven);
     assert_eq!(cq.wait(key, loom_core::Forever).unwrap_err(), CqError::Driven);
+    while driver.turn(8) > 0 {}
+    assert_eq!(cq.wait(key, loom_core::Forever).unwrap_err(), CqError::Driven, "also of what is over");
     let second = CqDriver::open(&cq, Unclaimed::Drop).unwrap_err();
     assert_eq!(second, Errno::EBUSY.into());
     let waits = driver.finish(key);

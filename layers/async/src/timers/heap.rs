@@ -71,15 +71,14 @@ impl Place {
 
     /// Has this waker be woken when the time has come. Nothing is cloned if it is stored already.
     pub(super) fn store(&self, waker: &Waker) {
-        let stored = match self.waker.take() {
-            Some(stored) if stored.will_wake(waker) => stored,
+        match self.waker.take() {
+            Some(stored) if stored.will_wake(waker) => self.waker.set(Some(stored)),
             other => {
-                // User code, with the place empty.
-                drop(other);
-                waker.clone()
+                // User code: who stores looks at the time after this.
+                let before = self.waker.replace(Some(waker.clone()));
+                drop((other, before));
             }
-        };
-        drop(self.waker.replace(Some(stored)));
+        }
     }
 
     fn is_before(&self, other: &Place) -> bool {

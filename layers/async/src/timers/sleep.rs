@@ -39,7 +39,13 @@ impl<C: Clock> Future for Sleep<'_, C> {
         let this = self.into_ref();
         match this.place.state() {
             State::Due => return Poll::Ready(()),
-            State::Waiting => this.place.store(cx.waker()),
+            State::Waiting => {
+                this.place.store(cx.waker());
+                // By what that has run.
+                if matches!(this.place.state(), State::Due) {
+                    return Poll::Ready(());
+                }
+            }
             State::Out => {
                 if this.timers.clock.now() >= this.deadline {
                     return Poll::Ready(());

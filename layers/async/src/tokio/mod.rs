@@ -71,6 +71,9 @@ use crate::BUDGET;
 /// a socket.
 const STRETCH: Duration = Duration::from_micros(10);
 
+/// How often a descriptor is forgotten to be readable before it counts as one that always is.
+const LOOKS: u32 = 8;
+
 /// What the thread does while nothing happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -218,8 +221,14 @@ impl<D: Sleepable> Driving<D> {
         }
         // The contract of `Sleepable`: the runtime forgets that they were readable, then it is asked.
         for descriptor in &self.descriptors {
+            let mut looks = 0;
             while let Poll::Ready(ready) = descriptor.poll_read_ready(cx) {
                 ready.map_err(DriveError::Runtime)?.clear_ready();
+                looks += 1;
+                if looks == LOOKS {
+                    // It stays readable, as one does that has hung up: this is no sleep.
+                    return Ok(true);
+                }
             }
         }
         Ok(!self.drive.may_sleep(cx.waker())?)

@@ -2,9 +2,10 @@
 
 use core::fmt;
 
-use ::tokio::sync::{mpsc, oneshot};
+use ::tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Opens a way for other threads and tasks to ask the thread of a fabric, with room for `capacity` requests that it has not taken.
+/// Opens a way for other threads and tasks to ask the thread of a fabric, with room for `capacity` requests that it has not taken: one at
+/// least, and as many at most as a semaphore of tokio's has permits.
 ///
 /// The thread takes [`Requests`], and answers each when it likes. Whoever calls a [`Remote`] waits for the answer in whatever runtime it
 /// is. When there is no room, callers wait in order of arrival.
@@ -56,8 +57,8 @@ use ::tokio::sync::{mpsc, oneshot};
 /// ```
 #[must_use]
 pub fn remote<Q, A>(capacity: usize) -> (Remote<Q, A>, Requests<Q, A>) {
-    // The channel takes no capacity of zero.
-    let (sender, receiver) = mpsc::channel(capacity.max(1));
+    // The channel takes no other capacity.
+    let (sender, receiver) = mpsc::channel(capacity.clamp(1, Semaphore::MAX_PERMITS));
     (Remote { requests: sender }, Requests { requests: receiver })
 }
 

@@ -49,6 +49,7 @@ mod values;
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
+use core::task::Waker;
 
 pub use self::done::{Done, OpError, Received, Transfer};
 use self::list::{List, NONE};
@@ -153,6 +154,8 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     kept: Cell<bool>,
     /// How many operations have ended, modulo 2^32, whose ends were not told at once; and where the last one is.
     ends: Cell<(u32, u32)>,
+    /// Woken when there is something to do for who drives the queue, of which no descriptor tells.
+    wanted: Cell<Option<Waker>>,
     /// Bytes in front of messages that events of receives count.
     prefix: Cell<usize>,
     marker: PhantomData<B>,
@@ -208,6 +211,7 @@ impl<B> OpTable<B> {
         set!(used_up, List::new());
         set!(kept, Cell::new(false));
         set!(ends, Cell::new((0, 0)));
+        set!(wanted, Cell::new(None));
         set!(prefix, Cell::new(0));
         set!(marker, PhantomData);
         let slots = slots.cast::<Slot<B>>();
@@ -515,6 +519,19 @@ impl<B> OpTable<B> {
         self.ends.set((self.ends.get().0.wrapping_add(1), index));
     }
 
+    /// Where the executor of who drives the queue leaves its waker while it sleeps.
+    pub(crate) const fn wanted(&self) -> &Cell<Option<Waker>> {
+        &self.wanted
+    }
+
+    /// There is something to do for who drives the queue. User code: rule 6.
+    #[inline]
+    pub(crate) fn wants_driver(&self) {
+        if let Some(waker) = self.wanted.take() {
+            waker.wake();
+        }
+    }
+
     /// Counts an event that the queue above keeps, and that belongs to no slot.
     pub(crate) fn note_news(&self) {
         self.note_end(NO_SLOT);
@@ -593,6 +610,16 @@ impl<B> OpTable<B> {
     pub fn knows(&self, key: OpKey) -> bool {
         let is_there = |slot: &Slot<B>| !matches!(slot.phase.get(), Phase::Free | Phase::Orphan | Phase::Dropped);
         self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && is_there(slot))
+    }
+
+    /// Whether an operation has succeeded whose completion is parked.
+    pub(crate) fn parked_success(&self, key: OpKey) -> Option<bool> {
+        let slot = self.slot(key.index()).filter(|slot| slot.key.get() == key)?;
+        if !matches!(slot.phase.get(), Phase::Done | Phase::Owed) {
+            return None;
+        }
+        // SAFETY: the slot has a completion: its event was kept.
+        Some(!unsafe { slot.kept() }.is_error())
     }
 
     /// Whether an operation is in flight, or waits for its pieces.

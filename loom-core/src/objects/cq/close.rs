@@ -205,7 +205,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             self.collect();
             // SAFETY: the endpoint is closed (P1).
             unsafe { self.ops.abandon(index) };
-            self.wants_driver();
             // The place can be used again, and user code runs.
             let bonds = endpoint_slot.take_bonds();
             self.domain.release();
@@ -218,6 +217,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 // SAFETY: an endpoint is retired when there is no handle of it any more.
                 unsafe { self.close_one(shared) };
             }
+            self.wants_driver();
         }
     }
 

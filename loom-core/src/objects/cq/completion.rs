@@ -114,7 +114,9 @@ impl<B> Drop for Piece<'_, B> {
             // SAFETY: the caller's promise.
             let queue = unsafe { Erased::from_raw(queue) };
             // SAFETY: in the queue's block.
-            unsafe { table.as_ref() }.give_back(key);
+            let table = unsafe { table.as_ref() };
+            table.give_back(key);
+            table.wants_driver();
             drop(queue);
         }
         // SAFETY: its own, and neither is used after this.

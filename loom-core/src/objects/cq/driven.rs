@@ -3,8 +3,6 @@
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
 use core::borrow::Borrow;
-use core::cell::Cell;
-use core::task::Waker;
 
 use super::poll::PEERS;
 use super::wait::UnmatchedEvent;
@@ -52,20 +50,13 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// The driver is gone: the queue can be polled again.
     pub(crate) fn end_driving(&self) {
         self.driven.set(false);
-        drop(self.wanted.take());
-    }
-
-    /// Where the driver leaves its executor's waker while that sleeps.
-    pub(crate) const fn wanted(&self) -> &Cell<Option<Waker>> {
-        &self.wanted
+        drop(self.ops.wanted().take());
     }
 
     /// There is something for the driver to do: a future waits for something new, or something was kept outside of its turns.
     #[inline]
     pub(crate) fn wants_driver(&self) {
-        if let Some(waker) = self.wanted.take() {
-            waker.wake();
-        }
+        self.ops.wants_driver();
     }
 
     /// There are two provider queues, or prefixes.
@@ -168,6 +159,12 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         })
     }
 
+    /// Whether the answer to a peek is kept of which this holds.
+    pub(crate) fn keeps_answer(&self, of: impl Fn(OpKey) -> bool) -> bool {
+        let is_meant = |event: &UnmatchedEvent| matches!(event, UnmatchedEvent::Peek { peek, .. } if of(peek.key()));
+        self.unmatched.borrow().iter().any(is_meant)
+    }
+
     /// Whether there is something that belongs to no operation, or an answer to a peek.
     pub(crate) fn has_unmatched(&self) -> bool {
         !self.unmatched.borrow().is_empty()
@@ -209,6 +206,17 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
         drop(unmatched);
         found.map(|event| self.unmatched(event))
+    }
+
+    /// Whether there is a driver.
+    pub(crate) fn is_driven(&self) -> bool {
+        self.body.driven.get()
+    }
+
+    /// Completions are for futures where there is a driver.
+    #[inline(always)]
+    pub(super) fn is_not_driven(&self) -> Result<(), CqError> {
+        if self.body.driven.get() { Err(CqError::Driven) } else { Ok(()) }
     }
 
     /// [`may_sleep`](Self::may_sleep), for a driver: what is kept has been told of.

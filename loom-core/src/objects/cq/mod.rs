@@ -19,7 +19,6 @@ mod wait;
 use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::ptr::NonNull;
-use core::task::Waker;
 
 use heapless::Deque;
 
@@ -89,8 +88,6 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     detours: bool,
     /// A [driver](crate::objects::driver) polls it, and nobody else.
     driven: Cell<bool>,
-    /// Woken when there is something for the driver to do of which no descriptor tells.
-    wanted: Cell<Option<Waker>>,
     /// Peers' writes use up receives (`FI_RX_CQ_DATA`).
     consumes: bool,
     /// Which provider queue `poll` looks at first the next time.

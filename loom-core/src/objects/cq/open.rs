@@ -153,7 +153,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         set!(consumes, domain.info().consumes_receives());
         set!(detours, rx.is_some() || prefix > 0);
         set!(driven, Cell::new(false));
-        set!(wanted, Cell::new(None));
         set!(rx, rx);
         set!(endpoint_slots, NonNull::slice_from_raw_parts(endpoint_slots, attr.endpoints.into()));
         set!(unmatched, RefCell::new(Deque::new()));

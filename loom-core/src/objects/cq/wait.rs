@@ -51,6 +51,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// - [`CqError::Queue`] if the provider's queue failed
     /// - [`CqError::Driven`] if a [driver](crate::objects::driver) polls the queue: its futures wait
     pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
+        self.is_not_driven()?;
         let mut busy = 0_u32;
         loop {
             match self.body.ops.take(key) {
@@ -85,6 +86,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// As [`wait`](Self::wait).
     #[inline]
     pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
+        self.is_not_driven()?;
         let ops = &self.body.ops;
         let mut busy = 0_u32;
         loop {
@@ -144,6 +146,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # Errors
     /// As [`wait`](Self::wait); `UnknownKey` also if its endpoint was closed.
     pub fn wait_peek(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Peek>, CqError> {
+        self.is_not_driven()?;
         loop {
             if let Some(peek) = self.take_peek(key) {
                 return Ok(Some(peek));
@@ -271,7 +274,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     #[inline(never)]
     fn advance_detour(&self, detour: Detour) -> Result<bool, CqError> {
         let event = match detour {
-            Detour::Kept if self.driven.get() => return Err(CqError::Driven),
             Detour::Kept => return self.progress(),
             Detour::Event(event) => event,
             Detour::Failed(errno) => match self.failed(&self.tx, errno)? {

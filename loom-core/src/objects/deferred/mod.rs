@@ -277,8 +277,11 @@ where
         let mut table = self.body.table.borrow_mut();
         let Some(vacant) = table.vacant() else { return Err(Rejected { buf, error: PostError::Full }) };
         let job = Job::Post { endpoint: endpoint.clone(), work, then: then.cloned(), op: None };
-        let task = Task { job, buf: Some(buf), refused: None };
-        Ok(vacant.add((when.0.clone(), when.1), |a, b| a == b, task))
+        let task = Task { job, buf: Some(buf), refused: None, abandoned: false };
+        let key = vacant.add((when.0.clone(), when.1), |a, b| a == b, task);
+        drop(table);
+        self.wants_driver();
+        Ok(key)
     }
 
     fn are_of_domain<'c>(&self, counters: impl IntoIterator<Item = &'c Counter<'m, T>>) -> bool
@@ -318,8 +321,11 @@ where
         }
         let mut table = self.body.table.borrow_mut();
         let vacant = table.vacant().ok_or(PostError::Full)?;
-        let task = Task { job: job(of.clone()), buf: None, refused: None };
-        Ok(vacant.add((when.0.clone(), when.1), |a, b| a == b, task))
+        let task = Task { job: job(of.clone()), buf: None, refused: None, abandoned: false };
+        let key = vacant.add((when.0.clone(), when.1), |a, b| a == b, task);
+        drop(table);
+        self.wants_driver();
+        Ok(key)
     }
 
     /// Asks for work to end early. Work that waits is [returned](DeferredEvent::Returned) by the next poll. An operation that has started is
@@ -336,6 +342,7 @@ where
                 // The last handle of it, maybe: user code runs.
                 drop(table);
                 drop(counter);
+                self.wants_driver();
                 Ok(())
             }
             Err(Some(Phase::Started)) => match table.value(key).map(|task| &task.job) {
@@ -355,7 +362,10 @@ where
         let mut count = 0;
         loop {
             let flushed = self.body.table.borrow_mut().flush(is_meant, Task::cancelled);
-            let Some((_, last)) = flushed else { return count };
+            let Some((_, last)) = flushed else {
+                self.wants_driver();
+                return count;
+            };
             count += 1;
             drop(last);
         }
@@ -382,6 +392,28 @@ where
             },
             other => DeferredEvent::Other(other),
         }))
+    }
+
+    /// There is something to do for who drives the queue.
+    fn wants_driver(&self) {
+        self.cq().body.wants_driver();
+    }
+
+    /// Cancels work that waits; `false` if it does not.
+    pub(crate) fn cancel_waiting(&self, work: WorkKey) -> bool {
+        self.waits(work) && self.cancel(work).is_ok()
+    }
+
+    /// Whether work waits for counters, or to be tried again.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.body.table.borrow().lists() > 0
+    }
+
+    /// Nobody waits for work that has started: its operation is for the driver when it is over ([`look_at_ended`](Self::look_at_ended)).
+    pub(crate) fn abandon(&self, work: WorkKey) {
+        if let Some(task) = self.body.table.borrow_mut().value_mut(work) {
+            task.abandoned = true;
+        }
     }
 
     /// [`run`](Self::run), for a driver.

@@ -17,6 +17,8 @@ pub(super) struct Task<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T
     pub(super) buf: Option<B>,
     /// Why it is returned.
     pub(super) refused: Option<PostError>,
+    /// Who waited for it has gone.
+    pub(super) abandoned: bool,
 }
 
 /// What is to be done.
@@ -73,7 +75,8 @@ where
         if left == 0 {
             return false;
         }
-        self.look_for_taken();
+        // An operation that nobody waits for is for the poll that follows, where there is no driver.
+        let _: Option<OpKey> = if self.cq().is_driven() { None } else { self.look_at_ended() };
         let (mut list, mut busy) = (0, false);
         while left > 0 && list < self.body.table.borrow().lists() {
             let reached = |counter: &Counter<'m, T>| counter.read().saturating_add(counter.read_error());
@@ -173,13 +176,32 @@ where
         Some(key)
     }
 
-    /// Looks at one place whether it has work whose completion was taken from the queue itself.
-    fn look_for_taken(&self) {
+    /// Looks at one place, and each time at another, for work whose operation is over without this having been told: its completion is parked, or was
+    /// taken from the queue itself. What is to be counted is counted. An operation that nobody waits for is told once, and its work is over
+    /// then.
+    pub(crate) fn look_at_ended(&self) -> Option<OpKey> {
         let look = &self.body.look;
         let index = look.get();
         let next = index as usize + 1;
         look.set(if next < self.capacity() { index + 1 } else { 0 });
-        self.end_at(index, |op| !self.cq().ops().knows(op), true);
+        let ops = self.cq().ops();
+        self.end_at(index, |op| !ops.knows(op), true);
+
+        let mut table = self.body.table.borrow_mut();
+        let key = table.started_at(index)?;
+        let task = table.value_mut(key)?;
+        let Job::Post { op: Some(op), then, .. } = &mut task.job else { return None };
+        let (op, succeeded) = (*op, ops.parked_success(*op)?);
+        let (then, abandoned) = (then.take(), task.abandoned);
+        let ended = if abandoned { table.end(key).0 } else { None };
+        // User code may run: it has handles.
+        drop(table);
+        if let Some(then) = then {
+            // As for any: see `Task::count`.
+            let _ = if succeeded { then.add(1) } else { then.add_error(1) };
+        }
+        drop(ended);
+        abandoned.then_some(op)
     }
 
     /// Takes work that was not started.

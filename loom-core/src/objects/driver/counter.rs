@@ -31,8 +31,8 @@ pub struct CounterDriver<'m, T: Transport> {
 struct CounterDriverInner<'m, T: Transport> {
     counter: Counter<'m, T>,
     waiting: WaitList,
-    /// What it was when it was read last.
-    last: Cell<(u64, u64)>,
+    /// What it was when it was read last; nothing, if somebody has begun to wait since.
+    last: Cell<Option<(u64, u64)>>,
     idle: Cell<Option<Waker>>,
 }
 
@@ -43,7 +43,7 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     /// [`OpenError::OutOfMemory`] if the allocator has no room.
     pub fn open_in<A: Allocator + Send + 'm>(counter: &Counter<'m, T>, alloc: A) -> Result<Self, OpenError> {
         let block = Unfilled::new(Plan::of::<CounterDriverInner<'m, T>, A>()?, alloc)?;
-        let last = Cell::new((counter.read(), counter.read_error()));
+        let last = Cell::new(None);
         let inner =
             CounterDriverInner { counter: counter.clone(), waiting: WaitList::new(), last, idle: Cell::new(None) };
         Ok(CounterDriver { body: block.fill(inner) })
@@ -93,11 +93,11 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
             return 0;
         }
         let now = (inner.counter.read(), inner.counter.read_error());
-        let before = inner.last.replace(now);
-        if before == now {
+        let before = inner.last.replace(Some(now));
+        if before == Some(now) {
             return 0;
         }
-        if before.1 == now.1 {
+        if before.is_some_and(|before| before.1 == now.1) {
             inner.waiting.tell_where(|threshold| threshold <= now.0);
         } else {
             inner.waiting.tell_all();
@@ -125,20 +125,28 @@ impl<T: Transport> Future for Reached<'_, T> {
         // SAFETY: a field of what is pinned.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
-        let now = (inner.counter.read(), inner.counter.read_error());
-        if now.0 >= this.threshold {
-            waiter.leave();
-            return Poll::Ready(Ok(now.0));
-        }
-        if now.1 != *this.errors.get_or_insert(now.1) {
-            waiter.leave();
-            return Poll::Ready(Err(CounterError::OperationFailed));
-        }
-        let is_new = !waiter.is_in_a_list();
-        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
-        unsafe { waiter.wait_in(&inner.waiting, this.threshold, cx.waker()) };
-        if is_new && let Some(waker) = inner.idle.take() {
-            waker.wake();
+        // A second time when it is registered: that runs user code, by which the counter may change.
+        for is_registered in [false, true] {
+            let now = (inner.counter.read(), inner.counter.read_error());
+            if now.0 >= this.threshold {
+                waiter.leave();
+                return Poll::Ready(Ok(now.0));
+            }
+            if now.1 != *this.errors.get_or_insert(now.1) {
+                waiter.leave();
+                return Poll::Ready(Err(CounterError::OperationFailed));
+            }
+            if !is_registered {
+                let is_new = !waiter.is_in_a_list();
+                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                unsafe { waiter.wait_in(&inner.waiting, this.threshold, cx.waker()) };
+                if is_new {
+                    inner.last.set(None);
+                    if let Some(waker) = inner.idle.take() {
+                        waker.wake();
+                    }
+                }
+            }
         }
         Poll::Pending
     }

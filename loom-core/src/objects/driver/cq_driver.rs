@@ -24,6 +24,9 @@ use crate::vocabulary::Errno;
 /// The end of the list of what can be taken back.
 const NONE: u32 = u32::MAX;
 
+/// After how many turns one of the posts is tried that wait behind others.
+const OTHERS_TURN: u32 = 16;
+
 /// What becomes of the buffer of an operation whose future was dropped, when the operation is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unclaimed {
@@ -54,6 +57,8 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     failed: Cell<Option<CqError>>,
     /// The provider queue to look at first.
     receives_first: Cell<bool>,
+    /// How many turns there were in which posts waited.
+    turns: Cell<u32>,
     /// Operations to take back, oldest first: the first and the last of the list.
     given_up: Cell<(u32, u32)>,
     /// Futures of multi-receives that wait for pieces.
@@ -92,6 +97,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
             entries,
             failed: Cell::new(None),
             receives_first: Cell::new(false),
+            turns: Cell::new(0),
             given_up: Cell::new((NONE, NONE)),
             draining: Cell::new(0),
             room: WaitList::new(),
@@ -204,8 +210,11 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
         if !self.room.is_empty() {
             self.room.tell_first(events + 1);
-            if events == 0 {
-                // The first may wait for a peer that takes nothing.
+            // The first may wait for a peer that takes nothing. While there are events, that is tried now and then: those who wait are to be
+            // taken in order.
+            let turns = self.turns.get();
+            self.turns.set(turns.wrapping_add(1));
+            if events == 0 || turns.is_multiple_of(OTHERS_TURN) {
                 self.room.tell_next_in_turn();
             }
         }
@@ -353,6 +362,15 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.claimants.tell_one();
     }
 
+    /// Nobody waits for an operation any more.
+    pub(super) fn give_up(&self, key: OpKey) {
+        let Some(entry) = self.entry(key).filter(|_| self.ops().knows(key)) else { return };
+        entry.set(Interest::GivenUp(key));
+        if !self.ops().is_under_way(key) {
+            self.give_back(entry, key);
+        }
+    }
+
     /// Takes a completion, of whatever kind.
     fn take_any(&self, key: OpKey) -> Option<Done<B>> {
         match self.ops().take(key) {
@@ -415,6 +433,10 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
             self.events.tell_one();
             return;
         }
+        if error == CqError::PeerEvents && self.cq.body.keeps_answer(|key| self.is_awaited(key)) {
+            // So is who waits for an answer, and was told.
+            return;
+        }
         self.failed.set(Some(error));
         for entry in &*self.entries {
             entry.wake();
@@ -422,6 +444,11 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         for list in [&self.room, &self.events, &self.claimants] {
             list.tell_all();
         }
+    }
+
+    /// Whether a future waits for an operation.
+    fn is_awaited(&self, key: OpKey) -> bool {
+        self.entry(key).is_some_and(|entry| entry.interest() == Interest::Awaited(key))
     }
 
     /// Events of peers were taken: there is room for others.

@@ -24,6 +24,9 @@ use crate::objects::endpoint::{Connectionless, Deferrable, Receives, Transmits};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
+/// At how many pieces of work a turn looks at most, whether they are over.
+const LOOKS: usize = 16;
+
 /// Starts deferred work whose counters have reached their thresholds, and wakes those who wait for it.
 ///
 /// The operations of the work end where their queue is driven, so the executor drives `(queue, deferred)` as one. It cannot sleep as long as there is
@@ -135,6 +138,11 @@ where
 {
     fn turn(&self, _: usize) -> usize {
         let inner = &*self.body;
+        for _ in 0..inner.deferred.len().min(LOOKS) {
+            if let Some(op) = inner.deferred.look_at_ended() {
+                inner.driver.body.give_up(op);
+            }
+        }
         let busy = inner.deferred.start_due();
         // Also of what was cancelled meanwhile.
         inner.waiting.tell_where(|work| !inner.deferred.waits(WorkKey::from_word(work)));
@@ -154,7 +162,7 @@ where
     }
 
     fn may_sleep(&self, _: &Waker) -> Result<bool, SleepError> {
-        Ok(self.body.deferred.is_empty())
+        Ok(!self.body.deferred.has_waiting())
     }
 }
 
@@ -244,16 +252,19 @@ where
             return;
         }
         let inner = &*self.driver.body;
-        if self.op.is_none() {
-            if let WorkAt::Started(op) = inner.deferred.at(self.work) {
-                self.op = Some(Wait::new(op));
-            } else if inner.deferred.cancel(self.work).is_ok() && inner.driver.body.unclaimed() == Unclaimed::Drop {
-                // User code, at the end.
-                drop(inner.deferred.take_returned_of(self.work));
-            }
-        }
+        let is_only_one = self.waiter.is_in_a_list() || !inner.waiting.has(self.work.word());
         if let Some(op) = &mut self.op {
-            op.end(&inner.driver.body);
+            op.release(&inner.driver.body);
+            inner.deferred.abandon(self.work);
+        } else if is_only_one {
+            if inner.deferred.cancel_waiting(self.work) {
+                if inner.driver.body.unclaimed() == Unclaimed::Drop {
+                    // User code, at the end.
+                    drop(inner.deferred.take_returned_of(self.work));
+                }
+            } else {
+                inner.deferred.abandon(self.work);
+            }
         }
     }
 }

@@ -382,16 +382,21 @@ impl<'m, T: Connected> Future for About<'m, T> {
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
         let is_meant = |(seen, event): &Kept<'m, T>| object_of(event) == Some(this.object) && seen.is_since(this.since);
-        if let Some(event) = inner.take(is_meant) {
-            waiter.leave();
-            return Poll::Ready(Ok(event));
+        // A second time when it waits: that runs user code, which may bring what is waited for.
+        for waits in [false, true] {
+            if let Some(event) = inner.take(is_meant) {
+                waiter.leave();
+                return Poll::Ready(Ok(event));
+            }
+            if let Some(error) = inner.failed.get() {
+                waiter.leave();
+                return Poll::Ready(Err(error));
+            }
+            if !waits {
+                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                unsafe { waiter.wait_in(&inner.about, this.object.addr(), cx.waker()) };
+            }
         }
-        if let Some(error) = inner.failed.get() {
-            waiter.leave();
-            return Poll::Ready(Err(error));
-        }
-        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
-        unsafe { waiter.wait_in(&inner.about, this.object.addr(), cx.waker()) };
         Poll::Pending
     }
 }
@@ -412,16 +417,21 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
         // SAFETY: a field of what is pinned.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
-        if let Some(event) = inner.take(|kept| !inner.is_awaited(kept)) {
-            waiter.leave();
-            return Poll::Ready(Ok(event));
+        // A second time when it waits, as above.
+        for waits in [false, true] {
+            if let Some(event) = inner.take(|kept| !inner.is_awaited(kept)) {
+                waiter.leave();
+                return Poll::Ready(Ok(event));
+            }
+            if let Some(error @ EqError::Queue(_)) = inner.failed.get() {
+                waiter.leave();
+                return Poll::Ready(Err(error));
+            }
+            if !waits {
+                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                unsafe { waiter.wait_in(&inner.others, 0, cx.waker()) };
+            }
         }
-        if let Some(error @ EqError::Queue(_)) = inner.failed.get() {
-            waiter.leave();
-            return Poll::Ready(Err(error));
-        }
-        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
-        unsafe { waiter.wait_in(&inner.others, 0, cx.waker()) };
         Poll::Pending
     }
 }

@@ -30,21 +30,26 @@ impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
     fn poll<V>(
         self: Pin<&Self>,
         cx: &Context<'_>,
-        take: impl FnOnce(&CqDriver<'m, T, B>) -> Option<V>,
+        take: impl Fn(&CqDriver<'m, T, B>) -> Option<V>,
     ) -> Poll<Result<V, CqError>> {
         let list = (self.list)(&self.driver);
-        if let Some(taken) = take(&self.driver) {
-            self.waiter.leave();
-            return Poll::Ready(Ok(taken));
-        }
-        if let Some(error @ CqError::Queue(_)) = self.driver.body.failure() {
-            self.waiter.leave();
-            return Poll::Ready(Err(error));
-        }
         // SAFETY: a field of what is pinned, and never moved out of it.
         let waiter = unsafe { self.map_unchecked(|place| &place.waiter) };
-        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
-        unsafe { waiter.wait_in(list, 0, cx.waker()) };
+        // A second time when it waits: that runs user code, which may bring what is waited for.
+        for waits in [false, true] {
+            if let Some(taken) = take(&self.driver) {
+                waiter.leave();
+                return Poll::Ready(Ok(taken));
+            }
+            if let Some(error @ CqError::Queue(_)) = self.driver.body.failure() {
+                waiter.leave();
+                return Poll::Ready(Err(error));
+            }
+            if !waits {
+                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
+                unsafe { waiter.wait_in(list, 0, cx.waker()) };
+            }
+        }
         Poll::Pending
     }
 }

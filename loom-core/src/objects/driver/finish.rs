@@ -106,7 +106,10 @@ impl<T: Transport, B: Buffer> Future for FinishPeek<'_, T, B> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Waiting { driver, wait } = &mut self.0;
         wait.poll(&driver.body, cx, |inner, key| match inner.cq().take_answer(key) {
-            Some(peek) => Look::Over(peek),
+            Some(peek) => {
+                inner.goes_on();
+                Look::Over(peek)
+            }
             None if inner.ops().is_peeking(key) => Look::UnderWay,
             None => Look::Unknown,
         })

@@ -106,6 +106,8 @@ where
             }
             posted => {
                 place.leaves();
+                // What is posted needs progress, also if nobody waits for its end.
+                place.driver.body.is_wanted();
                 Poll::Ready(posted)
             }
         }

@@ -103,7 +103,7 @@ unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
 
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
         let inner = &*self.body;
-        store(inner.cq().body.wanted(), waker);
+        store(inner.ops().wanted(), waker);
         match inner.failure() {
             // Until somebody takes them.
             Some(CqError::PeerEvents) => Ok(true),

@@ -93,7 +93,7 @@ impl Wait {
         &mut self,
         inner: &CqDriverInner<'_, T, B>,
         cx: &Context<'_>,
-        look: impl FnOnce(&CqDriverInner<'_, T, B>, OpKey) -> Look<V>,
+        look: impl Fn(&CqDriverInner<'_, T, B>, OpKey) -> Look<V>,
     ) -> Poll<Result<V, CqError>> {
         let key = self.key;
         let Some(entry) = inner.entry(key) else { return self.fails(inner, CqError::UnknownKey) };
@@ -110,33 +110,39 @@ impl Wait {
                 _ => {}
             }
         }
-        let draining = match look(inner, key) {
-            Look::Over(value) => {
-                // Not before: a future of another kind cannot have it.
-                if unclaimed {
-                    inner.claim(entry, key);
-                } else if entry.interest() == Interest::GivenUp(key) {
-                    entry.set(Interest::None);
+        // A second time when it is registered: that runs user code, by which the operation may end.
+        for is_registered in [false, true] {
+            let draining = match look(inner, key) {
+                Look::Over(value) => {
+                    // Not before: a future of another kind cannot have it.
+                    if unclaimed {
+                        inner.claim(entry, key);
+                    } else if entry.interest() == Interest::GivenUp(key) {
+                        entry.set(Interest::None);
+                    }
+                    self.over(inner);
+                    return Poll::Ready(Ok(value));
                 }
-                self.over(inner);
-                return Poll::Ready(Ok(value));
+                Look::Unknown => return self.fails(inner, CqError::UnknownKey),
+                Look::UnderWay => false,
+                Look::Draining => true,
+            };
+            if let Some(error) = inner.failure() {
+                return self.fails(inner, error);
             }
-            Look::Unknown => return self.fails(inner, CqError::UnknownKey),
-            Look::UnderWay => false,
-            Look::Draining => true,
-        };
-        if let Some(error) = inner.failure() {
-            return self.fails(inner, error);
-        }
-        entry.store(cx.waker());
-        if self.progress == Progress::New {
-            entry.set(Interest::Awaited(key));
-            self.progress = Progress::Waiting;
-            inner.is_wanted();
-        }
-        if draining && self.progress == Progress::Waiting {
-            inner.draining.set(inner.draining.get() + 1);
-            self.progress = Progress::Draining;
+            if draining && self.progress == Progress::Waiting {
+                inner.draining.set(inner.draining.get() + 1);
+                self.progress = Progress::Draining;
+            }
+            if is_registered {
+                break;
+            }
+            if self.progress == Progress::New {
+                entry.set(Interest::Awaited(key));
+                self.progress = Progress::Waiting;
+                inner.is_wanted();
+            }
+            entry.store(cx.waker());
         }
         Poll::Pending
     }

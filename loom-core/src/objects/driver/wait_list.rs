@@ -27,6 +27,8 @@ pub(crate) struct WaitList {
     last: Cell<Option<NonNull<Waiter>>>,
     /// Whose turn it is of those that are told one by one, in a circle.
     turn: Cell<Option<NonNull<Waiter>>>,
+    /// How often those who wait were told.
+    tellings: Cell<u64>,
 }
 
 /// A place in a [`WaitList`].
@@ -39,12 +41,14 @@ pub(crate) struct Waiter {
     told: Cell<bool>,
     /// What it waits for, where that is a number.
     goal: Cell<u64>,
+    /// How often those in the list had been told when it began to wait.
+    since: Cell<u64>,
     _pinned: PhantomPinned,
 }
 
 impl WaitList {
     pub(crate) const fn new() -> Self {
-        WaitList { first: Cell::new(None), last: Cell::new(None), turn: Cell::new(None) }
+        WaitList { first: Cell::new(None), last: Cell::new(None), turn: Cell::new(None), tellings: Cell::new(0) }
     }
 
     #[inline]
@@ -94,23 +98,26 @@ impl WaitList {
         core::iter::successors(self.first.get().map(get), move |waiter| waiter.after.get().map(get))
     }
 
-    /// Tells those of the first `most` whom it is meant for to look again.
+    /// Tells those of the first `most` whom it is meant for to look again, but nobody who begins to wait meanwhile.
     fn tell(&self, most: usize, is_meant: impl Fn(&Waiter) -> bool) {
+        let telling = self.tellings.get();
+        self.tellings.set(telling + 1);
         // One batch after the other: wakers are user code, which may change the list.
         loop {
-            let mut batch = Vec::<Waker, AT_ONCE>::new();
-            for waiter in self.iter().take(most).filter(|waiter| !waiter.told.get() && is_meant(waiter)) {
-                if batch.is_full() {
+            let mut batch = Batch { wakers: Vec::new(), next: 0 };
+            let waits = |waiter: &&Waiter| !waiter.told.get() && waiter.since.get() <= telling;
+            for waiter in self.iter().take(most).filter(waits).filter(|waiter| is_meant(waiter)) {
+                if batch.wakers.is_full() {
                     break;
                 }
                 waiter.told.set(true);
                 if let Some(waker) = waiter.waker.take() {
                     // There is room, as was seen.
-                    let _ = batch.push(waker);
+                    let _ = batch.wakers.push(Some(waker));
                 }
             }
-            let goes_on = batch.is_full();
-            batch.into_iter().for_each(Waker::wake);
+            let goes_on = batch.wakers.is_full();
+            batch.wake();
             if !goes_on {
                 return;
             }
@@ -162,6 +169,29 @@ impl WaitList {
     }
 }
 
+/// Wakers to be woken in order: all of them, also when one unwinds.
+struct Batch {
+    wakers: Vec<Option<Waker>, AT_ONCE>,
+    next: usize,
+}
+
+impl Batch {
+    fn wake(&mut self) {
+        while let Some(place) = self.wakers.get_mut(self.next) {
+            self.next += 1;
+            if let Some(waker) = place.take() {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.wake();
+    }
+}
+
 impl Drop for WaitList {
     fn drop(&mut self) {
         while let Some(first) = self.first.get() {
@@ -187,21 +217,29 @@ impl Waiter {
             waker: Cell::new(None),
             told: Cell::new(false),
             goal: Cell::new(0),
+            since: Cell::new(0),
             _pinned: PhantomPinned,
         }
     }
 
-    /// Waits in a list until it is told to look again. Who waits there already keeps the place.
+    /// Waits in a list until it is told to look again. Who waits there already keeps the place. User code runs, which may bring what is waited
+    /// for, and tell: who waits looks only after this.
     ///
     /// # Safety
     /// Rule 2: the list does not move any more.
     pub(crate) unsafe fn wait_in(self: Pin<&Self>, list: &WaitList, goal: u64, waker: &Waker) {
-        store(&self.waker, waker);
         self.goal.set(goal);
         self.told.set(false);
+        self.since.set(list.tellings.get());
         if self.list.get().is_none() {
             // SAFETY: the caller's promise; it is in no list.
             unsafe { list.push(self) };
+        }
+        // User code, at the end.
+        store(&self.waker, waker);
+        if self.told.get() {
+            // By that, when the waker was not there yet.
+            waker.wake_by_ref();
         }
     }
 
@@ -247,19 +285,17 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// Has a place wake this waker: nothing is cloned or counted if it does already.
+/// Has a place wake this waker: nothing is cloned or counted if it does already. User code runs, and may wake what is stored: who stores looks
+/// for what it waits for only after this.
 #[inline]
 pub(crate) fn store(place: &Cell<Option<Waker>>, waker: &Waker) {
-    let stored = match place.take() {
-        Some(stored) if stored.will_wake(waker) => stored,
+    match place.take() {
+        Some(stored) if stored.will_wake(waker) => place.set(Some(stored)),
         other => {
-            // User code, with the place empty.
-            drop(other);
-            waker.clone()
+            let before = place.replace(Some(waker.clone()));
+            drop((other, before));
         }
-    };
-    // What user code has stored meanwhile is the same task's, or of nobody who waits any more.
-    drop(place.replace(Some(stored)));
+    }
 }
 
 #[cfg(test)]

@@ -129,6 +129,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
     /// `fi_cancel`
     pub(super) fn cancel(&self, key: OpKey) -> Result<(), Errno> {
         if self.limits.consumes && self.cq.ops().cancel_used_up(key, self.index) {
+            self.cq.body.wants_driver();
             return Ok(());
         }
         let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
@@ -136,6 +137,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         unsafe { T::cancel(self.raw(), context) }?;
         // Only now: what the provider has refused to cancel ends as any other. The event is read by a later poll.
         self.cq.body.cancelling(key);
+        self.cq.body.wants_driver();
         Ok(())
     }
 
