@@ -21,6 +21,9 @@ mod cache_world;
 #[path = "../../loom-core/tests/completions/world/mod.rs"]
 mod completions;
 mod example_protocol;
+/// The stories of futures and their oracle are those of the tests of the async layer.
+#[path = "../../layers/async/tests/stories/world/mod.rs"]
+mod futures_world;
 /// The stories of leases and their oracle are those of loom-alloc's own tests.
 #[path = "../../loom-alloc/tests/registered/world/mod.rs"]
 mod leases;
@@ -57,6 +60,7 @@ pub use blocks::{arena, pool};
 pub use bootstrap_wire::bootstrap_wire;
 pub use completions::play as completion_decode;
 pub use example_protocol::example_protocol;
+pub use futures_world::play as futures;
 pub use mr_cache::mr_cache;
 pub use op_table::op_table;
 pub use registered::registered;
@@ -77,7 +81,7 @@ fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 15] = [
+pub const TARGETS: [(&str, Body); 16] = [
     ("address_vector", address_vector),
     ("arrivals", arrivals),
     ("work_table", work_table),
@@ -85,6 +89,7 @@ pub const TARGETS: [(&str, Body); 15] = [
     ("bootstrap_wire", bootstrap_wire),
     ("completion_decode", completion_decode),
     ("example_protocol", example_protocol),
+    ("futures", futures),
     ("mr_cache", mr_cache),
     ("op_table", op_table),
     ("pool", pool),

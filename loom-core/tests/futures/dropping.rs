@@ -6,7 +6,7 @@ use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::{Completion, Errno, Source, Tag};
 
 use crate::executor::{Task, block_on, poll_once, run};
-use crate::memory::{Memory, begin, drops};
+use crate::memory::{Memory, assert_dropped_once, begin, drops};
 use crate::{Pair, S};
 
 /// Polls until nothing happens any more.
@@ -101,6 +101,24 @@ fn operation_that_was_given_up_is_taken_back_also_if_it_was_waited_for_as_what_i
     assert_eq!(block_on(driver, driver.finish_peek(key)).unwrap_err(), CqError::UnknownKey);
     assert_eq!(block_on(driver, driver.finish_value(key)).unwrap_err(), CqError::UnknownKey);
     assert_eq!(driver.take_unclaimed().unwrap().into_buf(), [4]);
+}
+
+#[test]
+fn old_key_changes_nothing_for_the_operation_that_has_its_slot() {
+    begin();
+    let pair = Pair::open(4, Unclaimed::Drop);
+    let Pair { driver, alice, bob, to_bob, cq, .. } = &pair;
+    let old = bob.recv(Source::Any, Memory::new(&[0])).unwrap();
+    alice.inject(*to_bob, &[1]).unwrap();
+    drop(block_on(driver, driver.finish(old)).unwrap());
+    // In the same slot.
+    let given_up = bob.recv(Source::Any, Memory::new(&[0])).unwrap();
+    drop(driver.finish(given_up));
+    assert_eq!(block_on(driver, driver.finish(old)).unwrap_err(), CqError::UnknownKey);
+    alice.inject(*to_bob, &[2]).unwrap();
+    settle(driver);
+    assert_eq!(cq.in_flight(), 0);
+    assert_dropped_once();
 }
 
 #[test]

@@ -89,7 +89,7 @@ fn answer_that_a_close_has_kept_is_told() {
     let carol = cq.endpoint(av).unwrap();
     let key = bob.tagged_peek(Source::Any, Tag(1)).unwrap();
     let mut t = Task::new(async {
-        driver.finish_peek(key).await.unwrap();
+        let _ = driver.finish_peek(key).await.unwrap();
     });
     t.run();
     assert!(t.future.is_some());

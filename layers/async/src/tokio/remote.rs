@@ -4,8 +4,9 @@ use core::fmt;
 
 use ::tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Opens a way for other threads and tasks to ask the thread of a fabric, with room for `capacity` requests that it has not taken: one at
-/// least, and as many at most as a semaphore of tokio's has permits.
+/// Opens a way for other threads and tasks to ask the thread of a fabric, with room for `capacity` requests that it has not taken.
+///
+/// (One at least, and as many at most as a semaphore of tokio's has permits.)
 ///
 /// The thread takes [`Requests`], and answers each when it likes. Whoever calls a [`Remote`] waits for the answer in whatever runtime it
 /// is. When there is no room, callers wait in order of arrival.

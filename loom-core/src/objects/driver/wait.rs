@@ -102,11 +102,6 @@ impl Wait {
             match entry.interest() {
                 Interest::Awaited(awaited) if awaited == key => return self.fails(inner, CqError::Awaited),
                 Interest::Unclaimed(of) => unclaimed = of == key,
-                Interest::Awaited(_) => inner.is_of_another(entry),
-                Interest::GivenUp(given_up) if given_up != key => {
-                    inner.is_of_another(entry);
-                    entry.set(Interest::None);
-                }
                 _ => {}
             }
         }
@@ -138,6 +133,10 @@ impl Wait {
                 break;
             }
             if self.progress == Progress::New {
+                if entry.interest() != Interest::GivenUp(key) {
+                    // Not before: only an operation that is under way is known to have the slot, and a key may be an old one.
+                    inner.is_of_another(entry);
+                }
                 entry.set(Interest::Awaited(key));
                 self.progress = Progress::Waiting;
                 inner.is_wanted();
