@@ -62,7 +62,7 @@ impl Fabric for Memory {
         let both = async {
             select! { () = served => {}, () = door => {} }
         };
-        Ok(run(&side.driver, Mode::Sleep, both).await?)
+        Ok(run(&side.driver, side.mode, both).await?)
     }
 
     async fn connect(&self, port: Self::Port, plans: Vec<Plan>) -> Result<(), Failure> {
@@ -79,7 +79,7 @@ impl Fabric for Memory {
         let both = async {
             select! { () = played => Ok(()), failed = knocks => failed }
         };
-        run(&side.driver, Mode::Sleep, both).await?
+        run(&side.driver, side.mode, both).await?
     }
 }
 
@@ -125,13 +125,19 @@ async fn answer_knocks(
 struct Side {
     av: Av<'static, Soft>,
     driver: Driver<Soft>,
+    mode: Mode,
 }
 
 impl Side {
     fn open(info: &Info<Soft>, peers: u16) -> Result<Self, loom_core::Error> {
         let domain = Domain::open(info)?;
-        let cq = Cq::open(&domain, CqAttr::new(connection::depth(peers)).endpoints(peers).with_fd())?;
-        Ok(Side { av: Av::open(&domain, usize::from(peers))?, driver: CqDriver::open(&cq, Unclaimed::Drop)? })
+        let attr = CqAttr::new(connection::depth(peers)).endpoints(peers);
+        let (cq, mode) = match Cq::open(&domain, attr.with_fd()) {
+            Ok(cq) => (cq, Mode::Sleep),
+            // A strict network (`LOOM_STRICT`) has nothing to sleep on.
+            Err(_) => (Cq::open(&domain, attr)?, Mode::Busy),
+        };
+        Ok(Side { av: Av::open(&domain, usize::from(peers))?, driver: CqDriver::open(&cq, Unclaimed::Drop)?, mode })
     }
 
     /// The client's side of a connection.

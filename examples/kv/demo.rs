@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use futures_util::future::try_join_all;
 use loom_async::tokio::run;
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::{Domain, Error};
+use loom_core::{Domain, Error, Hints};
 use tokio::select;
 
 use crate::client::{Client, KvError};
-use crate::node::{Bytes, Node};
+use crate::node::{Bytes, CAPS, Node};
 use crate::server::Server;
 
 type Memory = Soft<'static>;
@@ -31,7 +31,9 @@ const LONG: usize = 256 << 10;
 pub(crate) fn open(clients: u16, memory: usize) -> Result<(Server<Memory>, Vec<Client<Memory>>), Error> {
     let endpoints = clients.saturating_add(1);
     let network = Network::new(NetworkAttr { endpoints, regions: endpoints, ..NetworkAttr::DEFAULT })?;
-    let domain = Domain::open(&network.info())?;
+    let hints = Hints { caps: CAPS, ..Hints::default() };
+    let info = network.query(&hints).ok_or(Error::Invalid("the network does not grant what is asked for"))?;
+    let domain = Domain::open(&info)?;
     let server = Node::open(&domain, clients.into())?;
     let mut all = Vec::new();
     for _ in 0..clients {

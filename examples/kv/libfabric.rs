@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use loom_async::tokio::run;
 use loom_core::vocabulary::{AddressFormat, EndpointAttributes, EndpointType};
-use loom_core::{Caps, Domain, Hints, Info};
+use loom_core::{Domain, Hints, Info};
 use loom_fabric::ofi::{Local, Ofi, QueryError};
 use tokio::net::TcpListener;
 use tokio::select;
@@ -15,7 +15,7 @@ use tokio::task::LocalSet;
 use crate::Failure;
 use crate::bootstrap::{self, Host};
 use crate::client::Client;
-use crate::node::Node;
+use crate::node::{CAPS, Node};
 use crate::options::{Question, ServeOptions};
 use crate::server::Server;
 
@@ -95,10 +95,8 @@ pub(crate) async fn ask(server: SocketAddr, question: Question) -> Result<(), Fa
 
 /// An info of a provider: of sockets at an address of this machine, other networks have their own.
 fn find(provider: &str, here: IpAddr) -> Result<Info<Fabric>, Failure> {
-    // Whom a message is from, so that a reply goes there.
-    let caps = Caps::MSG | Caps::RMA | Caps::SOURCE;
     let endpoint_attr = EndpointAttributes::of(EndpointType::RDM);
-    let hints = Hints { caps, provider: Some(provider), endpoint_attr, ..Hints::default() };
+    let hints = Hints { caps: CAPS, provider: Some(provider), endpoint_attr, ..Hints::default() };
     let info = first(&hints)?;
     let format = info.attributes().addr_format;
     if !matches!(format, AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IN | AddressFormat::SOCKADDR_IN6) {

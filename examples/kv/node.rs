@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use loom_async::tokio::Mode;
 use loom_core::objects::driver::{CqDriver, Unclaimed};
-use loom_core::{Av, Cq, CqAttr, Domain, Endpoint, EndpointAddr, Error, Transport};
+use loom_core::{Av, Caps, Cq, CqAttr, Domain, Endpoint, EndpointAddr, Error, Transport};
 
 pub(crate) type Bytes = Vec<u8>;
+
+/// What both sides ask of a transport: messages, whom each is from, so that a reply goes there, and RMA.
+pub(crate) const CAPS: Caps = Caps::MSG.union(Caps::SOURCE).union(Caps::RMA);
 
 /// How long a peer may take to do its part.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
