@@ -92,6 +92,13 @@ pub struct ArrivalKey {
     generation: u32,
 }
 
+impl ArrivalKey {
+    /// The number of its place.
+    pub(crate) const fn index(self) -> u32 {
+        self.index
+    }
+}
+
 impl fmt::Debug for ArrivalKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ArrivalKey(#{}.{})", self.index, self.generation)

@@ -1,7 +1,7 @@
 //! Each kind of operation, awaited.
 
 use loom_core::atomic::FetchOp;
-use loom_core::objects::driver::{CounterDriver, Unclaimed};
+use loom_core::objects::driver::{AwaitedArrivals, CounterDriver, Unclaimed};
 use loom_core::{Access, TagMatch};
 use loom_core::{Binding, Completion, Counted, Counter, CounterAttr, ImmediateData, Mr, Source, Tag};
 
@@ -131,4 +131,42 @@ fn pieces_of_a_multi_receive_are_events_and_its_end_is_awaited() {
         over.set(true);
     });
     run(driver, [ends, takes, sends]);
+}
+
+#[test]
+fn immediate_data_is_waited_for_by_several_each_for_a_total_of_its_own() {
+    let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
+    let Pair { driver, alice, to_bob, domain, .. } = &pair;
+    let region = Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
+    let remote = region.remote();
+    let arrivals = AwaitedArrivals::open(4, 5).unwrap();
+    let waits = [(1, 3), (1, 10), (2, 1), (1, 10), (3, 0)].map(|(value, threshold)| {
+        let arrivals = &arrivals;
+        Task::new(async move {
+            let total = arrivals.reached(value, threshold).await.unwrap();
+            assert!((threshold..=10).contains(&total), "{total} of {threshold}");
+        })
+    });
+    let counts = Task::new(async {
+        for _ in 0..11 {
+            let Completion::Remote(event) = driver.next_event().await.unwrap() else { panic!("no other event") };
+            arrivals.count(event.data().unwrap().0).unwrap();
+            // One that is dropped leaves its place.
+            let mut dropped = arrivals.reached(0, 1);
+            assert!(crate::executor::poll_once(&mut dropped).is_pending());
+        }
+    });
+    let writes = Task::new(async {
+        for value in core::iter::repeat_n(1, 10).chain([2]) {
+            let data = ImmediateData(value);
+            let written = driver.run(vec![1], |byte| alice.write_data(*to_bob, &remote, 0, data, byte)).await;
+            written.unwrap().result().unwrap();
+        }
+    });
+    run(driver, waits.into_iter().chain([counts, writes]));
+    assert_eq!((arrivals.total(1), arrivals.total(2)), (Ok(10), Ok(1)));
+    assert!(block_on(driver, arrivals.reached(4, 1)).is_err(), "there is no such value");
+    let full: Vec<_> = (0..6).map(|_| Box::pin(arrivals.reached(0, 9))).collect();
+    let pending = full.into_iter().map(|mut it| (crate::executor::poll_once(&mut it).is_pending(), it));
+    assert_eq!(pending.collect::<Vec<_>>().iter().filter(|(pending, _)| *pending).count(), 5, "no room for a sixth");
 }

@@ -56,6 +56,7 @@
 //! | [`CqDriver::finish_peek`] | | of a peek |
 //! | [`CqDriver::next_event`] | | the next event of a peer, or piece of a multi-receive |
 //! | [`CqDriver::next_unclaimed`] | | the next operation that nobody waits for any more |
+//! | [`AwaitedArrivals::reached`] | | immediate data, so often |
 //! | [`CounterDriver::reached`] | | a counter's threshold |
 //! | [`DeferredDriver::finish`] | | of deferred work |
 //! | [`EqDriver::connect`], [`EqDriver::accept`], [`EqDriver::join`] | | a connection, or being in a multicast group |
@@ -87,6 +88,7 @@
 //! An executor that has nothing to do may sleep, if the queues were opened with descriptors: [`Sleepable`] has the contract, for any runtime that
 //! can wait for descriptors.
 
+mod arrivals;
 mod counter;
 mod cq_driver;
 mod deferred;
@@ -99,6 +101,7 @@ mod sleepable;
 mod wait;
 mod wait_list;
 
+pub use self::arrivals::{AwaitedArrivals, ReachedArrivals};
 pub use self::counter::{CounterDriver, Reached};
 pub use self::cq_driver::{CqDriver, Unclaimed};
 pub use self::deferred::{DeferredDriver, FinishWork, WorkError};
