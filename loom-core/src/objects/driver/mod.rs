@@ -69,10 +69,13 @@
 //!   outcome. A future that has not posted yet holds its buffer, and drops it.
 //! - **A post waits for room in order of arrival.** What the queue or the provider refuses for the moment
 //!   ([`PostError::is_transient`](crate::error::PostError::is_transient)) is tried again after a turn, the oldest first. A post that comes later waits
-//!   behind those that wait. A turn that finds no event also has one tried of those further behind, each time another, so that a peer that takes nothing does
-//!   not hold up the others. Posts of one task keep their order; those of several may then overtake each other.
+//!   behind those that wait. So that a peer that takes nothing does not hold up the others for ever, one of those further behind is tried, too,
+//!   each time another: in a turn that finds no event, and in every sixteenth. Posts of one task keep their order; those of several may then
+//!   overtake each other.
 //! - **Constant time.** An event wakes who waits for its operation, whom it finds by the number of the slot. A turn takes no more events than
-//!   its budget, and wakes nobody else but one or two of those who wait for room.
+//!   its budget. It wakes nobody else, but of the posts that wait for room one more than there were events, and the one whose turn it is.
+//! - **A first look.** The first poll of a future takes one event of the queue: most operations that are short are over by then, and nobody needs to be
+//!   woken.
 //! - **Errors reach those who wait.** If a queue fails, each of its futures ends with the error, and so does every later one. An operation that
 //!   fails is its own future's result and nobody else's.
 //!
@@ -86,7 +89,8 @@
 //! # Sleeping
 //!
 //! An executor that has nothing to do may sleep, if the queues were opened with descriptors: [`Sleepable`] has the contract, for any runtime that
-//! can wait for descriptors.
+//! can wait for descriptors. What is posted by way of a driver is looked after. Who posts by hand meanwhile, as with
+//! [`Endpoint::inject`](crate::Endpoint::inject), has it looked after by [`Cq::progress`](crate::Cq::progress).
 
 mod arrivals;
 mod counter;
