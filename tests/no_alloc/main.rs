@@ -44,6 +44,7 @@ mod collectives;
 mod connected;
 mod deferred;
 mod failure;
+mod futures;
 mod gate;
 mod leases;
 mod payload;
@@ -171,10 +172,11 @@ impl Tally {
         self.other(name, "collective operations", info, rounds, collectives::run::<T>);
     }
 
-    /// Deferred work and remote updates, over one transport.
+    /// Deferred work, remote updates and futures, over one transport.
     fn deferred<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         self.other(name, "deferred work", info, rounds, deferred::run::<T>);
         self.other(name, "remote updates", info, rounds, updates::run::<T>);
+        self.other(name, "futures", info, rounds, futures::run::<T>);
     }
 
     /// What was counted: nothing, or what was planted.
