@@ -87,7 +87,8 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
                     let _ = dropped.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 }
                 sends().await?;
-                spare.borrow_mut().push(driver.next_unclaimed().await?.into_buf());
+                let back = driver.next_unclaimed().await?.into_buf();
+                spare.borrow_mut().push(back);
                 Ok(())
             })
         };
