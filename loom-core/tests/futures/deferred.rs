@@ -108,6 +108,21 @@ fn work_that_is_cancelled_or_of_another_queue_is_told_so() {
 }
 
 #[test]
+fn work_that_was_returned_leaves_nothing_if_its_future_is_dropped_then() {
+    for (unclaimed, left) in [(Unclaimed::Drop, 0), (Unclaimed::Keep, 1)] {
+        let pair = Pair::<Vec<u8>>::open(8, unclaimed);
+        let Pair { driver, bob, to_alice, cq, domain, .. } = &pair;
+        let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+        let deferred = Deferred::open(cq, 4).unwrap();
+        let works = DeferredDriver::open(&deferred, driver).unwrap();
+        let key = deferred.post((&counter, 1), bob, Work::send(*to_alice), vec![1]).unwrap();
+        deferred.cancel(key).unwrap();
+        drop(works.finish(key));
+        assert_eq!(deferred.len(), left, "{unclaimed:?}");
+    }
+}
+
+#[test]
 fn second_future_of_work_that_is_dropped_unpolled_cancels_nothing() {
     let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
     let Pair { driver, to_bob, cq, av, domain, .. } = &pair;

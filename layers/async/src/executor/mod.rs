@@ -158,7 +158,7 @@ impl<F: Future<Output = ()>> LocalExecutor<F> {
         Round { polled, events: drive.turn(self.budget.get()) }
     }
 
-    /// Runs rounds until all tasks are over.
+    /// Runs rounds until all tasks are over. (Called by one of them it has no end: that task is not over.)
     pub fn run<D: Drive + ?Sized>(&self, drive: &D) {
         while !self.is_empty() {
             self.round(drive);

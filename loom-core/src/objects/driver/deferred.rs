@@ -24,7 +24,7 @@ use crate::objects::endpoint::{Connectionless, Deferrable, Receives, Transmits};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
-/// At how many pieces of work a turn looks at most, whether they are over.
+/// At how many places for work a turn looks at most, whether that is over.
 const LOOKS: usize = 16;
 
 /// Starts deferred work whose counters have reached their thresholds, and wakes those who wait for it.
@@ -45,6 +45,25 @@ struct DeferredDriverInner<'m, T: Transport, B: Buffer, K: Transmits<T> + Receiv
     driver: CqDriver<'m, T, B>,
     /// Who waits for work that has not started: its key is the goal.
     waiting: WaitList,
+}
+
+impl<T, B, K> DeferredDriverInner<'_, T, B, K>
+where
+    T: Transport,
+    B: SourceBuffer + TargetBuffer,
+    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+{
+    /// Looks at so many places at most for work that is over, and at none if there is no work.
+    fn look_at_ended(&self, most: usize) {
+        if self.deferred.is_empty() {
+            return;
+        }
+        for _ in 0..self.deferred.capacity().min(most) {
+            if let Some(op) = self.deferred.look_at_ended() {
+                self.driver.body.give_up(op);
+            }
+        }
+    }
 }
 
 /// Why deferred work has no completion to give back.
@@ -138,11 +157,7 @@ where
 {
     fn turn(&self, _: usize) -> usize {
         let inner = &*self.body;
-        for _ in 0..inner.deferred.len().min(LOOKS) {
-            if let Some(op) = inner.deferred.look_at_ended() {
-                inner.driver.body.give_up(op);
-            }
-        }
+        inner.look_at_ended(LOOKS);
         let busy = inner.deferred.start_due();
         // Also of what was cancelled meanwhile.
         inner.waiting.tell_where(|work| !inner.deferred.waits(WorkKey::from_word(work)));
@@ -162,6 +177,8 @@ where
     }
 
     fn may_sleep(&self, _: &Waker) -> Result<bool, SleepError> {
+        // A turn has looked at some of the work. What is counted by that may be waited for.
+        self.body.look_at_ended(usize::MAX);
         Ok(!self.body.deferred.has_waiting())
     }
 }
@@ -257,7 +274,8 @@ where
             op.release(&inner.driver.body);
             inner.deferred.abandon(self.work);
         } else if is_only_one {
-            if inner.deferred.cancel_waiting(self.work) {
+            let is_returned = matches!(inner.deferred.at(self.work), WorkAt::Returned);
+            if is_returned || inner.deferred.cancel_waiting(self.work) {
                 if inner.driver.body.unclaimed() == Unclaimed::Drop {
                     // User code, at the end.
                     drop(inner.deferred.take_returned_of(self.work));

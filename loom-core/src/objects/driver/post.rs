@@ -106,8 +106,6 @@ where
             }
             posted => {
                 place.leaves();
-                // What is posted needs progress, also if nobody waits for its end.
-                place.driver.body.is_wanted();
                 Poll::Ready(posted)
             }
         }
@@ -120,8 +118,13 @@ where
 {
     type Output = Result<OpKey, Rejected<B>>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_post(cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let posted = self.as_mut().poll_post(cx);
+        if posted.is_ready() {
+            // What is posted needs progress, also if nobody waits for its end.
+            self.place.driver.body.is_wanted();
+        }
+        posted
     }
 }
 

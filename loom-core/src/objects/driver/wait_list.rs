@@ -236,11 +236,7 @@ impl Waiter {
             unsafe { list.push(self) };
         }
         // User code, at the end.
-        store(&self.waker, waker);
-        if self.told.get() {
-            // By that, when the waker was not there yet.
-            waker.wake_by_ref();
-        }
+        self.store(waker);
     }
 
     /// Whether it waits in a list, and nobody has told it to look.
@@ -255,7 +251,15 @@ impl Waiter {
 
     /// Has this waker be woken from here on.
     pub(crate) fn renew(&self, waker: &Waker) {
+        self.store(waker);
+    }
+
+    /// Stores a waker, which user code may have missed that runs by this and tells.
+    fn store(&self, waker: &Waker) {
         store(&self.waker, waker);
+        if self.told.get() {
+            waker.wake_by_ref();
+        }
     }
 
     /// Leaves its list, and says whether it was told to look and has not.
