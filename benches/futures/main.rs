@@ -139,6 +139,7 @@ fn main() {
     metric("poll.ns", median(&poll), "ns");
     metric("future.ns", median(&future), "ns");
     metric("future_minus_poll.ns", median(&minus), "ns");
+    metric("future_over_poll", ratio(&future, &poll), "ratio");
     println!(
         "a receive by one of so many tasks, each with one in flight: send, round of the executor, and posting again"
     );
