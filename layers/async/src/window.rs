@@ -39,6 +39,7 @@
 
 use core::fmt;
 use core::future::poll_fn;
+use core::ops::Range;
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 
@@ -47,7 +48,48 @@ use loom_core::completion::OpError;
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::cq::CqError;
 use loom_core::objects::driver::{CqDriver, Finish};
-use loom_core::{Done, Error, OpKey, Transport};
+use loom_core::{Done, Error, Info, OpKey, Transport};
+
+/// The ranges of `len` bytes that one operation each can move: as long as the provider grants (`max_msg_size`), and `most` at most. One of zero counts
+/// as one byte.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_async::block_on;
+/// use loom_async::window::{Window, ranges, transfer};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Access, Av, Cq, Domain, Mr, scope};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let (info, bytes) = (network.info(), vec![7; 100_000]);
+/// scope(|s| {
+///     let domain = s.open(&info)?;
+///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+///     let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+///     let to_bob = av.insert(&bob.address()?)?;
+///     let region = Mr::open(&domain, vec![0; bytes.len()], Access::REMOTE_WRITE)?;
+///     let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+///
+///     let parts = ranges(&info, bytes.len(), 4096).map(|range| &bytes[range]);
+///     let at = region.remote();
+///     let written = block_on(&driver, transfer(&driver, Window::<8>, parts, |part, buf| {
+///         alice.write(to_bob, &at, part as u64 * 4096, buf)
+///     }));
+///     assert_eq!((written.parts, written.result()?), (25, 100_000));
+///     Ok::<_, loom_core::Error>(())
+/// })?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub fn ranges<T: Transport>(
+    info: &Info<T>,
+    len: usize,
+    most: usize,
+) -> impl Iterator<Item = Range<usize>> + Clone + use<T> {
+    let step = info.attributes().endpoint.max_msg_size.min(most).max(1);
+    (0..len).step_by(step).map(move |begin| begin..begin.saturating_add(step).min(len))
+}
 
 /// How many operations of a transfer are in flight at most: at least one.
 #[derive(Clone, Copy, Debug, Default)]
