@@ -10,6 +10,7 @@ use super::info::RawInfo;
 use super::neighbours::Group;
 use super::scalable::ScalableContext;
 use super::sys;
+use super::turn::Turn;
 
 /// When an endpoint can be closed.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,8 @@ struct Hindrances {
 #[derive(Clone, Copy, Debug)]
 enum Among {
     None,
+    /// Who inserts into its address vector.
+    Vector(Turn),
     /// The endpoints that it has talked to.
     Neighbours(Group),
     /// The contexts of its scalable endpoint.
@@ -78,6 +81,11 @@ impl Closable {
         Closable { hindered_by, among: group.map_or(Among::None, Among::Neighbours) }
     }
 
+    /// Of an endpoint of a vector with this turn, which has no neighbours.
+    pub(super) const fn in_turn(self, turn: Turn) -> Self {
+        Closable { among: Among::Vector(turn), ..self }
+    }
+
     /// A context of a scalable endpoint.
     pub(super) const fn context(member: ScalableContext) -> Self {
         Closable { hindered_by: Hindrances::NONE, among: Among::Contexts(member) }
@@ -93,8 +101,9 @@ impl Closable {
         let hindered = self.hindered_by.hinder(in_flight);
         match self.among {
             Among::Neighbours(group) => group.close(fid, hindered, close),
-            Among::None | Among::Contexts(_) if hindered => Ok(Closing::Retired),
+            Among::None | Among::Vector(_) | Among::Contexts(_) if hindered => Ok(Closing::Retired),
             Among::None => close().map(|()| Closing::Closed),
+            Among::Vector(turn) => turn.take(close).map(|()| Closing::Closed),
             Among::Contexts(member) => member.close(in_flight, close),
         }
     }
@@ -105,7 +114,7 @@ impl Closable {
         match self.among {
             Among::Neighbours(group) => group.leave(fid, for_good),
             // The connections of a domain's endpoints, and those of a scalable endpoint's contexts, are driven together.
-            Among::None | Among::Contexts(_) => true,
+            Among::None | Among::Vector(_) | Among::Contexts(_) => true,
         }
     }
 }

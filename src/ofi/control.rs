@@ -18,6 +18,7 @@ use super::neighbours::Group;
 use super::quirks;
 use super::sys;
 use super::text::CText;
+use super::turn::Turn;
 
 /// The family of `FI_SOCKADDR_IB`: `bits/socket.h`.
 const AF_IB: u16 = 27;
@@ -59,6 +60,7 @@ pub struct Av<L> {
     addr_format: AddressFormat,
     /// The domain's.
     group: Option<Group>,
+    turn: Turn,
 }
 
 impl<L> Fabric<L> {
@@ -134,8 +136,8 @@ impl<L> Domain<L> {
 
 impl<L> Av<L> {
     /// A vector of this domain.
-    pub(super) const fn of(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
-        Av { fid: Handle::new(raw), addr_format: domain.addr_format, group: domain.group }
+    pub(super) fn of(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
+        Av { fid: Handle::new(raw), addr_format: domain.addr_format, group: domain.group, turn: Turn::of(raw) }
     }
 
     #[inline]
@@ -149,6 +151,11 @@ impl<L> Av<L> {
 
     pub(super) const fn addr_format(&self) -> AddressFormat {
         self.addr_format
+    }
+
+    /// The turn of who inserts, and of who opens or closes an endpoint of it.
+    pub(super) const fn turn(&self) -> Turn {
+        self.turn
     }
 }
 
@@ -284,7 +291,7 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     let raw = av.fid.raw();
     let Some(insert) = entry!(raw, ops => insert) else { return Err(Errno::ENOSYS) };
     let mut peer = FabricAddr::NOTAVAIL.0;
-    let mut insert = || {
+    let insert = || {
         let bytes = (&raw const padded).cast::<c_void>();
         // SAFETY: the vector is open (C1); there is one address, in memory larger than addresses are; `peer`
         // takes one number. The vector has no event queue, so the call finishes here.
@@ -292,7 +299,7 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     };
     let inserted = match av.group {
         Some(group) => group.meets(address, insert),
-        None => insert(),
+        None => av.turn.take(insert),
     };
     found(inserted, peer)
 }
@@ -324,7 +331,7 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     let Some(insert) = entry!(raw, ops => insertsvc) else { return Err(Errno::ENOSYS) };
     let mut peer = FabricAddr::NOTAVAIL.0;
     let mut inserted = 0;
-    let mut insert = || {
+    let insert = || {
         // SAFETY: the vector is open (C1); both are strings that C can read; `peer` takes one number.
         // The vector has no event queue, so the call finishes here.
         inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
@@ -332,7 +339,7 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     };
     match av.group {
         Some(group) => group.meets_unseen(insert),
-        None => insert(),
+        None => av.turn.take(insert),
     }?;
     found(inserted, peer)
 }

@@ -25,6 +25,7 @@ use super::queue::Cq;
 use super::quirks::{TakesOptions, counts_writes, names_by_process, reads_source_as_text, takes_options};
 use super::sys;
 use super::transport::Ofi;
+use super::turn::Turn;
 
 /// An endpoint, raw.
 #[doc(alias = "fid_ep")]
@@ -119,7 +120,7 @@ where
     let to = [Some(av.fid()), collectives.as_ref().map(|groups| groups.eq().fid())];
     let bound = EndpointSetup { to, queues: (tx, rx), shared_rx: None, counters, selective, options };
     // SAFETY: as above.
-    match unsafe { open(domain, info, &bound) } {
+    match unsafe { open(domain, info, av.turn(), &bound) } {
         Ok(endpoint) => Ok(Endpoint { collectives, ..endpoint }),
         Err(error) => {
             if let Some(collectives) = collectives.filter(|_| !error.left_open) {
@@ -135,6 +136,7 @@ where
 pub(super) unsafe fn open<L>(
     domain: &Domain<L>,
     info: &RawInfo,
+    turn: Turn,
     bound: &EndpointSetup<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;
@@ -152,7 +154,12 @@ pub(super) unsafe fn open<L>(
         unsafe { open_bound(domain, info, domain.group(), || {}, bound) }
     };
     // SAFETY: what it opens is open.
-    unsafe { in_group(domain, info, once) }
+    let open = || unsafe { in_group(domain, info, once) };
+    if domain.group().is_some() {
+        return open();
+    }
+    let opened = turn.take(open)?;
+    Ok(Endpoint { closable: opened.closable.in_turn(turn), ..opened })
 }
 
 /// Whether the provider is known to do what the endpoint is asked for.

@@ -7,7 +7,7 @@ use core::ptr::{self, NonNull};
 
 use loom_core::transport::Name;
 use loom_core::transport::scalable::Contexts;
-use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, MsgOrder};
+use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, MsgOrder, Threading};
 
 use super::facts::Facts;
 use super::query::{headers_version, library_version};
@@ -167,6 +167,16 @@ impl RawInfo {
         // SAFETY: null, or owned by the info.
         if let Some(domain) = unsafe { fields.domain_attr.as_mut() } {
             domain.cq_data_size = 0;
+        }
+    }
+
+    /// Changes the threading model that a domain is opened with.
+    pub(super) fn be_threaded(&mut self, model: Threading) {
+        // SAFETY: owned, and borrowed exclusively.
+        let fields = unsafe { self.raw.as_mut() };
+        // SAFETY: null, or owned by the info.
+        if let Some(domain) = unsafe { fields.domain_attr.as_mut() } {
+            domain.threading = model.as_raw();
         }
     }
 

@@ -325,6 +325,7 @@
 //! | `query`, `request`, `encode`, `list` | `fi_getinfo`: hints in, infos out |
 //! | `providers`, `params` | which providers there are; the environment variables that they read |
 //! | `text` | C strings without an allocator |
+//! | `turn` | one at a time: who inserts into an address vector, and who opens or closes its endpoints |
 //! | `control`, `region` | fabric, domain, address vector; memory regions |
 //! | `queue`, `counter` | completion queues; counters |
 //! | `entry_queue` | completion queues whose entries the user reads, in any format |
@@ -376,6 +377,7 @@ mod signals;
 pub mod sys;
 mod text;
 mod transport;
+mod turn;
 
 pub use collective::CollectiveGroup;
 pub use connection::PassiveEndpoint;

@@ -127,7 +127,7 @@ impl<L: Level> Av<L> {
     /// Over `shm`, and over a provider that is not tested, an address that is inserted through its own table is one of another process:
     /// loom keeps endpoints open whose address a vector of this process has, and learns of it by [`AddressVectors::av_insert`](loom_core::transport::AddressVectors::av_insert).
     #[must_use]
-    pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
+    pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
         Self::of(domain, raw)
     }
 }
@@ -243,6 +243,8 @@ impl<L: Level> Endpoint<L> {
     /// Over `shm`, and over a provider that is not tested, endpoints of a process open and close one after the other, and `open` runs while the others wait: it opens and
     /// closes no endpoint and no domain through loom, and inserts no address, which would wait for ever. One that was open before
     /// is not opened or closed around by another thread meanwhile.
+    ///
+    /// Over all of them no thread inserts into its address vector while `open` runs, or while the endpoint is closed.
     pub unsafe fn from_fn(
         domain: &Domain<L>,
         info: &RawInfo,

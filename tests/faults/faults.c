@@ -485,6 +485,21 @@ static int closing_what_was_not_enabled_crashes(void)
 	return GONE;
 }
 
+/* As when one thread opens an endpoint, and another inserts into its vector: the endpoint's messages are walked. */
+static int insertion_beside_what_was_not_enabled_crashes(void)
+{
+	struct fid_ep *another;
+	size_t len = sizeof(name);
+	fi_addr_t again;
+
+	open_all("sm2", FI_MSG | FI_TAGGED, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	NEED(fi_getname(&ep[1]->fid, name, &len));
+	NEED(fi_endpoint(domain, info, &another, NULL));
+	NEED(fi_ep_bind(another, &av->fid, 0));
+	NEED(fi_av_insert(av, name, 1, &again, 0, NULL) != 1);
+	return GONE;
+}
+
 static int queue_for_sleeping_crashes(void)
 {
 	open_all("tcp", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_COMPLETION, FI_WAIT_FD);
@@ -2113,6 +2128,7 @@ static const struct {
 	{ "rxm-close-in-the-middle-of-segments-crashes", rxm_close_in_the_middle_of_segments_crashes },
 	{ "tcp-queue-for-sleeping-crashes", queue_for_sleeping_crashes },
 	{ "sm2-option-of-an-endpoint-that-is-not-enabled-crashes", option_of_an_endpoint_that_is_not_enabled_crashes },
+	{ "sm2-insertion-beside-what-was-not-enabled-crashes", insertion_beside_what_was_not_enabled_crashes },
 	{ "sm2-closing-what-was-not-enabled-crashes", closing_what_was_not_enabled_crashes },
 	{ "shm-multi-receive-writes-behind-its-buffer", shm_multi_receive_writes_behind_its_buffer },
 	{ "sm2-multi-receive-writes-behind-its-buffer", sm2_multi_receive_writes_behind_its_buffer },

@@ -24,9 +24,11 @@ use crate::waiting::{LONG, cancels_sends, more_than_there_are};
 pub(crate) fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>>
 where
     Domain<'static, T>: Sync,
+    Av<'static, T>: Sync,
 {
     vec![
         ("two_threads_exchange_messages", MSG, two_threads_exchange_messages::<T> as Case<T>),
+        ("addresses_are_inserted_while_endpoints_come_and_go", MSG, addresses_are_inserted_while_endpoints_come_and_go),
         ("threads_close_in_the_middle_of_traffic", MSG, threads_close_in_the_middle_of_traffic),
         ("thread_that_polls_lets_go_of_cancelled_sends", MSG, thread_that_polls_lets_go_of_cancelled_sends),
     ]
@@ -70,6 +72,39 @@ where
         }
     };
     on_threads([Box::new(move || side(0, to_right, from_right)), Box::new(move || side(1000, to_left, from_left))]);
+}
+
+/// One thread inserts into a vector, whose endpoints the other opens and closes.
+fn addresses_are_inserted_while_endpoints_come_and_go<T: Transport + 'static>(info: &Info<T>)
+where
+    Domain<'static, T>: Sync,
+    Av<'static, T>: Sync,
+{
+    // Where endpoints may stay open, fewer.
+    let lives = if crate::pair::is_tested(info) { or_less(100, 20) } else { 6 };
+    let domain = &Domain::open(info).expect("domain");
+    // This thread's: the others have none placed.
+    let memory = allocator();
+    let av = &Av::open_in(domain, 256, memory).expect("address vector");
+    let (to_inserter, from_opener) = channel();
+    let inserts = move || {
+        let mut heard = 0;
+        while let Some(address) = hear(&from_opener) {
+            heard += 1;
+            let peer = av.insert(&address).expect("in the vector");
+            assert!(av.address(peer).is_some(), "it is there");
+        }
+        assert_eq!(heard, lives);
+    };
+    let opens = move || {
+        for _ in 0..lives {
+            let cq = Cq::<T, crate::pair::Bytes>::open_in(domain, CqAttr::new(16), memory).expect("queue");
+            let endpoint = cq.endpoint(av).or_cut("endpoint");
+            tell(&to_inserter, endpoint.address().expect("address"));
+            cq.progress().or_cut("the queue works");
+        }
+    };
+    on_threads([Box::new(inserts), Box::new(opens)]);
 }
 
 /// One side sends and writes much more than the other takes, which opens, receives a little, and closes: endpoints, regions and

@@ -1,0 +1,29 @@
+//! One at a time: who inserts into an address vector, and who opens or closes one of its endpoints.
+//!
+//! Providers walk the endpoints of a vector while they insert an address, some without a lock, and follow what one of them has only once it
+//! is enabled and until it closes (`sm2-insertion-beside-what-was-not-enabled-crashes`; `ofi_rxm` of libfabric 2.5 crashes beside one that closes).
+//!
+//! Vectors have their turns from a table, so that two may have the same: a thread never takes two.
+
+use core::ptr::NonNull;
+
+use super::sys;
+
+static TURNS: [spin::Mutex<()>; 64] = [const { spin::Mutex::new(()) }; 64];
+
+/// The turn of a vector.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn(&'static spin::Mutex<()>);
+
+impl Turn {
+    pub(super) fn of(av: NonNull<sys::fid_av>) -> Self {
+        // Allocators align blocks of that size at least so.
+        let [first, ..] = &TURNS;
+        Turn(TURNS.get(av.addr().get() / 64 % TURNS.len()).unwrap_or(first))
+    }
+
+    pub(super) fn take<R>(self, call: impl FnOnce() -> R) -> R {
+        let _turn = self.0.lock();
+        call()
+    }
+}
