@@ -145,7 +145,7 @@ pub mod protocol;
 mod random;
 mod siphash;
 pub mod soft;
-mod storage;
+pub mod storage;
 mod sync;
 pub mod tagged;
 pub mod transport;

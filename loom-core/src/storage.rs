@@ -60,8 +60,8 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
     Layout::array::<V>(count).map_err(|_| OpenError::Size)
 }
 
-/// Values in a block of their own: as many as were made, always.
-pub(crate) struct Array<V, A: Allocator> {
+/// Values in a block of their own, from the caller's allocator: as many as were made, always.
+pub struct Array<V, A: Allocator> {
     first: NonNull<V>,
     /// How many there are; while it is being made, how many are made.
     len: usize,
@@ -75,8 +75,11 @@ unsafe impl<V: Send, A: Allocator + Send> Send for Array<V, A> {}
 unsafe impl<V: Sync, A: Allocator + Sync> Sync for Array<V, A> {}
 
 impl<V, A: Allocator> Array<V, A> {
-    /// Makes so many values, each of its number.
-    pub(crate) fn try_new_in(
+    /// Makes `len` values, each of its number.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`], [`OpenError::OutOfMemory`], and those of `value`: what was made by then is dropped.
+    pub fn try_new_in(
         len: usize,
         alloc: A,
         mut value: impl FnMut(usize) -> Result<V, OpenError>,
@@ -95,7 +98,10 @@ impl<V, A: Allocator> Array<V, A> {
     }
 
     /// As [`try_new_in`](Self::try_new_in), of values that can always be made.
-    pub(crate) fn new_in(len: usize, alloc: A, mut value: impl FnMut(usize) -> V) -> Result<Self, OpenError> {
+    ///
+    /// # Errors
+    /// [`OpenError::Size`], [`OpenError::OutOfMemory`].
+    pub fn new_in(len: usize, alloc: A, mut value: impl FnMut(usize) -> V) -> Result<Self, OpenError> {
         Self::try_new_in(len, alloc, |number| Ok(value(number)))
     }
 }

@@ -178,6 +178,20 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         found
     }
 
+    /// Takes the completion of one operation, if it is kept: the queue is not polled. `None` if the operation is in flight.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), but none of the provider's queue.
+    pub fn take(&self, key: OpKey) -> Result<Option<Done<B>>, CqError> {
+        self.is_not_driven()?;
+        match self.body.ops.take(key) {
+            Taken::Done(done) => Ok(Some(done)),
+            Taken::Unknown => Err(CqError::UnknownKey),
+            Taken::Draining => Err(CqError::PiecesOut),
+            Taken::InFlight => Ok(None),
+        }
+    }
+
     /// Drives progress and keeps what completes for later: for the loop around a post that is refused for the moment
     /// ([`PostError::is_transient`](crate::error::PostError::is_transient)). Says whether anything happened.
     ///

@@ -1,0 +1,280 @@
+//! [`Group`]: peers by their numbers, over one endpoint.
+
+use core::borrow::Borrow;
+use core::cell::Cell;
+use core::fmt;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::buffer::Buffer;
+use loom_core::error::OpenError;
+use loom_core::objects::av::InsertError;
+use loom_core::objects::cq::CqAttr;
+use loom_core::storage::Array;
+use loom_core::vocabulary::{EndpointAddr, Errno};
+use loom_core::{Av, Cq, Domain, Endpoint, Peer, Transport};
+
+use crate::PeerIndex;
+
+/// What is known of a member of a group.
+pub(crate) struct Member {
+    peer: Cell<Option<Peer>>,
+    /// How many requests to it wait for room.
+    pub(crate) waiting: Cell<u32>,
+    /// The round of posting in which it had no room.
+    pub(crate) refused_in: Cell<u64>,
+}
+
+/// A group before it knows its peers: its endpoint is open, and has an address that they need.
+pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
+    domain: Domain<'m, T>,
+    av: Av<'m, T>,
+    cq: Cq<'m, T, B>,
+    endpoint: Endpoint<'m, T, B>,
+    members: Array<Member, A>,
+}
+
+/// Peers by their numbers, over one connectionless endpoint.
+///
+/// Posts by a peer's number are those of [`Endpoint`], into the queue of the group ([`cq`](Self::cq)): their keys are for whoever polls it, or
+/// for a [driver](loom_core::objects::driver)'s futures. Operations on many peers are those of a [`Scope`](crate::Scope).
+///
+/// All peers share the domain: a region that is registered once serves with all.
+pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
+    prepared: Prepared<'m, T, B, A>,
+    /// The rounds of posting that there were.
+    round: Cell<u64>,
+}
+
+/// Why a peer did not become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerError {
+    /// The group has no such place: it was opened for fewer.
+    NoSuchPlace,
+    /// The address vector did not take the address.
+    Insert(InsertError),
+}
+
+impl fmt::Display for PeerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PeerError::NoSuchPlace => f.write_str("the group was opened for fewer peers"),
+            PeerError::Insert(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for PeerError {}
+
+/// A group that was not connected: which peer failed, and the group as it was prepared, with those that were inserted before.
+pub struct ConnectError<P> {
+    /// The peer.
+    pub peer: PeerIndex,
+    /// What failed.
+    pub error: PeerError,
+    /// To try again.
+    pub prepared: P,
+}
+
+impl<P> fmt::Debug for ConnectError<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectError").field("peer", &self.peer).field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<P> fmt::Display for ConnectError<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.peer, self.error)
+    }
+}
+
+impl<P> core::error::Error for ConnectError<P> {}
+
+impl<P> From<ConnectError<P>> for loom_core::Error {
+    fn from(error: ConnectError<P>) -> Self {
+        error.error.into()
+    }
+}
+
+impl From<PeerError> for loom_core::Error {
+    fn from(error: PeerError) -> Self {
+        match error {
+            PeerError::NoSuchPlace => InsertError::Full.into(),
+            PeerError::Insert(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl<'m, T: Transport, B: Buffer + 'm> Prepared<'m, T, B, allocator_api2::alloc::Global> {
+    /// [`open_in`](Self::open_in), with memory of the global allocator.
+    ///
+    /// # Errors
+    /// As [`open_in`](Self::open_in).
+    pub fn open(domain: &Domain<'m, T>, capacity: usize, queue: impl Into<CqAttr>) -> Result<Self, OpenError> {
+        Self::open_in(domain, capacity, queue, allocator_api2::alloc::Global)
+    }
+}
+
+impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepared<'m, T, B, A> {
+    /// Opens what a group of up to `capacity` members needs: an address vector, a queue, a connectionless endpoint, and a table of the
+    /// members. All memory comes from `alloc`, now.
+    ///
+    /// # Errors
+    /// As [`Av::open_in`], [`Cq::open_in`] and [`Cq::endpoint`].
+    pub fn open_in(
+        domain: &Domain<'m, T>,
+        capacity: usize,
+        queue: impl Into<CqAttr>,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
+        let av = Av::open_in(domain, capacity, alloc.clone())?;
+        let cq = Cq::open_in(domain, queue, alloc.clone())?;
+        let endpoint = cq.endpoint(&av)?;
+        let member = |_| Member { peer: Cell::new(None), waiting: Cell::new(0), refused_in: Cell::new(0) };
+        let members = Array::new_in(capacity, alloc, member)?;
+        Ok(Prepared { domain: domain.clone(), av, cq, endpoint, members })
+    }
+}
+
+impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
+    /// The address that the peers need.
+    ///
+    /// # Errors
+    /// As [`Endpoint::address`].
+    pub fn address(&self) -> Result<EndpointAddr, Errno> {
+        self.endpoint.address()
+    }
+
+    /// The domain of the group: regions of it serve with all peers.
+    #[must_use]
+    pub const fn domain(&self) -> &Domain<'m, T> {
+        &self.domain
+    }
+
+    /// Takes the addresses of the peers, in the order of their numbers. The group may be a peer of itself, and an address may be that of
+    /// several peers.
+    ///
+    /// # Errors
+    /// The first peer that failed, with what was prepared, to try again.
+    pub fn connect(
+        self,
+        addresses: impl IntoIterator<Item: Borrow<EndpointAddr>>,
+    ) -> Result<Group<'m, T, B, A>, ConnectError<Self>> {
+        for (number, address) in (0..).zip(addresses) {
+            let peer = PeerIndex(number);
+            if let Err(error) = self.set(peer, address.borrow()) {
+                return Err(ConnectError { peer, error, prepared: self });
+            }
+        }
+        Ok(Group { prepared: self, round: Cell::new(0) })
+    }
+
+    fn set(&self, peer: PeerIndex, address: &EndpointAddr) -> Result<(), PeerError> {
+        let member = self.members.get(peer.place()).ok_or(PeerError::NoSuchPlace)?;
+        let inserted = self.av.insert(address).map_err(PeerError::Insert)?;
+        if let Some(before) = member.peer.replace(Some(inserted)).filter(|before| *before != inserted) {
+            self.forget(before);
+        }
+        Ok(())
+    }
+
+    /// Takes an address out of the vector, if it is no member's any more.
+    fn forget(&self, peer: Peer) {
+        if self.members.iter().all(|member| member.peer.get() != Some(peer)) {
+            self.av.remove(peer);
+        }
+    }
+}
+
+impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
+    /// How many members the group can have.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.prepared.members.len()
+    }
+
+    /// The members that are there.
+    pub fn peers(&self) -> impl Iterator<Item = PeerIndex> {
+        let members = (0..).zip(self.prepared.members.iter());
+        members.filter(|(_, member)| member.peer.get().is_some()).map(|(number, _)| PeerIndex(number))
+    }
+
+    /// A member, as the endpoint and the address vector know it; `None` if there is none of that number.
+    #[must_use]
+    pub fn peer(&self, peer: PeerIndex) -> Option<Peer> {
+        self.member(peer)?.peer.get()
+    }
+
+    /// Puts a peer into a place: a new one, or instead of the one that was there, to which posts are refused from now on, if it has no other
+    /// place. The others do not notice.
+    ///
+    /// # Errors
+    /// [`PeerError`]; the one that was there stays.
+    pub fn set(&self, peer: PeerIndex, address: &EndpointAddr) -> Result<(), PeerError> {
+        self.prepared.set(peer, address)
+    }
+
+    /// Takes a peer out of its place: posts to it are refused from now on. What is in flight ends by itself, or is cancelled. Returns
+    /// whether it was there.
+    pub fn remove(&self, peer: PeerIndex) -> bool {
+        let removed = self.member(peer).and_then(|member| member.peer.take());
+        if let Some(removed) = removed {
+            self.prepared.forget(removed);
+        }
+        removed.is_some()
+    }
+
+    /// The address of this side's endpoint.
+    ///
+    /// # Errors
+    /// As [`Endpoint::address`].
+    pub fn address(&self) -> Result<EndpointAddr, Errno> {
+        self.prepared.address()
+    }
+
+    /// The domain of the group: regions of it serve with all peers.
+    #[must_use]
+    pub const fn domain(&self) -> &Domain<'m, T> {
+        &self.prepared.domain
+    }
+
+    /// The address vector of the group.
+    #[must_use]
+    pub const fn av(&self) -> &Av<'m, T> {
+        &self.prepared.av
+    }
+
+    /// The queue of the group, which all its operations complete into.
+    #[must_use]
+    pub const fn cq(&self) -> &Cq<'m, T, B> {
+        &self.prepared.cq
+    }
+
+    /// The endpoint of the group, for what has no form by number.
+    #[must_use]
+    pub const fn endpoint(&self) -> &Endpoint<'m, T, B> {
+        &self.prepared.endpoint
+    }
+
+    pub(crate) fn member(&self, peer: PeerIndex) -> Option<&Member> {
+        self.prepared.members.get(peer.place())
+    }
+
+    /// The number of a new round of posting.
+    pub(crate) fn next_round(&self) -> u64 {
+        self.round.set(self.round.get().wrapping_add(1));
+        self.round.get()
+    }
+}
+
+impl<T: Transport, B: Buffer, A: Allocator> fmt::Debug for Prepared<'_, T, B, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared").field("capacity", &self.members.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, B: Buffer, A: Allocator> fmt::Debug for Group<'_, T, B, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").field("capacity", &self.capacity()).field("peers", &self.peers().count()).finish()
+    }
+}

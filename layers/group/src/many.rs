@@ -1,0 +1,140 @@
+//! Operations on many peers that wait until all of them are over.
+
+use allocator_api2::alloc::Allocator;
+use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use loom_core::error::Rejected;
+use loom_core::objects::cq::CqError;
+use loom_core::{Deadline, Transport};
+
+use crate::place::Place;
+use crate::scope::{Request, Scope, Summary};
+use crate::{Group, PeerIndex, PeerRegion};
+
+/// Each takes work as long as there are places: what is left is left in the iterator, which may be lent (`&mut work`). Each request has
+/// exactly one [`Outcome`](crate::Outcome) in its place, whatever becomes of the others.
+///
+/// # Errors
+/// As [`Scope::finish`]. What was in flight then was cancelled.
+impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
+    /// Sends a message to each peer.
+    ///
+    /// # Errors
+    /// As [`Scope::finish`].
+    pub fn scatter_send(
+        &self,
+        work: impl IntoIterator<Item = (PeerIndex, B)>,
+        places: &mut [Place<'m, T, B>],
+        until: impl Deadline,
+    ) -> Result<Summary, CqError>
+    where
+        B: SourceBuffer,
+    {
+        self.each(work, places, until, |scope, (peer, buf)| scope.send(peer, buf))
+    }
+
+    /// Receives a message of each peer.
+    ///
+    /// # Errors
+    /// As [`Scope::finish`].
+    pub fn gather_recv(
+        &self,
+        work: impl IntoIterator<Item = (PeerIndex, B)>,
+        places: &mut [Place<'m, T, B>],
+        until: impl Deadline,
+    ) -> Result<Summary, CqError>
+    where
+        B: TargetBuffer,
+    {
+        self.each(work, places, until, |scope, (peer, buf)| scope.recv(peer, buf))
+    }
+
+    /// Writes to memory of each peer.
+    ///
+    /// # Errors
+    /// As [`Scope::finish`].
+    pub fn scatter_write(
+        &self,
+        work: impl IntoIterator<Item = (PeerRegion, B)>,
+        places: &mut [Place<'m, T, B>],
+        until: impl Deadline,
+    ) -> Result<Summary, CqError>
+    where
+        B: SourceBuffer,
+    {
+        self.each(work, places, until, |scope, (to, buf)| scope.write(&to, buf))
+    }
+
+    /// Reads from memory of each peer.
+    ///
+    /// # Errors
+    /// As [`Scope::finish`].
+    pub fn gather_read(
+        &self,
+        work: impl IntoIterator<Item = (PeerRegion, B)>,
+        places: &mut [Place<'m, T, B>],
+        until: impl Deadline,
+    ) -> Result<Summary, CqError>
+    where
+        B: TargetBuffer,
+    {
+        self.each(work, places, until, |scope, (from, buf)| scope.read(&from, buf))
+    }
+
+    /// Sends the same message to each peer: out of clones of a buffer, as `&[u8]` or a handle of shared bytes has them.
+    ///
+    /// # Errors
+    /// As [`Scope::finish`].
+    pub fn multicast_send(
+        &self,
+        peers: impl IntoIterator<Item = PeerIndex>,
+        message: &B,
+        places: &mut [Place<'m, T, B>],
+        until: impl Deadline,
+    ) -> Result<Summary, CqError>
+    where
+        B: SourceBuffer + Clone,
+    {
+        self.each(peers, places, until, |scope, peer| scope.send(peer, message.clone()))
+    }
+
+    /// Sends a message to each peer, and receives one of each: of the three parts of work the second is sent, and the third is what is received
+    /// into. It takes two places for each peer: that of the receive, then that of the send.
+    ///
+    /// # Errors
+    /// As [`Scope::finish`].
+    pub fn exchange(
+        &self,
+        work: impl IntoIterator<Item = (PeerIndex, B, B)>,
+        places: &mut [Place<'m, T, B>],
+        until: impl Deadline,
+    ) -> Result<Summary, CqError>
+    where
+        B: SourceBuffer + TargetBuffer,
+    {
+        // Never one place for two requests.
+        let pairs = places.len() / 2 * 2;
+        let places = places.get_mut(..pairs).unwrap_or_default();
+        self.each(work, places, until, |scope, (peer, message, room)| {
+            scope.recv(peer, room)?;
+            scope.send(peer, message)
+        })
+    }
+
+    fn each<W>(
+        &self,
+        work: impl IntoIterator<Item = W>,
+        places: &mut [Place<'m, T, B>],
+        until: impl Deadline,
+        request: impl Fn(&mut Scope<'_, 'm, T, B, A>, W) -> Result<Request, Rejected<B>>,
+    ) -> Result<Summary, CqError> {
+        let mut work = work.into_iter();
+        let mut scope = self.open_scope(places);
+        while scope.room() > 0
+            && let Some(one) = work.next()
+        {
+            // There is a place: seen above.
+            let _ = request(&mut scope, one);
+        }
+        scope.finish(until)
+    }
+}

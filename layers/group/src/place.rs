@@ -1,0 +1,125 @@
+//! [`Place`]: a request to one peer, and what became of it.
+
+use core::fmt;
+
+use loom_core::buffer::Buffer;
+use loom_core::completion::OpError;
+use loom_core::error::{PostError, Rejected};
+use loom_core::{Done, Endpoint, OpKey, Peer, RemoteRegion, Transfer, Transport};
+
+use crate::PeerIndex;
+
+/// Posts a request that has waited for room.
+pub(crate) type Post<'m, T, B> =
+    fn(&Endpoint<'m, T, B>, Peer, &RemoteRegion, u64, B) -> Result<OpKey, Rejected<B>>;
+
+/// The room for one request, in a slice of the caller's, and what became of it.
+///
+/// An operation on many peers fills one place for each request, in their order.
+pub struct Place<'m, T: Transport, B: Buffer> {
+    pub(crate) peer: PeerIndex,
+    pub(crate) outcome: Outcome<B>,
+    pub(crate) waiting: Option<Waiting<'m, T, B>>,
+}
+
+/// What a request needs to be posted later: with the buffer, which is in its outcome.
+pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
+    pub(crate) post: Post<'m, T, B>,
+    /// The peer that had the number: one that takes its place later does not get the request.
+    pub(crate) to: Peer,
+    pub(crate) region: RemoteRegion,
+    pub(crate) tag: u64,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub enum Outcome<B> {
+    /// Nothing was asked for.
+    Empty,
+    /// It was posted, and is over.
+    Done {
+        /// The buffer.
+        buf: B,
+        /// What was transferred.
+        transfer: Transfer,
+    },
+    /// It was posted, and has failed: `error` says how, and how many bytes were transferred ([`OpError::len`]).
+    Failed {
+        /// The buffer.
+        buf: B,
+        /// How it failed.
+        error: OpError,
+    },
+    /// It was not posted: it was refused, or has found no room until the deadline. Nothing of it has gone out.
+    NotPosted {
+        /// The buffer.
+        buf: B,
+        /// The last refusal.
+        error: PostError,
+    },
+    /// It is in flight on the group's queue, because it could not be ended in time: the key is for who polls the queue.
+    InFlight(OpKey),
+}
+
+impl<B> Outcome<B> {
+    /// Whether it is [`Done`](Self::Done).
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        matches!(self, Outcome::Done { .. })
+    }
+
+    /// The buffer, if it is back.
+    #[must_use]
+    pub const fn buf(&self) -> Option<&B> {
+        match self {
+            Outcome::Done { buf, .. } | Outcome::Failed { buf, .. } | Outcome::NotPosted { buf, .. } => Some(buf),
+            Outcome::Empty | Outcome::InFlight(_) => None,
+        }
+    }
+
+    /// The buffer, if it is back.
+    #[must_use]
+    pub fn into_buf(self) -> Option<B> {
+        match self {
+            Outcome::Done { buf, .. } | Outcome::Failed { buf, .. } | Outcome::NotPosted { buf, .. } => Some(buf),
+            Outcome::Empty | Outcome::InFlight(_) => None,
+        }
+    }
+
+    pub(crate) fn of(done: Done<B>) -> Self {
+        match done.into_parts() {
+            (buf, Ok(transfer)) => Outcome::Done { buf, transfer },
+            (buf, Err(error)) => Outcome::Failed { buf, error },
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer> Place<'_, T, B> {
+    /// A place without a request.
+    pub const EMPTY: Self = Place { peer: PeerIndex(0), outcome: Outcome::Empty, waiting: None };
+
+    /// The peer of the request.
+    #[must_use]
+    pub const fn peer(&self) -> PeerIndex {
+        self.peer
+    }
+
+    /// What became of the request. Within a [`Scope`](crate::Scope), one that waits for room is [`NotPosted`](Outcome::NotPosted).
+    #[must_use]
+    pub const fn outcome(&self) -> &Outcome<B> {
+        &self.outcome
+    }
+
+    /// Takes the outcome out: the place is empty.
+    #[must_use]
+    pub fn take(&mut self) -> Outcome<B> {
+        self.waiting = None;
+        core::mem::replace(&mut self.outcome, Outcome::Empty)
+    }
+}
+
+impl<T: Transport, B: Buffer + fmt::Debug> fmt::Debug for Place<'_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place").field("peer", &self.peer).field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,392 @@
+//! [`Scope`]: requests to many peers, of which none is left behind.
+
+use core::fmt;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use loom_core::error::{PostError, Rejected};
+use loom_core::objects::cq::CqError;
+use loom_core::objects::endpoint::Source;
+use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+use loom_core::{Deadline, RemoteRegion, Spins, Tag, TagMatch, Transport};
+
+use crate::place::{Outcome, Place, Post, Waiting};
+use crate::{Group, PeerIndex, PeerRegion};
+
+/// How often the queue is looked at for what was cancelled.
+const LOOKS: u64 = 10_000;
+
+/// How many turns pass between two looks at the clock while the queue is busy.
+const BUSY: u32 = 256;
+
+/// Of requests without a region.
+const NOWHERE: RemoteRegion = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0));
+
+/// Which request of a scope, or of an operation on many peers: the number of its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request(pub usize);
+
+/// What became of the requests of an operation on many peers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Summary {
+    /// Those that are [`Done`](Outcome::Done).
+    pub done: usize,
+    /// Those that have [`Failed`](Outcome::Failed).
+    pub failed: usize,
+    /// Those that were [`NotPosted`](Outcome::NotPosted).
+    pub not_posted: usize,
+    /// Those that are still [`InFlight`](Outcome::InFlight).
+    pub in_flight: usize,
+}
+
+impl Summary {
+    /// How many requests there were.
+    #[must_use]
+    pub const fn requests(&self) -> usize {
+        self.done + self.failed + self.not_posted + self.in_flight
+    }
+
+    /// Whether all are done.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.done == self.requests()
+    }
+}
+
+/// Requests to many peers, in places of the caller's.
+///
+/// A request is posted at once if there is room, or waits in its place: what is refused for the moment holds up the requests to that peer,
+/// which stay in their order, and no other. [`turn`](Self::turn) posts what waits, and takes what is over; [`finish`](Self::finish) does
+/// so until all is over.
+///
+/// When the scope ends, also by a panic, nothing waits, and what is in flight is cancelled and waited for, for a bounded number of looks at the
+/// queue. What is in flight even then, because the provider does not cancel it, is in its place as
+/// [`InFlight`](Outcome::InFlight), and its buffer comes back through the group's queue.
+pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
+    group: &'s Group<'m, T, B, A>,
+    places: &'s mut [Place<'m, T, B>],
+    /// The places that have a request.
+    used: usize,
+    /// The first of them that is not over.
+    first: usize,
+    waiting: usize,
+}
+
+impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
+    /// Runs `requests` with a scope whose requests are in `places`, from the first one on. Everything that it has posted is awaited or
+    /// cancelled when it returns.
+    ///
+    /// What the places held before is dropped.
+    pub fn scope<R>(
+        &self,
+        places: &mut [Place<'m, T, B>],
+        requests: impl FnOnce(&mut Scope<'_, 'm, T, B, A>) -> R,
+    ) -> R {
+        requests(&mut self.open_scope(places))
+    }
+
+    pub(crate) fn open_scope<'s>(&'s self, places: &'s mut [Place<'m, T, B>]) -> Scope<'s, 'm, T, B, A> {
+        for place in &mut *places {
+            *place = Place::EMPTY;
+        }
+        Scope { group: self, places, used: 0, first: 0, waiting: 0 }
+    }
+}
+
+impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
+    /// How many requests there is room for yet.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.places.len() - self.used
+    }
+
+    /// Sends a message to a peer.
+    ///
+    /// # Errors
+    /// [`PostError::Full`] if there is no place left: the buffer comes back. Any other refusal is the request's outcome.
+    pub fn send(&mut self, peer: PeerIndex, buf: B) -> Result<Request, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.request(peer, &NOWHERE, 0, buf, |endpoint, peer, _, _, buf| endpoint.send(peer, buf))
+    }
+
+    /// Receives a message of a peer.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn recv(&mut self, peer: PeerIndex, buf: B) -> Result<Request, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        self.request(peer, &NOWHERE, 0, buf, |endpoint, peer, _, _, buf| endpoint.recv(Source::Peer(peer), buf))
+    }
+
+    /// Sends a tagged message to a peer.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn tagged_send(&mut self, peer: PeerIndex, tag: Tag, buf: B) -> Result<Request, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.request(peer, &NOWHERE, tag.0, buf, |endpoint, peer, _, tag, buf| {
+            endpoint.tagged_send(peer, Tag(tag), buf)
+        })
+    }
+
+    /// Receives a tagged message of a peer.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn tagged_recv(&mut self, peer: PeerIndex, tag: Tag, buf: B) -> Result<Request, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        self.request(peer, &NOWHERE, tag.0, buf, |endpoint, peer, _, tag, buf| {
+            endpoint.tagged_recv(Source::Peer(peer), TagMatch::from(Tag(tag)), buf)
+        })
+    }
+
+    /// Reads from a peer's memory, from its beginning on.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn read(&mut self, from: &PeerRegion, buf: B) -> Result<Request, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        self.request(from.peer(), from.region(), 0, buf, |endpoint, peer, region, _, buf| {
+            endpoint.read(peer, region, 0, buf)
+        })
+    }
+
+    /// Writes to a peer's memory, from its beginning on.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn write(&mut self, to: &PeerRegion, buf: B) -> Result<Request, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.request(to.peer(), to.region(), 0, buf, |endpoint, peer, region, _, buf| {
+            endpoint.write(peer, region, 0, buf)
+        })
+    }
+
+    /// Posts a request, or has it wait in its place.
+    #[inline]
+    fn request(
+        &mut self,
+        index: PeerIndex,
+        region: &RemoteRegion,
+        tag: u64,
+        buf: B,
+        post: Post<'m, T, B>,
+    ) -> Result<Request, Rejected<B>> {
+        let number = self.used;
+        let Some(place) = self.places.get_mut(number) else { return Err(Rejected { buf, error: PostError::Full }) };
+        self.used += 1;
+        place.peer = index;
+        let member = self.group.member(index);
+        let Some((to, member)) = self.group.peer(index).zip(member) else {
+            place.outcome = Outcome::NotPosted { buf, error: PostError::UnknownPeer };
+            return Ok(Request(number));
+        };
+        // Behind another of the peer's that waits.
+        let posted = match member.waiting.get() {
+            0 => post(self.group.endpoint(), to, region, tag, buf),
+            _ => Err(Rejected { buf, error: PostError::Again }),
+        };
+        match posted {
+            Ok(key) => place.outcome = Outcome::InFlight(key),
+            Err(Rejected { buf, error }) => {
+                place.outcome = Outcome::NotPosted { buf, error };
+                if error.is_transient() {
+                    place.waiting = Some(Waiting { post, to, region: *region, tag });
+                    member.waiting.set(member.waiting.get() + 1);
+                    self.waiting += 1;
+                }
+            }
+        }
+        Ok(Request(number))
+    }
+
+    /// What has become of a request so far; `None` if the scope has none of that number. A look at the place, which drives nothing.
+    #[must_use]
+    pub fn outcome(&self, request: Request) -> Option<&Outcome<B>> {
+        self.places.get(..self.used)?.get(request.0).map(Place::outcome)
+    }
+
+    /// Whether a request waits for room.
+    #[must_use]
+    pub fn waits(&self, request: Request) -> bool {
+        self.places.get(request.0).is_some_and(|place| place.waiting.is_some())
+    }
+
+    /// Whether all requests are over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.places.get(self.first..self.used).unwrap_or_default().iter().all(|place| {
+            place.waiting.is_none() && !matches!(place.outcome, Outcome::InFlight(_))
+        })
+    }
+
+    /// Drives the queue, takes what is over, and posts what waits, as far as there is room. Says whether anything happened.
+    ///
+    /// # Errors
+    /// As [`Cq::progress`](loom_core::Cq::progress). [`CqError::Driven`] if a driver polls the queue.
+    pub fn turn(&mut self) -> Result<bool, CqError> {
+        let busy = self.group.cq().progress()?;
+        // Also what somebody else's look at the queue has found.
+        let taken = self.take_all()?;
+        Ok(self.post_waiting() || taken || busy)
+    }
+
+    /// Waits until all requests are over, or the deadline has passed. Then nothing waits any more, and what is in flight is cancelled
+    /// ([`Scope`]). The scope takes further requests.
+    ///
+    /// # Errors
+    /// As [`turn`](Self::turn): the requests are in their places as they are.
+    pub fn finish(&mut self, mut until: impl Deadline) -> Result<Summary, CqError> {
+        let mut turns = 0_u32;
+        while self.first < self.used {
+            if self.waiting > 0 {
+                turns = turns.wrapping_add(1);
+                if (!self.turn()? || turns.is_multiple_of(BUSY)) && until.passed() {
+                    break;
+                }
+                continue;
+            }
+            // Nothing waits for room: in whichever order they end, all of them are waited for.
+            let Some(place) = self.places.get_mut(self.first) else { break };
+            if let Outcome::InFlight(key) = place.outcome {
+                match self.group.cq().wait(key, &mut until)? {
+                    Some(done) => place.outcome = Outcome::of(done),
+                    None => break,
+                }
+            }
+            self.first += 1;
+        }
+        self.end();
+        Ok(self.summary())
+    }
+
+    /// What has become of the requests so far.
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        for place in self.places.get(..self.used).unwrap_or_default() {
+            match place.outcome {
+                Outcome::Done { .. } => summary.done += 1,
+                Outcome::Failed { .. } => summary.failed += 1,
+                Outcome::NotPosted { .. } => summary.not_posted += 1,
+                Outcome::InFlight(_) => summary.in_flight += 1,
+                Outcome::Empty => {}
+            }
+        }
+        summary
+    }
+
+    /// Takes what is over out of the queue.
+    fn take_all(&mut self) -> Result<bool, CqError> {
+        let mut taken = false;
+        let begin = self.first;
+        for (number, place) in (begin..).zip(self.places.get_mut(begin..self.used).unwrap_or_default()) {
+            if let Outcome::InFlight(key) = place.outcome
+                && let Some(done) = self.group.cq().take(key)?
+            {
+                place.outcome = Outcome::of(done);
+                taken = true;
+            }
+            let is_over = place.waiting.is_none() && !matches!(place.outcome, Outcome::InFlight(_));
+            if is_over && number == self.first {
+                self.first += 1;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Posts what waits: for each peer in its order, until that peer has no room.
+    fn post_waiting(&mut self) -> bool {
+        if self.waiting == 0 {
+            return false;
+        }
+        let round = self.group.next_round();
+        let mut posted = false;
+        for place in self.places.get_mut(self.first..self.used).unwrap_or_default() {
+            let Some(waiting) = &place.waiting else { continue };
+            let Some(member) = self.group.member(place.peer).filter(|member| member.refused_in.get() != round) else {
+                continue;
+            };
+            let (buf, error) = match core::mem::replace(&mut place.outcome, Outcome::Empty) {
+                Outcome::NotPosted { buf, error } => (buf, error),
+                // What waits has its buffer.
+                other => {
+                    place.outcome = other;
+                    continue;
+                }
+            };
+            let _ = error;
+            match (waiting.post)(self.group.endpoint(), waiting.to, &waiting.region, waiting.tag, buf) {
+                Ok(key) => {
+                    place.outcome = Outcome::InFlight(key);
+                    posted = true;
+                }
+                Err(Rejected { buf, error }) => {
+                    place.outcome = Outcome::NotPosted { buf, error };
+                    if error.is_transient() {
+                        member.refused_in.set(round);
+                        if error == PostError::Full {
+                            // The queue has no room for any peer.
+                            break;
+                        }
+                        continue;
+                    }
+                }
+            }
+            place.waiting = None;
+            member.waiting.set(member.waiting.get().saturating_sub(1));
+            self.waiting -= 1;
+        }
+        posted
+    }
+
+    /// Has nothing wait, cancels what is in flight, and waits for that, for a bounded number of looks.
+    fn end(&mut self) {
+        let places = self.places.get_mut(self.first..self.used).unwrap_or_default();
+        for place in &mut *places {
+            if place.waiting.take().is_some() {
+                if let Some(member) = self.group.member(place.peer) {
+                    member.waiting.set(member.waiting.get().saturating_sub(1));
+                }
+                self.waiting = self.waiting.saturating_sub(1);
+            }
+            if let Outcome::InFlight(key) = place.outcome {
+                // One that cannot be cancelled ends by itself, or stays in flight.
+                let _ = self.group.endpoint().cancel(key);
+            }
+        }
+        let mut looks = Spins(LOOKS);
+        for place in places {
+            if let Outcome::InFlight(key) = place.outcome
+                && let Ok(Some(done)) = self.group.cq().wait(key, &mut looks)
+            {
+                place.outcome = Outcome::of(done);
+            }
+        }
+        self.first = self.used;
+    }
+}
+
+impl<T: Transport, B: Buffer, A: Allocator> Drop for Scope<'_, '_, T, B, A> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<T: Transport, B: Buffer, A: Allocator> fmt::Debug for Scope<'_, '_, T, B, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("summary", &self.summary()).field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
