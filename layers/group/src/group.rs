@@ -15,12 +15,12 @@ use loom_core::{Av, Cq, Domain, Endpoint, Peer, Transport};
 
 use crate::PeerIndex;
 
-/// What is known of a member of a group.
-pub(crate) struct Member {
-    peer: Cell<Option<Peer>>,
-    /// How many requests to it wait for room.
+/// What waits for room at an address, which may be that of several members: in one order.
+#[derive(Default)]
+pub(crate) struct Queue {
+    /// How many requests wait.
     pub(crate) waiting: Cell<u32>,
-    /// The round of posting in which it had no room.
+    /// The round of posting in which there was no room.
     pub(crate) refused_in: Cell<u64>,
 }
 
@@ -30,7 +30,9 @@ pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
     av: Av<'m, T>,
     cq: Cq<'m, T, B>,
     endpoint: Endpoint<'m, T, B>,
-    members: Array<Member, A>,
+    members: Array<Cell<Option<Peer>>, A>,
+    /// By the place in the vector.
+    queues: Array<Queue, A>,
 }
 
 /// Peers by their numbers, over one connectionless endpoint.
@@ -130,9 +132,9 @@ impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepare
         let av = Av::open_in(domain, capacity, alloc.clone())?;
         let cq = Cq::open_in(domain, queue, alloc.clone())?;
         let endpoint = cq.endpoint(&av)?;
-        let member = |_| Member { peer: Cell::new(None), waiting: Cell::new(0), refused_in: Cell::new(0) };
-        let members = Array::new_in(capacity, alloc, member)?;
-        Ok(Prepared { domain: domain.clone(), av, cq, endpoint, members })
+        let members = Array::new_in(capacity, alloc.clone(), |_| Cell::new(None))?;
+        let queues = Array::new_in(av.places(), alloc, |_| Queue::default())?;
+        Ok(Prepared { domain: domain.clone(), av, cq, endpoint, members, queues })
     }
 }
 
@@ -172,7 +174,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
     fn set(&self, peer: PeerIndex, address: &EndpointAddr) -> Result<(), PeerError> {
         let member = self.members.get(peer.place()).ok_or(PeerError::NoSuchPlace)?;
         let inserted = self.av.insert(address).map_err(PeerError::Insert)?;
-        if let Some(before) = member.peer.replace(Some(inserted)).filter(|before| *before != inserted) {
+        if let Some(before) = member.replace(Some(inserted)).filter(|before| *before != inserted) {
             self.forget(before);
         }
         Ok(())
@@ -180,7 +182,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
 
     /// Takes an address out of the vector, if it is no member's any more.
     fn forget(&self, peer: Peer) {
-        if self.members.iter().all(|member| member.peer.get() != Some(peer)) {
+        if self.members.iter().all(|member| member.get() != Some(peer)) {
             self.av.remove(peer);
         }
     }
@@ -196,13 +198,13 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// The members that are there.
     pub fn peers(&self) -> impl Iterator<Item = PeerIndex> {
         let members = (0..).zip(self.prepared.members.iter());
-        members.filter(|(_, member)| member.peer.get().is_some()).map(|(number, _)| PeerIndex(number))
+        members.filter(|(_, member)| member.get().is_some()).map(|(number, _)| PeerIndex(number))
     }
 
     /// A member, as the endpoint and the address vector know it; `None` if there is none of that number.
     #[must_use]
     pub fn peer(&self, peer: PeerIndex) -> Option<Peer> {
-        self.member(peer)?.peer.get()
+        self.prepared.members.get(peer.place())?.get()
     }
 
     /// Puts a peer into a place: a new one, or instead of the one that was there, to which posts are refused from now on, if it has no other
@@ -217,7 +219,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Takes a peer out of its place: posts to it are refused from now on. What is in flight ends by itself, or is cancelled. Returns
     /// whether it was there.
     pub fn remove(&self, peer: PeerIndex) -> bool {
-        let removed = self.member(peer).and_then(|member| member.peer.take());
+        let removed = self.prepared.members.get(peer.place()).and_then(Cell::take);
         if let Some(removed) = removed {
             self.prepared.forget(removed);
         }
@@ -256,8 +258,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         &self.prepared.endpoint
     }
 
-    pub(crate) fn member(&self, peer: PeerIndex) -> Option<&Member> {
-        self.prepared.members.get(peer.place())
+    /// What waits for room at a peer's address.
+    pub(crate) fn queue(&self, peer: Peer) -> Option<&Queue> {
+        self.prepared.queues.get(peer.index())
     }
 
     /// The number of a new round of posting.

@@ -189,13 +189,13 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         let Some(place) = self.places.get_mut(number) else { return Err(Rejected { buf, error: PostError::Full }) };
         self.used += 1;
         place.peer = index;
-        let member = self.group.member(index);
-        let Some((to, member)) = self.group.peer(index).zip(member) else {
+        let peer = self.group.peer(index);
+        let Some((to, queue)) = peer.and_then(|peer| Some((peer, self.group.queue(peer)?))) else {
             place.outcome = Outcome::NotPosted { buf, error: PostError::UnknownPeer };
             return Ok(Request(number));
         };
-        // Behind another of the peer's that waits.
-        let posted = match member.waiting.get() {
+        // Behind another that waits for the same peer.
+        let posted = match queue.waiting.get() {
             0 => post(self.group.endpoint(), to, region, tag, buf),
             _ => Err(Rejected { buf, error: PostError::Again }),
         };
@@ -205,7 +205,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 place.outcome = Outcome::NotPosted { buf, error };
                 if error.is_transient() {
                     place.waiting = Some(Waiting { post, to, region: *region, tag });
-                    member.waiting.set(member.waiting.get() + 1);
+                    queue.waiting.set(queue.waiting.get() + 1);
                     self.waiting += 1;
                 }
             }
@@ -316,7 +316,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         let mut posted = false;
         for place in self.places.get_mut(self.first..self.used).unwrap_or_default() {
             let Some(waiting) = &place.waiting else { continue };
-            let Some(member) = self.group.member(place.peer).filter(|member| member.refused_in.get() != round) else {
+            let Some(queue) = self.group.queue(waiting.to).filter(|queue| queue.refused_in.get() != round) else {
                 continue;
             };
             let (buf, error) = match core::mem::replace(&mut place.outcome, Outcome::Empty) {
@@ -336,7 +336,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 Err(Rejected { buf, error }) => {
                     place.outcome = Outcome::NotPosted { buf, error };
                     if error.is_transient() {
-                        member.refused_in.set(round);
+                        queue.refused_in.set(round);
                         if error == PostError::Full {
                             // The queue has no room for any peer.
                             break;
@@ -346,7 +346,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 }
             }
             place.waiting = None;
-            member.waiting.set(member.waiting.get().saturating_sub(1));
+            queue.waiting.set(queue.waiting.get().saturating_sub(1));
             self.waiting -= 1;
         }
         posted
@@ -356,9 +356,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     fn end(&mut self) {
         let places = self.places.get_mut(self.first..self.used).unwrap_or_default();
         for place in &mut *places {
-            if place.waiting.take().is_some() {
-                if let Some(member) = self.group.member(place.peer) {
-                    member.waiting.set(member.waiting.get().saturating_sub(1));
+            if let Some(waiting) = place.waiting.take() {
+                if let Some(queue) = self.group.queue(waiting.to) {
+                    queue.waiting.set(queue.waiting.get().saturating_sub(1));
                 }
                 self.waiting = self.waiting.saturating_sub(1);
             }

@@ -120,6 +120,12 @@ impl<T: Transport> Av<'_, T> {
         true
     }
 
+    /// How many places the vector has, which is at least as many as it was opened for: [`Peer::index`] is below that.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.body.table.places()
+    }
+
     /// The address of a peer, as it was inserted (in its [canonical form](crate::engine::address_table)); `None` if the peer was
     /// removed.
     ///
