@@ -24,6 +24,8 @@ mod cached;
 mod counters;
 #[path = "../transports/futures.rs"]
 mod futures;
+#[path = "../transports/groups.rs"]
+mod groups;
 #[path = "../transports/leases.rs"]
 mod leases;
 #[path = "../transports/lifecycle.rs"]
@@ -87,6 +89,7 @@ fn cases() -> Vec<Behaviour<Soft<'static>>> {
     [
         messages::cases(),
         futures::cases(),
+        groups::cases(),
         rma::cases(),
         regions::cases(),
         registered::cases(),

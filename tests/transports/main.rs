@@ -12,6 +12,7 @@ mod cached;
 mod counters;
 mod deferred;
 mod futures;
+mod groups;
 mod leases;
 mod lifecycle;
 mod matrix;
@@ -80,6 +81,7 @@ fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         unsignaled::cases(),
         waiting::cases(),
         futures::cases(),
+        groups::cases(),
         sleeping::cases(),
         lifecycle::cases(),
         owned::cases(),

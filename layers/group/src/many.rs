@@ -32,7 +32,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.each(work, places, until, |scope, (peer, buf)| scope.send(peer, buf))
     }
 
-    /// Receives a message of each peer.
+    /// Receives a message of each peer. It needs directed receives of messages without tag, as [`Group::recv`] does: over `shm`, and over
+    /// `tcp` and `tcp;ofi_rxm` of libfabric 2, peers send tagged messages, and a [scope](Group::scope) receives those.
     ///
     /// # Errors
     /// As [`Scope::finish`].

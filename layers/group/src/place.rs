@@ -10,8 +10,7 @@ use loom_core::{Done, Endpoint, OpKey, Peer, RemoteRegion, Transfer, Transport};
 use crate::PeerIndex;
 
 /// Posts a request that has waited for room.
-pub(crate) type Post<'m, T, B> =
-    fn(&Endpoint<'m, T, B>, Peer, &RemoteRegion, u64, B) -> Result<OpKey, Rejected<B>>;
+pub(crate) type Post<'m, T, B> = fn(&Endpoint<'m, T, B>, Peer, &RemoteRegion, u64, B) -> Result<OpKey, Rejected<B>>;
 
 /// The room for one request, in a slice of the caller's, and what became of it.
 ///

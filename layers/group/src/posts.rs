@@ -44,7 +44,8 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
         self.endpoint().inject(self.peer(peer).ok_or(PostError::UnknownPeer)?, bytes)
     }
 
-    /// Receives a message of one peer: it needs [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV).
+    /// Receives a message of one peer: it needs [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV), which several providers have for
+    /// [tagged messages](Self::tagged_recv) alone.
     ///
     /// # Errors
     /// As [`Endpoint::recv`](loom_core::Endpoint::recv).

@@ -228,9 +228,11 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     /// Whether all requests are over.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.places.get(self.first..self.used).unwrap_or_default().iter().all(|place| {
-            place.waiting.is_none() && !matches!(place.outcome, Outcome::InFlight(_))
-        })
+        self.places
+            .get(self.first..self.used)
+            .unwrap_or_default()
+            .iter()
+            .all(|place| place.waiting.is_none() && !matches!(place.outcome, Outcome::InFlight(_)))
     }
 
     /// Drives the queue, takes what is over, and posts what waits, as far as there is room. Says whether anything happened.
@@ -387,6 +389,9 @@ impl<T: Transport, B: Buffer, A: Allocator> Drop for Scope<'_, '_, T, B, A> {
 
 impl<T: Transport, B: Buffer, A: Allocator> fmt::Debug for Scope<'_, '_, T, B, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").field("summary", &self.summary()).field("waiting", &self.waiting).finish_non_exhaustive()
+        f.debug_struct("Scope")
+            .field("summary", &self.summary())
+            .field("waiting", &self.waiting)
+            .finish_non_exhaustive()
     }
 }

@@ -110,7 +110,8 @@ fn regions_of_peers_are_written_and_read_within_their_ranges() {
     let regions: Vec<_> = peers.iter().map(|_| Mr::open(&domain, vec![0; 16], access).unwrap()).collect();
     let whole: Vec<_> = each(3).zip(&regions).map(|(peer, region)| PeerRegion::new(peer, region.remote())).collect();
     let mut places = places(3);
-    let work = whole.iter().map(|region| (region.slice(4..8).unwrap(), vec![u8::try_from(region.peer().0).unwrap() + 1; 4]));
+    let work =
+        whole.iter().map(|region| (region.slice(4..8).unwrap(), vec![u8::try_from(region.peer().0).unwrap() + 1; 4]));
     assert!(hub.scatter_write(work, &mut places, PATIENCE).unwrap().is_complete());
     let read = hub.gather_read(whole.iter().map(|region| (*region, vec![9; 16])), &mut places, PATIENCE).unwrap();
     assert!(read.is_complete());
@@ -122,7 +123,9 @@ fn regions_of_peers_are_written_and_read_within_their_ranges() {
     let beyond = whole.iter().map(|region| (*region, vec![7; if region.peer().0 == 1 { 17 } else { 16 }]));
     let summary = hub.scatter_write(beyond, &mut places, PATIENCE).unwrap();
     assert_eq!((summary.done, summary.not_posted), (2, 1));
-    assert!(matches!(places[1].outcome(), Outcome::NotPosted { buf, error: PostError::OutOfBounds } if buf.len() == 17));
+    assert!(
+        matches!(places[1].outcome(), Outcome::NotPosted { buf, error: PostError::OutOfBounds } if buf.len() == 17)
+    );
     let add = domain.query_atomic(FetchOp::<u64>::SUM).unwrap();
     let at = whole[2].slice(8..).unwrap();
     let key = hub.fetch_value(&at, add, 1).unwrap();

@@ -34,12 +34,24 @@ enum Kind {
 #[derive(Clone, Debug)]
 enum Step {
     /// An operation on peers, by numbers that may be no member's.
-    Many { kind: Kind, peers: Vec<u16>, len: usize, turns: u8, patience: u16 },
+    Many {
+        kind: Kind,
+        peers: Vec<u16>,
+        len: usize,
+        turns: u8,
+        patience: u16,
+    },
     /// A peer sends messages to the group.
-    Say { peer: u16, count: u8 },
+    Say {
+        peer: u16,
+        count: u8,
+    },
     Remove(u16),
     /// Puts the peer of one place into another.
-    Put { place: u16, peer: u16 },
+    Put {
+        place: u16,
+        peer: u16,
+    },
     /// A peer closes its endpoint.
     Close(u16),
 }
@@ -109,7 +121,14 @@ fn number(buf: &[u8]) -> u64 {
 impl World {
     fn new(count: usize, plan: Option<Plan>) -> Self {
         let most = u16::try_from(count + 2).unwrap();
-        let attr = NetworkAttr { endpoints: most, tx_depth: 32, rx_depth: 32, eager_size: 64, regions: most, ..NetworkAttr::DEFAULT };
+        let attr = NetworkAttr {
+            endpoints: most,
+            tx_depth: 32,
+            rx_depth: 32,
+            eager_size: 64,
+            regions: most,
+            ..NetworkAttr::DEFAULT
+        };
         let network = Network::new(attr).unwrap();
         let plain = network.info();
         let info = plan.map_or_else(|| network.info(), |plan| network.info_with_faults(plan));
@@ -191,7 +210,11 @@ impl World {
         let regions: Vec<_> = peers
             .iter()
             .zip(&targets)
-            .map(|(peer, target)| PeerRegion::new(*peer, sides[target.unwrap_or(0)].region).slice(..u64::try_from(len.min(REGION)).unwrap()).unwrap())
+            .map(|(peer, target)| {
+                PeerRegion::new(*peer, sides[target.unwrap_or(0)].region)
+                    .slice(..u64::try_from(len.min(REGION)).unwrap())
+                    .unwrap()
+            })
             .collect();
         let summary: Summary = group.scope(&mut places, |scope| {
             for ((peer, region), buf) in peers.iter().zip(&regions).zip(bufs) {
