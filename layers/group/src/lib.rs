@@ -44,6 +44,41 @@
 //! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
+//!
+//! # Room and order
+//!
+//! A request that is refused for the moment (`FI_EAGAIN`, a full queue) waits in its place, with its buffer. Requests to one address are
+//! posted in their order, also where that is the address of several members. One that waits holds up those to its address, and no other; but
+//! where the transport lends room to an endpoint, and not to each of its peers, as the software transport does, a peer that receives nothing
+//! may take all of it.
+//!
+//! # Beside ibverbs-rs
+//!
+//! The model is `MultiChannel` of ibverbs-rs (0.4.1), which has a queue pair for each peer. What its types do is done so here:
+//!
+//! | ibverbs-rs | here | what differs |
+//! |---|---|---|
+//! | `MultiChannel::builder`, `build`, `ProtectionDomain::create_multi_channel` | [`Prepared::open_in`] | one endpoint for all peers; its memory is the caller's |
+//! | `PreparedMultiChannel::endpoints` | [`Prepared::address`] | one address, which all peers use |
+//! | `PreparedMultiChannel::handshake` | [`Prepared::connect`] | a peer that fails is named, and nothing is lost |
+//! | none | [`Group::set`], [`Group::remove`] | a peer is replaced or removed while the others go on |
+//! | `num_channels`, `pd` | [`Group::capacity`], [`Group::peers`], [`Group::domain`] | |
+//! | `send`, `receive`, `write`, `read` | [`Cq::post`](loom_core::Cq::post) and [`Cq::finish`](loom_core::Cq::finish) with [`Group::send`] and the others | a deadline; what is refused for the moment is posted again |
+//! | `unsafe send_unpolled`, `receive_unpolled`, `write_unpolled`, `read_unpolled` | [`Group::send`], [`Group::recv`], [`Group::write`], [`Group::read`] | safe: the queue keeps the buffer |
+//! | `scatter_send`, `scatter_write`, `gather_receive`, `gather_read`, `multicast_send` | [`Group::scatter_send`], [`Group::scatter_write`], [`Group::gather_recv`], [`Group::gather_read`], [`Group::multicast_send`] | a deadline; one outcome for each peer instead of one error for all; as many requests as there are places, however deep the queue is |
+//! | none | [`Group::exchange`] | |
+//! | `scope` | [`Group::scope`] | what the scope has not waited for is cancelled; no allocation |
+//! | `manual_scope` | [`Group::scope`] | it polls nothing by itself until it ends |
+//! | `post_send`, `post_receive`, `post_write`, `post_read` | [`Scope::send`], [`Scope::recv`], [`Scope::write`], [`Scope::read`] | a request waits for room |
+//! | `post_scatter_send` and the others | a loop around [`Scope::send`] and the others | |
+//! | `unsafe scatter_send_unpolled` and the others | a loop around [`Group::send`] and the others | |
+//! | `with_immediate`, `only_immediate` | [`Scope::send_data`], [`Scope::write_data`], [`Group::write_data`] | with an empty buffer for the data alone |
+//! | `ScopedPendingWork::poll`, `spin_poll`, `PendingWork::poll`, `spin_poll`, `wr_id` | [`Scope::turn`] and [`Scope::outcome`], [`Scope::finish`]; [`Cq::take`](loom_core::Cq::take), [`Cq::wait`](loom_core::Cq::wait) with an [`OpKey`](loom_core::OpKey) | an error of the queue leaves the loan in the queue, which ends it |
+//! | `PeerRemoteMemoryRegion::new`, `peer`, `sub_region` | [`PeerRegion::new`], [`PeerRegion::peer`], [`PeerRegion::slice`] | |
+//! | `sub_region_unchecked` | none | every range is checked before it is posted |
+//! | `Channel` and its builder, scopes and operations | [`Endpoint`](loom_core::Endpoint), [`MsgEndpoint`](loom_core::MsgEndpoint), or a group of one | |
+//!
+//! Groups are over connectionless endpoints; not yet over a connection for each peer.
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -35,6 +35,19 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
         self.endpoint().send(peer, buf)
     }
 
+    /// Sends a message with immediate data.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send_data`](loom_core::Endpoint::send_data).
+    #[doc(alias = "fi_senddata")]
+    pub fn send_data(&self, peer: PeerIndex, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        let (peer, buf) = self.found(peer, buf)?;
+        self.endpoint().send_data(peer, data, buf)
+    }
+
     /// Sends a copy of `bytes`, which are free when this returns.
     ///
     /// # Errors

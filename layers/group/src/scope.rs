@@ -7,7 +7,7 @@ use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::cq::CqError;
 use loom_core::objects::endpoint::Source;
-use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+use loom_core::vocabulary::{ImmediateData, MemoryKey, RemoteAddr};
 use loom_core::{Deadline, RemoteRegion, Spins, Tag, TagMatch, Transport};
 
 use crate::place::{Outcome, Place, Post, Waiting};
@@ -112,6 +112,19 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         self.request(peer, &NOWHERE, 0, buf, |endpoint, peer, _, _, buf| endpoint.send(peer, buf))
     }
 
+    /// Sends a message with immediate data to a peer.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_data(&mut self, peer: PeerIndex, data: ImmediateData, buf: B) -> Result<Request, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.request(peer, &NOWHERE, data.0, buf, |endpoint, peer, _, data, buf| {
+            endpoint.send_data(peer, ImmediateData(data), buf)
+        })
+    }
+
     /// Receives a message of a peer.
     ///
     /// # Errors
@@ -175,13 +188,26 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         })
     }
 
+    /// Writes to a peer's memory, and tells the peer.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn write_data(&mut self, to: &PeerRegion, data: ImmediateData, buf: B) -> Result<Request, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.request(to.peer(), to.region(), data.0, buf, |endpoint, peer, region, data, buf| {
+            endpoint.write_data(peer, region, 0, ImmediateData(data), buf)
+        })
+    }
+
     /// Posts a request, or has it wait in its place.
     #[inline]
     fn request(
         &mut self,
         index: PeerIndex,
         region: &RemoteRegion,
-        tag: u64,
+        word: u64,
         buf: B,
         post: Post<'m, T, B>,
     ) -> Result<Request, Rejected<B>> {
@@ -196,7 +222,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         };
         // Behind another that waits for the same peer.
         let posted = match queue.waiting.get() {
-            0 => post(self.group.endpoint(), to, region, tag, buf),
+            0 => post(self.group.endpoint(), to, region, word, buf),
             _ => Err(Rejected { buf, error: PostError::Again }),
         };
         match posted {
@@ -204,7 +230,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             Err(Rejected { buf, error }) => {
                 place.outcome = Outcome::NotPosted { buf, error };
                 if error.is_transient() {
-                    place.waiting = Some(Waiting { post, to, region: *region, tag });
+                    place.waiting = Some(Waiting { post, to, region: *region, word });
                     queue.waiting.set(queue.waiting.get() + 1);
                     self.waiting += 1;
                 }
@@ -330,7 +356,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 }
             };
             let _ = error;
-            match (waiting.post)(self.group.endpoint(), waiting.to, &waiting.region, waiting.tag, buf) {
+            match (waiting.post)(self.group.endpoint(), waiting.to, &waiting.region, waiting.word, buf) {
                 Ok(key) => {
                     place.outcome = Outcome::InFlight(key);
                     posted = true;

@@ -38,7 +38,14 @@ fn world(peers: usize, depth: usize) -> World {
 /// `depth` is that of the group's queue, and `out` how many messages it may have sent that are not received. It alone has the plan.
 fn world_with(peers: usize, depth: usize, out: u32, plan: Plan) -> World {
     let most = u16::try_from(peers + 4).unwrap();
-    let attr = NetworkAttr { endpoints: most, tx_depth: out, rx_depth: 64, regions: most, ..NetworkAttr::DEFAULT };
+    let attr = NetworkAttr {
+        endpoints: most,
+        tx_depth: out,
+        rx_depth: 64,
+        eager_size: 64,
+        regions: most,
+        ..NetworkAttr::DEFAULT
+    };
     let network = Network::new(attr).unwrap();
     let domain = Domain::open(&network.info_with_faults(plan)).unwrap();
     let prepared = Prepared::open(&domain, peers + 1, depth).unwrap();
