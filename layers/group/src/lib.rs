@@ -6,6 +6,8 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+pub mod bootstrap;
+pub mod exchange;
 mod peer_index;
 
 pub use self::peer_index::PeerIndex;

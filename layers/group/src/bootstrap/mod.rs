@@ -1,0 +1,1 @@
+//! How peers that cannot reach each other yet exchange their records.
