@@ -7,15 +7,15 @@
 //! | bootstrap | connects |
 //! |---|---|
 //! | [`InProcess`] | threads of one process, over a [`Board`] of memory; needs no `std` |
-//! | [`Tcp`] | processes that reach one address of rank 0; feature `std` |
-//! | [`Directory`] | processes that share a file system; feature `std` |
+//! | `Tcp` | processes that reach one address of rank 0; feature `std` |
+//! | `Directory` | processes that share a file system; feature `std` |
 //!
 //! Programs with a launcher of their own (MPI, PMI) implement [`Bootstrap::round`] over it, and get the rest.
 //!
 //! # Trust
 //!
 //! The bytes of other ranks are checked before they are used, and none of them cause a panic or an unbounded allocation. The ranks
-//! are not authenticated: what can reach the address of [`Tcp`] and knows its job number can take the place of a rank.
+//! are not authenticated: what can reach the address of `Tcp` and knows its job number can take the place of a rank.
 
 #[cfg(feature = "std")]
 mod directory;

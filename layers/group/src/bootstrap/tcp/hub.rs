@@ -28,12 +28,20 @@ pub(super) struct Hub {
 /// The ranks that are to come.
 struct Meeting {
     /// Of the ranks from 1 on.
-    seats: Vec<Option<Link>>,
+    seats: Vec<Seat>,
     /// Connections that have not introduced themselves, the oldest first.
     callers: VecDeque<Link>,
     me: Hello,
     /// The rank that those who have come were last told to wait for.
     awaited: u32,
+}
+
+/// The place of a rank in the meeting.
+#[derive(Default)]
+struct Seat {
+    /// Whether the rank has come, though it may have left.
+    came: bool,
+    link: Option<Link>,
 }
 
 impl Hub {
@@ -44,7 +52,7 @@ impl Hub {
         let mut seats = Vec::new();
         let others = place(attr.size).saturating_sub(1);
         seats.try_reserve_exact(others).map_err(|_| JoinError::OutOfMemory)?;
-        seats.resize_with(others, || None);
+        seats.resize_with(others, Seat::default);
         listener
             .set_nonblocking(true)
             .map_err(|error| JoinError::System { call: "set_nonblocking", errno: errno(&error) })?;
@@ -72,7 +80,7 @@ impl Hub {
             }
             pause.wait();
         }
-        let mut spokes: Vec<Link> = meeting.seats.into_iter().flatten().collect();
+        let mut spokes: Vec<Link> = meeting.seats.into_iter().filter_map(|seat| seat.link).collect();
         let joined = Frame::Joined.to_bytes();
         spokes.iter_mut().for_each(|spoke| spoke.queue(&joined));
         let mut hub = Hub { spokes, limit, frame: Vec::new() };
@@ -146,11 +154,12 @@ impl Hub {
                 pause.reset();
                 continue;
             }
-            for (rank, spoke) in (1..).zip(&mut self.spokes) {
+            for spoke in &mut self.spokes {
                 if told != missing {
                     spoke.queue(&Frame::Waiting(missing).to_bytes());
                 }
-                spoke.flush().map_err(|Gone| Failure::Missing(rank))?;
+                // A rank that gave its bytes and left then did so because of the one that is missing, and not the other way round.
+                _ = spoke.flush();
             }
             told = missing;
             pause.wait();
@@ -204,9 +213,11 @@ fn read_gift(spoke: &mut Link, number: u32, code: u32, limit: u32) -> Result<boo
 }
 
 impl Meeting {
-    /// The lowest rank that has not come.
+    /// The lowest rank that has not come; if all have, the lowest that has left. Those that left may have done so because they would
+    /// not wait any longer for the one that has not come.
     fn missing(&self) -> Option<u32> {
-        (1..).zip(&self.seats).find(|(_, seat)| seat.is_none()).map(|(rank, _)| rank)
+        let lowest = |absent: fn(&Seat) -> bool| (1..).zip(&self.seats).find(|(_, seat)| absent(seat));
+        lowest(|seat| !seat.came).or_else(|| lowest(|seat| seat.link.is_none())).map(|(rank, _)| rank)
     }
 
     /// Takes connections, not too many at once; whether there were any. Those that fail are like strangers: other connections may
@@ -254,11 +265,12 @@ impl Meeting {
                 let seat = hello.rank.checked_sub(1).and_then(|seat| self.seats.get_mut(place(seat)));
                 let Some(seat) = seat else { return };
                 // The rank may have left, and come again.
-                if seat.as_mut().is_none_or(has_left) {
+                if seat.link.as_mut().is_none_or(has_left) {
+                    seat.came = true;
                     caller.inbox.clear();
-                    let seat = seat.insert(caller);
+                    let link = seat.link.insert(caller);
                     // Those who came earlier hear of it when it changes.
-                    _ = seat.tell(Frame::Waiting(self.awaited));
+                    _ = link.tell(Frame::Waiting(self.awaited));
                     return;
                 }
                 Refusal::Taken
@@ -270,8 +282,8 @@ impl Meeting {
     /// Clears the seats of ranks that have left, or that speak before the meeting is over.
     fn look_after(&mut self) {
         for seat in &mut self.seats {
-            if seat.as_mut().is_some_and(|spoke| has_left(spoke) || spoke.flush().is_err()) {
-                *seat = None;
+            if seat.link.as_mut().is_some_and(|spoke| has_left(spoke) || spoke.flush().is_err()) {
+                seat.link = None;
             }
         }
     }
@@ -279,8 +291,8 @@ impl Meeting {
     /// Writes a frame to all that have come.
     fn tell(&mut self, frame: Frame) {
         for seat in &mut self.seats {
-            if seat.as_mut().is_some_and(|spoke| spoke.tell(frame).is_err()) {
-                *seat = None;
+            if seat.link.as_mut().is_some_and(|spoke| spoke.tell(frame).is_err()) {
+                seat.link = None;
             }
         }
     }
