@@ -21,6 +21,7 @@ mod cache_world;
 #[path = "../../loom-core/tests/completions/world/mod.rs"]
 mod completions;
 mod example_protocol;
+mod exchange;
 /// The stories of futures and their oracle are those of the tests of the async layer.
 #[path = "../../layers/async/tests/stories/world/mod.rs"]
 mod futures_world;
@@ -60,6 +61,7 @@ pub use blocks::{arena, pool};
 pub use bootstrap_wire::bootstrap_wire;
 pub use completions::play as completion_decode;
 pub use example_protocol::example_protocol;
+pub use exchange::exchange;
 pub use futures_world::play as futures;
 pub use mr_cache::mr_cache;
 pub use op_table::op_table;
@@ -81,7 +83,7 @@ fn steps<S: for<'d> Arbitrary<'d>>(data: &[u8]) -> impl Iterator<Item = S> {
 pub type Body = fn(&[u8]) -> usize;
 
 /// The names of the targets, with their bodies.
-pub const TARGETS: [(&str, Body); 16] = [
+pub const TARGETS: [(&str, Body); 17] = [
     ("address_vector", address_vector),
     ("arrivals", arrivals),
     ("work_table", work_table),
@@ -89,6 +91,7 @@ pub const TARGETS: [(&str, Body); 16] = [
     ("bootstrap_wire", bootstrap_wire),
     ("completion_decode", completion_decode),
     ("example_protocol", example_protocol),
+    ("exchange", exchange),
     ("futures", futures),
     ("mr_cache", mr_cache),
     ("op_table", op_table),

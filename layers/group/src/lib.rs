@@ -86,6 +86,8 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+pub mod bootstrap;
+pub mod exchange;
 mod group;
 mod many;
 mod peer_index;

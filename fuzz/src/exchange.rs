@@ -1,0 +1,146 @@
+//! Records of what peers must know of each other: any bytes are read as a reader in the plainest way reads them, or refused for a
+//! reason that holds; and what decodes encodes to the same bytes.
+
+use arbitrary::Arbitrary;
+use loom_core::objects::mr::RemoteRegion;
+use loom_core::vocabulary::{AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
+use loom_group::exchange::{DecodeError, EncodeError, Record};
+
+/// Length of what stands before the address.
+const HEADER_LEN: usize = 27;
+
+#[derive(Arbitrary, Debug)]
+enum Step {
+    /// Any bytes, behind a good magic and version.
+    Behind(Vec<u8>),
+    /// A record, and room behind it.
+    Whole(Parts, u8),
+    /// A record with one byte changed.
+    Changed { parts: Parts, at: u16, to: u8 },
+    /// A record that is cut.
+    Cut { parts: Parts, len: u16 },
+    /// A record, and bytes behind it.
+    Followed { parts: Parts, by: Vec<u8> },
+}
+
+#[derive(Arbitrary, Debug)]
+struct Parts {
+    format: u32,
+    address: Vec<u8>,
+    width: u8,
+    layout: u64,
+    regions: Vec<(u64, u64, u64)>,
+}
+
+/// Plays a story and says how many steps it had: the bytes as they are, and as what is done to records.
+pub fn exchange(data: &[u8]) -> usize {
+    judge(data);
+    1 + crate::steps::<Step>(data).map(play).count()
+}
+
+fn play(step: Step) {
+    match step {
+        Step::Behind(bytes) => judge(&[b"lmxr\x01\0", &bytes[..]].concat()),
+        Step::Whole(parts, room) => parts.write(room.into()),
+        Step::Changed { parts, at, to } => {
+            let mut bytes = parts.bytes();
+            let at = usize::from(at) % bytes.len();
+            bytes[at] = to;
+            judge(&bytes);
+        }
+        Step::Cut { parts, len } => {
+            let bytes = parts.bytes();
+            let len = usize::from(len) % bytes.len();
+            judge(&bytes[..len]);
+            assert!(matches!(Record::decode(&bytes[..len]), Err(DecodeError::Truncated { needed }) if needed > len));
+        }
+        Step::Followed { parts, by } => judge(&[parts.bytes(), by].concat()),
+    }
+}
+
+impl Parts {
+    fn address(&self) -> EndpointAddr {
+        let len = self.address.len().min(EndpointAddr::MAX_LEN);
+        EndpointAddr::new(AddressFormat::from_raw(self.format), &self.address[..len]).expect("it is not longer")
+    }
+
+    fn regions(&self) -> Vec<RemoteRegion> {
+        self.regions.iter().map(|&(base, len, key)| RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key))).collect()
+    }
+
+    /// The record of the parts, written by the table of the format.
+    fn bytes(&self) -> Vec<u8> {
+        let address = self.address();
+        let address = address.bytes();
+        let len = HEADER_LEN + address.len() + self.regions.len() * 24;
+        let mut bytes = b"lmxr\x01\0".to_vec();
+        bytes.extend((address.len() as u16).to_le_bytes());
+        bytes.extend((len as u32).to_le_bytes());
+        bytes.extend(self.format.to_le_bytes());
+        bytes.extend(self.layout.to_le_bytes());
+        bytes.extend((self.regions.len() as u16).to_le_bytes());
+        bytes.push(self.width);
+        bytes.extend(address);
+        bytes.extend(self.regions.iter().flat_map(|&(base, len, key)| [base, len, key]).flat_map(u64::to_le_bytes));
+        bytes
+    }
+
+    /// Writes the record, with room behind it, and reads it.
+    fn write(&self, room: usize) {
+        let regions = self.regions();
+        let record = Record::new(self.address(), self.width, self.layout, &regions);
+        let expected = self.bytes();
+        let len = record.encoded_len();
+        assert!(len == expected.len() && len <= Record::max_len(regions.len()));
+        let mut out = vec![0xa5; len + room];
+        assert_eq!(record.encode(&mut out), Ok(len));
+        assert_eq!(out[..len], expected, "as the table says");
+        assert!(out[len..].iter().all(|&byte| byte == 0xa5), "what is behind stays");
+        assert_eq!(Record::decode(&out[..len]).as_ref(), Ok(&record));
+        let short = room % len;
+        let mut out = vec![0xa5; short];
+        assert_eq!(record.encode(&mut out), Err(EncodeError::BufferTooShort { needed: len }));
+        assert!(out.iter().all(|&byte| byte == 0xa5), "nothing is written");
+        judge(&expected);
+    }
+}
+
+/// Reads bytes as a record and by the table of the format: both refuse them, or find the same in them.
+fn judge(bytes: &[u8]) {
+    let number =
+        |at: usize, len: usize| (0..len).fold(0_u64, |sum, byte| sum | u64::from(bytes[at + byte]) << (8 * byte));
+    let known = bytes.len() >= HEADER_LEN && bytes.starts_with(b"lmxr\x01\0");
+    let fits = || {
+        let (address, regions) = (number(6, 2), number(24, 2));
+        let len = HEADER_LEN as u64 + address + regions * 24;
+        address <= EndpointAddr::MAX_LEN as u64 && number(8, 4) == len && bytes.len() as u64 == len
+    };
+    let decoded = Record::decode(bytes);
+    assert_eq!(decoded.is_ok(), known && fits(), "{decoded:?}");
+    let record = match decoded {
+        Ok(record) => record,
+        Err(error) => {
+            let holds = match error {
+                DecodeError::Truncated { needed } => bytes.len() < needed,
+                DecodeError::Magic => !bytes.starts_with(b"lmxr"),
+                DecodeError::Version(version) => version != 1 && number(4, 2) == u64::from(version),
+                DecodeError::AddressTooLong { len } => len > 512 && number(6, 2) == len as u64,
+                DecodeError::LengthMismatch { stated, parts } => stated != parts && number(8, 4) == stated as u64,
+                DecodeError::TrailingBytes { count } => bytes.len() as u64 == number(8, 4) + count as u64,
+                _ => false,
+            };
+            assert!(holds, "{error:?}");
+            return;
+        }
+    };
+    let address_end = HEADER_LEN + number(6, 2) as usize;
+    assert_eq!(u64::from(record.address().format().as_raw()), number(12, 4));
+    assert_eq!(record.address().bytes(), &bytes[HEADER_LEN..address_end]);
+    assert_eq!((record.layout(), record.cq_data_size()), (number(16, 8), bytes[26]));
+    let regions = (address_end..bytes.len())
+        .step_by(24)
+        .map(|at| RemoteRegion::new(RemoteAddr(number(at, 8)), number(at + 8, 8), MemoryKey(number(at + 16, 8))));
+    assert!(record.regions().eq(regions), "{record:?}");
+    let mut again = vec![0; bytes.len()];
+    assert_eq!((record.encode(&mut again), again.as_slice()), (Ok(bytes.len()), bytes), "it is the only way");
+}

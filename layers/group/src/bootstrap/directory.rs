@@ -1,0 +1,245 @@
+//! [`Directory`]: ranks that share a file system.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::vec::Vec;
+use std::{format, string::String};
+
+use loom_core::objects::deadline::Deadline;
+
+use super::error::errno;
+use super::{Bootstrap, BootstrapError, JoinError, Mismatch, Pause, Round, check_rank};
+
+const MAGIC: [u8; 4] = *b"lmbd";
+const VERSION: u32 = 1;
+/// Magic, then version, number of the round, kind, rank, size, limit and length.
+const HEADER_LEN: usize = 32;
+
+/// How ranks meet in a directory. All ranks must have the same attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryAttr<'p> {
+    /// A directory that all ranks share. It is created if it does not exist.
+    pub path: &'p Path,
+    /// The name of the job: a directory below `path`, which no other run may have used.
+    pub job: &'p str,
+    /// The number of ranks.
+    pub size: u32,
+    /// The most bytes that a rank gives in a round.
+    pub limit: usize,
+}
+
+/// A rank that exchanges bytes over files in a directory: each rank writes one in each round, and reads those of the others.
+///
+/// A file gets its name when it is complete. A rank removes its file of a round when the next round is over, and its
+/// introduction and its last file stay: remove the job's directory when the program has ended. The job's name can be used once, because what an earlier run has
+/// left there could be mistaken for what a rank of this run gives.
+#[derive(Debug)]
+pub struct Directory {
+    folder: PathBuf,
+    rank: u32,
+    size: u32,
+    limit: u32,
+    /// The number of the last round. Round 0 is the introduction.
+    number: u32,
+    ended: bool,
+    /// For what is read, and written.
+    buffer: Vec<u8>,
+}
+
+impl Directory {
+    /// Joins as this rank, and waits until all ranks have.
+    ///
+    /// `until` is looked at every few milliseconds between calls of the file system, which may take longer themselves.
+    ///
+    /// # Errors
+    ///
+    /// - [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`], [`JoinError::Name`]: the attributes or the rank are
+    ///   out of range.
+    /// - [`JoinError::Used`]: a rank with this number has joined the job before, in this run or an earlier one.
+    /// - [`JoinError::Missing`]: a rank did not come before `until` passed. The lowest rank is named.
+    /// - [`JoinError::Mismatch`]: another rank has other attributes.
+    /// - [`JoinError::Malformed`]: the file of another rank is not part of this protocol.
+    /// - [`JoinError::System`]: the file system refused a call.
+    pub fn open(attr: &DirectoryAttr<'_>, rank: u32, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+        check_rank(rank, attr.size)?;
+        let limit = u32::try_from(attr.limit).map_err(|_| JoinError::Limit { limit: attr.limit })?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if attr.job.is_empty() || attr.job.starts_with('.') || !attr.job.bytes().all(plain) {
+            return Err(JoinError::Name);
+        }
+        let folder = attr.path.join(attr.job);
+        fs::create_dir_all(&folder).map_err(|error| JoinError::System { call: "mkdir", errno: errno(&error) })?;
+        match OpenOptions::new().write(true).create_new(true).open(folder.join(format!("claim.{rank}"))) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(JoinError::Used),
+            Err(error) => return Err(JoinError::System { call: "open", errno: errno(&error) }),
+        }
+        let mut this = Directory { folder, rank, size: attr.size, limit, number: 0, ended: false, buffer: Vec::new() };
+        this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
+        // A rank whose number was free meets the introductions of an earlier run that failed without it. No rank of that run has
+        // come here, because the introduction of this rank was missing.
+        this.number = 1;
+        this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
+        Ok(this)
+    }
+
+    /// Plays the round of the present number.
+    fn play(
+        &mut self,
+        round: Round,
+        mine: &[u8],
+        visit: &mut dyn FnMut(u32, &[u8]),
+        until: &mut dyn Deadline,
+    ) -> Result<(), Defect> {
+        // The caller has checked the length.
+        let len = u32::try_from(mine.len()).unwrap_or(u32::MAX);
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&self.header(round, self.rank, len));
+        self.buffer.extend_from_slice(mine);
+        let name = self.name(self.number, self.rank);
+        let unnamed = self.folder.join(format!("{name}.tmp"));
+        let written = File::create(&unnamed).and_then(|mut file| file.write_all(&self.buffer));
+        written.map_err(|error| Defect::system("write", &error))?;
+        fs::rename(&unnamed, self.folder.join(&name)).map_err(|error| Defect::system("rename", &error))?;
+        for rank in 0..self.size {
+            let mut pause = Pause::default();
+            while !self.read(rank)? {
+                if until.passed() {
+                    return Err(Defect::Missing { rank });
+                }
+                pause.wait();
+            }
+            visit(rank, self.check(round, rank)?);
+        }
+        // Each rank has come to this round, and has read the one before. Introductions stay, for those who come too late.
+        if let Some(before @ 1..) = self.number.checked_sub(1) {
+            _ = fs::remove_file(self.folder.join(self.name(before, self.rank)));
+        }
+        Ok(())
+    }
+
+    /// Reads the file of a rank in this round into the buffer; `false` if it is not there yet.
+    fn read(&mut self, rank: u32) -> Result<bool, Defect> {
+        let file = match File::open(self.folder.join(self.name(self.number, rank))) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(Defect::system("open", &error)),
+        };
+        self.buffer.clear();
+        // One byte more than the longest: it shows that a file is longer.
+        let most = u64::from(self.limit) + 1 + HEADER_LEN as u64;
+        file.take(most).read_to_end(&mut self.buffer).map_err(|error| Defect::system("read", &error))?;
+        Ok(true)
+    }
+
+    /// The bytes that the file in the buffer gives, if it is one of this rank, round and job.
+    fn check(&self, round: Round, rank: u32) -> Result<&[u8], Defect> {
+        let malformed = Defect::Malformed { rank };
+        let (header, bytes) = self.buffer.split_first_chunk::<HEADER_LEN>().ok_or(malformed)?;
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        if *header == self.header(round, rank, len) && len <= self.limit {
+            return Ok(bytes);
+        }
+        let ours = self.header(round, rank, len);
+        let differ = |word: usize| {
+            let at = word.saturating_mul(4);
+            header.get(at..).and_then(<[u8]>::first_chunk::<4>) != ours.get(at..).and_then(<[u8]>::first_chunk::<4>)
+        };
+        Err(match () {
+            () if differ(0) => malformed,
+            () if differ(1) => Defect::Mismatch(Mismatch::Version, rank),
+            () if differ(2) || differ(4) => malformed,
+            () if differ(5) => Defect::Mismatch(Mismatch::Size, rank),
+            () if differ(6) => Defect::Mismatch(Mismatch::Limit, rank),
+            () if differ(3) => Defect::OutOfStep { rank },
+            () => malformed,
+        })
+    }
+
+    fn header(&self, round: Round, rank: u32, len: u32) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        let words = [VERSION, self.number, round.code(), rank, self.size, self.limit, len];
+        let bytes = MAGIC.into_iter().chain(words.into_iter().flat_map(u32::to_le_bytes));
+        out.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+        out
+    }
+
+    /// The name of the file of a rank in a round.
+    fn name(&self, number: u32, rank: u32) -> String {
+        format!("{number}.{rank}")
+    }
+}
+
+impl Bootstrap for Directory {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Looks at `until` every few milliseconds between calls of the file system, which may take longer themselves.
+    fn round(
+        &mut self,
+        round: Round,
+        mine: &[u8],
+        visit: &mut dyn FnMut(u32, &[u8]),
+        until: &mut dyn Deadline,
+    ) -> Result<(), BootstrapError> {
+        if self.ended {
+            return Err(BootstrapError::Ended);
+        }
+        let (len, limit) = (mine.len(), usize::try_from(self.limit).unwrap_or(usize::MAX));
+        if len > limit {
+            return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
+        }
+        // A visitor that panics leaves the ranks out of step, too.
+        self.ended = true;
+        // Numbers do not come again: a file of an earlier round would be mistaken.
+        self.number = self.number.checked_add(1).ok_or(BootstrapError::Ended)?;
+        self.play(round, mine, visit, until)?;
+        self.ended = false;
+        Ok(())
+    }
+}
+
+/// Why a round over files fails.
+#[derive(Clone, Copy)]
+enum Defect {
+    Missing { rank: u32 },
+    OutOfStep { rank: u32 },
+    Malformed { rank: u32 },
+    Mismatch(Mismatch, u32),
+    System(JoinError, BootstrapError),
+}
+
+impl Defect {
+    fn system(call: &'static str, error: &io::Error) -> Self {
+        let errno = errno(error);
+        Defect::System(JoinError::System { call, errno }, BootstrapError::System { call, errno })
+    }
+}
+
+impl From<Defect> for JoinError {
+    fn from(defect: Defect) -> Self {
+        match defect {
+            Defect::Missing { rank } => JoinError::Missing { rank },
+            Defect::OutOfStep { rank } | Defect::Malformed { rank } => JoinError::Malformed { rank },
+            Defect::Mismatch(what, _) => JoinError::Mismatch(what),
+            Defect::System(error, _) => error,
+        }
+    }
+}
+
+impl From<Defect> for BootstrapError {
+    fn from(defect: Defect) -> Self {
+        match defect {
+            Defect::Missing { rank } => BootstrapError::Missing { rank },
+            Defect::OutOfStep { rank } => BootstrapError::OutOfStep { rank },
+            Defect::Malformed { rank } | Defect::Mismatch(_, rank) => BootstrapError::Malformed { rank },
+            Defect::System(_, error) => error,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Why ranks do not meet, and why a round fails.
+
+use core::fmt;
+
+use loom_core::Error;
+use loom_core::error::OpenError;
+use loom_core::vocabulary::Errno;
+
+/// Why a round failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BootstrapError {
+    /// A rank did not take part in time, or left.
+    Missing {
+        /// The lowest rank that is known to be missing.
+        rank: u32,
+    },
+    /// Bytes are longer than what takes them.
+    TooLong {
+        /// The rank that gives them.
+        rank: u32,
+        /// Their number.
+        len: usize,
+        /// The most that are taken.
+        limit: usize,
+    },
+    /// There is no such rank.
+    UnknownRank {
+        /// The number that was asked for.
+        rank: u32,
+        /// The number of ranks.
+        size: u32,
+    },
+    /// The number of slots is not the number of ranks.
+    SlotCount {
+        /// The number of slots.
+        count: u32,
+        /// The number of ranks.
+        size: u32,
+    },
+    /// A rank plays another round than this one.
+    OutOfStep {
+        /// The lowest such rank.
+        rank: u32,
+    },
+    /// The bytes of a rank are not part of the protocol.
+    Malformed {
+        /// The lowest such rank.
+        rank: u32,
+    },
+    /// An earlier round failed, so that the ranks are no longer in step.
+    Ended,
+    /// The operating system refused a call.
+    System {
+        /// The name of the call.
+        call: &'static str,
+        /// Why.
+        errno: Errno,
+    },
+}
+
+/// Why a rank did not join the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The number of ranks is zero, or above [`MAX_SIZE`](super::MAX_SIZE).
+    Size {
+        /// The number that was asked for.
+        size: u32,
+    },
+    /// The rank is not below the number of ranks.
+    UnknownRank {
+        /// The rank that was asked for.
+        rank: u32,
+        /// The number of ranks.
+        size: u32,
+    },
+    /// The limit of bytes for each rank is above what a 32-bit number counts.
+    Limit {
+        /// The limit that was asked for.
+        limit: usize,
+    },
+    /// The allocator has no memory for a board.
+    OutOfMemory,
+    /// Another peer has joined with this rank.
+    Taken {
+        /// The rank.
+        rank: u32,
+    },
+    /// An earlier run has used the name of the job.
+    Used,
+    /// The name of the job is not a plain file name of letters, digits, `-`, `_` and `.`.
+    Name,
+    /// A rank did not come in time, or left.
+    Missing {
+        /// The lowest rank that is known to be missing.
+        rank: u32,
+    },
+    /// This rank and another one have joined with different attributes.
+    Mismatch(Mismatch),
+    /// The bytes of a rank are not part of the protocol.
+    Malformed {
+        /// The rank.
+        rank: u32,
+    },
+    /// The operating system refused a call.
+    System {
+        /// The name of the call.
+        call: &'static str,
+        /// Why.
+        errno: Errno,
+    },
+}
+
+/// An attribute that must be the same on all ranks, and is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mismatch {
+    /// The version of the protocol.
+    Version,
+    /// The number of the job.
+    Job,
+    /// The number of ranks.
+    Size,
+    /// The limit of bytes for each rank.
+    Limit,
+}
+
+impl fmt::Display for BootstrapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { rank } => write!(f, "rank {rank} is missing"),
+            Self::TooLong { rank, len, limit } => write!(f, "rank {rank} gives {len} bytes, at most {limit} are taken"),
+            Self::UnknownRank { rank, size } => write!(f, "there is no rank {rank} among {size}"),
+            Self::SlotCount { count, size } => write!(f, "{count} slots for {size} ranks"),
+            Self::OutOfStep { rank } => write!(f, "rank {rank} plays another round"),
+            Self::Malformed { rank } => write!(f, "the bytes of rank {rank} are not part of the bootstrap"),
+            Self::Ended => f.write_str("an earlier round of the bootstrap failed"),
+            Self::System { call, errno } => write!(f, "{call} failed: {errno}"),
+        }
+    }
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Size { size } => write!(f, "{size} ranks: there must be from 1 to {}", super::MAX_SIZE),
+            Self::UnknownRank { rank, size } => write!(f, "there is no rank {rank} among {size}"),
+            Self::Limit { limit } => write!(f, "{limit} bytes for each rank are more than 4 GiB"),
+            Self::OutOfMemory => f.write_str("no memory for the bootstrap"),
+            Self::Taken { rank } => write!(f, "another peer has joined as rank {rank}"),
+            Self::Used => f.write_str("an earlier run has used the name of the job"),
+            Self::Name => {
+                f.write_str("the name of a job has letters, digits, '-', '_' and '.', and does not begin with '.'")
+            }
+            Self::Missing { rank } => write!(f, "rank {rank} is missing"),
+            Self::Mismatch(what) => write!(f, "another rank has joined with another {what}"),
+            Self::Malformed { rank } => write!(f, "the bytes of rank {rank} are not part of the bootstrap"),
+            Self::System { call, errno } => write!(f, "{call} failed: {errno}"),
+        }
+    }
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Version => "version of the protocol",
+            Self::Job => "number of the job",
+            Self::Size => "number of ranks",
+            Self::Limit => "limit of bytes for each rank",
+        })
+    }
+}
+
+impl core::error::Error for BootstrapError {}
+impl core::error::Error for JoinError {}
+
+/// A missing rank is [`Errno::ETIMEDOUT`], and an ended bootstrap [`Errno::ECONNABORTED`].
+impl From<BootstrapError> for Error {
+    fn from(error: BootstrapError) -> Self {
+        Error::Invalid(match error {
+            BootstrapError::Missing { .. } => return Errno::ETIMEDOUT.into(),
+            BootstrapError::Ended => return Errno::ECONNABORTED.into(),
+            BootstrapError::System { call, errno } => return Error::System { call, errno },
+            BootstrapError::TooLong { .. } => return Error::Full("the bytes that a rank of a bootstrap may give"),
+            BootstrapError::UnknownRank { .. } => "there is no such rank in the bootstrap",
+            BootstrapError::SlotCount { .. } => "the number of slots is not the number of ranks",
+            BootstrapError::OutOfStep { .. } => "a rank plays another round of the bootstrap",
+            BootstrapError::Malformed { .. } => "the bytes of a rank are not part of the bootstrap",
+        })
+    }
+}
+
+/// A missing rank is [`Errno::ETIMEDOUT`].
+impl From<JoinError> for Error {
+    fn from(error: JoinError) -> Self {
+        Error::Invalid(match error {
+            JoinError::Missing { .. } => return Errno::ETIMEDOUT.into(),
+            JoinError::System { call, errno } => return Error::System { call, errno },
+            JoinError::OutOfMemory => return OpenError::OutOfMemory.into(),
+            JoinError::Size { .. } => "the number of ranks is out of range",
+            JoinError::UnknownRank { .. } => "there is no such rank in the bootstrap",
+            JoinError::Limit { .. } => "the limit of bytes for each rank is above 4 GiB",
+            JoinError::Taken { .. } => "another peer has joined with this rank",
+            JoinError::Used => "an earlier run has used the name of the job",
+            JoinError::Name => "the name of a job has letters, digits, '-', '_' and '.', and does not begin with '.'",
+            JoinError::Mismatch(_) => "another rank has joined with other attributes",
+            JoinError::Malformed { .. } => "the bytes of a rank are not part of the bootstrap",
+        })
+    }
+}
+
+/// The number of an error of the operating system.
+#[cfg(feature = "std")]
+pub(super) fn errno(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}

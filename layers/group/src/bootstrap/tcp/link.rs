@@ -1,0 +1,101 @@
+//! [`Link`]: a connection that never blocks.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::vec::Vec;
+
+use super::frame::Frame;
+
+/// The other side has left, or the connection is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gone;
+
+/// A connection whose reads and writes return at once.
+#[derive(Debug)]
+pub(super) struct Link {
+    stream: TcpStream,
+    /// What was read and is not used yet. It grows with the bytes that arrive, not by what a header states.
+    pub(super) inbox: Vec<u8>,
+    /// What is yet to be written, and how much of it is.
+    outbox: Vec<u8>,
+    sent: usize,
+    /// Whether bytes were read or written since the last look.
+    moved: bool,
+}
+
+impl Link {
+    pub(super) fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        Ok(Link { stream, inbox: Vec::new(), outbox: Vec::new(), sent: 0, moved: false })
+    }
+
+    /// Reads until the inbox has `want` bytes, and never more; `false` if they are not there yet.
+    pub(super) fn fill(&mut self, want: usize) -> Result<bool, Gone> {
+        let mut chunk = [0; 4096];
+        while let missing @ 1.. = want.saturating_sub(self.inbox.len()) {
+            let room = missing.min(chunk.len());
+            match self.stream.read(chunk.get_mut(..room).unwrap_or_default()) {
+                Ok(0) => return Err(Gone),
+                Ok(len) => {
+                    self.moved = true;
+                    self.inbox.extend_from_slice(chunk.get(..len).unwrap_or_default());
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Gone),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Queues bytes to be written.
+    pub(super) fn queue(&mut self, bytes: &[u8]) {
+        self.outbox.extend_from_slice(bytes);
+    }
+
+    /// Writes what is queued; `false` if some of it is left.
+    pub(super) fn flush(&mut self) -> Result<bool, Gone> {
+        let mut sent = self.sent;
+        let outbox = core::mem::take(&mut self.outbox);
+        let all = self.write(&outbox, &mut sent);
+        (self.outbox, self.sent) = (outbox, sent);
+        if all == Ok(true) {
+            self.outbox.clear();
+            self.sent = 0;
+        }
+        all
+    }
+
+    /// Writes what is queued, then `bytes` from `sent` on; `false` if some of it is left.
+    pub(super) fn send(&mut self, bytes: &[u8], sent: &mut usize) -> Result<bool, Gone> {
+        Ok(self.flush()? && self.write(bytes, sent)?)
+    }
+
+    fn write(&mut self, bytes: &[u8], sent: &mut usize) -> Result<bool, Gone> {
+        while let rest @ [_, ..] = bytes.get(*sent..).unwrap_or_default() {
+            match self.stream.write(rest) {
+                Ok(0) => return Err(Gone),
+                Ok(len) => {
+                    self.moved = true;
+                    *sent = sent.saturating_add(len);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(Gone),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Queues a frame without bytes and writes what can be written now.
+    pub(super) fn tell(&mut self, frame: Frame) -> Result<(), Gone> {
+        self.queue(&frame.to_bytes());
+        self.flush().map(|_| ())
+    }
+
+    /// Whether bytes were read or written since this was asked.
+    pub(super) fn has_moved(&mut self) -> bool {
+        core::mem::take(&mut self.moved)
+    }
+}

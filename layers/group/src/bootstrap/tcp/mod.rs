@@ -1,0 +1,154 @@
+//! [`Tcp`]: ranks that meet at an address of rank 0.
+
+use core::net::SocketAddr;
+use std::net::TcpListener;
+
+use loom_core::objects::deadline::Deadline;
+
+use self::hub::Hub;
+use self::spoke::Spoke;
+use super::error::errno;
+use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank};
+
+mod frame;
+mod hub;
+mod link;
+mod spoke;
+
+/// How ranks meet over TCP. All ranks must have the same attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpAttr {
+    /// Where rank 0 listens.
+    pub rendezvous: SocketAddr,
+    /// The number of ranks.
+    pub size: u32,
+    /// The most bytes that a rank gives in a round.
+    pub limit: usize,
+    /// A number of the job: rank 0 refuses ranks of other jobs. It is no secret that protects anything.
+    pub job: u64,
+}
+
+/// A rank that exchanges bytes over TCP: each rank is connected to rank 0, which gathers the bytes of all and hands them out.
+///
+/// Rank 0 tells the others which rank it waits for, so that their errors name the rank that is missing, too. A rank that is dropped,
+/// or whose process ends, is missing at once.
+///
+/// ```
+/// use std::net::TcpListener;
+/// use std::time::{Duration, Instant};
+/// use loom_group::bootstrap::{Bootstrap, Tcp, TcpAttr};
+///
+/// let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+/// let attr = TcpAttr { rendezvous: listener.local_addr().unwrap(), size: 2, limit: 64, job: 7 };
+/// let until = Instant::now() + Duration::from_secs(5);
+/// std::thread::scope(|scope| {
+///     scope.spawn(move || {
+///         let mut rank = Tcp::host(listener, &attr, &mut { until }).unwrap();
+///         assert_eq!(rank.broadcast(0, &mut *b"hello".to_vec(), &mut { until }), Ok(5));
+///     });
+///     scope.spawn(move || {
+///         let mut rank = Tcp::open(&attr, 1, &mut { until }).unwrap();
+///         let mut bytes = [0; 64];
+///         assert_eq!(rank.broadcast(0, &mut bytes, &mut { until }), Ok(5));
+///         assert_eq!(&bytes[..5], b"hello");
+///     });
+/// });
+/// ```
+#[derive(Debug)]
+pub struct Tcp {
+    rank: u32,
+    size: u32,
+    limit: usize,
+    /// The number of the last round.
+    number: u32,
+    ended: bool,
+    side: Side,
+}
+
+/// Which end of the connections this rank has.
+#[derive(Debug)]
+enum Side {
+    Hub(Hub),
+    Spoke(Spoke),
+}
+
+impl Tcp {
+    /// Joins as this rank: rank 0 listens at the rendezvous address until all have come, and the others connect to it. They try again
+    /// until rank 0 listens.
+    ///
+    /// `until` is looked at every few milliseconds, and every 500 ms while a connection is made to an address that does not answer.
+    ///
+    /// # Errors
+    ///
+    /// - [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`]: the attributes or the rank are out of range.
+    /// - [`JoinError::Missing`]: a rank did not come before `until` passed. The lowest rank is named.
+    /// - [`JoinError::Taken`]: another peer has joined with this rank.
+    /// - [`JoinError::Mismatch`]: rank 0 has other attributes.
+    /// - [`JoinError::System`]: rank 0 cannot listen at the address.
+    pub fn open(attr: &TcpAttr, rank: u32, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+        check_rank(rank, attr.size)?;
+        if rank > 0 {
+            check_limit(attr)?;
+            return Ok(Self::of(attr, rank, Side::Spoke(Spoke::open(attr, rank, until)?)));
+        }
+        let listener = TcpListener::bind(attr.rendezvous)
+            .map_err(|error| JoinError::System { call: "bind", errno: errno(&error) })?;
+        Self::host(listener, attr, until)
+    }
+
+    /// Joins as rank 0, which listens here instead of at the rendezvous address. The listener is closed when all have come.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open).
+    pub fn host(listener: TcpListener, attr: &TcpAttr, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+        check_rank(0, attr.size)?;
+        check_limit(attr)?;
+        Ok(Self::of(attr, 0, Side::Hub(Hub::meet(&listener, attr, until)?)))
+    }
+
+    const fn of(attr: &TcpAttr, rank: u32, side: Side) -> Self {
+        Tcp { rank, size: attr.size, limit: attr.limit, number: 0, ended: false, side }
+    }
+}
+
+/// Lengths are 32-bit numbers on the wire.
+fn check_limit(attr: &TcpAttr) -> Result<u32, JoinError> {
+    u32::try_from(attr.limit).map_err(|_| JoinError::Limit { limit: attr.limit })
+}
+
+impl Bootstrap for Tcp {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// Looks at `until` every few milliseconds.
+    fn round(
+        &mut self,
+        round: Round,
+        mine: &[u8],
+        visit: &mut dyn FnMut(u32, &[u8]),
+        until: &mut dyn Deadline,
+    ) -> Result<(), BootstrapError> {
+        if self.ended {
+            return Err(BootstrapError::Ended);
+        }
+        let (len, limit) = (mine.len(), self.limit);
+        if len > limit {
+            return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
+        }
+        self.number = self.number.wrapping_add(1);
+        // A visitor that panics leaves the ranks out of step, too.
+        self.ended = true;
+        match &mut self.side {
+            Side::Hub(hub) => hub.round((self.number, round.code()), mine, visit, until)?,
+            Side::Spoke(spoke) => spoke.round((self.number, round.code()), mine, visit, until)?,
+        }
+        self.ended = false;
+        Ok(())
+    }
+}

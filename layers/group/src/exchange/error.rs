@@ -1,0 +1,110 @@
+//! Why a record is not written, or not read.
+
+use core::fmt;
+
+use loom_core::Error;
+use loom_core::vocabulary::EndpointAddr;
+
+use super::Record;
+
+/// Why a record was not encoded. Nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The buffer is too short for the record.
+    BufferTooShort {
+        /// The length of the record in bytes.
+        needed: usize,
+    },
+    /// The record has more than [`Record::MAX_REGIONS`] regions.
+    TooManyRegions {
+        /// The number of regions.
+        count: usize,
+    },
+}
+
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The bytes end before the record does.
+    Truncated {
+        /// The smallest length in bytes that the record must have.
+        needed: usize,
+    },
+    /// The bytes do not begin as records do.
+    Magic,
+    /// The record has a version that this library does not read.
+    Version(u16),
+    /// The address has more than [`EndpointAddr::MAX_LEN`] bytes.
+    AddressTooLong {
+        /// The length of the address in bytes.
+        len: usize,
+    },
+    /// The total length of the record differs from the length of its parts.
+    LengthMismatch {
+        /// The total length in bytes, as the record states it.
+        stated: usize,
+        /// The length of header, address and regions in bytes.
+        parts: usize,
+    },
+    /// Further bytes follow the record.
+    TrailingBytes {
+        /// The number of bytes after the record.
+        count: usize,
+    },
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BufferTooShort { needed } => write!(f, "buffer too short: the record needs {needed} bytes"),
+            Self::TooManyRegions { count } => {
+                write!(f, "{count} regions in a record, which takes at most {}", Record::MAX_REGIONS)
+            }
+        }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated { needed } => write!(f, "record ends early: it needs at least {needed} bytes"),
+            Self::Magic => f.write_str("the bytes are not a record"),
+            Self::Version(version) => write!(f, "record of the unknown version {version}"),
+            Self::AddressTooLong { len } => {
+                write!(f, "address of {len} bytes in a record, which takes at most {}", EndpointAddr::MAX_LEN)
+            }
+            Self::LengthMismatch { stated, parts } => {
+                write!(f, "record states a length of {stated} bytes, its parts have {parts}")
+            }
+            Self::TrailingBytes { count } => write!(f, "{count} bytes follow the record"),
+        }
+    }
+}
+
+impl core::error::Error for EncodeError {}
+impl core::error::Error for DecodeError {}
+
+impl From<EncodeError> for Error {
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::BufferTooShort { .. } => Error::Full("the buffer for the record of a peer"),
+            EncodeError::TooManyRegions { .. } => Error::Full("the regions in the record of a peer"),
+        }
+    }
+}
+
+/// [`Error::Invalid`], without the numbers.
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        Error::Invalid(match error {
+            DecodeError::Truncated { .. } => "the record of a peer ends early",
+            DecodeError::Magic => "the bytes of a peer are not a record",
+            DecodeError::Version(_) => "the record of a peer has an unknown version",
+            DecodeError::AddressTooLong { .. } => "the address in the record of a peer is too long",
+            DecodeError::LengthMismatch { .. } => "the lengths in the record of a peer contradict each other",
+            DecodeError::TrailingBytes { .. } => "further bytes follow the record of a peer",
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! What peers must know of each other before they transfer data, as bytes.
+//!
+//! A [`Record`] holds the address of an endpoint and the memory regions that its peers may reach. [`Record::encode`] writes it into
+//! the caller's buffer, and [`Record::decode`] reads it in place. Neither allocates. A [`bootstrap`](crate::bootstrap) carries the
+//! bytes from each peer to every other one.
+//!
+//! ```
+//! use loom_core::vocabulary::{AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
+//! use loom_core::RemoteRegion;
+//! use loom_group::exchange::Record;
+//!
+//! let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1\0").unwrap();
+//! let regions = [RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7))];
+//! let record = Record::new(address, 4, 0x5eed, &regions);
+//!
+//! let mut bytes = [0; Record::max_len(1)];
+//! let len = record.encode(&mut bytes)?;
+//! let read = Record::decode(&bytes[..len]).unwrap();
+//! assert_eq!(read.address(), record.address());
+//! assert_eq!(read.regions().collect::<Vec<_>>(), regions);
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+
+mod error;
+mod record;
+mod regions;
+
+pub use self::error::{DecodeError, EncodeError};
+pub use self::record::Record;
+pub use self::regions::Regions;

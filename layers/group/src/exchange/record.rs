@@ -1,0 +1,220 @@
+//! [`Record`]: its parts, and its bytes.
+
+use loom_core::RemoteRegion;
+use loom_core::vocabulary::{AddressFormat, EndpointAddr};
+
+use super::{DecodeError, EncodeError, Regions};
+
+/// The first bytes of each record.
+const MAGIC: [u8; 4] = *b"lmxr";
+/// The version that this library writes and reads.
+const VERSION: u16 = 1;
+/// Length of what stands before the address.
+const HEADER_LEN: usize = 27;
+
+/// What the peers of an endpoint must know of it: its address, and the regions of memory that they may reach.
+///
+/// The bytes of a record, numbers little-endian:
+///
+/// | at | length | |
+/// |---|---|---|
+/// | 0 | 4 | `lmxr` |
+/// | 4 | 2 | version, 1 |
+/// | 6 | 2 | length of the address |
+/// | 8 | 4 | length of the whole record |
+/// | 12 | 4 | format of the address |
+/// | 16 | 8 | layout number |
+/// | 24 | 2 | number of regions |
+/// | 26 | 1 | width of immediate data in bytes |
+/// | 27 | | the address, then for each region base, length and key, eight bytes each |
+///
+/// There is one way to write a record, and [`decode`](Self::decode) reads no other: bytes that decode encode to the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<'r> {
+    address: EndpointAddr,
+    cq_data_size: u8,
+    layout: u64,
+    regions: Regions<'r>,
+}
+
+impl<'r> Record<'r> {
+    /// The most regions that a record may have.
+    pub const MAX_REGIONS: usize = u16::MAX as usize;
+
+    /// A record of these parts.
+    ///
+    /// `cq_data_size` is the width of immediate data in bytes, as the endpoint's domain has it. `layout` is a number of the
+    /// application's, such as a hash of the layout of its memory: peers with another number do not fit together. loom carries the
+    /// number and does not compare it.
+    #[must_use]
+    pub const fn new(address: EndpointAddr, cq_data_size: u8, layout: u64, regions: &'r [RemoteRegion]) -> Self {
+        Record { address, cq_data_size, layout, regions: Regions::listed(regions) }
+    }
+
+    /// The address of the endpoint.
+    #[must_use]
+    pub const fn address(&self) -> &EndpointAddr {
+        &self.address
+    }
+
+    /// The width of immediate data in bytes.
+    #[must_use]
+    pub const fn cq_data_size(&self) -> u8 {
+        self.cq_data_size
+    }
+
+    /// The application's number of its layout.
+    #[must_use]
+    pub const fn layout(&self) -> u64 {
+        self.layout
+    }
+
+    /// The regions that peers may reach.
+    #[must_use]
+    pub const fn regions(&self) -> Regions<'r> {
+        self.regions
+    }
+
+    /// The length in bytes of the longest record with this number of regions: a size for buffers.
+    #[must_use]
+    pub const fn max_len(regions: usize) -> usize {
+        len_of(EndpointAddr::MAX_LEN, regions)
+    }
+
+    /// The length in bytes that [`encode`](Self::encode) writes.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        len_of(self.address.bytes().len(), self.regions.len())
+    }
+
+    /// Writes the record to the start of `out`, and returns its length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is written.
+    ///
+    /// - [`EncodeError::TooManyRegions`]: there are more than [`MAX_REGIONS`](Self::MAX_REGIONS).
+    /// - [`EncodeError::BufferTooShort`]: `out` is shorter than [`encoded_len`](Self::encoded_len).
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
+        let count = self.regions.len();
+        let too_many = EncodeError::TooManyRegions { count };
+        let regions = u16::try_from(count).map_err(|_| too_many)?;
+        let needed = self.encoded_len();
+        let mut out = Writer(out.get_mut(..needed).ok_or(EncodeError::BufferTooShort { needed })?);
+        let address = self.address.bytes();
+        // Neither fails: addresses have at most 512 bytes, and 65535 regions take 1.5 MiB.
+        let address_len = u16::try_from(address.len()).unwrap_or(u16::MAX);
+        let total = u32::try_from(needed).map_err(|_| too_many)?;
+        out.put(&MAGIC);
+        out.put(&VERSION.to_le_bytes());
+        out.put(&address_len.to_le_bytes());
+        out.put(&total.to_le_bytes());
+        out.put(&self.address.format().as_raw().to_le_bytes());
+        out.put(&self.layout.to_le_bytes());
+        out.put(&regions.to_le_bytes());
+        out.put(&[self.cq_data_size]);
+        out.put(address);
+        self.regions.for_each(|region| out.put(&region.to_bytes()));
+        Ok(needed)
+    }
+
+    /// Reads a record, which is all of `bytes`. Its regions are read in place.
+    ///
+    /// # Errors
+    ///
+    /// The first of these that holds:
+    ///
+    /// - [`DecodeError::Truncated`]: `bytes` are shorter than a header, or than the length that the header states.
+    /// - [`DecodeError::Magic`]: the bytes are something else.
+    /// - [`DecodeError::Version`]: a library with another version of the format has written them.
+    /// - [`DecodeError::AddressTooLong`]: no address has this length.
+    /// - [`DecodeError::LengthMismatch`]: the lengths in the header contradict each other.
+    /// - [`DecodeError::TrailingBytes`]: the record is shorter than `bytes`.
+    pub fn decode(bytes: &'r [u8]) -> Result<Self, DecodeError> {
+        let mut rest = Reader(bytes);
+        let magic: [u8; 4] = rest.array()?;
+        let version = u16::from_le_bytes(rest.array()?);
+        let address_len = usize::from(u16::from_le_bytes(rest.array()?));
+        let stated = usize::try_from(u32::from_le_bytes(rest.array()?)).unwrap_or(usize::MAX);
+        let format = AddressFormat::from_raw(u32::from_le_bytes(rest.array()?));
+        let layout = u64::from_le_bytes(rest.array()?);
+        let regions = usize::from(u16::from_le_bytes(rest.array()?));
+        let [cq_data_size] = rest.array()?;
+        if magic != MAGIC {
+            return Err(DecodeError::Magic);
+        }
+        if version != VERSION {
+            return Err(DecodeError::Version(version));
+        }
+        if address_len > EndpointAddr::MAX_LEN {
+            return Err(DecodeError::AddressTooLong { len: address_len });
+        }
+        let parts = len_of(address_len, regions);
+        if stated != parts {
+            return Err(DecodeError::LengthMismatch { stated, parts });
+        }
+        let truncated = DecodeError::Truncated { needed: parts };
+        let (address, encoded) = rest.0.split_at_checked(address_len).ok_or(truncated)?;
+        let address =
+            EndpointAddr::new(format, address).map_err(|_| DecodeError::AddressTooLong { len: address_len })?;
+        let (encoded, _) = encoded.as_chunks::<{ RemoteRegion::WIRE_LEN }>();
+        let regions = Regions::encoded(encoded.get(..regions).ok_or(truncated)?);
+        match bytes.len().saturating_sub(parts) {
+            0 => Ok(Record { address, cq_data_size, layout, regions }),
+            count => Err(DecodeError::TrailingBytes { count }),
+        }
+    }
+}
+
+/// The length of a record in bytes.
+const fn len_of(address: usize, regions: usize) -> usize {
+    HEADER_LEN.saturating_add(address).saturating_add(regions.saturating_mul(RemoteRegion::WIRE_LEN))
+}
+
+/// Bytes that are yet to be written.
+struct Writer<'o>(&'o mut [u8]);
+
+impl Writer<'_> {
+    /// Writes the next bytes. The caller has made room for all of them.
+    fn put(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.0.split_off_mut(..bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+}
+
+/// Bytes of a header that are yet to be read.
+struct Reader<'r>(&'r [u8]);
+
+impl Reader<'_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated { needed: HEADER_LEN })?;
+        self.0 = rest;
+        Ok(*array)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+
+    use super::*;
+
+    #[test]
+    fn the_encoded_form_is_fixed() {
+        let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"a\0").expect("it is short");
+        let regions = [RemoteRegion::new(RemoteAddr(1), 2, MemoryKey(3))];
+        let record = Record::new(address, 4, 5, &regions);
+        let mut bytes = [0xff; 54];
+        assert_eq!(record.encode(&mut bytes), Ok(53));
+        let expected = [
+            &b"lmxr\x01\0\x02\0\x35\0\0\0\x09\0\0\0\x05\0\0\0\0\0\0\0\x01\0\x04a\0"[..],
+            b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\xff",
+        ];
+        assert_eq!(bytes[..], expected.concat());
+        let read = Record::decode(&bytes[..53]).expect("it is a record");
+        assert_eq!((&read, read.regions().collect::<Vec<_>>()), (&record, regions.to_vec()));
+    }
+}

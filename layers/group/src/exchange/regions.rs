@@ -1,0 +1,68 @@
+//! [`Regions`]: the regions of a record.
+
+use core::iter::FusedIterator;
+
+use loom_core::RemoteRegion;
+
+/// The regions of a [`Record`](super::Record), in the order in which their owner listed them.
+#[derive(Clone, Copy, Debug)]
+pub struct Regions<'r>(Source<'r>);
+
+/// The regions of a record that is to be written, or of one that was read.
+#[derive(Clone, Copy, Debug)]
+enum Source<'r> {
+    Listed(&'r [RemoteRegion]),
+    Encoded(&'r [[u8; RemoteRegion::WIRE_LEN]]),
+}
+
+impl<'r> Regions<'r> {
+    /// Regions that the caller lists.
+    pub(super) const fn listed(regions: &'r [RemoteRegion]) -> Self {
+        Regions(Source::Listed(regions))
+    }
+
+    /// Regions in their wire form.
+    pub(super) const fn encoded(regions: &'r [[u8; RemoteRegion::WIRE_LEN]]) -> Self {
+        Regions(Source::Encoded(regions))
+    }
+
+    /// The region at a position, counted from 0; `None` if there are fewer.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<RemoteRegion> {
+        match self.0 {
+            Source::Listed(regions) => regions.get(index).copied(),
+            Source::Encoded(regions) => regions.get(index).map(RemoteRegion::from_bytes),
+        }
+    }
+}
+
+impl Iterator for Regions<'_> {
+    type Item = RemoteRegion;
+
+    fn next(&mut self) -> Option<RemoteRegion> {
+        match &mut self.0 {
+            Source::Listed(regions) => regions.split_off_first().copied(),
+            Source::Encoded(regions) => regions.split_off_first().map(RemoteRegion::from_bytes),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len = match self.0 {
+            Source::Listed(regions) => regions.len(),
+            Source::Encoded(regions) => regions.len(),
+        };
+        (len, Some(len))
+    }
+}
+
+impl ExactSizeIterator for Regions<'_> {}
+impl FusedIterator for Regions<'_> {}
+
+/// Equal if both give the same regions from here on.
+impl PartialEq for Regions<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        Iterator::eq(*self, *other)
+    }
+}
+
+impl Eq for Regions<'_> {}

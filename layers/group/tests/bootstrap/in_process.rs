@@ -1,0 +1,112 @@
+//! Threads of one process.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use loom_core::Spins;
+use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
+use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess, JoinError, MAX_SIZE, Seat, Slots};
+
+use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, idle_rank_is_named};
+
+#[test]
+fn ranks_exchange_over_an_allocated_board() {
+    for size in SIZES {
+        let (board, story) = (Arc::new(Board::open(size, LIMIT).unwrap()), Story::new(size));
+        each(0..size, |rank| story.play(&mut InProcess::join(Arc::clone(&board), rank).unwrap()));
+    }
+}
+
+#[test]
+fn ranks_exchange_over_memory_of_the_caller() {
+    let mut memory = [0; 2 * 8 * LIMIT + 5];
+    let mut seats = [const { Seat::new() }; 8];
+    let board = Board::over(&mut seats, &mut memory).unwrap();
+    assert_eq!((board.size(), board.limit()), (8, LIMIT));
+    let story = Story::new(8);
+    each(0..8, |rank| story.play(&mut InProcess::join(&board, rank).unwrap()));
+}
+
+#[test]
+fn a_rank_that_does_not_play_is_named() {
+    for idle in [0, 2, 3] {
+        let board = Board::open(4, LIMIT).unwrap();
+        idle_rank_is_named(4, idle, |rank| InProcess::join(&board, rank).unwrap());
+    }
+}
+
+#[test]
+fn the_lowest_rank_that_did_not_join_is_named() {
+    let board = Board::open(5, LIMIT).unwrap();
+    let mut ranks = InProcess::join(&board, 0).unwrap();
+    assert_eq!(ranks.barrier(&mut Spins(10)), Err(BootstrapError::Missing { rank: 1 }));
+    assert_eq!(ranks.barrier(&mut Spins(10)), Err(BootstrapError::Ended));
+}
+
+#[test]
+fn a_rank_in_another_round_is_out_of_step() {
+    let board = Board::open(3, LIMIT).unwrap();
+    another_round_is_out_of_step(3, |rank| InProcess::join(&board, rank).unwrap());
+}
+
+#[test]
+fn a_rank_joins_once() {
+    let board = Board::open(2, LIMIT).unwrap();
+    assert_eq!(InProcess::join(&board, 1).unwrap().rank(), 1);
+    assert_eq!(InProcess::join(&board, 1).err(), Some(JoinError::Taken { rank: 1 }));
+    assert_eq!(InProcess::join(&board, 2).err(), Some(JoinError::UnknownRank { rank: 2, size: 2 }));
+}
+
+/// Gives memory this many times, and counts what is open.
+struct Few {
+    left: Cell<usize>,
+    open: Cell<usize>,
+}
+
+// SAFETY: blocks are those of `Global`, which any of its copies frees.
+unsafe impl Allocator for Few {
+    fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+        self.left.set(self.left.get().checked_sub(1).ok_or(AllocError)?);
+        self.open.set(self.open.get() + 1);
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
+        self.open.set(self.open.get() - 1);
+        // SAFETY: the block is one of `allocate`.
+        unsafe { Global.deallocate(ptr, layout) };
+    }
+}
+
+#[test]
+fn boards_are_refused_without_memory_or_ranks() {
+    for size in [0, MAX_SIZE + 1] {
+        assert_eq!(Board::open(size, 1).err(), Some(JoinError::Size { size }));
+    }
+    assert_eq!(Board::over(&mut [], &mut []).err(), Some(JoinError::Size { size: 0 }));
+    assert_eq!(Board::open(1, usize::MAX).err(), Some(JoinError::OutOfMemory));
+    for left in 0..8 {
+        let few = Few { left: Cell::new(left), open: Cell::new(0) };
+        // A list of seats, and memory for two rounds for each.
+        let board = Board::open_in(3, LIMIT, &few);
+        assert_eq!(board.as_ref().err(), (left < 7).then_some(&JoinError::OutOfMemory), "{left} blocks");
+        drop(board);
+        assert_eq!(few.open.get(), 0, "{left} blocks");
+    }
+}
+
+#[test]
+fn nothing_is_allocated_after_a_board_has_opened() {
+    let few = Few { left: Cell::new(3), open: Cell::new(0) };
+    let board = Board::open_in(1, LIMIT, &few).unwrap();
+    let mut ranks = InProcess::join(&board, 0).unwrap();
+    let mut memory = [0; Slots::memory_len(1, LIMIT)];
+    let mut all = Slots::new(&mut memory, 1);
+    for len in 0..=LIMIT {
+        ranks.all_gather(&[3; LIMIT][..len], &mut all, &mut Spins(0)).unwrap();
+        assert_eq!(all.get(0), Some(&[3; LIMIT][..len]));
+    }
+    assert_eq!((few.left.get(), few.open.get()), (0, 3));
+}
