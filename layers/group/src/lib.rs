@@ -7,5 +7,6 @@
 extern crate std;
 
 mod peer_index;
+pub mod schedule;
 
 pub use self::peer_index::PeerIndex;
