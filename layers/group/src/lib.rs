@@ -94,6 +94,7 @@ mod peer_index;
 mod place;
 mod posts;
 mod region;
+pub mod schedule;
 mod scope;
 
 pub use self::group::{ConnectError, Group, PeerError, Prepared};

@@ -1,0 +1,44 @@
+//! The barrier.
+
+use super::member::Member;
+use super::op::{Op, Part, Which};
+use super::{Needs, Schedule};
+
+/// The barrier by dissemination: in round `k`, each member sends a message of no elements to the member `2^k` after it.
+///
+/// The last round is over only when each member has begun the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Barrier {
+    member: Member,
+}
+
+impl Barrier {
+    /// The part of this member.
+    pub const fn new(member: Member) -> Self {
+        Barrier { member }
+    }
+}
+
+impl Schedule for Barrier {
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    fn rounds(&self) -> u32 {
+        self.member.levels()
+    }
+
+    fn width(&self, _: u32) -> u32 {
+        2
+    }
+
+    fn op(&self, round: u32, index: u32) -> Option<Op> {
+        let distance = self.member.distance(round)?;
+        let nothing = Part::new(Which::Scratch, 0, 0);
+        match index {
+            0 => Some(Op::Recv { peer: self.member.before(distance), into: nothing }),
+            1 => Some(Op::Send { peer: self.member.after(distance), from: nothing }),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Blocks`]: how the elements of a buffer are divided among the members.
+
+use core::ops::Range;
+
+use super::member::{Member, ScheduleError, wide};
+
+/// How a buffer is divided into blocks, one for each member, in the order of the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Blocks<'a> {
+    /// Each block has this number of elements.
+    Equal(usize),
+    /// The blocks have together this number of elements. Their lengths differ by one at most: the longer ones come first.
+    Split(usize),
+    /// The block of member `r` is the elements from `bounds[r]` to `bounds[r + 1]`: one bound more than members, none less than the one before.
+    /// So the blocks can have any length, and lie one after the other.
+    Bounds(&'a [usize]),
+}
+
+/// Blocks that fit to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Layout<'a> {
+    blocks: Blocks<'a>,
+    members: u32,
+}
+
+impl<'a> Layout<'a> {
+    pub(super) fn new(blocks: Blocks<'a>, member: Member) -> Result<Self, ScheduleError> {
+        let members = member.members();
+        match blocks {
+            Blocks::Equal(count) => {
+                count.checked_mul(wide(members)).ok_or(ScheduleError::Size)?;
+            }
+            Blocks::Split(_) => {}
+            Blocks::Bounds(bounds) => {
+                if bounds.len() != wide(members).saturating_add(1) || !bounds.is_sorted() {
+                    return Err(ScheduleError::Bounds);
+                }
+            }
+        }
+        Ok(Layout { blocks, members })
+    }
+
+    /// Where the block of a member begins. With the number of members: where the last block ends.
+    pub(super) fn start(&self, rank: u32) -> usize {
+        let rank = wide(rank.min(self.members));
+        match self.blocks {
+            Blocks::Equal(count) => count.saturating_mul(rank),
+            Blocks::Split(total) => {
+                let members = wide(self.members);
+                (total / members).saturating_mul(rank).saturating_add(rank.min(total % members))
+            }
+            Blocks::Bounds(bounds) => bounds.get(rank).copied().unwrap_or(0),
+        }
+    }
+
+    /// The elements of the blocks of the members in a range of ranks.
+    pub(super) fn span(&self, ranks: Range<u32>) -> Range<usize> {
+        self.start(ranks.start)..self.start(ranks.end)
+    }
+
+    /// The elements of the block of a member.
+    pub(super) fn range(&self, rank: u32) -> Range<usize> {
+        self.span(rank..rank.saturating_add(1))
+    }
+
+    /// The length of the block of a member.
+    pub(super) fn len(&self, rank: u32) -> usize {
+        self.range(rank).len()
+    }
+
+    /// Where the last block ends: as many elements has the buffer.
+    pub(super) fn end(&self) -> usize {
+        self.start(self.members)
+    }
+
+    /// The elements of all blocks.
+    pub(super) fn total(&self) -> usize {
+        self.span(0..self.members).len()
+    }
+}

@@ -1,0 +1,106 @@
+//! Broadcast: the root's elements come to all members.
+
+use super::blocks::{Blocks, Layout};
+use super::member::{Member, ScheduleError};
+use super::op::{Op, Part, Which, recv, send};
+use super::tree::Tree;
+use super::{Needs, Schedule, ring};
+
+/// Broadcast along a binomial tree, for short messages: from the output of the root to the output of the others. There is no input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BroadcastTree {
+    member: Member,
+    tree: Tree,
+    count: usize,
+}
+
+impl BroadcastTree {
+    /// The part of this member, for `count` elements.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Root`]: there is no member `root`.
+    pub fn new(member: Member, root: u32, count: usize) -> Result<Self, ScheduleError> {
+        Ok(BroadcastTree { member, tree: Tree::new(member, member.root(root)?), count })
+    }
+}
+
+impl Schedule for BroadcastTree {
+    fn needs(&self) -> Needs {
+        Needs { output: self.count, ..Needs::default() }
+    }
+
+    fn rounds(&self) -> u32 {
+        self.member.levels()
+    }
+
+    fn width(&self, _: u32) -> u32 {
+        1
+    }
+
+    fn op(&self, round: u32, index: u32) -> Option<Op> {
+        // From the widest runs to the narrowest.
+        let edge = self.tree.edge(self.rounds().checked_sub(round)?.checked_sub(1)?)?;
+        let all = Part::new(Which::Output, 0, self.count);
+        match (index, edge.child) {
+            (0, true) => recv(edge.peer, all),
+            (0, false) => send(edge.peer, all),
+            _ => None,
+        }
+    }
+}
+
+/// Broadcast for long messages: the root scatters blocks along a binomial tree, and an all-gather in a ring brings them to all.
+///
+/// From the output of the root to the output of the others. There is no input. The root receives nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BroadcastRing {
+    member: Member,
+    root: u32,
+    tree: Tree,
+    layout: Layout<'static>,
+}
+
+impl BroadcastRing {
+    /// The part of this member, for `count` elements.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Root`]: there is no member `root`.
+    pub fn new(member: Member, root: u32, count: usize) -> Result<Self, ScheduleError> {
+        let layout = Layout::new(Blocks::Split(count), member)?;
+        Ok(BroadcastRing { member, root: member.root(root)?, tree: Tree::new(member, root), layout })
+    }
+}
+
+impl Schedule for BroadcastRing {
+    fn needs(&self) -> Needs {
+        Needs { output: self.layout.end(), ..Needs::default() }
+    }
+
+    fn rounds(&self) -> u32 {
+        self.member.levels() + (self.member.members() - 1)
+    }
+
+    fn width(&self, _: u32) -> u32 {
+        2
+    }
+
+    fn op(&self, round: u32, index: u32) -> Option<Op> {
+        if round >= self.rounds() {
+            return None;
+        }
+        if let Some(step) = round.checked_sub(self.member.levels()) {
+            return match ring::all_gather(self.member, &self.layout, step, index) {
+                // The root has everything.
+                Some(Op::Recv { .. }) if self.tree.is_root() => None,
+                Some(Op::Send { peer, .. }) if peer == self.root => None,
+                op => op,
+            };
+        }
+        let edge = self.tree.edge(self.member.levels().checked_sub(round)?.checked_sub(1)?)?;
+        match (index, edge.child) {
+            (0, true) => recv(edge.peer, Part::of(Which::Output, self.layout.span(edge.own))),
+            (0, false) => send(edge.peer, Part::of(Which::Output, self.layout.span(edge.other))),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! [`Member`]: a place in a group, and the arithmetic of ranks.
+
+use core::fmt;
+
+/// A member of a group: its rank, and how many members there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    rank: u32,
+    members: u32,
+}
+
+/// Why there is no such schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// A group has at least one member, and at most [`Member::MOST`].
+    Members,
+    /// The rank must be less than the number of members.
+    Rank,
+    /// The rank of the root must be less than the number of members.
+    Root,
+    /// The bounds must be one more than the members, and none may be less than the one before it.
+    Bounds,
+    /// The elements of a buffer must be countable in a `usize`.
+    Size,
+}
+
+impl fmt::Display for ScheduleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ScheduleError::Members => "a group needs from 1 to 2^30 members",
+            ScheduleError::Rank => "the rank is not less than the number of members",
+            ScheduleError::Root => "the root is not less than the number of members",
+            ScheduleError::Bounds => "the bounds are not one more than the members, or they decrease",
+            ScheduleError::Size => "a buffer has more elements than a usize can count",
+        })
+    }
+}
+
+impl core::error::Error for ScheduleError {}
+
+// The sums of ranks, distances and rounds below rely on `MOST`: two of them, and a few more, fit into a `u32`.
+impl Member {
+    /// The most members of a group.
+    pub const MOST: u32 = 1 << 30;
+
+    /// The member with this rank, of this number of members.
+    ///
+    /// # Errors
+    /// - [`ScheduleError::Members`]: `members` is 0, or more than [`Member::MOST`].
+    /// - [`ScheduleError::Rank`]: `rank` is not less than `members`.
+    pub const fn new(rank: u32, members: u32) -> Result<Self, ScheduleError> {
+        if members == 0 || members > Member::MOST {
+            return Err(ScheduleError::Members);
+        }
+        if rank >= members {
+            return Err(ScheduleError::Rank);
+        }
+        Ok(Member { rank, members })
+    }
+
+    /// Its rank: the first member has 0.
+    pub const fn rank(self) -> u32 {
+        self.rank
+    }
+
+    /// How many members the group has.
+    pub const fn members(self) -> u32 {
+        self.members
+    }
+
+    /// The rank of the member `distance` after this one, in a ring. The distance is at most the number of members.
+    pub(super) const fn after(self, distance: u32) -> u32 {
+        let room = self.members - self.rank;
+        if distance < room { self.rank + distance } else { distance - room }
+    }
+
+    /// The rank of the member `distance` before this one, in a ring. The distance is at most the number of members.
+    pub(super) const fn before(self, distance: u32) -> u32 {
+        if distance <= self.rank { self.rank - distance } else { self.members.saturating_sub(distance - self.rank) }
+    }
+
+    /// The base-2 logarithm of the number of members, rounded up: at most 30.
+    pub(super) const fn levels(self) -> u32 {
+        u32::BITS - (self.members - 1).leading_zeros()
+    }
+
+    /// The power of two of a level, if the group has this level.
+    pub(super) fn distance(self, level: u32) -> Option<u32> {
+        (level < self.levels()).then(|| 1 << level)
+    }
+
+    /// A root of this group.
+    pub(super) const fn root(self, root: u32) -> Result<u32, ScheduleError> {
+        if root < self.members { Ok(root) } else { Err(ScheduleError::Root) }
+    }
+}
+
+/// A number of members as a number of elements.
+pub(super) fn wide(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

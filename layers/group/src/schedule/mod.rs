@@ -1,0 +1,151 @@
+//! Schedules of collectives: what each member sends, receives, combines and copies, round by round.
+//!
+//! A [`Schedule`] is a small `Copy` value that one member computes from its rank, the number of members and the lengths. It has no memory and posts
+//! nothing: an executor runs it over any transport. Every [`Op`] is computed from a round and an index, so an executor can stop between two operations
+//! and continue later.
+//!
+//! # Rules
+//!
+//! 1. A round has its operations in this order: receives, sends, then the local ones ([`Op::Combine`], [`Op::Copy`]).
+//! 2. The receives and sends of a round may all be in flight at the same time. The local operations begin when these are over, and run one after the
+//!    other. The next round begins when the local operations are over. A member does not wait for the rounds of the others.
+//! 3. What a member sends in round `k`, its peer receives in round `k` with the same length. A member sends at most one message to each peer in a round. So
+//!    the sender and the number of the round identify a message, and a tag can have both.
+//! 4. No member sends to itself.
+//! 5. A round of more than one receive has no send, and a round of more than one send has no receive: only [`GatherLinear`] and [`ScatterLinear`] have
+//!    such rounds. So an executor that has fewer operations in flight than the round has does not block the group.
+//! 6. In the receives and sends of a round, what is received overlaps nothing. The input is never written. No element of the output or the scratch is read
+//!    before the schedule has written it. The output of a broadcast's root is the exception: it has the message.
+//! 7. Only a [`Barrier`] has messages of no elements. In the others, operations of no elements are left out. So a collective of no elements does not
+//!    synchronize its members.
+//! 8. All members must have the same algorithm, and the same root and lengths. [`AllToAllPairwise`] says what it needs instead.
+//!
+//! The order of operands depends on nothing but the algorithm, the rank, the number of members and the lengths. So the same input gives the same bits in
+//! every run. **[`AllReduceRing`] needs a commutative operation.** All others keep the order of the ranks.
+//!
+//! # Algorithms
+//!
+//! Rounds of each member, and the messages and elements that all members together send. `n` is the number of members, `L` is `ceil(log2 n)`, `p` is
+//! `2^floor(log2 n)`, `c` is the count of each member, `E` is the elements of all blocks. Blocks of no elements need no message.
+//!
+//! | schedule | rounds | messages | elements |
+//! |---|---|---|---|
+//! | [`Barrier`] | `L` | `n L` | 0 |
+//! | [`BroadcastTree`] | `L` | `n - 1` | `(n - 1) c` |
+//! | [`BroadcastRing`] | `L + n - 1` | `n (n - 1)` | `T + (n - 2) c` + the root's block |
+//! | [`ReduceTree`] | `L + 1` | `n - 1` | `(n - 1) c` |
+//! | [`AllReduceDoubling`] | `log2 p + 1`, and 2 if `p < n` | `p log2 p + 2 (n - p)` | `c` for each message |
+//! | [`AllReduceRing`] | `2 (n - 1)`, at least 1 | `2 n (n - 1)` | `2 (n - 1) c` |
+//! | [`Scan`] | `L + 1` | `n L - (2^L - 1)` | `c` for each message |
+//! | [`ReduceScatter`] | `n` | `n (n - 1)` | `(n - 1) E` |
+//! | [`GatherTree`], [`ScatterTree`] | `L + 1` | `n - 1` | `T` |
+//! | [`GatherLinear`], [`ScatterLinear`] | 1 | `n - 1` | `E` - the root's block |
+//! | [`AllGatherBruck`] | `L + 2` | `n L` | `(n - 1) E` |
+//! | [`AllGatherRing`] | `n` | `n (n - 1)` | `(n - 1) E` |
+//! | [`AllToAllBruck`] | `L + 1` | `n L` | `n c` for each bit that is set in the numbers from 0 to `n - 1` |
+//! | [`AllToAllPairwise`] | `n` | `n (n - 1)` | all blocks but those of members for themselves |
+//!
+//! `T` is what moves along the tree: the block of each member, once for each edge between the member and the root. Let `h` be the highest bit in which
+//! the rank differs from the root. Then there is one edge, and one more for each bit below `h` that is set in the rank.
+//!
+//! ```
+//! use loom_group::schedule::{Member, Op, Schedule, Table};
+//!
+//! // Member 2 of 5 in a broadcast of 10 elements from member 0.
+//! let plan = Table::DEFAULT.broadcast(Member::new(2, 5)?, 0, 10, 8)?;
+//! let mut ops = (0..plan.rounds()).flat_map(|round| plan.ops(round).map(move |op| (round, op)));
+//! assert!(matches!(ops.next(), Some((1, Op::Recv { peer: 0, into })) if into.range() == (0..10)));
+//! assert!(matches!(ops.next(), Some((2, Op::Send { peer: 3, .. }))));
+//! assert_eq!(ops.next(), None);
+//! # Ok::<_, loom_group::schedule::ScheduleError>(())
+//! ```
+
+mod all_gather;
+mod all_reduce;
+mod all_to_all;
+mod barrier;
+mod blocks;
+mod broadcast;
+mod gather;
+mod member;
+mod op;
+mod reduce;
+mod reduce_scatter;
+mod ring;
+mod scan;
+mod scatter;
+mod table;
+mod tree;
+
+pub use self::all_gather::{AllGatherBruck, AllGatherRing};
+pub use self::all_reduce::{AllReduceDoubling, AllReduceRing};
+pub use self::all_to_all::{AllToAllBruck, AllToAllPairwise};
+pub use self::barrier::Barrier;
+pub use self::blocks::Blocks;
+pub use self::broadcast::{BroadcastRing, BroadcastTree};
+pub use self::gather::{GatherLinear, GatherTree};
+pub use self::member::{Member, ScheduleError};
+pub use self::op::{Op, Part, Side, Which};
+pub use self::reduce::ReduceTree;
+pub use self::reduce_scatter::ReduceScatter;
+pub use self::scan::Scan;
+pub use self::scatter::{ScatterLinear, ScatterTree};
+pub use self::table::{Commutes, Plan, Switch, Table};
+
+/// The lengths of the buffers that a member must have, in elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Needs {
+    /// Of the input.
+    pub input: usize,
+    /// Of the output.
+    pub output: usize,
+    /// Of the scratch.
+    pub scratch: usize,
+}
+
+/// What one member does in a collective, as the [module](self) says.
+pub trait Schedule {
+    /// The lengths of the buffers.
+    fn needs(&self) -> Needs;
+
+    /// How many rounds there are. All members have the same number.
+    fn rounds(&self) -> u32;
+
+    /// From which index on a round has no operation.
+    fn width(&self, round: u32) -> u32;
+
+    /// The operation of a round at an index. Some indices below [`width`](Self::width) have none, and all others have none.
+    fn op(&self, round: u32, index: u32) -> Option<Op>;
+
+    /// The operations of a round, in order.
+    fn ops(&self, round: u32) -> Ops<'_, Self>
+    where
+        Self: Sized,
+    {
+        Ops { schedule: self, round, index: 0, end: self.width(round) }
+    }
+}
+
+/// The operations of a round. [`Schedule::ops`] makes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ops<'s, S> {
+    schedule: &'s S,
+    round: u32,
+    index: u32,
+    end: u32,
+}
+
+impl<S: Schedule> Iterator for Ops<'_, S> {
+    type Item = Op;
+
+    fn next(&mut self) -> Option<Op> {
+        while self.index < self.end {
+            let op = self.schedule.op(self.round, self.index);
+            self.index += 1;
+            if op.is_some() {
+                return op;
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,52 @@
+//! Scan: each member gets the combination of the members up to it.
+
+use super::member::Member;
+use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
+use super::{Needs, Schedule};
+
+/// The inclusive scan by recursive doubling (Hillis and Steele): member `r` gets `x0 ⊕ x1 ⊕ ... ⊕ xr`.
+///
+/// Operands keep the order of the ranks: after round `k`, member `r` has the combination of up to `2^k` ranks that end at `r`, and in the next round
+/// puts what the member `2^k` before it has to the left. The operation need not be commutative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scan {
+    member: Member,
+    count: usize,
+}
+
+impl Scan {
+    /// The part of this member, for `count` elements of each member.
+    pub const fn new(member: Member, count: usize) -> Self {
+        Scan { member, count }
+    }
+}
+
+impl Schedule for Scan {
+    fn needs(&self) -> Needs {
+        Needs { input: self.count, output: self.count, scratch: if self.member.rank() > 0 { self.count } else { 0 } }
+    }
+
+    fn rounds(&self) -> u32 {
+        self.member.levels() + 1
+    }
+
+    fn width(&self, _: u32) -> u32 {
+        3
+    }
+
+    fn op(&self, round: u32, index: u32) -> Option<Op> {
+        let [input, output, got] = [Which::Input, Which::Output, Which::Scratch].map(|w| Part::new(w, 0, self.count));
+        let Some(level) = round.checked_sub(1) else {
+            return if index == 0 { copy(input, output) } else { None };
+        };
+        let distance = self.member.distance(level)?;
+        let before = self.member.rank().checked_sub(distance);
+        let after = self.member.rank() + distance;
+        match index {
+            0 => recv(before?, got),
+            1 if after < self.member.members() => send(after, output),
+            2 if before.is_some() => combine(got, output, Side::Left),
+            _ => None,
+        }
+    }
+}
