@@ -158,6 +158,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
     ///
     /// # Errors
     /// The first peer that failed, with what was prepared, to try again.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the error gives back what was prepared, which is as large as the group"
+    )]
     pub fn connect(
         self,
         addresses: impl IntoIterator<Item: Borrow<EndpointAddr>>,

@@ -205,7 +205,7 @@ impl World {
         let mut places: Vec<Place<'static, Fabric, Bytes>> = peers.iter().map(|_| Place::EMPTY).collect();
         let len = if matches!(kind, Kind::Read | Kind::Write) { len.min(REGION) } else { len };
         let bufs: Vec<_> = targets.iter().map(|target| self.lend(len, *target)).collect();
-        let sources: Vec<_> = bufs.iter().map(|buf| buf.clone()).collect();
+        let sources = bufs.clone();
         let World { group, sides, sent, .. } = self;
         let regions: Vec<_> = peers
             .iter()
