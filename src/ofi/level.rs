@@ -44,7 +44,9 @@ pub trait Level: sealed::Sealed + Send + Sync + 'static {
 pub enum Local {}
 
 /// Threads share the domain, its address vectors and regions, each with queues and endpoints of its own
-/// (`FI_THREAD_COMPLETION`). Over `shm`, `sm2` and `ofi_rxm`, where an insertion looks at what waits at other threads' endpoints, the
+/// (`FI_THREAD_COMPLETION`).
+///
+/// Over `shm`, `sm2` and `ofi_rxm`, where an insertion looks at what waits at other threads' endpoints, the
 /// domain is opened with `FI_THREAD_SAFE`.
 #[doc(alias = "FI_THREAD_COMPLETION")]
 #[derive(Debug)]
