@@ -55,6 +55,7 @@ fn bytes() -> Bytes {
 }
 
 /// Scatters by [`Group::scatter_send`].
+#[inline(never)]
 fn grouped(group: &All, receivers: &mut [Receiver], buffers: &mut [Option<Bytes>; PEERS], count: u32) {
     let mut places = [const { Place::EMPTY }; PEERS];
     for _ in 0..count {
@@ -69,6 +70,7 @@ fn grouped(group: &All, receivers: &mut [Receiver], buffers: &mut [Option<Bytes>
 }
 
 /// The same by hand, over the same endpoint and queue.
+#[inline(never)]
 fn by_hand(
     group: &All,
     peers: &[Peer; PEERS],
