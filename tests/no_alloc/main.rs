@@ -46,6 +46,7 @@ mod deferred;
 mod failure;
 mod futures;
 mod gate;
+mod group;
 mod leases;
 mod payload;
 mod rig;
@@ -172,11 +173,13 @@ impl Tally {
         self.other(name, "collective operations", info, rounds, collectives::run::<T>);
     }
 
-    /// Deferred work, remote updates and futures, over one transport.
+    /// Deferred work, remote updates, futures and a group of peers, over one transport.
     fn deferred<T: Transport + 'static>(&mut self, name: &str, info: &Info<T>, rounds: u64) {
         self.other(name, "deferred work", info, rounds, deferred::run::<T>);
         self.other(name, "remote updates", info, rounds, updates::run::<T>);
         self.other(name, "futures", info, rounds, futures::run::<T>);
+        // A round has more than twenty messages.
+        self.other(name, "a group of peers", info, (rounds / 10).max(10), group::run::<T>);
     }
 
     /// What was counted: nothing, or what was planted.

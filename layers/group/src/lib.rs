@@ -96,6 +96,7 @@ mod posts;
 mod region;
 pub mod schedule;
 mod scope;
+mod verb;
 
 pub use self::group::{ConnectError, Group, PeerError, Prepared};
 pub use self::peer_index::PeerIndex;

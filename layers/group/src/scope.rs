@@ -6,11 +6,12 @@ use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::cq::CqError;
-use loom_core::objects::endpoint::Source;
 use loom_core::vocabulary::{ImmediateData, MemoryKey, RemoteAddr};
-use loom_core::{Deadline, RemoteRegion, Spins, Tag, TagMatch, Transport};
+use loom_core::{Deadline, RemoteRegion, Spins, Tag, Transport};
 
-use crate::place::{Outcome, Place, Post, Waiting};
+use crate::group::Queue;
+use crate::place::{Outcome, Place, Waiting};
+use crate::verb::{self, Verb};
 use crate::{Group, PeerIndex, PeerRegion};
 
 /// How often the queue is looked at for what was cancelled.
@@ -87,9 +88,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     pub(crate) fn open_scope<'s>(&'s self, places: &'s mut [Place<'m, T, B>]) -> Scope<'s, 'm, T, B, A> {
-        for place in &mut *places {
-            *place = Place::EMPTY;
-        }
+        places.iter_mut().for_each(Place::clear);
         Scope { group: self, places, used: 0, first: 0, waiting: 0 }
     }
 }
@@ -109,7 +108,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request(peer, &NOWHERE, 0, buf, |endpoint, peer, _, _, buf| endpoint.send(peer, buf))
+        self.request::<verb::Send>(peer, &NOWHERE, 0, buf)
     }
 
     /// Sends a message with immediate data to a peer.
@@ -120,9 +119,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request(peer, &NOWHERE, data.0, buf, |endpoint, peer, _, data, buf| {
-            endpoint.send_data(peer, ImmediateData(data), buf)
-        })
+        self.request::<verb::SendData>(peer, &NOWHERE, data.0, buf)
     }
 
     /// Receives a message of a peer.
@@ -133,7 +130,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: TargetBuffer,
     {
-        self.request(peer, &NOWHERE, 0, buf, |endpoint, peer, _, _, buf| endpoint.recv(Source::Peer(peer), buf))
+        self.request::<verb::Recv>(peer, &NOWHERE, 0, buf)
     }
 
     /// Sends a tagged message to a peer.
@@ -144,9 +141,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request(peer, &NOWHERE, tag.0, buf, |endpoint, peer, _, tag, buf| {
-            endpoint.tagged_send(peer, Tag(tag), buf)
-        })
+        self.request::<verb::TaggedSend>(peer, &NOWHERE, tag.0, buf)
     }
 
     /// Receives a tagged message of a peer.
@@ -157,9 +152,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: TargetBuffer,
     {
-        self.request(peer, &NOWHERE, tag.0, buf, |endpoint, peer, _, tag, buf| {
-            endpoint.tagged_recv(Source::Peer(peer), TagMatch::from(Tag(tag)), buf)
-        })
+        self.request::<verb::TaggedRecv>(peer, &NOWHERE, tag.0, buf)
     }
 
     /// Reads from a peer's memory, from its beginning on.
@@ -170,9 +163,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: TargetBuffer,
     {
-        self.request(from.peer(), from.region(), 0, buf, |endpoint, peer, region, _, buf| {
-            endpoint.read(peer, region, 0, buf)
-        })
+        self.request::<verb::Read>(from.peer(), from.region(), 0, buf)
     }
 
     /// Writes to a peer's memory, from its beginning on.
@@ -183,9 +174,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request(to.peer(), to.region(), 0, buf, |endpoint, peer, region, _, buf| {
-            endpoint.write(peer, region, 0, buf)
-        })
+        self.request::<verb::Write>(to.peer(), to.region(), 0, buf)
     }
 
     /// Writes to a peer's memory, and tells the peer.
@@ -196,20 +185,17 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     where
         B: SourceBuffer,
     {
-        self.request(to.peer(), to.region(), data.0, buf, |endpoint, peer, region, data, buf| {
-            endpoint.write_data(peer, region, 0, ImmediateData(data), buf)
-        })
+        self.request::<verb::WriteData>(to.peer(), to.region(), data.0, buf)
     }
 
     /// Posts a request, or has it wait in its place.
     #[inline]
-    fn request(
+    fn request<V: Verb<T, B>>(
         &mut self,
         index: PeerIndex,
         region: &RemoteRegion,
         word: u64,
         buf: B,
-        post: Post<'m, T, B>,
     ) -> Result<Request, Rejected<B>> {
         let number = self.used;
         let Some(place) = self.places.get_mut(number) else { return Err(Rejected { buf, error: PostError::Full }) };
@@ -217,23 +203,19 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         place.peer = index;
         let peer = self.group.peer(index);
         let Some((to, queue)) = peer.and_then(|peer| Some((peer, self.group.queue(peer)?))) else {
-            place.outcome = Outcome::NotPosted { buf, error: PostError::UnknownPeer };
+            place.set(Outcome::NotPosted { buf, error: PostError::UnknownPeer });
             return Ok(Request(number));
         };
         // Behind another that waits for the same peer.
         let posted = match queue.waiting.get() {
-            0 => post(self.group.endpoint(), to, region, word, buf),
+            0 => V::post(self.group.endpoint(), to, region, word, buf),
             _ => Err(Rejected { buf, error: PostError::Again }),
         };
         match posted {
-            Ok(key) => place.outcome = Outcome::InFlight(key),
-            Err(Rejected { buf, error }) => {
-                place.outcome = Outcome::NotPosted { buf, error };
-                if error.is_transient() {
-                    place.waiting = Some(Waiting { post, to, region: *region, word });
-                    queue.waiting.set(queue.waiting.get() + 1);
-                    self.waiting += 1;
-                }
+            Ok(key) => place.set(Outcome::InFlight(key)),
+            Err(rejected) => {
+                let waiting = Waiting { post: V::post, to, region: *region, word };
+                self.waiting += usize::from(refuse(place, queue, waiting, rejected));
             }
         }
         Ok(Request(number))
@@ -277,28 +259,36 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     ///
     /// # Errors
     /// As [`turn`](Self::turn): the requests are in their places as they are.
+    #[inline]
     pub fn finish(&mut self, mut until: impl Deadline) -> Result<Summary, CqError> {
-        let mut turns = 0_u32;
-        while self.first < self.used {
-            if self.waiting > 0 {
-                turns = turns.wrapping_add(1);
-                if (!self.turn()? || turns.is_multiple_of(BUSY)) && until.passed() {
-                    break;
-                }
-                continue;
-            }
+        if self.waiting == 0 || self.post_all(&mut until)? {
             // Nothing waits for room: in whichever order they end, all of them are waited for.
-            let Some(place) = self.places.get_mut(self.first) else { break };
-            if let Outcome::InFlight(key) = place.outcome {
-                match self.group.cq().wait(key, &mut until)? {
-                    Some(done) => place.outcome = Outcome::of(done),
-                    None => break,
+            let cq = self.group.cq();
+            for place in self.places.get_mut(self.first..self.used).unwrap_or_default() {
+                if let Outcome::InFlight(key) = place.outcome {
+                    match cq.wait(key, &mut until)? {
+                        Some(done) => place.set(Outcome::of(done)),
+                        None => break,
+                    }
                 }
+                self.first += 1;
             }
-            self.first += 1;
         }
         self.end();
         Ok(self.summary())
+    }
+
+    /// Turns until nothing waits for room; `false` if the deadline has passed before.
+    #[cold]
+    fn post_all(&mut self, mut until: impl Deadline) -> Result<bool, CqError> {
+        let mut turns = 0_u32;
+        while self.waiting > 0 {
+            turns = turns.wrapping_add(1);
+            if (!self.turn()? || turns.is_multiple_of(BUSY)) && until.passed() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What has become of the requests so far.
@@ -381,7 +371,15 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 
     /// Has nothing wait, cancels what is in flight, and waits for that, for a bounded number of looks.
+    #[inline]
     fn end(&mut self) {
+        if self.first < self.used {
+            self.cancel();
+        }
+    }
+
+    #[cold]
+    fn cancel(&mut self) {
         let places = self.places.get_mut(self.first..self.used).unwrap_or_default();
         for place in &mut *places {
             if let Some(waiting) = place.waiting.take() {
@@ -405,6 +403,23 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         }
         self.first = self.used;
     }
+}
+
+/// Puts a request that was refused into its place. Returns whether it waits there.
+#[cold]
+fn refuse<'m, T: Transport, B: Buffer>(
+    place: &mut Place<'m, T, B>,
+    queue: &Queue,
+    waiting: Waiting<'m, T, B>,
+    Rejected { buf, error }: Rejected<B>,
+) -> bool {
+    place.set(Outcome::NotPosted { buf, error });
+    let waits = error.is_transient();
+    if waits {
+        place.waiting = Some(waiting);
+        queue.waiting.set(queue.waiting.get() + 1);
+    }
+    waits
 }
 
 impl<T: Transport, B: Buffer, A: Allocator> Drop for Scope<'_, '_, T, B, A> {
