@@ -14,7 +14,7 @@ use super::call::{done, entry, errno};
 use super::facts::Facts;
 use super::info::RawInfo;
 use super::level::Handle;
-use super::neighbours::Group;
+use super::neighbours::{self, Group};
 use super::quirks;
 use super::sys;
 use super::text::CText;
@@ -60,7 +60,6 @@ pub struct Av<L> {
     addr_format: AddressFormat,
     /// The domain's.
     group: Option<Group>,
-    turn: Turn,
 }
 
 impl<L> Fabric<L> {
@@ -136,8 +135,8 @@ impl<L> Domain<L> {
 
 impl<L> Av<L> {
     /// A vector of this domain.
-    pub(super) fn of(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
-        Av { fid: Handle::new(raw), addr_format: domain.addr_format, group: domain.group, turn: Turn::of(raw) }
+    pub(super) const fn of(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
+        Av { fid: Handle::new(raw), addr_format: domain.addr_format, group: domain.group }
     }
 
     #[inline]
@@ -153,9 +152,9 @@ impl<L> Av<L> {
         self.addr_format
     }
 
-    /// The turn of who inserts, and of who opens or closes an endpoint of it.
-    pub(super) const fn turn(&self) -> Turn {
-        self.turn
+    /// The turn of who changes it, and of who opens or closes an endpoint of it.
+    pub(super) fn turn(&self) -> Turn {
+        Turn::of(self.fid.raw())
     }
 }
 
@@ -299,7 +298,7 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     };
     let inserted = match av.group {
         Some(group) => group.meets(address, insert),
-        None => av.turn.take(insert),
+        None => av.turn().take(insert),
     };
     found(inserted, peer)
 }
@@ -339,7 +338,7 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     };
     match av.group {
         Some(group) => group.meets_unseen(insert),
-        None => av.turn.take(insert),
+        None => av.turn().take(insert),
     }?;
     found(inserted, peer)
 }
@@ -375,8 +374,14 @@ pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Er
     let raw = av.fid.raw();
     let Some(remove) = entry!(raw, ops => remove) else { return Err(Errno::ENOSYS) };
     let mut peer = peer.0;
-    // SAFETY: the vector is open and has this address (C1, and the contract of this function); `peer` is one number.
-    done(unsafe { remove(raw.as_ptr(), &raw mut peer, 1, 0) })
+    let remove = || {
+        // SAFETY: the vector is open and has this address (C1, and the contract of this function); `peer` is one number.
+        done(unsafe { remove(raw.as_ptr(), &raw mut peer, 1, 0) })
+    };
+    match av.group {
+        Some(_) => neighbours::alone(remove),
+        None => av.turn().take(remove),
+    }
 }
 
 pub(super) unsafe fn av_lookup<L>(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {

@@ -149,6 +149,12 @@ impl Neighbours {
     }
 }
 
+/// Calls `change`, which changes a vector of neighbours and may look into their endpoints, while none is opened or closed.
+pub(super) fn alone<R>(change: impl FnOnce() -> R) -> R {
+    let _neighbours = NEIGHBOURS.lock();
+    change()
+}
+
 impl Group {
     /// The group of a new domain with these facts, whose endpoints may reach into each other's memory.
     pub(super) fn of(facts: Facts) -> Self {

@@ -127,7 +127,7 @@ impl<L: Level> Av<L> {
     /// Over `shm`, and over a provider that is not tested, an address that is inserted through its own table is one of another process:
     /// loom keeps endpoints open whose address a vector of this process has, and learns of it by [`AddressVectors::av_insert`](loom_core::transport::AddressVectors::av_insert).
     #[must_use]
-    pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
+    pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
         Self::of(domain, raw)
     }
 }

@@ -1,9 +1,10 @@
-//! One at a time: who inserts into an address vector, and who opens or closes one of its endpoints.
+//! One at a time: who changes an address vector, and who opens or closes one of its connectionless endpoints.
 //!
 //! Providers walk the endpoints of a vector while they insert an address, some without a lock, and follow what one of them has only once it
 //! is enabled and until it closes (`sm2-insertion-beside-what-was-not-enabled-crashes`; `ofi_rxm` of libfabric 2.5 crashes beside one that closes).
 //!
-//! Vectors have their turns from a table, so that two may have the same: a thread never takes two.
+//! Vectors have their turns from a table, so that two may have the same, and wait for each other while a name is looked up or an endpoint
+//! closes; a thread never takes two. Endpoints that are neighbours, and their vectors, have the turn of [`neighbours`](super::neighbours).
 
 use core::ptr::NonNull;
 

@@ -8,20 +8,51 @@ use allocator_api2::alloc::Allocator;
 use loom_core::buffer::Buffer;
 use loom_core::error::OpenError;
 use loom_core::objects::av::InsertError;
-use loom_core::objects::cq::CqAttr;
+use loom_core::objects::cq::{CqAttr, CqError};
 use loom_core::storage::Array;
 use loom_core::vocabulary::{EndpointAddr, Errno};
 use loom_core::{Av, Cq, Domain, Endpoint, Peer, Transport};
 
 use crate::PeerIndex;
 
-/// What waits for room at an address, which may be that of several members: in one order.
+/// What waits for room at an address, which may be that of several members, in one direction: in one order. What is sent does not wait for
+/// receives, which may wait for it.
 #[derive(Default)]
 pub(crate) struct Queue {
     /// How many requests wait.
     pub(crate) waiting: Cell<u32>,
     /// The round of posting in which there was no room.
     pub(crate) refused_in: Cell<u64>,
+}
+
+/// How large a group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupAttr {
+    /// The most members that it has at a time.
+    pub capacity: usize,
+    /// How often a new address can take the place of another while the group is open. Over libfabric an address keeps its room in the vector as
+    /// long as an endpoint is bound to it, also when it is no member's any more.
+    pub replacements: usize,
+}
+
+impl GroupAttr {
+    /// A group of so many, of which none is replaced by a new address.
+    #[must_use]
+    pub const fn new(capacity: usize) -> Self {
+        GroupAttr { capacity, replacements: 0 }
+    }
+
+    /// The same, with room for that many new addresses.
+    #[must_use]
+    pub const fn with_replacements(self, replacements: usize) -> Self {
+        GroupAttr { replacements, ..self }
+    }
+}
+
+impl From<usize> for GroupAttr {
+    fn from(capacity: usize) -> Self {
+        GroupAttr::new(capacity)
+    }
 }
 
 /// A group before it knows its peers: its endpoint is open, and has an address that they need.
@@ -32,7 +63,7 @@ pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
     endpoint: Endpoint<'m, T, B>,
     members: Array<Cell<Option<Peer>>, A>,
     /// By the place in the vector.
-    queues: Array<Queue, A>,
+    queues: Array<[Queue; 2], A>,
 }
 
 /// Peers by their numbers, over one connectionless endpoint.
@@ -112,28 +143,34 @@ impl<'m, T: Transport, B: Buffer + 'm> Prepared<'m, T, B, allocator_api2::alloc:
     ///
     /// # Errors
     /// As [`open_in`](Self::open_in).
-    pub fn open(domain: &Domain<'m, T>, capacity: usize, queue: impl Into<CqAttr>) -> Result<Self, OpenError> {
-        Self::open_in(domain, capacity, queue, allocator_api2::alloc::Global)
+    pub fn open(
+        domain: &Domain<'m, T>,
+        attr: impl Into<GroupAttr>,
+        queue: impl Into<CqAttr>,
+    ) -> Result<Self, OpenError> {
+        Self::open_in(domain, attr, queue, allocator_api2::alloc::Global)
     }
 }
 
 impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepared<'m, T, B, A> {
-    /// Opens what a group of up to `capacity` members needs: an address vector, a queue, a connectionless endpoint, and a table of the
+    /// Opens what a group needs: an address vector, a queue, a connectionless endpoint, and a table of the
     /// members. All memory comes from `alloc`, now.
     ///
     /// # Errors
     /// As [`Av::open_in`], [`Cq::open_in`] and [`Cq::endpoint`].
     pub fn open_in(
         domain: &Domain<'m, T>,
-        capacity: usize,
+        attr: impl Into<GroupAttr>,
         queue: impl Into<CqAttr>,
         alloc: A,
     ) -> Result<Self, OpenError> {
-        let av = Av::open_in(domain, capacity, alloc.clone())?;
+        let GroupAttr { capacity, replacements } = attr.into();
+        let addresses = capacity.checked_add(replacements).ok_or(OpenError::Size)?;
+        let av = Av::open_in(domain, addresses, alloc.clone())?;
         let cq = Cq::open_in(domain, queue, alloc.clone())?;
         let endpoint = cq.endpoint(&av)?;
         let members = Array::new_in(capacity, alloc.clone(), |_| Cell::new(None))?;
-        let queues = Array::new_in(av.places(), alloc, |_| Queue::default())?;
+        let queues = Array::new_in(av.places(), alloc, |_| <[Queue; 2]>::default())?;
         Ok(Prepared { domain: domain.clone(), av, cq, endpoint, members, queues })
     }
 }
@@ -212,10 +249,11 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Puts a peer into a place: a new one, or instead of the one that was there, to which posts are refused from now on, if it has no other
-    /// place. The others do not notice.
+    /// place. The others do not notice. An address that was never in the group takes one of its [`replacements`](GroupAttr::replacements), once
+    /// there were as many as it has members.
     ///
     /// # Errors
-    /// [`PeerError`]; the one that was there stays.
+    /// [`PeerError`], of which [`InsertError::Full`] says that there are no replacements left; the one that was there stays.
     pub fn set(&self, peer: PeerIndex, address: &EndpointAddr) -> Result<(), PeerError> {
         self.prepared.set(peer, address)
     }
@@ -262,9 +300,16 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         &self.prepared.endpoint
     }
 
-    /// What waits for room at a peer's address.
-    pub(crate) fn queue(&self, peer: Peer) -> Option<&Queue> {
-        self.prepared.queues.get(peer.index())
+    /// # Errors
+    /// [`CqError::Driven`]
+    pub(crate) fn is_not_driven(&self) -> Result<(), CqError> {
+        if self.cq().is_driven() { Err(CqError::Driven) } else { Ok(()) }
+    }
+
+    /// What waits for room at a peer's address: receives, or all else.
+    #[inline]
+    pub(crate) fn queue(&self, peer: Peer, receives: bool) -> Option<&Queue> {
+        self.prepared.queues.get(peer.index())?.get(usize::from(receives))
     }
 
     /// The number of a new round of posting.

@@ -47,9 +47,9 @@
 //!
 //! # Room and order
 //!
-//! A request that is refused for the moment (`FI_EAGAIN`, a full queue) waits in its place, with its buffer. Requests to one address are
-//! posted in their order, also where that is the address of several members. One that waits holds up those to its address, and no other; but
-//! where the transport lends room to an endpoint, and not to each of its peers, as the software transport does, a peer that receives nothing
+//! A request that is refused for the moment (`FI_EAGAIN`, a full queue) waits in its place, with its buffer. Requests of one scope to one
+//! address are posted in their order, also where that is the address of several members: receives in theirs, and all else in theirs. One that
+//! waits holds up those of its order, and no other. But where the transport lends room to an endpoint, and not to each of its peers, as the software transport does, a peer that receives nothing
 //! may take all of it.
 //!
 //! # Beside ibverbs-rs
@@ -98,7 +98,7 @@ pub mod schedule;
 mod scope;
 mod verb;
 
-pub use self::group::{ConnectError, Group, PeerError, Prepared};
+pub use self::group::{ConnectError, Group, GroupAttr, PeerError, Prepared};
 pub use self::peer_index::PeerIndex;
 pub use self::place::{Outcome, Place};
 pub use self::region::PeerRegion;

@@ -101,6 +101,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a message to each peer, and receives one of each: of the three parts of work the second is sent, and the third is what is received
     /// into. It takes two places for each peer: that of the receive, then that of the send.
     ///
+    /// The queue has to have room for all receives and for one send more, or peers may wait for each other: work beyond that is left in the
+    /// iterator. So has the endpoint, by its number of receives (`rx_attr.size`), which is up to the caller.
+    ///
     /// # Errors
     /// As [`Scope::finish`].
     pub fn exchange(
@@ -113,8 +116,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         B: SourceBuffer + TargetBuffer,
     {
         // Never one place for two requests.
-        let pairs = places.len() / 2 * 2;
-        let places = places.get_mut(..pairs).unwrap_or_default();
+        let room = self.cq().capacity().saturating_sub(self.cq().in_flight() + 1);
+        let pairs = (places.len() / 2).min(room);
+        let places = places.get_mut(..pairs * 2).unwrap_or_default();
         self.each(work, places, until, |scope, (peer, message, room)| {
             scope.recv(peer, room)?;
             scope.send(peer, message)
@@ -128,6 +132,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         until: impl Deadline,
         request: impl Fn(&mut Scope<'_, 'm, T, B, A>, W) -> Result<Request, Rejected<B>>,
     ) -> Result<Summary, CqError> {
+        self.is_not_driven()?;
         let mut work = work.into_iter();
         let mut scope = self.open_scope(places);
         while scope.room() > 0

@@ -27,6 +27,7 @@ pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
     /// The peer that had the number: one that takes its place later does not get the request.
     pub(crate) to: Peer,
     pub(crate) region: RemoteRegion,
+    pub(crate) receives: bool,
     /// A tag, or immediate data.
     pub(crate) word: u64,
 }

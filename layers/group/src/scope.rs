@@ -58,7 +58,7 @@ impl Summary {
 /// Requests to many peers, in places of the caller's.
 ///
 /// A request is posted at once if there is room, or waits in its place: what is refused for the moment holds up the requests to that peer,
-/// which stay in their order, and no other. [`turn`](Self::turn) posts what waits, and takes what is over; [`finish`](Self::finish) does
+/// in the same direction, which stay in the order of the scope, and no other. [`turn`](Self::turn) posts what waits, and takes what is over; [`finish`](Self::finish) does
 /// so until all is over.
 ///
 /// When the scope ends, also by a panic, nothing waits, and what is in flight is cancelled and waited for, for a bounded number of looks at the
@@ -79,6 +79,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// cancelled when it returns.
     ///
     /// What the places held before is dropped.
+    ///
+    /// A request keeps its place in the queue until the scope has taken its completion ([`turn`](Scope::turn), [`finish`](Scope::finish)): an
+    /// operation within `requests` on the same group finds what room is left. Completions of the scope's requests are taken by it alone.
     pub fn scope<R>(
         &self,
         places: &mut [Place<'m, T, B>],
@@ -199,11 +202,11 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     ) -> Result<Request, Rejected<B>> {
         let number = self.used;
         let Some(place) = self.places.get_mut(number) else { return Err(Rejected { buf, error: PostError::Full }) };
-        self.used += 1;
         place.peer = index;
         let peer = self.group.peer(index);
-        let Some((to, queue)) = peer.and_then(|peer| Some((peer, self.group.queue(peer)?))) else {
+        let Some((to, queue)) = peer.and_then(|peer| Some((peer, self.group.queue(peer, V::RECEIVES)?))) else {
             place.set(Outcome::NotPosted { buf, error: PostError::UnknownPeer });
+            self.used += 1;
             return Ok(Request(number));
         };
         // Behind another that waits for the same peer.
@@ -214,10 +217,12 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         match posted {
             Ok(key) => place.set(Outcome::InFlight(key)),
             Err(rejected) => {
-                let waiting = Waiting { post: V::post, to, region: *region, word };
+                let waiting = Waiting { post: V::post, to, region: *region, receives: V::RECEIVES, word };
                 self.waiting += usize::from(refuse(place, queue, waiting, rejected));
             }
         }
+        // A request whose buffer panics when it is lent is none.
+        self.used += 1;
         Ok(Request(number))
     }
 
@@ -233,7 +238,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         self.places.get(request.0).is_some_and(|place| place.waiting.is_some())
     }
 
-    /// Whether all requests are over.
+    /// Whether all requests are over. Those that [`finish`](Self::finish) has left [`InFlight`](Outcome::InFlight) are no more the scope's.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.places
@@ -246,12 +251,15 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     /// Drives the queue, takes what is over, and posts what waits, as far as there is room. Says whether anything happened.
     ///
     /// # Errors
-    /// As [`Cq::progress`](loom_core::Cq::progress). [`CqError::Driven`] if a driver polls the queue.
+    /// As [`Cq::progress`](loom_core::Cq::progress). [`CqError::Driven`] if a driver polls the queue. [`CqError::UnknownKey`] if the completion of a
+    /// request was taken from the queue by another: the others of the scope go on.
     pub fn turn(&mut self) -> Result<bool, CqError> {
+        self.group.is_not_driven()?;
         let busy = self.group.cq().progress()?;
-        // Also what somebody else's look at the queue has found.
-        let taken = self.take_all()?;
-        Ok(self.post_waiting() || taken || busy)
+        // Also what another look at the queue has found.
+        let taken = self.take_all();
+        let posted = self.post_waiting();
+        Ok(taken? || posted || busy)
     }
 
     /// Waits until all requests are over, or the deadline has passed. Then nothing waits any more, and what is in flight is cancelled
@@ -300,7 +308,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 Outcome::Failed { .. } => summary.failed += 1,
                 Outcome::NotPosted { .. } => summary.not_posted += 1,
                 Outcome::InFlight(_) => summary.in_flight += 1,
-                Outcome::Empty => {}
+                // Its buffer has panicked when it was lent again, and is gone.
+                Outcome::Empty => summary.not_posted += 1,
             }
         }
         summary
@@ -308,21 +317,26 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
 
     /// Takes what is over out of the queue.
     fn take_all(&mut self) -> Result<bool, CqError> {
-        let mut taken = false;
+        let (mut taken, mut failed) = (false, Ok(()));
         let begin = self.first;
         for (number, place) in (begin..).zip(self.places.get_mut(begin..self.used).unwrap_or_default()) {
-            if let Outcome::InFlight(key) = place.outcome
-                && let Some(done) = self.group.cq().take(key)?
-            {
-                place.outcome = Outcome::of(done);
-                taken = true;
+            if let Outcome::InFlight(key) = place.outcome {
+                match self.group.cq().take(key) {
+                    Ok(None) => {}
+                    Ok(Some(done)) => {
+                        place.set(Outcome::of(done));
+                        taken = true;
+                    }
+                    // The others go on.
+                    Err(error) => failed = Err(error),
+                }
             }
             let is_over = place.waiting.is_none() && !matches!(place.outcome, Outcome::InFlight(_));
             if is_over && number == self.first {
                 self.first += 1;
             }
         }
-        Ok(taken)
+        failed.map(|()| taken)
     }
 
     /// Posts what waits: for each peer in its order, until that peer has no room.
@@ -334,38 +348,32 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         let mut posted = false;
         for place in self.places.get_mut(self.first..self.used).unwrap_or_default() {
             let Some(waiting) = &place.waiting else { continue };
-            let Some(queue) = self.group.queue(waiting.to).filter(|queue| queue.refused_in.get() != round) else {
+            let queue = self.group.queue(waiting.to, waiting.receives);
+            // Also in a later round, of a scope within user code that this one has called.
+            let Some(queue) = queue.filter(|queue| queue.refused_in.get() < round) else { continue };
+            let (Some(waiting), Outcome::NotPosted { buf, .. }) = (place.waiting.take(), place.take()) else {
                 continue;
             };
-            let (buf, error) = match core::mem::replace(&mut place.outcome, Outcome::Empty) {
-                Outcome::NotPosted { buf, error } => (buf, error),
-                // What waits has its buffer.
-                other => {
-                    place.outcome = other;
-                    continue;
-                }
-            };
-            let _ = error;
+            // It does not wait while user code runs, which may panic.
+            queue.waiting.set(queue.waiting.get().saturating_sub(1));
+            self.waiting = self.waiting.saturating_sub(1);
             match (waiting.post)(self.group.endpoint(), waiting.to, &waiting.region, waiting.word, buf) {
                 Ok(key) => {
-                    place.outcome = Outcome::InFlight(key);
+                    place.set(Outcome::InFlight(key));
                     posted = true;
                 }
-                Err(Rejected { buf, error }) => {
-                    place.outcome = Outcome::NotPosted { buf, error };
-                    if error.is_transient() {
+                Err(rejected) => {
+                    let error = rejected.error;
+                    if refuse(place, queue, waiting, rejected) {
+                        self.waiting += 1;
                         queue.refused_in.set(round);
-                        if error == PostError::Full {
-                            // The queue has no room for any peer.
-                            break;
-                        }
-                        continue;
+                    }
+                    if error == PostError::Full {
+                        // The queue has no room for any peer.
+                        break;
                     }
                 }
             }
-            place.waiting = None;
-            queue.waiting.set(queue.waiting.get().saturating_sub(1));
-            self.waiting -= 1;
         }
         posted
     }
@@ -383,7 +391,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         let places = self.places.get_mut(self.first..self.used).unwrap_or_default();
         for place in &mut *places {
             if let Some(waiting) = place.waiting.take() {
-                if let Some(queue) = self.group.queue(waiting.to) {
+                if let Some(queue) = self.group.queue(waiting.to, waiting.receives) {
                     queue.waiting.set(queue.waiting.get().saturating_sub(1));
                 }
                 self.waiting = self.waiting.saturating_sub(1);

@@ -8,6 +8,9 @@ use loom_core::{Endpoint, OpKey, Peer, RemoteRegion, Transport};
 
 /// A kind of request. Its function is inlined where a request is posted at once; a place that waits keeps a pointer to it.
 pub(crate) trait Verb<T: Transport, B: Buffer> {
+    /// Whether it receives messages.
+    const RECEIVES: bool = false;
+
     /// Posts it. Each kind looks at what it needs: the region is that of reads and writes, the word is a tag, or immediate data.
     fn post(
         endpoint: &Endpoint<'_, T, B>,
@@ -30,6 +33,8 @@ impl<T: Transport, B: SourceBuffer> Verb<T, B> for Send {
 pub(crate) enum Recv {}
 
 impl<T: Transport, B: TargetBuffer> Verb<T, B> for Recv {
+    const RECEIVES: bool = true;
+
     #[inline(always)]
     fn post(endpoint: &Endpoint<'_, T, B>, peer: Peer, _: &RemoteRegion, _: u64, buf: B) -> Result<OpKey, Rejected<B>> {
         endpoint.recv(Source::Peer(peer), buf)
@@ -54,6 +59,8 @@ impl<T: Transport, B: SourceBuffer> Verb<T, B> for TaggedSend {
 pub(crate) enum TaggedRecv {}
 
 impl<T: Transport, B: TargetBuffer> Verb<T, B> for TaggedRecv {
+    const RECEIVES: bool = true;
+
     #[inline(always)]
     fn post(
         endpoint: &Endpoint<'_, T, B>,

@@ -213,6 +213,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         self.body.driven.get()
     }
 
+    /// Whether a [driver](crate::objects::driver) polls the queue: `poll` and `wait` are refused then.
+    #[must_use]
+    pub fn is_driven(&self) -> bool {
+        self.body.driven.get()
+    }
+
     /// Completions are for futures where there is a driver.
     #[inline(always)]
     pub(super) fn is_not_driven(&self) -> Result<(), CqError> {
