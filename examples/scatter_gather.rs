@@ -253,7 +253,9 @@ fn over_memory(options: &Options) -> Result<String, Failure> {
             let told = (0..options.workers).map(|_| hear_workers.recv_timeout(LIMIT)).collect::<Result<Vec<_>, _>>();
             let mut addresses = told?;
             addresses.sort_by_key(|(number, _)| *number);
-            tell_workers.drain(..).try_for_each(|tell| tell.send(address.clone()))?;
+            for tell in tell_workers.drain(..) {
+                tell.send(address.clone())?;
+            }
             Ok(addresses.into_iter().map(|(_, address)| address).collect())
         });
         failed.fetch_or(table.is_err(), Ordering::Relaxed);
@@ -273,15 +275,21 @@ fn over_memory(options: &Options) -> Result<String, Failure> {
 /// Workers in processes of their own, over a provider of libfabric.
 #[cfg(feature = "libfabric")]
 mod processes {
-    use std::io::{BufRead, BufReader, Read, Write};
+    use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, ChildStdin, Command, Stdio};
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc::{Receiver, channel};
     use std::thread;
 
     use loom_fabric::{Domain, EndpointAddr, Hints, Local, Ofi};
 
     use crate::{CAPS, Failure, LIMIT, Options, first, worker};
+
+    /// Whether the other side has failed.
+    static FAILED: AtomicBool = AtomicBool::new(false);
+
+    /// The last line of a worker's input.
+    const OVER: &str = "over";
 
     /// A worker. It is killed if it is still there when this is dropped.
     struct Process {
@@ -307,9 +315,9 @@ mod processes {
             Ok(Process { child, stdin, lines })
         }
 
-        /// The worker ends when its input does.
+        /// The worker ends after the last line of its input.
         fn end(mut self) -> Result<(), Failure> {
-            drop(self.stdin.take());
+            writeln!(self.stdin.as_mut().ok_or("a worker's input")?, "{OVER}")?;
             // Its output ends when the worker has.
             while self.lines.recv_timeout(LIMIT).is_ok() {}
             match self.child.try_wait()? {
@@ -321,7 +329,9 @@ mod processes {
 
     impl Drop for Process {
         fn drop(&mut self) {
-            // It has ended, or is stuck: in both cases there is nothing else to do.
+            // It ends when its input does, and gives its shared memory back. If it is stuck, there is nothing else to do.
+            drop(self.stdin.take());
+            while self.lines.recv_timeout(LIMIT).is_ok() {}
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -335,18 +345,27 @@ mod processes {
     }
 
     pub(crate) fn play(options: &Options) -> Result<String, Failure> {
-        let failed = AtomicBool::new(false);
         if let Some(number) = options.worker {
-            worker(&domain(&options.provider)?, options, number, &failed, |address| {
+            let mut over = None;
+            worker(&domain(&options.provider)?, options, number, &FAILED, |address| {
                 let mut out = std::io::stdout();
                 writeln!(out, "{address}")?;
                 out.flush()?;
                 let mut line = String::new();
                 std::io::stdin().read_line(&mut line)?;
+                // Ends this side's waits if the first member has failed: its last line says that it has all answers.
+                let (tell, hear) = channel();
+                over = Some(hear);
+                thread::spawn(move || {
+                    let mut line = String::new();
+                    let _ = std::io::stdin().read_line(&mut line);
+                    FAILED.fetch_or(line.trim() != OVER, Ordering::Relaxed);
+                    tell.send(())
+                });
                 Ok(line.trim().parse()?)
             })?;
-            // The first member has all answers when it closes the input: until then this side stays.
-            std::io::stdin().read_to_end(&mut Vec::new())?;
+            // Until then this side stays.
+            over.ok_or("there was no exchange")?.recv_timeout(LIMIT)?;
             return Ok(String::new());
         }
         let domain = domain(&options.provider)?;
@@ -354,7 +373,7 @@ mod processes {
         for number in 0..options.workers {
             workers.push(Process::start(options, number)?);
         }
-        let table = first(&domain, options, &failed, |address| {
+        let table = first(&domain, options, &FAILED, |address| {
             let mut addresses = Vec::new();
             for worker in &mut workers {
                 let line = worker.lines.recv_timeout(LIMIT).map_err(|_| "a worker has not told its address")?;

@@ -268,7 +268,7 @@ fn complete<T: Transport>(summary: Summary, places: &Places<'_, T>) -> Result<()
 
 /// Opens everything, warms up, and counts.
 pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, plant: Plant) -> Result<Counts, Failure> {
-    let mut memory = vec![0; PEERS * SIZE];
+    let mut memory = [0; PEERS * SIZE];
     let spare = Spare(RefCell::new((0..4 * PEERS).map(|_| Message::Own(vec![0; SIZE].into())).collect()));
     scope(|s| {
         let domain = s.open(info)?;

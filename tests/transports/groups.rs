@@ -7,7 +7,7 @@ use loom_core::objects::info::Info;
 use loom_core::objects::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Tag};
-use loom_group::{Group, PeerIndex, PeerRegion, Place, Prepared, Scope, Summary};
+use loom_group::{Group, Outcome, PeerIndex, PeerRegion, Place, Prepared, Scope, Summary};
 
 use crate::memory::{Memory, allocator};
 use crate::needs::{Behaviour, MSG, RMA, tags};
@@ -42,6 +42,19 @@ fn places<T: Transport + 'static>() -> Vec<Place<'static, T, Bytes>> {
     others().map(|_| Place::EMPTY).collect()
 }
 
+/// All requests are done, unless a plan of faults has it otherwise.
+fn complete<T: Transport + 'static>(summary: Summary, places: &[Place<'static, T, Bytes>]) {
+    for place in places {
+        match place.outcome() {
+            Outcome::Done { .. } => {}
+            Outcome::Failed { error, .. } => Err(*error).or_cut("done"),
+            Outcome::NotPosted { error, .. } => Err(*error).or_cut("posted"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(summary.is_complete(), "{summary:?}");
+}
+
 /// Ends the requests of a scope, while the other members take part.
 fn finish<T: Transport + 'static>(scope: &mut Scope<'_, 'static, T, Bytes, Memory>, others: &[Member<T>]) -> Summary {
     let mut deadline = limit();
@@ -64,7 +77,7 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
     for len in [1, 64, most(info, 1 << 16)] {
         // Longer ones both ways crash libfabric 2's `shm` in one process.
         let back = len.min(64);
-        let keys: Vec<_> = others_of_it.iter().map(|other| other.recv_any(room(len)).expect("posted")).collect();
+        let keys: Vec<_> = others_of_it.iter().map(|other| other.recv_any(room(len)).map_err(|refused| refused.error).or_cut("posted")).collect();
         let mut places = places();
         let summary = first.scope(&mut places, |scope| {
             for peer in others() {
@@ -72,7 +85,7 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
             }
             finish(scope, others_of_it)
         });
-        assert!(summary.is_complete(), "{summary:?}");
+        complete(summary, &places);
         for ((number, other), key) in (1..).zip(others_of_it).zip(keys) {
             let mut deadline = limit();
             let done = loop {
@@ -89,7 +102,9 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
                 true => other.tagged_send(PeerIndex(0), ANSWER, answer),
                 false => other.send(PeerIndex(0), answer),
             } {
-                assert!(refused.error.is_transient() && !deadline.passed(), "{}", refused.error);
+                if !refused.error.is_transient() || deadline.passed() {
+                    Err(refused.error).or_cut("posted")
+                }
                 answer = refused.buf;
                 first.cq().progress().or_cut("the queue works");
                 other.cq().progress().or_cut("the queue works");
@@ -107,7 +122,7 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
             }
             finish(scope, others_of_it)
         });
-        assert!(summary.is_complete(), "{summary:?}: {places:?}");
+        complete(summary, &places);
         for (peer, place) in others().zip(&mut places) {
             assert!(place.take().into_buf().expect("back") == pattern(back, peer.0 as usize + 10), "{peer}'s answer");
         }
@@ -118,7 +133,7 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
 fn gather_of_any<T: Transport + 'static>(first: &Member<T>, others_of_it: &[Member<T>], len: usize) {
     let mut left: Vec<_> = others().map(|peer| pattern(len, peer.0 as usize + 10)).collect();
     while !left.is_empty() {
-        let key = first.recv_any(room(len)).expect("posted");
+        let key = first.recv_any(room(len)).map_err(|refused| refused.error).or_cut("posted");
         let mut deadline = limit();
         let done = loop {
             if let Some(done) = first.cq().wait(key, Spins(100)).or_cut("the queue works") {
@@ -150,14 +165,14 @@ fn group_writes_and_reads_regions_of_its_peers<T: Transport + 'static>(info: &In
         }
         finish(scope, others_of_it)
     });
-    assert!(written.is_complete(), "{written:?}: {places:?}");
+    complete(written, &places);
     let read = first.scope(&mut places, |scope| {
         for region in whole() {
             scope.read(&region, room(100)).expect("a place");
         }
         finish(scope, others_of_it)
     });
-    assert!(read.is_complete(), "{read:?}: {places:?}");
+    complete(read, &places);
     for (peer, place) in others().zip(&mut places) {
         let bytes = place.take().into_buf().expect("back");
         assert_eq!(bytes[10..60], pattern(50, peer.0 as usize)[..]);

@@ -208,11 +208,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         found.map(|event| self.unmatched(event))
     }
 
-    /// Whether there is a driver.
-    pub(crate) fn is_driven(&self) -> bool {
-        self.body.driven.get()
-    }
-
     /// Whether a [driver](crate::objects::driver) polls the queue: `poll` and `wait` are refused then.
     #[must_use]
     pub fn is_driven(&self) -> bool {
