@@ -6,6 +6,7 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+pub mod collective;
 mod peer_index;
 pub mod schedule;
 
