@@ -6,20 +6,41 @@ use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::{Av, Cq, Domain, EndpointAddr};
+use loom_core::soft::{Every, Network, NetworkAttr, Plan as Faults, Soft};
+use loom_core::{Av, Cq, Deadline, Domain, EndpointAddr};
 use loom_group::collective::{Buffers, CollectiveError, Collectives, Element};
 use loom_group::schedule::{Blocks, Commutes, Plan, Schedule, Switch, Table};
 
 type Group<'c> = Collectives<'c, 'static, Soft<'static>, Vec<u8>>;
 
+/// A deadline that leaves the processor to the other members.
+#[derive(Clone, Copy)]
+struct Yielding(Instant);
+
+impl Deadline for Yielding {
+    fn passed(&mut self) -> bool {
+        thread::yield_now();
+        Instant::now() >= self.0
+    }
+}
+
 /// Far more than a collective takes on a busy machine.
-fn soon() -> Instant {
-    Instant::now() + Duration::from_secs(60)
+fn soon() -> Yielding {
+    Yielding(Instant::now() + Duration::from_secs(60))
 }
 
 /// Runs `story` as each member of a group, on a thread each, with `packets` packets of `capacity` bytes.
 fn members<R: Send>(n: u32, packets: usize, capacity: usize, story: impl Fn(&mut Group<'_>) -> R + Sync) -> Vec<R> {
+    with_faults(Faults::new(0), n, packets, capacity, story)
+}
+
+fn with_faults<R: Send>(
+    faults: Faults,
+    n: u32,
+    packets: usize,
+    capacity: usize,
+    story: impl Fn(&mut Group<'_>) -> R + Sync,
+) -> Vec<R> {
     let network = Network::new(NetworkAttr { endpoints: 64, ..NetworkAttr::default() }).unwrap();
     let addresses: Mutex<Vec<Option<EndpointAddr>>> = Mutex::new(vec![None; n as usize]);
     let ready = Barrier::new(n as usize);
@@ -28,7 +49,7 @@ fn members<R: Send>(n: u32, packets: usize, capacity: usize, story: impl Fn(&mut
             .map(|rank| {
                 let (network, addresses, ready, story) = (network.clone(), &addresses, &ready, &story);
                 scope.spawn(move || {
-                    let domain = Domain::open(&network.info()).unwrap();
+                    let domain = Domain::open(&network.info_with_faults(faults)).unwrap();
                     let (av, cq) = (Av::open(&domain, 64).unwrap(), Cq::open(&domain, 64).unwrap());
                     let endpoint = cq.endpoint(&av).unwrap();
                     addresses.lock().unwrap()[rank as usize] = Some(endpoint.address().unwrap());
@@ -114,6 +135,55 @@ fn members_get_what_the_collectives_say() {
                 all(group, long);
             });
         }
+    }
+}
+
+/// Operations that are associative and not commutative: the operands stand on the side that the schedule says.
+#[test]
+fn operands_keep_the_order_of_ranks() {
+    for n in [2, 3, 6] {
+        members(n, 4, 64, |group| {
+            let (member, rank, last) = (group.member(), group.member().rank(), n - 1);
+            let (of, root) = (|rank| values(rank, n as usize), n / 2);
+            let block = |rank: u32, of: u32| values(of, n as usize)[rank as usize..][..1].to_vec();
+            let plans = [
+                Table::DEFAULT.all_reduce(member, n as usize, 8, Commutes::No).unwrap(),
+                Table::DEFAULT.scan(member, n as usize),
+                Table::DEFAULT.reduce(member, root, n as usize).unwrap(),
+                Table::DEFAULT.reduce_scatter(member, Blocks::Equal(1)).unwrap(),
+            ];
+            let [all, scan, reduce, scatter] =
+                plans.map(|plan| [run(group, plan, 0, &of(rank), |a, _| a), run(group, plan, 0, &of(rank), |_, b| b)]);
+            assert_eq!(all, [of(0), of(last)]);
+            assert_eq!(scan, [of(0), of(rank)]);
+            assert_eq!(reduce, if rank == root { [of(0), of(last)] } else { [vec![], vec![]] });
+            assert_eq!(scatter, [block(rank, 0), block(rank, last)]);
+        });
+    }
+}
+
+/// Posts that are refused for the moment, and messages that come late and in another order.
+#[test]
+fn refusals_and_delays_change_nothing() {
+    let table = Table { all_reduce: Switch::ALWAYS, broadcast: Switch::ALWAYS, ..Table::DEFAULT };
+    for seed in 0..10 {
+        let faults = Faults::new(seed).refuse(Every::About(2)).delay(5).reorder(5);
+        with_faults(faults, 4, 4, 16, |group| all(group, table));
+    }
+}
+
+/// An operation fails: the member says so, and the group is over.
+#[test]
+fn failure_of_an_operation_ends_the_group() {
+    let ends = with_faults(Faults::new(1).fail(Every::Nth(9)), 3, 4, 64, |group| {
+        let soon = Instant::now() + Duration::from_millis(200);
+        let end = (0..100).find_map(|_| group.barrier(soon).err());
+        (end, group.barrier(soon))
+    });
+    assert!(ends.iter().any(|(end, _)| matches!(end, Some(CollectiveError::Operation(_)))), "{ends:?}");
+    for (end, after) in ends {
+        assert!(matches!(end, Some(CollectiveError::Operation(_) | CollectiveError::TimedOut)), "{end:?}");
+        assert_eq!(after, Err(CollectiveError::Over));
     }
 }
 

@@ -13,7 +13,8 @@
 //! # Errors
 //!
 //! After an error the members do not know of each other how far they are, so the group is [over](CollectiveError::Over). Operations that are still in
-//! flight are cancelled, and their packets come out of the completion queue.
+//! flight are cancelled, and their packets come out of the completion queue. Late messages of the group may still come, so a group that takes its place
+//! must have another number.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
