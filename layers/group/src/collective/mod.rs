@@ -240,7 +240,7 @@ impl<'c, 'm, T: Transport, B: Packet> Collectives<'c, 'm, T, B> {
                 if len? != expected {
                     return Err(CollectiveError::Mismatch);
                 }
-                let into = buffers.part_mut(flight.part).unwrap_or_default();
+                let into = buffers.part_mut(flight.part).ok_or(CollectiveError::Lengths)?;
                 for (to, bytes) in into.iter_mut().zip(packet.sized(expected).chunks_exact(E::SIZE)) {
                     *to = E::get(bytes).unwrap_or(*to);
                 }
@@ -273,6 +273,7 @@ impl<'c, 'm, T: Transport, B: Packet> Collectives<'c, 'm, T, B> {
         let peer = *peer.ok_or(CollectiveError::Lengths)?;
         let sender = if direction == Direction::Recv { piece.peer } else { self.member.rank() };
         let tag = self.tag(sender, round, piece.number)?;
+        let part = buffers.part(piece.part).ok_or(CollectiveError::Lengths)?;
         let slot = self.packets.get_mut(place).ok_or(CollectiveError::Packets)?;
         let mut packet = slot.take().ok_or(CollectiveError::Packets)?;
         let bytes = packet.sized(piece.part.len.saturating_mul(E::SIZE));
@@ -280,9 +281,7 @@ impl<'c, 'm, T: Transport, B: Packet> Collectives<'c, 'm, T, B> {
             // The tag has the sender.
             Direction::Recv => self.endpoint.tagged_recv(Source::Any, tag, packet),
             Direction::Send => {
-                // An empty part may be of no buffer.
-                let from = buffers.part(piece.part).unwrap_or_default();
-                for (bytes, from) in bytes.chunks_exact_mut(E::SIZE).zip(from) {
+                for (bytes, from) in bytes.chunks_exact_mut(E::SIZE).zip(part) {
                     from.put(bytes);
                 }
                 self.endpoint.tagged_send(peer, tag, packet)
