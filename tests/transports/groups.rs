@@ -77,7 +77,10 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
     for len in [1, 64, most(info, 1 << 16)] {
         // Longer ones both ways crash libfabric 2's `shm` in one process.
         let back = len.min(64);
-        let keys: Vec<_> = others_of_it.iter().map(|other| other.recv_any(room(len)).map_err(|refused| refused.error).or_cut("posted")).collect();
+        let keys: Vec<_> = others_of_it
+            .iter()
+            .map(|other| other.recv_any(room(len)).map_err(|refused| refused.error).or_cut("posted"))
+            .collect();
         let mut places = places();
         let summary = first.scope(&mut places, |scope| {
             for peer in others() {

@@ -87,6 +87,7 @@
 extern crate std;
 
 pub mod bootstrap;
+pub mod collective;
 pub mod exchange;
 mod group;
 mod many;

@@ -13,8 +13,9 @@
 //!    the sender and the number of the round identify a message, and a tag can have both.
 //! 4. No member sends to itself.
 //! 5. A round of more than one receive has no send, and a round of more than one send has no receive: only [`GatherLinear`] and [`ScatterLinear`] have
-//!    such rounds. So an executor that has fewer operations in flight than the round has does not block the group.
-//! 6. In the receives and sends of a round, what is received overlaps nothing. The input is never written. No element of the output or the scratch is read
+//!    such rounds. So an executor needs room for one receive
+//!    and one send at a time, and does not block the group if it has no more.
+//! 6. The part that a receive writes overlaps no other part of the receives and sends of its round. The input is never written. No element of the output or the scratch is read
 //!    before the schedule has written it. The output of a broadcast's root is the exception: it has the message.
 //! 7. Only a [`Barrier`] has messages of no elements. In the others, operations of no elements are left out. So a collective of no elements does not
 //!    synchronize its members.
@@ -114,7 +115,7 @@ pub trait Schedule {
     /// From which index on a round has no operation.
     fn width(&self, round: u32) -> u32;
 
-    /// The operation of a round at an index. Some indices below [`width`](Self::width) have none, and all others have none.
+    /// The operation of a round at an index below [`width`](Self::width). `None`: this index has none; the next one may.
     fn op(&self, round: u32, index: u32) -> Option<Op>;
 
     /// The operations of a round, in order.

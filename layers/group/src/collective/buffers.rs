@@ -1,0 +1,86 @@
+//! [`Buffers`]: the input, the output and the scratch of a collective, and the local operations on them.
+
+use super::element::Element;
+use crate::schedule::{Needs, Part, Side, Which};
+
+/// The buffers of a collective, as long as the schedule [needs](crate::schedule::Schedule::needs) or longer.
+#[derive(Debug)]
+pub struct Buffers<'b, E> {
+    /// What the member gives.
+    pub input: &'b [E],
+    /// What the member gets.
+    pub output: &'b mut [E],
+    /// Room for the algorithm.
+    pub scratch: &'b mut [E],
+}
+
+impl<E: Element> Buffers<'_, E> {
+    pub(super) fn suffice(&self, needs: Needs) -> bool {
+        self.input.len() >= needs.input && self.output.len() >= needs.output && self.scratch.len() >= needs.scratch
+    }
+
+    pub(super) fn part(&self, part: Part) -> Option<&[E]> {
+        match part.buffer {
+            Which::Input => self.input,
+            Which::Output => &*self.output,
+            Which::Scratch => &*self.scratch,
+        }
+        .get(part.range())
+    }
+
+    pub(super) fn part_mut(&mut self, part: Part) -> Option<&mut [E]> {
+        match part.buffer {
+            Which::Input => None,
+            Which::Output => self.output.get_mut(part.range()),
+            Which::Scratch => self.scratch.get_mut(part.range()),
+        }
+    }
+
+    /// A source and a destination that do not overlap.
+    fn pair(&mut self, from: Part, into: Part) -> Option<(&[E], &mut [E])> {
+        let buffer = match (from.buffer, into.buffer) {
+            (_, Which::Input) => return None,
+            (Which::Output, Which::Output) => &mut *self.output,
+            (Which::Scratch, Which::Scratch) => &mut *self.scratch,
+            (Which::Input, Which::Output) => {
+                return Some((self.input.get(from.range())?, self.output.get_mut(into.range())?));
+            }
+            (Which::Input, Which::Scratch) => {
+                return Some((self.input.get(from.range())?, self.scratch.get_mut(into.range())?));
+            }
+            (Which::Output, Which::Scratch) => {
+                return Some((self.output.get(from.range())?, self.scratch.get_mut(into.range())?));
+            }
+            (Which::Scratch, Which::Output) => {
+                return Some((self.scratch.get(from.range())?, self.output.get_mut(into.range())?));
+            }
+        };
+        // The later part begins where the buffer is split, so the earlier one must end there.
+        if from.start < into.start {
+            let (first, second) = buffer.split_at_mut_checked(into.start)?;
+            Some((first.get(from.range())?, second.get_mut(..into.len)?))
+        } else {
+            let (first, second) = buffer.split_at_mut_checked(from.start)?;
+            Some((second.get(..from.len)?, first.get_mut(into.range())?))
+        }
+    }
+
+    pub(super) fn copy(&mut self, from: Part, into: Part) -> Option<()> {
+        let (from, into) = self.pair(from, into)?;
+        for (to, from) in into.iter_mut().zip(from) {
+            *to = *from;
+        }
+        Some(())
+    }
+
+    pub(super) fn combine(&mut self, from: Part, into: Part, side: Side, op: &impl Fn(E, E) -> E) -> Option<()> {
+        let (from, into) = self.pair(from, into)?;
+        for (to, from) in into.iter_mut().zip(from) {
+            *to = match side {
+                Side::Left => op(*from, *to),
+                Side::Right => op(*to, *from),
+            };
+        }
+        Some(())
+    }
+}
