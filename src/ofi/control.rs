@@ -297,7 +297,7 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
         unsafe { insert(raw.as_ptr(), bytes, 1, &raw mut peer, 0, ptr::null_mut()) }
     };
     let inserted = match av.group {
-        Some(group) => group.meets(address, insert),
+        Some(group) => group.meets(address, insert)?,
         None => av.turn().take(insert),
     };
     found(inserted, peer)

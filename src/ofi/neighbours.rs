@@ -13,6 +13,9 @@
 //! A vector that has an endpoint's address keeps that plain pointer: a message to the address, of whichever endpoint, follows it when
 //! the endpoint has long been closed (seen with both). So an endpoint whose address was inserted in its own process is left open, too.
 //!
+//! Nor does a vector take the address of an endpoint of this process that has been closed: with libfabric 1.17 an endpoint of the vector that opens
+//! later reads the memory that it had (`tests/gone_addresses.rs` crashes without).
+//!
 //! Neighbours are the endpoints of one domain, and of domains in whose address vectors they are, whether they were opened
 //! before their addresses were inserted or after.
 
@@ -34,6 +37,7 @@ static NEIGHBOURS: spin::Mutex<Neighbours> = spin::Mutex::new(Neighbours {
     parents: Vec::new(),
     endpoints: Vec::new(),
     known: Vec::new(),
+    gone: Vec::new(),
     untested: None,
     untested_met: false,
 });
@@ -74,6 +78,8 @@ struct Neighbours {
     endpoints: Vec<Neighbour, ENDPOINTS>,
     /// Addresses that were inserted, and by whom: endpoints may yet be opened there. Once it is full, all are neighbours.
     known: Vec<Known, 2048>,
+    /// Hashes of names that a program has given endpoints, which are closed. Once it is full, such endpoints stay open.
+    gone: Vec<u64, 256>,
     /// The group of all domains of providers that are not tested.
     untested: Option<Group>,
     /// An address was inserted there: how such a provider spells it is not known, so that it may be any endpoint's.
@@ -88,13 +94,28 @@ struct Known {
     by: Group,
 }
 
-/// FNV-1a of the name in an address: behind the first `://`, where `shm` begins to look, up to the first zero byte, which not every
-/// address has.
-fn hash(address: &EndpointAddr) -> u64 {
+/// The name in an address: behind the first `://`, where `shm` begins to look, up to the first zero byte, which not every address has.
+fn name(address: &EndpointAddr) -> impl Iterator<Item = u8> {
     let bytes = address.bytes();
     let begin = bytes.windows(3).position(|at| at == b"://").map_or(0, |at| at + 3);
-    let name = bytes.iter().skip(begin).take_while(|byte| **byte != 0);
-    name.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes.iter().copied().skip(begin).take_while(|byte| *byte != 0)
+}
+
+/// Whether `shm` has given this name to an endpoint of this process, or may yet: it begins with the number of the process.
+fn is_given(address: &EndpointAddr) -> bool {
+    unsafe extern "C" {
+        /// `man getpid`
+        safe fn getpid() -> c_int;
+    }
+    let number = name(address)
+        .take_while(u8::is_ascii_digit)
+        .try_fold(0_i32, |number, digit| number.checked_mul(10)?.checked_add(i32::from(digit - b'0')));
+    number == Some(getpid()) && name(address).any(|byte| byte == b':')
+}
+
+/// FNV-1a of the name in an address.
+fn hash(address: &EndpointAddr) -> u64 {
+    name(address).fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 impl Neighbours {
@@ -125,6 +146,14 @@ impl Neighbours {
     /// Whether an address with this hash was ever inserted.
     fn is_known(&self, hash: u64) -> bool {
         self.known.is_full() || self.known.iter().any(|known| known.hash == hash)
+    }
+
+    /// Whether an endpoint of this process has or had the name, and is closed: those whose addresses were inserted stay open.
+    fn is_gone(&self, address: &EndpointAddr) -> bool {
+        let hash = hash(address);
+        let is_there = || self.endpoints.iter().any(|entry| self::hash(&entry.address) == hash);
+        let stays = || self.known.iter().any(|known| known.hash == hash);
+        self.gone.contains(&hash) || (is_given(address) && !is_there() && !stays())
     }
 
     fn entry(&mut self, fid: NonNull<sys::fid>) -> Option<&mut Neighbour> {
@@ -175,8 +204,14 @@ impl Group {
 
     /// Inserts an address into a vector of this group: an endpoint that has it, or will have it, becomes a neighbour. No endpoint
     /// is opened or closed while `insert` runs, which may look for one of that name.
-    pub(super) fn meets<R>(self, address: &EndpointAddr, insert: impl FnOnce() -> R) -> R {
+    ///
+    /// # Errors
+    /// `EADDRNOTAVAIL` for the address of an endpoint of this process that is closed.
+    pub(super) fn meets<R>(self, address: &EndpointAddr, insert: impl FnOnce() -> R) -> Result<R, Errno> {
         let mut neighbours = NEIGHBOURS.lock();
+        if self.left_in_peace && neighbours.is_gone(address) {
+            return Err(Errno::EADDRNOTAVAIL);
+        }
         neighbours.untested_met |= !self.left_in_peace;
         let known = Known { hash: hash(address), by: self };
         if !neighbours.known.contains(&known) {
@@ -187,7 +222,7 @@ impl Group {
         if let Some(other) = there.map(|entry| entry.group) {
             neighbours.unite(self, other);
         }
-        insert()
+        Ok(insert())
     }
 
     /// The same of an address that the provider finds out itself; refused where it may be a neighbour's that is to be found again.
@@ -215,6 +250,7 @@ impl Group {
         }
         let (endpoint, fid, address) = open()?;
         let hash = hash(&address);
+        neighbours.gone.retain(|gone| *gone != hash);
         while let Some(known) =
             neighbours.known.iter().copied().find(|k| k.hash == hash && neighbours.root(k.by) != neighbours.root(self))
         {
@@ -239,9 +275,10 @@ impl Group {
         let (count, used) =
             others.fold((0, false), |(count, used), entry| (count + 1, used || entry.state != State::Left));
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
-        let (state, hash) = (entry.state, hash(&entry.address));
+        let (state, hash, address) = (entry.state, hash(&entry.address), entry.address.clone());
         let is_known = neighbours.is_known(hash) || (neighbours.untested_met && !self.left_in_peace);
-        let stays = count > 0 || is_known;
+        let unnamed = !self.left_in_peace || is_given(&address);
+        let stays = count > 0 || is_known || (!unnamed && neighbours.gone.is_full());
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
         if needed || used || (stays && (state != State::Left || !self.left_in_peace)) {
             entry.state = State::Retired;
@@ -250,6 +287,10 @@ impl Group {
         if !stays {
             // One that fails to close stays a neighbour.
             close()?;
+            if !unnamed {
+                // There is room: seen above.
+                let _ = neighbours.gone.push(hash);
+            }
         }
         neighbours.forget(fid);
         Ok(if stays { Closing::Left } else { Closing::Closed })
@@ -312,11 +353,11 @@ mod tests {
             let a = open(one, &format!("{name}/a"), base);
             let b = if first == "address" {
                 // Some say addresses with their last zero byte and some without.
-                one.meets(&address(&format!("{name}/b\0")), || ());
+                one.meets(&address(&format!("{name}/b\0")), || ()).unwrap();
                 open(other, &format!("{name}/b"), base + 1)
             } else {
                 let b = open(other, &format!("{name}/b"), base + 1);
-                one.meets(&address(&format!("{name}/b")), || ());
+                one.meets(&address(&format!("{name}/b")), || ()).unwrap();
                 b
             };
             assert_eq!(close(other, b), Closing::Retired, "{first} first: a neighbour is active");
@@ -343,11 +384,27 @@ mod tests {
             let (one, other) = (group(), group());
             let a = open(one, &format!("fi_shm://known/{}", (number - 0x600) / 16), number);
             // In a domain without endpoints, which may yet have one.
-            assert!(other.meets(&address(inserted), || true));
+            assert!(other.meets(&address(inserted), || true).unwrap());
             assert_eq!(close(one, a), Closing::Retired);
             one.leave(a, false);
             assert_eq!(close(one, a), Closing::Left, "{inserted}");
         }
+    }
+
+    #[test]
+    fn the_address_of_a_closed_endpoint_of_this_process_is_refused() {
+        let given = format!("fi_shm://{}:7:9", std::process::id());
+        for (name, number) in [(given.as_str(), 0x710), ("gone/named", 0x720)] {
+            let (one, other) = (group(), group());
+            let endpoint = open(one, name, number);
+            assert_eq!(close(one, endpoint), Closing::Closed);
+            assert_eq!(other.meets(&address(name), || ()), Err(Errno::EADDRNOTAVAIL), "{name}");
+            // Another one of that name is there.
+            open(one, name, number + 1);
+            assert_eq!(other.meets(&address(name), || ()), Ok(()), "{name}");
+        }
+        // Of another process.
+        assert_eq!(group().meets(&address("fi_shm://1:7:9"), || ()), Ok(()));
     }
 
     #[test]

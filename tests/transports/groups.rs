@@ -79,7 +79,13 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
         let back = len.min(64);
         let keys: Vec<_> = others_of_it
             .iter()
-            .map(|other| other.recv_any(room(len)).map_err(|refused| refused.error).or_cut("posted"))
+            .map(|other| {
+                other
+                    .cq()
+                    .post(room(len), limit(), |buf| other.recv_any(buf))
+                    .map_err(|refused| refused.error)
+                    .or_cut("posted")
+            })
             .collect();
         let mut places = places();
         let summary = first.scope(&mut places, |scope| {
@@ -136,7 +142,11 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
 fn gather_of_any<T: Transport + 'static>(first: &Member<T>, others_of_it: &[Member<T>], len: usize) {
     let mut left: Vec<_> = others().map(|peer| pattern(len, peer.0 as usize + 10)).collect();
     while !left.is_empty() {
-        let key = first.recv_any(room(len)).map_err(|refused| refused.error).or_cut("posted");
+        let key = first
+            .cq()
+            .post(room(len), limit(), |buf| first.recv_any(buf))
+            .map_err(|refused| refused.error)
+            .or_cut("posted");
         let mut deadline = limit();
         let done = loop {
             if let Some(done) = first.cq().wait(key, Spins(100)).or_cut("the queue works") {

@@ -10,6 +10,9 @@
 //! pieces. After half as many collectives as the number can count there is a barrier, so members that run ahead cannot use a number twice.
 //! The program must not receive with tags of the group on the same endpoint, nor with masks that accept them.
 //!
+//! What a member has sent goes out as its queue is driven: a member that has left a collective drives its queue, or runs the next one, until the
+//! others have left it, too, before it closes its endpoint.
+//!
 //! # Errors
 //!
 //! After an error the members do not know of each other how far they are, so the group is [over](CollectiveError::Over). Operations that are still in

@@ -1,0 +1,120 @@
+//! Collectives of `loom_group` over libfabric's providers, whether these have their own or not: a thread for each member, and every element
+//! checked.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::Cq;
+use loom_core::objects::domain::Domain;
+use loom_core::objects::info::{Hints, Info};
+use loom_core::vocabulary::{Caps, EndpointAddr};
+use loom_fabric::loom_core;
+use loom_fabric::ofi::{Local, Ofi};
+use loom_group::collective::{Buffers, Collectives};
+use loom_group::schedule::{Blocks, Commutes, Schedule, Table};
+
+type T = Ofi<Local>;
+
+const MEMBERS: u32 = 3;
+/// Longer ones both ways crash libfabric 2's `shm` in one process.
+const PACKET: usize = 128;
+const COUNT: usize = 300;
+
+fn until() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+fn info(provider: &str) -> Option<Info<T>> {
+    let node = (!["shm", "sm2"].contains(&provider)).then_some("127.0.0.1");
+    let caps = Caps::MSG | Caps::TAGGED;
+    let hints = Hints { caps, provider: Some(provider), node, listen: node.is_some(), ..Hints::default() };
+    T::query(&hints).ok()?.find(|info| info.provider() == provider && info.caps().contains(caps))
+}
+
+/// What a member does, and has seen that it is right.
+fn member(
+    rank: u32,
+    provider: &str,
+    tell: &[Sender<(u32, EndpointAddr)>],
+    hear: &Receiver<(u32, EndpointAddr)>,
+    done: &AtomicU32,
+) {
+    let domain = Domain::open(&info(provider).unwrap()).unwrap();
+    let av = Av::open(&domain, 8).unwrap();
+    let cq = Cq::open(&domain, 64).unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
+    for tell in tell {
+        tell.send((rank, endpoint.address().unwrap())).unwrap();
+    }
+    let mut addresses: Vec<_> = (0..MEMBERS).map(|_| hear.recv_timeout(Duration::from_secs(60)).unwrap()).collect();
+    addresses.sort_by_key(|(rank, _)| *rank);
+    let peers: Vec<_> = addresses.iter().map(|(_, address)| av.insert(address).unwrap()).collect();
+    let mut packets = [(); 16].map(|()| Some(Vec::with_capacity(PACKET)));
+    let mut group = Collectives::new(&cq, &endpoint, &peers, rank, 1, &mut packets).unwrap();
+    let table = Table::DEFAULT;
+    let me = group.member();
+    let of = |member: u32, at: usize| u64::from(member) * 1_000_003 + u64::try_from(at).unwrap();
+    let mine: Vec<_> = (0..COUNT).map(|at| of(rank, at)).collect();
+    for _ in 0..3 {
+        group.barrier(until()).unwrap();
+
+        let plan = table.all_reduce(me, COUNT, 8, Commutes::Yes).unwrap();
+        let (mut output, mut scratch) = (vec![0; COUNT], vec![0; plan.needs().scratch]);
+        let buffers = Buffers { input: &mine, output: &mut output, scratch: &mut scratch };
+        group.run(&plan, buffers, u64::wrapping_add, until()).unwrap();
+        for (at, sum) in output.iter().enumerate() {
+            assert_eq!(*sum, (0..MEMBERS).map(|member| of(member, at)).sum::<u64>());
+        }
+
+        let plan = table.all_gather(me, Blocks::Equal(COUNT), 8).unwrap();
+        let (mut output, mut scratch) = (vec![0; COUNT * MEMBERS as usize], vec![0; plan.needs().scratch]);
+        let buffers = Buffers { input: &mine, output: &mut output, scratch: &mut scratch };
+        group.run(&plan, buffers, |left, _| left, until()).unwrap();
+        assert_eq!(
+            output,
+            (0..MEMBERS).flat_map(|member| (0..COUNT).map(move |at| of(member, at))).collect::<Vec<_>>()
+        );
+
+        let plan = table.scan(me, COUNT);
+        let (mut output, mut scratch) = (vec![0; COUNT], vec![0; plan.needs().scratch]);
+        let buffers = Buffers { input: &mine, output: &mut output, scratch: &mut scratch };
+        group.run(&plan, buffers, u64::wrapping_add, until()).unwrap();
+        assert_eq!(output[7], (0..=rank).map(|member| of(member, 7)).sum::<u64>());
+    }
+    group.barrier(until()).unwrap();
+    println!("{provider}: member {rank} has run 3 rounds");
+    // What was sent goes out as the queue is driven, and no endpoint closes while another may still look at its memory.
+    done.fetch_add(1, Ordering::SeqCst);
+    let until = until();
+    while done.load(Ordering::SeqCst) < MEMBERS {
+        cq.progress().unwrap();
+        assert!(Instant::now() < until, "the others finish");
+    }
+}
+
+fn members_agree_over(provider: &str) -> bool {
+    if info(provider).is_none() {
+        println!("{provider}: not here, or without tagged messages");
+        return false;
+    }
+    let (tell, hear): (Vec<_>, Vec<_>) = (0..MEMBERS).map(|_| channel()).unzip();
+    let done = AtomicU32::new(0);
+    std::thread::scope(|threads| {
+        for (rank, hear) in (0..).zip(hear) {
+            let (tell, done) = (tell.clone(), &done);
+            threads.spawn(move || member(rank, provider, &tell, &hear, done));
+        }
+    });
+    true
+}
+
+#[test]
+fn members_agree_over_every_provider() {
+    let providers = ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets"];
+    let ran = providers.into_iter().filter(|provider| members_agree_over(provider)).count();
+    assert!(ran >= 3, "providers that are in every version");
+}
