@@ -16,7 +16,6 @@ use super::{TcpAttr, check_limit};
 const CALLERS: usize = 128;
 
 /// Rank 0, to which the others are connected.
-#[derive(Debug)]
 pub(super) struct Hub {
     /// Of the ranks from 1 on.
     spokes: Vec<Link>,

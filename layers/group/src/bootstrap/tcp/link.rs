@@ -11,7 +11,6 @@ use super::frame::Frame;
 pub(super) struct Gone;
 
 /// A connection whose reads and writes return at once.
-#[derive(Debug)]
 pub(super) struct Link {
     stream: TcpStream,
     /// What was read and is not used yet. It grows with the bytes that arrive, not by what a header states.

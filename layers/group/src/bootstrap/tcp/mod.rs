@@ -1,5 +1,6 @@
 //! [`Tcp`]: ranks that meet at an address of rank 0.
 
+use core::fmt;
 use core::net::SocketAddr;
 use std::net::TcpListener;
 
@@ -54,7 +55,6 @@ pub struct TcpAttr {
 ///     });
 /// });
 /// ```
-#[derive(Debug)]
 pub struct Tcp {
     rank: u32,
     size: u32,
@@ -66,7 +66,6 @@ pub struct Tcp {
 }
 
 /// Which end of the connections this rank has.
-#[derive(Debug)]
 enum Side {
     Hub(Hub),
     Spoke(Spoke),
@@ -150,5 +149,11 @@ impl Bootstrap for Tcp {
         }
         self.ended = false;
         Ok(())
+    }
+}
+
+impl fmt::Debug for Tcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tcp").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
     }
 }

@@ -14,7 +14,6 @@ use super::{TcpAttr, check_limit};
 const CONNECT: Duration = Duration::from_millis(500);
 
 /// A rank that is connected to rank 0.
-#[derive(Debug)]
 pub(super) struct Spoke {
     /// `None` when a round has failed: rank 0 learns of it.
     link: Option<Link>,
