@@ -46,8 +46,8 @@ pub enum Local {}
 /// Threads share the domain, its address vectors and regions, each with queues and endpoints of its own
 /// (`FI_THREAD_COMPLETION`).
 ///
-/// Over `shm`, `sm2` and `ofi_rxm`, where an insertion looks at what waits at other threads' endpoints, the
-/// domain is opened with `FI_THREAD_SAFE`.
+/// Over `shm`, `sm2`, `ofi_rxm` and providers that are not tested, where an insertion may look at what waits at other threads'
+/// endpoints, the domain is opened with `FI_THREAD_SAFE`.
 #[doc(alias = "FI_THREAD_COMPLETION")]
 #[derive(Debug)]
 pub enum Shared {}

@@ -78,7 +78,7 @@ struct Neighbours {
     endpoints: Vec<Neighbour, ENDPOINTS>,
     /// Addresses that were inserted, and by whom: endpoints may yet be opened there. Once it is full, all are neighbours.
     known: Vec<Known, 2048>,
-    /// Hashes of names that a program has given endpoints, which are closed. Once it is full, such endpoints stay open.
+    /// Hashes of the names of closed endpoints that their form does not tell (`is_given`). Once it is full, such endpoints stay open.
     gone: Vec<u64, 256>,
     /// The group of all domains of providers that are not tested.
     untested: Option<Group>,
@@ -101,7 +101,7 @@ fn name(address: &EndpointAddr) -> impl Iterator<Item = u8> {
     bytes.iter().copied().skip(begin).take_while(|byte| *byte != 0)
 }
 
-/// Whether `shm` has given this name to an endpoint of this process, or may yet: it begins with the number of the process.
+/// Whether this is a name as `shm` gives them to endpoints of this process: it begins with the number of the process.
 fn is_given(address: &EndpointAddr) -> bool {
     unsafe extern "C" {
         /// `man getpid`
@@ -148,12 +148,13 @@ impl Neighbours {
         self.known.is_full() || self.known.iter().any(|known| known.hash == hash)
     }
 
-    /// Whether an endpoint of this process has or had the name, and is closed: those whose addresses were inserted stay open.
-    fn is_gone(&self, address: &EndpointAddr) -> bool {
+    /// Whether it may be the address of an endpoint of this process that is closed. (Those whose addresses were inserted stay open.) What names
+    /// `shm` gives is known of the tested versions: there a name of this process is refused if no endpoint has it.
+    fn is_gone(&self, address: &EndpointAddr, is_tested: bool) -> bool {
         let hash = hash(address);
         let is_there = || self.endpoints.iter().any(|entry| self::hash(&entry.address) == hash);
         let stays = || self.known.iter().any(|known| known.hash == hash);
-        self.gone.contains(&hash) || (is_given(address) && !is_there() && !stays())
+        self.gone.contains(&hash) || (is_tested && is_given(address) && !is_there() && !stays())
     }
 
     fn entry(&mut self, fid: NonNull<sys::fid>) -> Option<&mut Neighbour> {
@@ -209,7 +210,7 @@ impl Group {
     /// `EADDRNOTAVAIL` for the address of an endpoint of this process that is closed.
     pub(super) fn meets<R>(self, address: &EndpointAddr, insert: impl FnOnce() -> R) -> Result<R, Errno> {
         let mut neighbours = NEIGHBOURS.lock();
-        if self.left_in_peace && neighbours.is_gone(address) {
+        if neighbours.is_gone(address, self.left_in_peace) {
             return Err(Errno::EADDRNOTAVAIL);
         }
         neighbours.untested_met |= !self.left_in_peace;
@@ -232,6 +233,10 @@ impl Group {
             return Err(Errno::EINVAL.into());
         }
         let mut neighbours = NEIGHBOURS.lock();
+        if !neighbours.gone.is_empty() {
+            // It may be one of those.
+            return Err(Errno::EADDRNOTAVAIL.into());
+        }
         neighbours.untested_met = true;
         insert()
     }
@@ -275,10 +280,10 @@ impl Group {
         let (count, used) =
             others.fold((0, false), |(count, used), entry| (count + 1, used || entry.state != State::Left));
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
-        let (state, hash, address) = (entry.state, hash(&entry.address), entry.address.clone());
+        let (state, hash) = (entry.state, hash(&entry.address));
+        let is_told_by_form = self.left_in_peace && is_given(&entry.address);
         let is_known = neighbours.is_known(hash) || (neighbours.untested_met && !self.left_in_peace);
-        let unnamed = !self.left_in_peace || is_given(&address);
-        let stays = count > 0 || is_known || (!unnamed && neighbours.gone.is_full());
+        let stays = count > 0 || is_known || (!is_told_by_form && neighbours.gone.is_full());
         let Some(entry) = neighbours.entry(fid) else { return Err(Errno::EINVAL) };
         if needed || used || (stays && (state != State::Left || !self.left_in_peace)) {
             entry.state = State::Retired;
@@ -287,7 +292,7 @@ impl Group {
         if !stays {
             // One that fails to close stays a neighbour.
             close()?;
-            if !unnamed {
+            if !is_told_by_form {
                 // There is room: seen above.
                 let _ = neighbours.gone.push(hash);
             }
@@ -405,6 +410,17 @@ mod tests {
         }
         // Of another process.
         assert_eq!(group().meets(&address("fi_shm://1:7:9"), || ()), Ok(()));
+    }
+
+    #[test]
+    fn the_address_of_a_closed_endpoint_of_an_untested_provider_is_refused() {
+        // In the group of all that are not tested.
+        let group = Group { number: 999, left_in_peace: false };
+        let mut neighbours = NEIGHBOURS.lock();
+        neighbours.gone.push(hash(&address("untested/gone"))).unwrap();
+        drop(neighbours);
+        assert_eq!(group.meets(&address("x://untested/gone"), || ()), Err(Errno::EADDRNOTAVAIL));
+        assert_eq!(group.meets_unseen::<Errno>(|| Ok(())), Err(Errno::EADDRNOTAVAIL));
     }
 
     #[test]

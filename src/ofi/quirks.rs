@@ -26,7 +26,7 @@ pub(super) fn correct(info: &mut RawInfo) {
         info.carry_no_data();
     }
     // Two threads would meet in an endpoint: the one that drives it and one that inserts an address.
-    if walks_messages(info) && decode::attributes(info).domain.threading != Threading::DOMAIN {
+    if may_walk_messages(info) && decode::attributes(info).domain.threading != Threading::DOMAIN {
         info.be_threaded(Threading::SAFE);
     }
     if has_untrue_tags(info) {
@@ -77,10 +77,11 @@ pub(super) fn names_by_process(info: &RawInfo) -> bool {
     has_layer(info, "shm")
 }
 
-/// Whether an insertion into an address vector walks the messages that wait at its endpoints for their sender to be known: so do those of
-/// `shm`, `sm2` and `ofi_rxm` of libfabric 2. They lock what waits only in domains of the model `SAFE`.
-fn walks_messages(info: &RawInfo) -> bool {
-    ["shm", "sm2", "ofi_rxm"].into_iter().any(|layer| has_layer(info, layer))
+/// Whether an insertion into an address vector may walk the messages that wait at its endpoints for their sender to be known: so do those of
+/// `shm`, `sm2` and `ofi_rxm` of libfabric 2, which lock what waits only in domains of the model `SAFE`; and a provider that is not tested
+/// may. (One that has no such model refuses the domain.)
+fn may_walk_messages(info: &RawInfo) -> bool {
+    !info.is_tested() || ["shm", "sm2", "ofi_rxm"].into_iter().any(|layer| has_layer(info, layer))
 }
 
 /// Whether an endpoint needs a counter of writes. Without, `ofi_rxm` injects writes through its connections, which report those to
