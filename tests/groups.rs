@@ -1,5 +1,5 @@
-//! Collectives of `loom_group` over libfabric's providers, whether these have their own or not: a thread for each member, and every element
-//! checked.
+//! Groups over libfabric's providers: collectives, whether a provider has its own or not, with a thread for each member and every element
+//! checked; and members that are replaced, as far as the vectors of providers have room.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
@@ -7,18 +7,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use loom_core::objects::av::Av;
+use loom_core::objects::av::{Av, InsertError};
 use loom_core::objects::cq::Cq;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAddr};
+use loom_core::{Source, Spins};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
 use loom_group::collective::{Buffers, Collectives};
 use loom_group::schedule::{Blocks, Commutes, Schedule, Table};
+use loom_group::{GroupAttr, PeerError, PeerIndex, Prepared};
 
 type T = Ofi<Local>;
 
+const PROVIDERS: [&str; 5] = ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets"];
 const MEMBERS: u32 = 3;
 /// Longer ones both ways crash libfabric 2's `shm` in one process.
 const PACKET: usize = 128;
@@ -54,7 +57,7 @@ fn member(
     addresses.sort_by_key(|(rank, _)| *rank);
     let peers: Vec<_> = addresses.iter().map(|(_, address)| av.insert(address).unwrap()).collect();
     let mut packets = [(); 16].map(|()| Some(Vec::with_capacity(PACKET)));
-    let mut group = Collectives::new(&cq, &endpoint, &peers, rank, 1, &mut packets).unwrap();
+    let mut group = Collectives::new(&endpoint, &peers, rank, 1, &mut packets).unwrap();
     let table = Table::DEFAULT;
     let me = group.member();
     let of = |member: u32, at: usize| u64::from(member) * 1_000_003 + u64::try_from(at).unwrap();
@@ -114,7 +117,54 @@ fn members_agree_over(provider: &str) -> bool {
 
 #[test]
 fn members_agree_over_every_provider() {
-    let providers = ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets"];
-    let ran = providers.into_iter().filter(|provider| members_agree_over(provider)).count();
+    let ran = PROVIDERS.into_iter().filter(|provider| members_agree_over(provider)).count();
+    assert!(ran >= 3, "providers that are in every version");
+}
+
+/// A new address takes the place of another, as often as the group was opened for.
+fn a_member_is_replaced_over(provider: &str) -> bool {
+    let Some(info) = info(provider) else { return false };
+    let domain = Domain::open(&info).unwrap();
+    let peer = || {
+        let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
+        cq.endpoint(&av).unwrap()
+    };
+    let [first, second, third] = [peer(), peer(), peer()];
+    let [a, b, c] = [&first, &second, &third].map(|peer| peer.address().unwrap());
+    let attr = GroupAttr::new(1).with_replacements(1);
+    let group = Prepared::<_, Vec<u8>, _>::open(&domain, attr, 16).unwrap().connect([&a]).unwrap();
+    group.set(PeerIndex(0), &b).unwrap();
+    assert_eq!(group.set(PeerIndex(0), &c), Err(PeerError::Insert(InsertError::Full)), "{provider}");
+    // The one that was there stays.
+    let received = second.recv(Source::Any, vec![0; 8]).unwrap();
+    let until = until();
+    let mut message = b"to b".to_vec();
+    // Both ends are this thread's: a connection takes both of them.
+    let sent = loop {
+        match group.send(PeerIndex(0), message) {
+            Ok(sent) => break sent,
+            Err(refused) => {
+                assert!(refused.error.is_transient() && Instant::now() < until, "{provider}: {}", refused.error);
+                message = refused.buf;
+            }
+        }
+        group.cq().progress().unwrap();
+        second.cq().progress().unwrap();
+    };
+    let done = loop {
+        group.cq().progress().unwrap();
+        if let Some(done) = second.cq().wait(received, Spins(1)).unwrap() {
+            break done;
+        }
+        assert!(Instant::now() < until, "{provider}: it arrives");
+    };
+    assert_eq!(&done.buf()[..4], b"to b");
+    group.cq().wait(sent, until).unwrap().unwrap().result().unwrap();
+    true
+}
+
+#[test]
+fn members_are_replaced_over_every_provider() {
+    let ran = PROVIDERS.into_iter().filter(|provider| a_member_is_replaced_over(provider)).count();
     assert!(ran >= 3, "providers that are in every version");
 }

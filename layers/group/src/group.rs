@@ -36,7 +36,7 @@ pub struct GroupAttr {
 }
 
 impl GroupAttr {
-    /// A group of so many, of which none is replaced by a new address.
+    /// A group of `capacity` members, of which none is replaced by a new address.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         GroupAttr { capacity, replacements: 0 }
@@ -68,7 +68,7 @@ pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
 
 /// Peers by their numbers, over one connectionless endpoint.
 ///
-/// Posts by a peer's number are those of [`Endpoint`], into the queue of the group ([`cq`](Self::cq)): their keys are for whoever polls it, or
+/// Posts by a peer's number are those of [`Endpoint`], into the queue of the group ([`cq`](Self::cq)): their keys are for the program that polls it, or
 /// for a [driver](loom_core::objects::driver)'s futures. Operations on many peers are those of a [`Scope`](crate::Scope).
 ///
 /// All peers share the domain: a region that is registered once serves with all.

@@ -5,12 +5,17 @@
 //! opened.
 //!
 //! Operations have three levels of control:
-//! - *posted*: [`Group::send`] and the others by a peer's number return a key, for whoever polls the queue. Under a
+//! - *posted*: [`Group::send`] and the others by a peer's number return a key, for the program that polls the queue. Under a
 //!   [driver](loom_core::objects::driver) of the queue they are awaited as futures;
 //! - *scoped*: [`Group::scope`] has requests in places of the caller's, which are looked at one by one, and leaves none behind;
 //! - *waiting*: [`scatter_send`](Group::scatter_send), [`gather_recv`](Group::gather_recv), [`scatter_write`](Group::scatter_write),
 //!   [`gather_read`](Group::gather_read), [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) end when all of their
 //!   requests are over, or the deadline has passed.
+//!
+//! Beside groups, for programs that know their peers as [`Peer`](loom_core::Peer) or not yet:
+//! - [`exchange`]: what peers must know of each other, as bytes; [`bootstrap`]: how that reaches them;
+//! - [`collective`]: collectives over tagged messages, one at a time, by the algorithms of [`schedule`]. They are not yet operations of a
+//!   [`Group`]: they take its endpoint and its peers.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! Operations by a peer's number: as those of [`Endpoint`](loom_core::Endpoint), for whoever polls the queue of the group.
+//! Operations by a peer's number: as those of [`Endpoint`](loom_core::Endpoint), for the program that polls the queue of the group.
 
 use allocator_api2::alloc::Allocator;
 use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp};

@@ -58,7 +58,7 @@ fn with_faults<R: Send>(
                     let all = addresses.lock().unwrap().clone();
                     let peers: Vec<_> = all.iter().flatten().map(|address| av.insert(address).unwrap()).collect();
                     let mut packets: Vec<_> = (0..packets).map(|_| Some(Vec::with_capacity(capacity))).collect();
-                    let mut group = Collectives::new(&cq, &endpoint, &peers, rank, 3, &mut packets).unwrap();
+                    let mut group = Collectives::new(&endpoint, &peers, rank, 3, &mut packets).unwrap();
                     // The others wait here for a member that panics, too. Their deadlines end what they wait for before.
                     let result = catch_unwind(AssertUnwindSafe(|| story(&mut group)));
                     ready.wait();

@@ -253,7 +253,7 @@ impl World {
                 }
                 Outcome::Failed { .. } => assert!(target.is_some()),
                 Outcome::InFlight(key) => {
-                    // Nobody else has the key: it is waited for, or ends with the endpoint.
+                    // The key is the test's alone: it is waited for, or ends with the endpoint.
                     assert!(self.group.cq().take(*key).unwrap().is_none());
                 }
             }

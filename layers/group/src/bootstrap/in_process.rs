@@ -4,17 +4,18 @@ use core::fmt;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use allocator_api2::alloc::Allocator;
 #[cfg(feature = "std")]
-use allocator_api2::alloc::{Allocator, Global};
-#[cfg(feature = "std")]
-use allocator_api2::vec::Vec;
+use allocator_api2::alloc::Global;
+use loom_core::error::OpenError;
 use loom_core::objects::deadline::Deadline;
+use loom_core::storage::Array;
 
 use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank, place};
 
 /// The memory over which threads of one process exchange bytes.
 ///
-/// It is the caller's ([`over`](Board::over)), or allocated when the board opens (feature `std`). Nothing is allocated later. `S` is
+/// It is the caller's ([`over`](Board::over)), or allocated when the board opens ([`open_in`](AllocatedBoard::open_in)). Nothing is allocated later. `S` is
 /// a list of [`Seat`]s.
 ///
 /// ```
@@ -45,8 +46,7 @@ pub struct Board<S> {
 }
 
 /// A board with memory of an allocator.
-#[cfg(feature = "std")]
-pub type AllocatedBoard<A = Global> = Board<Vec<Seat<Vec<u8, A>>, A>>;
+pub type AllocatedBoard<A> = Board<Array<Seat<Array<u8, A>>, A>>;
 
 /// The place of one rank on a [`Board`].
 pub struct Seat<B> {
@@ -124,7 +124,7 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
 }
 
 #[cfg(feature = "std")]
-impl AllocatedBoard {
+impl AllocatedBoard<Global> {
     /// A board for `size` ranks, which give up to `limit` bytes in a round each.
     ///
     /// # Errors
@@ -136,9 +136,8 @@ impl AllocatedBoard {
     }
 }
 
-#[cfg(feature = "std")]
 impl<A: Allocator + Clone> AllocatedBoard<A> {
-    /// As [`open`](AllocatedBoard::open), with memory of an allocator.
+    /// A board for `size` ranks, which give up to `limit` bytes in a round each, in memory of `alloc`.
     ///
     /// # Errors
     ///
@@ -146,17 +145,10 @@ impl<A: Allocator + Clone> AllocatedBoard<A> {
     /// - [`JoinError::OutOfMemory`]: the allocator has no memory for the board.
     pub fn open_in(size: u32, limit: usize, alloc: A) -> Result<Self, JoinError> {
         check_rank(0, size)?;
-        let gift = || {
-            let mut memory = Vec::new_in(alloc.clone());
-            memory.try_reserve_exact(limit).map_err(|_| JoinError::OutOfMemory)?;
-            memory.resize(limit, 0);
-            Ok::<_, JoinError>(Gift::of(memory))
-        };
-        let mut seats = Vec::new_in(alloc.clone());
-        seats.try_reserve_exact(place(size)).map_err(|_| JoinError::OutOfMemory)?;
-        for _ in 0..size {
-            seats.push(Seat { taken: AtomicBool::new(false), gifts: [gift()?, gift()?] });
-        }
+        let gift = || Array::new_in(limit, alloc.clone(), |_| 0).map(Gift::of);
+        let seat = |_| Ok(Seat { taken: AtomicBool::new(false), gifts: [gift()?, gift()?] });
+        let no_memory = |_: OpenError| JoinError::OutOfMemory;
+        let seats = Array::try_new_in(place(size), alloc.clone(), seat).map_err(no_memory)?;
         Ok(Board { seats, size, limit })
     }
 }

@@ -30,7 +30,6 @@ use loom_core::objects::deadline::Deadline;
 #[cfg(feature = "std")]
 pub use self::directory::{Directory, DirectoryAttr};
 pub use self::error::{BootstrapError, JoinError, Mismatch};
-#[cfg(feature = "std")]
 pub use self::in_process::AllocatedBoard;
 pub use self::in_process::{Board, InProcess, Seat};
 pub use self::slots::Slots;

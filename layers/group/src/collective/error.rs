@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use loom_core::Error;
 use loom_core::completion::OpError;
 use loom_core::error::PostError;
 use loom_core::objects::cq::CqError;
@@ -28,6 +29,8 @@ pub enum CollectiveError {
     Post(PostError),
     /// A message was not sent or received.
     Operation(OpError),
+    /// The provider ignores bits of tags that the number of the group needs.
+    TagBits,
     /// The completion queue cannot go on.
     Queue(CqError),
     /// The deadline has passed.
@@ -45,6 +48,9 @@ impl fmt::Display for CollectiveError {
             CollectiveError::Mismatch => f.write_str("a message has another length than this member expects"),
             CollectiveError::Post(error) => error.fmt(f),
             CollectiveError::Operation(error) => error.fmt(f),
+            CollectiveError::TagBits => {
+                f.write_str("the provider ignores bits of tags that the number of the group needs")
+            }
             CollectiveError::Queue(error) => error.fmt(f),
             CollectiveError::TimedOut => f.write_str("the deadline has passed before the collective was over"),
         }
@@ -74,5 +80,23 @@ impl From<OpError> for CollectiveError {
 impl From<CqError> for CollectiveError {
     fn from(error: CqError) -> Self {
         CollectiveError::Queue(error)
+    }
+}
+
+impl From<CollectiveError> for Error {
+    fn from(error: CollectiveError) -> Self {
+        match error {
+            CollectiveError::Schedule(error) => error.into(),
+            CollectiveError::Post(error) => error.into(),
+            CollectiveError::Operation(error) => error.into(),
+            CollectiveError::Queue(error) => error.into(),
+            CollectiveError::TimedOut => CqError::TimedOut.into(),
+            CollectiveError::Over => Error::Invalid("an earlier collective of the group has failed"),
+            CollectiveError::Packets => Error::Invalid("the packets of a group of collectives"),
+            CollectiveError::Lengths => Error::Invalid("the lengths of buffers of a collective"),
+            CollectiveError::TooLong => Error::Invalid("a message of a collective has too many pieces"),
+            CollectiveError::Mismatch => Error::Invalid("the members of a collective run different schedules"),
+            CollectiveError::TagBits => Error::Invalid("the provider's tags have too few bits for collectives"),
+        }
     }
 }

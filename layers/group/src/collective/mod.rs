@@ -5,7 +5,7 @@
 //!
 //! # Tags
 //!
-//! A tag has all 64 bits, so receives need no order of messages and no directed receive. From the highest bit on: 8 bits for the group, 8 for the number of
+//! Tags are used whole, so receives need no order of messages and no directed receive. From the highest bit on: 8 bits for the group, 8 for the number of
 //! the collective, 16 for the rank of the sender, 17 for the round, 15 for the piece. So a group has at most 2^16 members, and a message at most 2^15
 //! pieces. After half as many collectives as the number can count there is a barrier, so members that run ahead cannot use a number twice.
 //! The program must not receive with tags of the group on the same endpoint, nor with masks that accept them.
@@ -33,7 +33,7 @@
 //! // A group of one member: itself.
 //! let peers = [av.insert(&endpoint.address()?)?];
 //! let mut packets = [(); 4].map(|()| Some(Vec::with_capacity(4096)));
-//! let mut group = Collectives::new(&cq, &endpoint, &peers, 0, 1, &mut packets)?;
+//! let mut group = Collectives::new(&endpoint, &peers, 0, 1, &mut packets)?;
 //!
 //! let plan = Table::DEFAULT.all_reduce(group.member(), 3, 8, Commutes::Yes)?;
 //! let (mut output, mut scratch) = ([0; 3], vec![0; plan.needs().scratch]);
@@ -41,7 +41,7 @@
 //! group.run(&plan, buffers, |a, b| a + b, Forever)?;
 //! assert_eq!(output, [1, 2, 3]);
 //! # }
-//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # Ok::<_, loom_core::Error>(())
 //! ```
 
 mod buffers;
@@ -49,7 +49,7 @@ mod element;
 mod error;
 mod pieces;
 
-use loom_core::{Cq, Deadline, Endpoint, OpKey, Peer, Source, Tag, Transport};
+use loom_core::{Deadline, Endpoint, OpKey, Peer, Source, Spins, Tag, Transport};
 
 pub use self::buffers::Buffers;
 pub use self::element::{Element, Packet};
@@ -60,7 +60,6 @@ use crate::schedule::{Barrier, Member, Op, Part, Schedule};
 /// The collectives of a group, for one member: one at a time, in the same order on all members.
 #[derive(Debug)]
 pub struct Collectives<'c, 'm, T: Transport, B: Packet> {
-    cq: &'c Cq<'m, T, B>,
     endpoint: &'c Endpoint<'m, T, B>,
     peers: &'c [Peer],
     member: Member,
@@ -79,15 +78,6 @@ struct Flight {
     part: Part,
 }
 
-/// One look at an operation.
-struct Now;
-
-impl Deadline for Now {
-    fn passed(&mut self) -> bool {
-        true
-    }
-}
-
 /// The most packets that a group uses.
 const MOST_PACKETS: usize = 32;
 
@@ -101,15 +91,21 @@ impl<'c, 'm, T: Transport, B: Packet> Collectives<'c, 'm, T, B> {
     ///
     /// # Errors
     /// - [`CollectiveError::Schedule`]: there is no such member, or there are more than 2^16.
+    /// - [`CollectiveError::TagBits`]: the provider ignores bits of tags (`mem_tag_format`) that the number of the group needs. Over `net`, which
+    ///   ignores the highest, the number is below 128.
     /// - [`CollectiveError::Packets`]: there are fewer than two packets, or one is missing, or their capacities differ.
     pub fn new(
-        cq: &'c Cq<'m, T, B>,
         endpoint: &'c Endpoint<'m, T, B>,
         peers: &'c [Peer],
         rank: u32,
         group: u8,
         packets: &'c mut [Option<B>],
     ) -> Result<Self, CollectiveError> {
+        // Zeros in front are bits that the provider ignores.
+        let ignored = endpoint.cq().info().attributes().endpoint.mem_tag_format.leading_zeros();
+        if group.leading_zeros() < ignored {
+            return Err(CollectiveError::TagBits);
+        }
         let members = u32::try_from(peers.len()).unwrap_or(u32::MAX);
         if members > 1 << 16 {
             return Err(crate::schedule::ScheduleError::Members.into());
@@ -121,7 +117,7 @@ impl<'c, 'm, T: Transport, B: Packet> Collectives<'c, 'm, T, B> {
         if used < 2 || packets.iter().any(|it| it.as_ref().is_none_or(|it| it.most() != packet)) {
             return Err(CollectiveError::Packets);
         }
-        Ok(Collectives { cq, endpoint, peers, member, packets, packet, group, number: 0, over: false })
+        Ok(Collectives { endpoint, peers, member, packets, packet, group, number: 0, over: false })
     }
 
     /// This member.
@@ -227,7 +223,7 @@ impl<'c, 'm, T: Transport, B: Packet> Collectives<'c, 'm, T, B> {
             for (place, slot) in flights.iter_mut().enumerate() {
                 let Some(flight) = *slot else { continue };
                 // One look at each: a send may be over before an earlier receive, and its packet has the next piece.
-                let Some(done) = self.cq.wait(flight.key, Now)? else {
+                let Some(done) = self.endpoint.cq().wait(flight.key, Spins(0))? else {
                     in_flight = true;
                     continue;
                 };
@@ -254,7 +250,7 @@ impl<'c, 'm, T: Transport, B: Packet> Collectives<'c, 'm, T, B> {
             if !went_on {
                 if !in_flight {
                     // A post that is refused for the moment needs progress that no wait makes.
-                    self.cq.progress()?;
+                    self.endpoint.cq().progress()?;
                 }
                 if until.passed() {
                     return Err(CollectiveError::TimedOut);

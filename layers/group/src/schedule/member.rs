@@ -39,6 +39,18 @@ impl fmt::Display for ScheduleError {
 
 impl core::error::Error for ScheduleError {}
 
+impl From<ScheduleError> for loom_core::Error {
+    fn from(error: ScheduleError) -> Self {
+        loom_core::Error::Invalid(match error {
+            ScheduleError::Members => "the number of members of a schedule",
+            ScheduleError::Rank => "the rank of a member of a schedule",
+            ScheduleError::Root => "the root of a schedule",
+            ScheduleError::Bounds => "the bounds of blocks of a schedule",
+            ScheduleError::Size => "the number of elements of a schedule",
+        })
+    }
+}
+
 // The sums of ranks, distances and rounds below rely on `MOST`: two of them, and a few more, fit into a `u32`.
 impl Member {
     /// The most members of a group.

@@ -36,6 +36,7 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::{OpTable, Slot};
 use crate::handle::Handle;
 use crate::objects::domain::{Brand, DomainInner};
+use crate::objects::info::Info;
 use crate::objects::left_open::Node;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
@@ -126,6 +127,12 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     #[must_use]
     pub fn raw(&self) -> (&T::Cq, &T::Cq) {
         self.body.raw()
+    }
+
+    /// The info of its domain.
+    #[must_use]
+    pub fn info(&self) -> &Info<T> {
+        self.domain().info()
     }
 
     pub(crate) fn domain(&self) -> &Handle<'static, DomainInner<T>> {

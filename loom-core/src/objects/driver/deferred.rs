@@ -53,7 +53,7 @@ where
     B: SourceBuffer + TargetBuffer,
     K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
-    /// Looks at so many places at most for work that is over, and at none if there is no work.
+    /// Looks at `most` places at most for work that is over, and at none if there is no work.
     fn look_at_ended(&self, most: usize) {
         if self.deferred.is_empty() {
             return;

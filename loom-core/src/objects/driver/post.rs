@@ -121,7 +121,7 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let posted = self.as_mut().poll_post(cx);
         if posted.is_ready() {
-            // What is posted needs progress, also if nobody waits for its end.
+            // What is posted needs progress, also if no task waits for its end.
             self.place.driver.body.is_wanted();
         }
         posted
