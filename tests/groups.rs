@@ -15,8 +15,7 @@ use loom_core::vocabulary::{Caps, EndpointAddr};
 use loom_core::{Source, Spins};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
-use loom_group::collective::{Buffers, Collectives};
-use loom_group::schedule::{Blocks, Commutes, Schedule, Table};
+use loom_group::collective::{Sum, Team, TeamAttr};
 use loom_group::{GroupAttr, PeerError, PeerIndex, Prepared};
 
 type T = Ofi<Local>;
@@ -47,54 +46,43 @@ fn member(
     done: &AtomicU32,
 ) {
     let domain = Domain::open(&info(provider).unwrap()).unwrap();
-    let av = Av::open(&domain, 8).unwrap();
-    let cq = Cq::open(&domain, 64).unwrap();
-    let endpoint = cq.endpoint(&av).unwrap();
+    let prepared = Prepared::open(&domain, MEMBERS as usize, 64).unwrap();
     for tell in tell {
-        tell.send((rank, endpoint.address().unwrap())).unwrap();
+        tell.send((rank, prepared.address().unwrap())).unwrap();
     }
     let mut addresses: Vec<_> = (0..MEMBERS).map(|_| hear.recv_timeout(Duration::from_secs(60)).unwrap()).collect();
     addresses.sort_by_key(|(rank, _)| *rank);
-    let peers: Vec<_> = addresses.iter().map(|(_, address)| av.insert(address).unwrap()).collect();
-    let mut packets = [(); 16].map(|()| Some(Vec::with_capacity(PACKET)));
-    let mut group = Collectives::new(&endpoint, &peers, rank, 1, &mut packets).unwrap();
-    let table = Table::DEFAULT;
-    let me = group.member();
+    let group = prepared.connect(addresses.iter().map(|(_, address)| address)).unwrap();
+    let packets = std::iter::repeat_with(|| Vec::with_capacity(PACKET));
+    let attr = TeamAttr::new(1).with_packets(16).with_at_once(2);
+    let team = Team::open(&group, attr, (0..MEMBERS).map(PeerIndex), rank, packets).unwrap();
     let of = |member: u32, at: usize| u64::from(member) * 1_000_003 + u64::try_from(at).unwrap();
     let mine: Vec<_> = (0..COUNT).map(|at| of(rank, at)).collect();
     for _ in 0..3 {
-        group.barrier(until()).unwrap();
+        team.barrier().unwrap().wait(until()).unwrap();
 
-        let plan = table.all_reduce(me, COUNT, 8, Commutes::Yes).unwrap();
-        let (mut output, mut scratch) = (vec![0; COUNT], vec![0; plan.needs().scratch]);
-        let buffers = Buffers { input: &mine, output: &mut output, scratch: &mut scratch };
-        group.run(&plan, buffers, u64::wrapping_add, until()).unwrap();
-        for (at, sum) in output.iter().enumerate() {
-            assert_eq!(*sum, (0..MEMBERS).map(|member| of(member, at)).sum::<u64>());
+        // Two at a time.
+        let (mut sums, mut parts) = (vec![0; COUNT], vec![0; COUNT]);
+        let mut all_reduce = team.all_reduce(Sum, &mine, &mut sums).unwrap();
+        team.scan(Sum, &mine, &mut parts).unwrap().wait(until()).unwrap();
+        all_reduce.wait(until()).unwrap();
+        drop(all_reduce);
+        let sum = |members: u32, at| (0..members).map(|member| of(member, at)).sum::<u64>();
+        for (at, (all, part)) in sums.iter().zip(&parts).enumerate() {
+            assert_eq!((*all, *part), (sum(MEMBERS, at), sum(rank + 1, at)));
         }
 
-        let plan = table.all_gather(me, Blocks::Equal(COUNT), 8).unwrap();
-        let (mut output, mut scratch) = (vec![0; COUNT * MEMBERS as usize], vec![0; plan.needs().scratch]);
-        let buffers = Buffers { input: &mine, output: &mut output, scratch: &mut scratch };
-        group.run(&plan, buffers, |left, _| left, until()).unwrap();
-        assert_eq!(
-            output,
-            (0..MEMBERS).flat_map(|member| (0..COUNT).map(move |at| of(member, at))).collect::<Vec<_>>()
-        );
-
-        let plan = table.scan(me, COUNT);
-        let (mut output, mut scratch) = (vec![0; COUNT], vec![0; plan.needs().scratch]);
-        let buffers = Buffers { input: &mine, output: &mut output, scratch: &mut scratch };
-        group.run(&plan, buffers, u64::wrapping_add, until()).unwrap();
-        assert_eq!(output[7], (0..=rank).map(|member| of(member, 7)).sum::<u64>());
+        let mut all = vec![0; COUNT * MEMBERS as usize];
+        team.all_gather(&mine, &mut all).unwrap().wait(until()).unwrap();
+        assert_eq!(all, (0..MEMBERS).flat_map(|member| (0..COUNT).map(move |at| of(member, at))).collect::<Vec<_>>());
     }
-    group.barrier(until()).unwrap();
+    team.barrier().unwrap().wait(until()).unwrap();
     println!("{provider}: member {rank} has run 3 rounds");
     // What was sent goes out as the queue is driven, and no endpoint closes while another may still look at its memory.
     done.fetch_add(1, Ordering::SeqCst);
     let until = until();
     while done.load(Ordering::SeqCst) < MEMBERS {
-        cq.progress().unwrap();
+        group.cq().progress().unwrap();
         assert!(Instant::now() < until, "the others finish");
     }
 }

@@ -76,6 +76,8 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
     prepared: Prepared<'m, T, B, A>,
     /// The rounds of posting that there were.
     round: Cell<u64>,
+    /// The numbers of teams that are taken: a bit each.
+    teams: [Cell<u64>; 4],
 }
 
 /// Why a peer did not become one.
@@ -209,7 +211,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
                 return Err(ConnectError { peer, error, prepared: self });
             }
         }
-        Ok(Group { prepared: self, round: Cell::new(0) })
+        Ok(Group { prepared: self, round: Cell::new(0), teams: [const { Cell::new(0) }; 4] })
     }
 
     fn set(&self, peer: PeerIndex, address: &EndpointAddr) -> Result<(), PeerError> {
@@ -310,6 +312,23 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     #[inline]
     pub(crate) fn queue(&self, peer: Peer, receives: bool) -> Option<&Queue> {
         self.prepared.queues.get(peer.index())?.get(usize::from(receives))
+    }
+
+    /// Takes the number of a team; `false` if it is taken.
+    pub(crate) fn take_team_number(&self, number: u8) -> bool {
+        let Some((numbers, bit)) = self.team_number(number) else { return false };
+        let before = numbers.replace(numbers.get() | bit);
+        before & bit == 0
+    }
+
+    pub(crate) fn give_team_number(&self, number: u8) {
+        if let Some((numbers, bit)) = self.team_number(number) {
+            numbers.set(numbers.get() & !bit);
+        }
+    }
+
+    fn team_number(&self, number: u8) -> Option<(&Cell<u64>, u64)> {
+        Some((self.teams.get(usize::from(number / 64))?, 1 << (number % 64)))
     }
 
     /// The number of a new round of posting.

@@ -12,10 +12,10 @@
 //!   [`gather_read`](Group::gather_read), [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) end when all of their
 //!   requests are over, or the deadline has passed.
 //!
-//! Beside groups, for programs that know their peers as [`Peer`](loom_core::Peer) or not yet:
-//! - [`exchange`]: what peers must know of each other, as bytes; [`bootstrap`]: how that reaches them;
-//! - [`collective`]: collectives over tagged messages, one at a time, by the algorithms of [`schedule`]. They are not yet operations of a
-//!   [`Group`]: they take its endpoint and its peers.
+//! Members of a group act together in a [`collective::Team`]: barrier, broadcast, reduce, all-reduce, scan, gather, scatter and their like, several at a
+//! time, by the algorithms of [`schedule`].
+//!
+//! What peers must know of each other before is an [`exchange`] record of bytes; [`bootstrap`] brings it to them.
 //!
 //! # Example
 //!

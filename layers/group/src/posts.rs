@@ -6,7 +6,7 @@ use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::atomic::Granted;
 use loom_core::objects::endpoint::Source;
-use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
+use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 use loom_core::{OpKey, Peer, Transport};
 
 use crate::{Group, PeerIndex, PeerRegion};
@@ -107,6 +107,19 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     {
         let (peer, buf) = self.found(peer, buf)?;
         self.endpoint().tagged_recv(Source::Peer(peer), tag, buf)
+    }
+
+    /// Receives a message whose tag says which peer it is of: it needs no directed receive.
+    pub(crate) fn post_tagged_recv(&self, _: PeerIndex, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: TargetBuffer,
+    {
+        self.endpoint().tagged_recv(Source::Any, tag, buf)
+    }
+
+    /// Cancels an operation on a peer.
+    pub(crate) fn cancel(&self, _: PeerIndex, key: OpKey) -> Result<(), Errno> {
+        self.endpoint().cancel(key)
     }
 
     /// Reads from a peer's memory, from its beginning on, as many bytes as the buffer has.

@@ -1,24 +1,16 @@
 //! [`Buffers`]: the input, the output and the scratch of a collective, and the local operations on them.
 
-use super::element::Element;
-use crate::schedule::{Needs, Part, Side, Which};
+use super::{Combine, Element};
+use crate::schedule::{Part, Side, Which};
 
-/// The buffers of a collective, as long as the schedule [needs](crate::schedule::Schedule::needs) or longer.
-#[derive(Debug)]
-pub struct Buffers<'b, E> {
-    /// What the member gives.
-    pub input: &'b [E],
-    /// What the member gets.
-    pub output: &'b mut [E],
-    /// Room for the algorithm.
-    pub scratch: &'b mut [E],
+/// The buffers of a collective, as long as its schedule needs or longer.
+pub(super) struct Buffers<'b, E> {
+    pub(super) input: &'b [E],
+    pub(super) output: &'b mut [E],
+    pub(super) scratch: &'b mut [E],
 }
 
 impl<E: Element> Buffers<'_, E> {
-    pub(super) fn suffice(&self, needs: Needs) -> bool {
-        self.input.len() >= needs.input && self.output.len() >= needs.output && self.scratch.len() >= needs.scratch
-    }
-
     pub(super) fn part(&self, part: Part) -> Option<&[E]> {
         match part.buffer {
             Which::Input => self.input,
@@ -67,18 +59,15 @@ impl<E: Element> Buffers<'_, E> {
 
     pub(super) fn copy(&mut self, from: Part, into: Part) -> Option<()> {
         let (from, into) = self.pair(from, into)?;
-        for (to, from) in into.iter_mut().zip(from) {
-            *to = *from;
-        }
-        Some(())
+        (from.len() == into.len()).then(|| into.copy_from_slice(from))
     }
 
-    pub(super) fn combine(&mut self, from: Part, into: Part, side: Side, op: &impl Fn(E, E) -> E) -> Option<()> {
+    pub(super) fn combine(&mut self, from: Part, into: Part, side: Side, op: &impl Combine<E>) -> Option<()> {
         let (from, into) = self.pair(from, into)?;
         for (to, from) in into.iter_mut().zip(from) {
             *to = match side {
-                Side::Left => op(*from, *to),
-                Side::Right => op(*to, *from),
+                Side::Left => op.combine(*from, *to),
+                Side::Right => op.combine(*to, *from),
             };
         }
         Some(())

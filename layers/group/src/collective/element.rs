@@ -1,38 +1,80 @@
-//! [`Element`]: a number, and its bytes in a message; [`Packet`]: a buffer for messages.
+//! [`Element`]: a value, and its bytes in a message; [`Packet`]: a buffer for messages.
 
+use bytemuck::Pod;
 use loom_core::{SourceBuffer, TargetBuffer};
 
-/// What collectives move: a number. In messages it is in little-endian order.
-pub trait Element: Copy {
-    /// How many bytes it has in a message: at least one.
-    const SIZE: usize;
-
-    /// Puts it into [`SIZE`](Self::SIZE) bytes.
-    fn put(self, bytes: &mut [u8]);
-
-    /// The number that these [`SIZE`](Self::SIZE) bytes are. `None` if there are more or fewer.
-    fn get(bytes: &[u8]) -> Option<Self>;
+/// What collectives move: a number, or any plain value. In messages it is in little-endian order.
+///
+/// A type of a program's own has it by [`bytemuck`]'s `Pod` and this function for its fields.
+///
+/// ```
+/// use bytemuck::{Pod, Zeroable};
+/// use loom_group::collective::Element;
+///
+/// /// A value, and which member has it.
+/// #[derive(Clone, Copy, Pod, Zeroable)]
+/// #[repr(C)]
+/// struct Located {
+///     value: f64,
+///     rank: u64,
+/// }
+///
+/// impl Element for Located {
+///     fn little_endian(self) -> Self {
+///         Located { value: self.value.little_endian(), rank: self.rank.little_endian() }
+///     }
+/// }
+/// ```
+pub trait Element: Pod {
+    /// Turns a value of this machine's byte order into one in little-endian order, or back.
+    #[must_use]
+    fn little_endian(self) -> Self;
 }
 
 macro_rules! elements {
-    ($($number:ty),*) => {$(
+    ($($number:ty)*) => {$(
         impl Element for $number {
-            const SIZE: usize = size_of::<$number>();
-
-            fn put(self, bytes: &mut [u8]) {
-                for (to, from) in bytes.iter_mut().zip(self.to_le_bytes()) {
-                    *to = from;
-                }
-            }
-
-            fn get(bytes: &[u8]) -> Option<Self> {
-                bytes.try_into().ok().map(<$number>::from_le_bytes)
+            fn little_endian(self) -> Self {
+                self.to_le()
             }
         }
     )*};
 }
 
-elements!(u8, u16, u32, u64, u128, i8, i16, i32, i64, i128, f32, f64);
+elements!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
+
+impl Element for f32 {
+    fn little_endian(self) -> Self {
+        f32::from_bits(self.to_bits().to_le())
+    }
+}
+
+impl Element for f64 {
+    fn little_endian(self) -> Self {
+        f64::from_bits(self.to_bits().to_le())
+    }
+}
+
+/// Puts elements into a message of their length.
+pub(super) fn put<E: Element>(elements: &[E], message: &mut [u8]) {
+    if cfg!(target_endian = "little") {
+        message.copy_from_slice(bytemuck::cast_slice(elements));
+        return;
+    }
+    for (bytes, element) in message.chunks_exact_mut(size_of::<E>()).zip(elements) {
+        bytes.copy_from_slice(bytemuck::bytes_of(&element.little_endian()));
+    }
+}
+
+/// Takes elements out of a message of their length.
+pub(super) fn take<E: Element>(message: &[u8], elements: &mut [E]) {
+    bytemuck::cast_slice_mut(elements).copy_from_slice(message);
+    if cfg!(target_endian = "big") {
+        for element in elements {
+            *element = element.little_endian();
+        }
+    }
+}
 
 /// A buffer in which a message is sent or received: bytes of a length that can be set, up to a capacity.
 pub trait Packet: SourceBuffer + TargetBuffer {

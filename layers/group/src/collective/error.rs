@@ -4,55 +4,94 @@ use core::fmt;
 
 use loom_core::Error;
 use loom_core::completion::OpError;
-use loom_core::error::PostError;
+use loom_core::error::{OpenError, PostError};
 use loom_core::objects::cq::CqError;
 
 use crate::schedule::ScheduleError;
 
-/// Why a collective has failed.
+/// Why a team or a collective has failed. Members are their ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CollectiveError {
-    /// A collective before this one has failed.
-    Over,
     /// There is no such member or schedule.
     Schedule(ScheduleError),
-    /// There must be two packets or more, of the same capacity.
+    /// A collective needs two packets or more, of the same capacity, which is an element or more.
     Packets,
-    /// A buffer is shorter than the schedule needs, or a packet is shorter than an element.
+    /// The provider ignores bits of tags that the number of the team needs.
+    TagBits,
+    /// Another team of the group that is open has this number.
+    NumberTaken,
+    /// There was no memory.
+    Open(OpenError),
+    /// The buffers are not as long as the collective says.
     Lengths,
+    /// The collective needs this number of bytes of scratch, and the team was opened with fewer.
+    Scratch {
+        /// In bytes.
+        needs: usize,
+    },
+    /// As many collectives are under way as the team was opened for, or one is under way that began 63 collectives before. It can be tried again when one
+    /// is over.
+    Busy,
+    /// A collective before this one has failed, or was given up.
+    Over,
     /// A message has more than 2^15 pieces: the packets are too short for it.
     TooLong,
-    /// A message has another length than this member expects: the members run different schedules.
-    Mismatch,
-    /// A message was not posted.
-    Post(PostError),
-    /// A message was not sent or received.
-    Operation(OpError),
-    /// The provider ignores bits of tags that the number of the group needs.
-    TagBits,
+    /// A message has another length than this member expects: the members call different collectives.
+    Mismatch {
+        /// The member that sent it.
+        member: u32,
+    },
+    /// A message to a member, or of one, was not posted.
+    Post {
+        /// The member.
+        member: u32,
+        /// Why not.
+        error: PostError,
+    },
+    /// A message to a member, or of one, has failed.
+    Operation {
+        /// The member.
+        member: u32,
+        /// How.
+        error: OpError,
+    },
     /// The completion queue cannot go on.
     Queue(CqError),
-    /// The deadline has passed.
-    TimedOut,
+    /// The deadline has passed. The collective is still under way, and can be waited for again.
+    TimedOut {
+        /// A member of which a message has not come, or to which one has not gone.
+        member: Option<u32>,
+    },
 }
 
 impl fmt::Display for CollectiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CollectiveError::Over => f.write_str("an earlier collective of the group has failed"),
             CollectiveError::Schedule(error) => error.fmt(f),
-            CollectiveError::Packets => f.write_str("a group needs two packets or more, of the same capacity"),
-            CollectiveError::Lengths => f.write_str("a buffer is shorter than the schedule needs"),
-            CollectiveError::TooLong => f.write_str("a message has more than 2^15 pieces: use longer packets"),
-            CollectiveError::Mismatch => f.write_str("a message has another length than this member expects"),
-            CollectiveError::Post(error) => error.fmt(f),
-            CollectiveError::Operation(error) => error.fmt(f),
-            CollectiveError::TagBits => {
-                f.write_str("the provider ignores bits of tags that the number of the group needs")
+            CollectiveError::Packets => {
+                f.write_str("a collective needs two packets or more, of the same capacity of an element or more")
             }
+            CollectiveError::TagBits => {
+                f.write_str("the provider ignores bits of tags that the number of the team needs")
+            }
+            CollectiveError::NumberTaken => f.write_str("another open team of the group has this number"),
+            CollectiveError::Open(error) => error.fmt(f),
+            CollectiveError::Lengths => f.write_str("the buffers are not as long as the collective says"),
+            CollectiveError::Scratch { needs } => write!(f, "the collective needs {needs} bytes of scratch"),
+            CollectiveError::Busy => f.write_str("too many collectives are under way"),
+            CollectiveError::Over => f.write_str("an earlier collective of the team has failed or was given up"),
+            CollectiveError::TooLong => f.write_str("a message has more than 2^15 pieces: use longer packets"),
+            CollectiveError::Mismatch { member } => {
+                write!(f, "a message of member {member} has another length than this member expects")
+            }
+            CollectiveError::Post { member, error } => write!(f, "member {member}: {error}"),
+            CollectiveError::Operation { member, error } => write!(f, "member {member}: {error}"),
             CollectiveError::Queue(error) => error.fmt(f),
-            CollectiveError::TimedOut => f.write_str("the deadline has passed before the collective was over"),
+            CollectiveError::TimedOut { member: Some(member) } => {
+                write!(f, "the deadline has passed before a message of or to member {member} has moved")
+            }
+            CollectiveError::TimedOut { member: None } => f.write_str("the deadline has passed"),
         }
     }
 }
@@ -65,15 +104,9 @@ impl From<ScheduleError> for CollectiveError {
     }
 }
 
-impl From<PostError> for CollectiveError {
-    fn from(error: PostError) -> Self {
-        CollectiveError::Post(error)
-    }
-}
-
-impl From<OpError> for CollectiveError {
-    fn from(error: OpError) -> Self {
-        CollectiveError::Operation(error)
+impl From<OpenError> for CollectiveError {
+    fn from(error: OpenError) -> Self {
+        CollectiveError::Open(error)
     }
 }
 
@@ -87,16 +120,22 @@ impl From<CollectiveError> for Error {
     fn from(error: CollectiveError) -> Self {
         match error {
             CollectiveError::Schedule(error) => error.into(),
-            CollectiveError::Post(error) => error.into(),
-            CollectiveError::Operation(error) => error.into(),
+            CollectiveError::Open(error) => error.into(),
+            CollectiveError::Post { error, .. } => error.into(),
+            CollectiveError::Operation { error, .. } => error.into(),
             CollectiveError::Queue(error) => error.into(),
-            CollectiveError::TimedOut => CqError::TimedOut.into(),
-            CollectiveError::Over => Error::Invalid("an earlier collective of the group has failed"),
-            CollectiveError::Packets => Error::Invalid("the packets of a group of collectives"),
+            CollectiveError::TimedOut { .. } => CqError::TimedOut.into(),
+            CollectiveError::Busy => PostError::Again.into(),
+            CollectiveError::Packets => Error::Invalid("the packets of a team"),
+            CollectiveError::TagBits => {
+                Error::Invalid("the provider's tags have too few bits for the number of a team")
+            }
+            CollectiveError::NumberTaken => Error::Invalid("the number of a team is taken"),
             CollectiveError::Lengths => Error::Invalid("the lengths of buffers of a collective"),
+            CollectiveError::Scratch { .. } => Error::Invalid("the scratch of a team is too short for a collective"),
+            CollectiveError::Over => Error::Invalid("an earlier collective of the team has failed or was given up"),
             CollectiveError::TooLong => Error::Invalid("a message of a collective has too many pieces"),
-            CollectiveError::Mismatch => Error::Invalid("the members of a collective run different schedules"),
-            CollectiveError::TagBits => Error::Invalid("the provider's tags have too few bits for collectives"),
+            CollectiveError::Mismatch { .. } => Error::Invalid("the members of a team call different collectives"),
         }
     }
 }

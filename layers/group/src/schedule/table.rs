@@ -89,6 +89,19 @@ impl Table {
         all_to_all: Switch { bytes: 256, members: 1 },
     };
 
+    /// The same limit for all collectives.
+    #[must_use]
+    pub const fn of(switch: Switch) -> Self {
+        Table {
+            broadcast: switch,
+            all_reduce: switch,
+            gather: switch,
+            scatter: switch,
+            all_gather: switch,
+            all_to_all: switch,
+        }
+    }
+
     /// A barrier.
     pub const fn barrier(&self, member: Member) -> Plan<'static> {
         Plan::Barrier(Barrier::new(member))

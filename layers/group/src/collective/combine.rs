@@ -1,0 +1,98 @@
+//! [`Combine`]: how a collective combines two elements into one.
+
+use crate::schedule::Commutes;
+
+/// How a collective combines two elements into one. It must be associative, or nearly so, as the sum of floating-point numbers is.
+///
+/// The operations of MPI and libfabric are types of this module. A function is one by [`Associative`] or [`Commutative`].
+pub trait Combine<E> {
+    /// Whether the operands may change places: then a collective of long messages has more algorithms to choose from.
+    const COMMUTES: Commutes;
+
+    /// The combination of an element and one of a member of higher rank.
+    fn combine(&self, left: E, right: E) -> E;
+}
+
+/// A function that is associative: operands keep the order of the ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct Associative<F>(pub F);
+
+/// A function that is associative, and whose operands may change places.
+#[derive(Clone, Copy, Debug)]
+pub struct Commutative<F>(pub F);
+
+impl<E, F: Fn(E, E) -> E> Combine<E> for Associative<F> {
+    const COMMUTES: Commutes = Commutes::No;
+
+    fn combine(&self, left: E, right: E) -> E {
+        (self.0)(left, right)
+    }
+}
+
+impl<E, F: Fn(E, E) -> E> Combine<E> for Commutative<F> {
+    const COMMUTES: Commutes = Commutes::Yes;
+
+    fn combine(&self, left: E, right: E) -> E {
+        (self.0)(left, right)
+    }
+}
+
+/// The types of operations, each for the numbers that have it.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $name:ident: $($number:ty)* => $combine:expr;)*) => {$(
+        operations!(@ $(#[$doc])* $name; $($number)* => $combine);
+    )*};
+    (@ $(#[$doc:meta])* $name:ident; $($number:ty)* => $combine:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name;
+        operations!(@@ $name; $($number)* => $combine);
+    };
+    (@@ $name:ident; $($number:ty)* => $combine:expr) => {$(
+        impl Combine<$number> for $name {
+            const COMMUTES: Commutes = Commutes::Yes;
+
+            #[inline]
+            fn combine(&self, left: $number, right: $number) -> $number {
+                let combine: fn($number, $number) -> $number = $combine;
+                combine(left, right)
+            }
+        }
+    )*};
+}
+
+operations! {
+    /// The sum. That of integers wraps around.
+    #[doc(alias = "MPI_SUM")]
+    #[doc(alias = "FI_SUM")]
+    Sum: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.wrapping_add(right);
+    /// The product. That of integers wraps around.
+    #[doc(alias = "MPI_PROD")]
+    #[doc(alias = "FI_PROD")]
+    Product: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.wrapping_mul(right);
+    /// The lesser one. Of floating-point numbers: the one that is a number, if the other is not.
+    #[doc(alias = "MPI_MIN")]
+    #[doc(alias = "FI_MIN")]
+    Min: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.min(right);
+    /// The greater one. Of floating-point numbers: the one that is a number, if the other is not.
+    #[doc(alias = "MPI_MAX")]
+    #[doc(alias = "FI_MAX")]
+    Max: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.max(right);
+    /// Bits that both have.
+    #[doc(alias = "MPI_BAND")]
+    #[doc(alias = "FI_BAND")]
+    BitAnd: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left & right;
+    /// Bits that one of them has.
+    #[doc(alias = "MPI_BOR")]
+    #[doc(alias = "FI_BOR")]
+    BitOr: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left | right;
+    /// Bits that exactly one of them has.
+    #[doc(alias = "MPI_BXOR")]
+    #[doc(alias = "FI_BXOR")]
+    BitXor: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left ^ right;
+}
+
+operations!(@@ Sum; f32 f64 => |left, right| left + right);
+operations!(@@ Product; f32 f64 => |left, right| left * right);
+operations!(@@ Min; f32 f64 => |left, right| left.min(right));
+operations!(@@ Max; f32 f64 => |left, right| left.max(right));

@@ -1,0 +1,42 @@
+//! [`Lane`]: what one collective of a team has while it is under way.
+
+use core::cell::{Cell, RefCell};
+
+use allocator_api2::alloc::Allocator;
+use loom_core::OpKey;
+use loom_core::storage::Array;
+
+use super::cursor::Direction;
+use crate::schedule::Part;
+
+/// A message that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    pub(super) key: OpKey,
+    pub(super) direction: Direction,
+    pub(super) member: u32,
+    pub(super) part: Part,
+}
+
+/// A packet, or the flight that it is on. Neither: it was lost with a failed collective.
+#[derive(Debug)]
+pub(super) struct Slot<B> {
+    pub(super) packet: Option<B>,
+    pub(super) flight: Option<Flight>,
+}
+
+/// The packets and the scratch of a collective.
+#[derive(Debug)]
+pub(super) struct Room<B, A: Allocator> {
+    pub(super) slots: Array<Slot<B>, A>,
+    /// Aligned for every element.
+    pub(super) scratch: Array<u128, A>,
+}
+
+/// The room of one collective at a time. Each has its own, so none waits for packets of another.
+#[derive(Debug)]
+pub(super) struct Lane<B, A: Allocator> {
+    /// The number of the collective that is under way.
+    pub(super) number: Cell<Option<u8>>,
+    pub(super) room: RefCell<Room<B, A>>,
+}

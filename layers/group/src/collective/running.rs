@@ -1,0 +1,409 @@
+//! [`Running`]: a collective that is under way.
+
+use core::cell::RefMut;
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::{Pin, pin};
+use core::task::Poll;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::error::PostError;
+use loom_core::objects::cq::CqError;
+use loom_core::objects::driver::{CqDriver, Finish};
+use loom_core::{Deadline, Done, OpKey, Transport};
+
+use super::buffers::Buffers;
+use super::cursor::{Cursor, Direction, Piece};
+use super::lane::{Flight, Lane, Room, Slot};
+use super::{CollectiveError, Combine, Element, MOST_PACKETS, Packet, Team, element};
+use crate::schedule::{Barrier, Needs, Op, Plan, Schedule};
+
+/// How often the queue is looked at for packets of messages that were cancelled.
+const LOOKS: u32 = 10_000;
+
+/// How many turns pass between two looks at the clock while the queue is busy.
+const BUSY: u32 = 256;
+
+/// A collective that is under way: its first messages are posted.
+///
+/// It goes on when it is [turned](Self::turn), [waited for](Self::wait) or [awaited](Self::finish). If it is dropped before it is over, it is given up: what is in
+/// flight is cancelled, and the team is [over](CollectiveError::Over).
+#[must_use = "a collective is given up when it is dropped"]
+pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
+    team: &'t Team<'t, 'm, T, B, A>,
+    lane: &'t Lane<B, A>,
+    room: RefMut<'t, Room<B, A>>,
+    input: &'b [E],
+    output: &'b mut [E],
+    combine: C,
+    /// A barrier that comes before it, or the collective.
+    plan: Plan<'b>,
+    /// The collective, while the barrier is under way.
+    then: Option<Plan<'b>>,
+    /// The number of the plan that is under way.
+    number: u8,
+    round: u32,
+    /// Of what is received and of what is sent. `None` when all is over.
+    cursors: Option<[Cursor; 2]>,
+}
+
+/// What a collective waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing: it is over.
+    Over,
+    /// Messages that are in flight.
+    Waits,
+    /// Room for a message that was refused for the moment.
+    Refused,
+}
+
+impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E>> Running<'t, 'b, 'm, T, B, A, E, C> {
+    /// Begins a collective of these buffers.
+    pub(super) fn begin(
+        team: &'t Team<'_, 'm, T, B, A>,
+        plan: Plan<'b>,
+        input: &'b [E],
+        output: &'b mut [E],
+        combine: C,
+    ) -> Result<Self, CollectiveError> {
+        if size_of::<E>() == 0 || team.packet < size_of::<E>() {
+            return Err(CollectiveError::Packets);
+        }
+        let needs = plan.needs();
+        if input.len() < needs.input || output.len() < needs.output {
+            return Err(CollectiveError::Lengths);
+        }
+        let (lane, number, barrier) = team.begin()?;
+        // Whatever has its number has given it back, and its room before.
+        let mut room = lane.room.try_borrow_mut().map_err(|_| CollectiveError::Busy)?;
+        scratch::<E>(&mut room.scratch, needs)?;
+        lane.number.set(Some(number));
+        team.used(number.wrapping_add(u8::from(barrier)));
+        let (plan, then) = if barrier { (Plan::Barrier(Barrier::new(team.member)), Some(plan)) } else { (plan, None) };
+        let cursors = Some(cursors(&plan, 0));
+        let mut running = Running { team, lane, room, input, output, combine, plan, then, number, round: 0, cursors };
+        // Nothing was in flight, so nothing can be over: this posts what there is room for.
+        running.step(|_, _| Ok(None))?;
+        Ok(running)
+    }
+
+    /// Drives the queue of the group, and goes on as far as it can. Says whether the collective is over.
+    ///
+    /// # Errors
+    /// [`CollectiveError`]: the team is over then. [`CqError::Driven`] if a driver polls the queue; and as
+    /// [`Cq::progress`](loom_core::Cq::progress).
+    pub fn turn(&mut self) -> Result<bool, CollectiveError> {
+        Ok(self.look()?.1 == State::Over)
+    }
+
+    /// Says whether anything has happened, and what the collective waits for.
+    fn look(&mut self) -> Result<(bool, State), CollectiveError> {
+        if self.cursors.is_none() {
+            return Ok((false, State::Over));
+        }
+        let cq = self.team.group.cq();
+        self.team.group.is_not_driven()?;
+        let busy = cq.progress()?;
+        let (moved, state) = self.step(|_, key| cq.take(key))?;
+        Ok((busy || moved, state))
+    }
+
+    /// Waits until it is over.
+    ///
+    /// # Errors
+    /// As [`turn`](Self::turn). [`CollectiveError::TimedOut`] if the deadline has passed: the collective is still under way then.
+    pub fn wait(&mut self, mut until: impl Deadline) -> Result<(), CollectiveError> {
+        let mut turns = 0_u32;
+        loop {
+            turns = turns.wrapping_add(1);
+            match self.look()? {
+                (_, State::Over) => return Ok(()),
+                (true, _) if !turns.is_multiple_of(BUSY) => {}
+                _ if until.passed() => return Err(CollectiveError::TimedOut { member: self.waits_for() }),
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits until it is over, while a driver polls the queue of the group.
+    ///
+    /// # Errors
+    /// As [`turn`](Self::turn), and as [`CqDriver::finish`].
+    pub async fn finish(&mut self, driver: &CqDriver<'m, T, B>) -> Result<(), CollectiveError> {
+        let mut futures: [Option<Finish<'m, T, B>>; MOST_PACKETS] = [const { None }; MOST_PACKETS];
+        let mut room = pin!(None);
+        poll_fn(|cx| {
+            loop {
+                let (_, state) = self.step(|place, key| {
+                    let Some(future) = futures.get_mut(place) else { return Err(CqError::UnknownKey) };
+                    let polled = Pin::new(future.get_or_insert_with(|| driver.finish(key))).poll(cx);
+                    if polled.is_ready() {
+                        *future = None;
+                    }
+                    match polled {
+                        Poll::Pending => Ok(None),
+                        Poll::Ready(done) => done.map(Some),
+                    }
+                })?;
+                match state {
+                    State::Over => return Poll::Ready(Ok(())),
+                    State::Waits => {
+                        room.set(None);
+                        return Poll::Pending;
+                    }
+                    // Its turn among those who wait for room. What is in flight wakes it, too: its packet may be what the other side waits for.
+                    State::Refused => {
+                        if room.is_none() {
+                            room.set(Some(driver.retry(refused_once())));
+                        }
+                        match room.as_mut().as_pin_mut().map(|room| room.poll(cx)) {
+                            Some(Poll::Pending) => return Poll::Pending,
+                            Some(Poll::Ready(Err(error))) => {
+                                self.team.over.set(true);
+                                let member = self.waits_for().unwrap_or_default();
+                                return Poll::Ready(Err(CollectiveError::Post { member, error }));
+                            }
+                            Some(Poll::Ready(Ok(()))) | None => room.set(None),
+                        }
+                    }
+                }
+            }
+        })
+        .await
+    }
+
+    /// A member of which a message has not come, or to which one has not gone.
+    fn waits_for(&self) -> Option<u32> {
+        let flights = || self.room.slots.iter().filter_map(|slot| slot.flight);
+        let received = flights().find(|flight| flight.direction == Direction::Recv);
+        let next = || self.cursors.iter().flatten().find_map(|cursor| cursor.peek(usize::MAX));
+        received.or_else(|| flights().next()).map(|flight| flight.member).or_else(|| next().map(|piece| piece.peer))
+    }
+
+    /// Posts what there is room for, and takes what is over by `take`, which gets the place and the key of an operation. Says whether anything has
+    /// moved, and what the collective waits for now.
+    fn step(
+        &mut self,
+        mut take: impl FnMut(usize, OpKey) -> Result<Option<Done<B>>, CqError>,
+    ) -> Result<(bool, State), CollectiveError> {
+        if self.cursors.is_none() {
+            return Ok((false, State::Over));
+        }
+        if self.team.over.get() {
+            return Err(CollectiveError::Over);
+        }
+        let step = self.step_on(&mut take);
+        if step.is_err() {
+            self.team.over.set(true);
+        }
+        step
+    }
+
+    fn step_on(
+        &mut self,
+        take: &mut impl FnMut(usize, OpKey) -> Result<Option<Done<B>>, CqError>,
+    ) -> Result<(bool, State), CollectiveError> {
+        let mut moved = false;
+        while let Some(mut cursors) = self.cursors {
+            let posted = self.post_all(&mut cursors);
+            self.cursors = Some(cursors);
+            let (posted, refused) = posted?;
+            let (taken, in_flight) = self.take_all(take)?;
+            moved |= posted || taken;
+            if !in_flight && !refused && cursors.iter().all(|cursor| cursor.peek(1).is_none()) {
+                self.end_round()?;
+                moved = true;
+            } else if !taken {
+                return Ok((moved, if refused { State::Refused } else { State::Waits }));
+            }
+        }
+        Ok((moved, State::Over))
+    }
+
+    /// The local operations of a round, after which the next begins.
+    fn end_round(&mut self) -> Result<(), CollectiveError> {
+        let (plan, mut buffers) = (
+            self.plan,
+            Buffers {
+                input: self.input,
+                output: &mut *self.output,
+                scratch: scratch(&mut self.room.scratch, self.plan.needs())?,
+            },
+        );
+        for local in plan.ops(self.round) {
+            match local {
+                Op::Copy { from, into } => buffers.copy(from, into),
+                Op::Combine { from, into, side } => buffers.combine(from, into, side, &self.combine),
+                Op::Recv { .. } | Op::Send { .. } => Some(()),
+            }
+            .ok_or(CollectiveError::Lengths)?;
+        }
+        self.round += 1;
+        if self.round >= plan.rounds() {
+            let Some(then) = self.then.take() else {
+                self.cursors = None;
+                self.lane.number.set(None);
+                return Ok(());
+            };
+            (self.plan, self.number, self.round) = (then, self.number.wrapping_add(1), 0);
+        }
+        self.cursors = Some(cursors(&self.plan, self.round));
+        Ok(())
+    }
+
+    /// Posts pieces as far as there are packets. Says whether there were any, and whether one was refused for the moment.
+    fn post_all(&mut self, cursors: &mut [Cursor; 2]) -> Result<(bool, bool), CollectiveError> {
+        let most = self.team.packet / size_of::<E>();
+        let all = self.room.slots.len();
+        let (mut posted, mut refused) = (false, false);
+        for cursor in cursors {
+            // Sends must not wait for packets that receives hold, so each direction has packets of its own.
+            let share = if cursor.direction() == Direction::Recv { 0..all / 2 } else { all / 2..all };
+            for place in share {
+                let Some(piece) = cursor.peek(most) else { break };
+                let Some(slot) = self.room.slots.get(place).filter(|slot| slot.flight.is_none()) else { continue };
+                if slot.packet.is_none() {
+                    return Err(CollectiveError::Packets);
+                }
+                if !self.post(place, cursor.direction(), piece)? {
+                    refused = true;
+                    break;
+                }
+                cursor.pass(most, &self.plan, self.round);
+                posted = true;
+            }
+        }
+        Ok((posted, refused))
+    }
+
+    /// Posts a piece. `false`: it is refused for the moment.
+    fn post(&mut self, place: usize, direction: Direction, piece: Piece) -> Result<bool, CollectiveError> {
+        let member = piece.peer;
+        let peer = self.team.peer(member).ok_or(CollectiveError::Lengths)?;
+        let sender = if direction == Direction::Recv { member } else { self.team.rank() };
+        let tag = self.team.tag(self.number, sender, self.round, piece.number)?;
+        let Room { slots, scratch: words } = &mut *self.room;
+        let buffers =
+            Buffers { input: self.input, output: &mut *self.output, scratch: scratch(words, self.plan.needs())? };
+        let part = buffers.part(piece.part).ok_or(CollectiveError::Lengths)?;
+        let Some(Slot { packet: slot, flight }) = slots.get_mut(place) else { return Err(CollectiveError::Packets) };
+        let Some(mut packet) = slot.take() else { return Err(CollectiveError::Packets) };
+        let message = packet.sized(size_of_val(part));
+        let posted = match direction {
+            Direction::Recv => self.team.group.post_tagged_recv(peer, tag, packet),
+            Direction::Send => {
+                element::put(part, message);
+                self.team.group.tagged_send(peer, tag, packet)
+            }
+        };
+        match posted {
+            Ok(key) => {
+                *flight = Some(Flight { key, direction, member, part: piece.part });
+                Ok(true)
+            }
+            Err(refused) => {
+                *slot = Some(refused.buf);
+                if refused.error.is_transient() {
+                    Ok(false)
+                } else {
+                    Err(CollectiveError::Post { member, error: refused.error })
+                }
+            }
+        }
+    }
+
+    /// Takes what is over. Says whether there was anything, and whether anything is in flight yet.
+    fn take_all(
+        &mut self,
+        take: &mut impl FnMut(usize, OpKey) -> Result<Option<Done<B>>, CqError>,
+    ) -> Result<(bool, bool), CollectiveError> {
+        let Room { slots, scratch: words } = &mut *self.room;
+        let mut buffers =
+            Buffers { input: self.input, output: &mut *self.output, scratch: scratch(words, self.plan.needs())? };
+        let (mut taken, mut in_flight) = (false, false);
+        for (place, slot) in slots.iter_mut().enumerate() {
+            let Some(Flight { key, direction, member, part }) = slot.flight else { continue };
+            let Some(done) = take(place, key)? else {
+                in_flight = true;
+                continue;
+            };
+            slot.flight = None;
+            taken = true;
+            let (packet, result) = done.into_parts();
+            let packet = slot.packet.insert(packet);
+            let len = result.map_err(|error| CollectiveError::Operation { member, error })?.len();
+            if direction == Direction::Recv {
+                let into = buffers.part_mut(part).ok_or(CollectiveError::Lengths)?;
+                if len != size_of_val(into) {
+                    return Err(CollectiveError::Mismatch { member });
+                }
+                element::take(packet.sized(len), into);
+            }
+        }
+        Ok((taken, in_flight))
+    }
+}
+
+/// The cursors of a round.
+fn cursors(plan: &Plan<'_>, round: u32) -> [Cursor; 2] {
+    [Direction::Recv, Direction::Send].map(|direction| Cursor::new(direction, plan, round))
+}
+
+/// Is refused for the moment when it is first asked: so a future waits for its turn.
+fn refused_once() -> impl FnMut() -> Result<(), PostError> {
+    let mut asked = false;
+    move || if core::mem::replace(&mut asked, true) { Ok(()) } else { Err(PostError::Again) }
+}
+
+/// As many elements of scratch as are needed.
+fn scratch<E: Element>(words: &mut [u128], needs: Needs) -> Result<&mut [E], CollectiveError> {
+    if needs.scratch == 0 {
+        return Ok(&mut []);
+    }
+    let needs = needs.scratch.saturating_mul(size_of::<E>());
+    let bytes = bytemuck::cast_slice_mut::<u128, u8>(words).get_mut(..needs);
+    bytes.and_then(|bytes| bytemuck::try_cast_slice_mut(bytes).ok()).ok_or(CollectiveError::Scratch { needs })
+}
+
+impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T, B, A, E, C> {
+    fn drop(&mut self) {
+        if self.cursors.is_none() {
+            return;
+        }
+        // It was given up. How far the others are is not known, so the team is over.
+        self.team.over.set(true);
+        let group = self.team.group;
+        let mut in_flight = 0;
+        for flight in self.room.slots.iter().filter_map(|slot| slot.flight) {
+            // One that is over already has nothing to cancel.
+            let peer = self.team.peer(flight.member);
+            let _ = peer.map(|peer| group.cancel(peer, flight.key));
+            in_flight += 1;
+        }
+        for _ in 0..LOOKS {
+            if in_flight == 0 || group.is_not_driven().is_err() || group.cq().progress().is_err() {
+                break;
+            }
+            for slot in self.room.slots.iter_mut() {
+                let done = slot.flight.map(|flight| group.cq().take(flight.key));
+                if let Some(Ok(Some(done))) = done {
+                    (slot.packet, slot.flight) = (Some(done.into_parts().0), None);
+                    in_flight -= 1;
+                }
+            }
+        }
+        self.lane.number.set(None);
+    }
+}
+
+impl<T: Transport, B: Packet, A: Allocator, E, C> fmt::Debug for Running<'_, '_, '_, T, B, A, E, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("plan", &self.plan)
+            .field("number", &self.number)
+            .field("round", &self.round)
+            .field("over", &self.cursors.is_none())
+            .finish_non_exhaustive()
+    }
+}
