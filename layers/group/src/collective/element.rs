@@ -8,7 +8,7 @@ use loom_core::{SourceBuffer, TargetBuffer};
 /// A type of a program's own has it by [`bytemuck`]'s `Pod` and this function for its fields.
 ///
 /// ```
-/// use bytemuck::{Pod, Zeroable};
+/// use loom_group::collective::bytemuck::{Pod, Zeroable};
 /// use loom_group::collective::Element;
 ///
 /// /// A value, and which member has it.

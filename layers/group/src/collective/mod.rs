@@ -61,6 +61,8 @@ mod operations;
 mod running;
 mod team;
 
+pub use bytemuck;
+
 pub use self::combine::{Associative, BitAnd, BitOr, BitXor, Combine, Commutative, Max, Min, Product, Sum};
 pub use self::element::{Element, Packet};
 pub use self::error::CollectiveError;
