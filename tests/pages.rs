@@ -1,0 +1,101 @@
+//! The pages for people: their links lead somewhere, and the README stays as short as its readers are promised.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const MOST_WORDS_OF_README: usize = 900;
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every page that is in a folder where pages are.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = Vec::new();
+    for folder in ["", "docs", "examples", "fuzz"] {
+        for entry in fs::read_dir(repository().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                pages.push(path);
+            }
+        }
+    }
+    pages
+}
+
+/// The targets of a page's links, outside of its code.
+fn links(page: &str) -> Vec<&str> {
+    let prose = page.split("```").step_by(2);
+    prose.flat_map(|prose| prose.split("](").skip(1)).filter_map(|rest| Some(rest.split_once(')')?.0)).collect()
+}
+
+/// The name by which a page's heading is linked to.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept.chars().filter(|it| it.is_alphanumeric() || [' ', '-', '_'].contains(it));
+    kept.map(|it| if it == ' ' { '-' } else { it }).collect()
+}
+
+/// What is wrong with a link of a page, if anything is.
+fn fault(page: &Path, link: &str) -> Option<String> {
+    if link.starts_with("https://") || link.starts_with("http://") {
+        return None;
+    }
+    let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+    let target = if file.is_empty() { page.to_owned() } else { page.parent()?.join(file) };
+    if !target.exists() {
+        return Some(format!("{}: {link}: there is no such file", page.display()));
+    }
+    let text = if heading.is_empty() { return None } else { fs::read_to_string(&target).unwrap() };
+    let has = text.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line.trim_matches('#')) == heading);
+    (!has).then(|| format!("{}: {link}: there is no such heading", page.display()))
+}
+
+#[test]
+fn links_lead_to_files_and_headings() {
+    let pages = pages();
+    let mut found = 0;
+    let mut faults = Vec::new();
+    for page in &pages {
+        let text = fs::read_to_string(page).unwrap();
+        for link in links(&text) {
+            found += 1;
+            faults.extend(fault(page, link));
+        }
+    }
+    assert!(pages.len() >= 12 && found >= 40, "{} pages, {found} links", pages.len());
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// The control: faults are seen.
+#[test]
+fn link_to_nothing_is_found() {
+    let readme = repository().join("README.md");
+    assert!(fault(&readme, "docs/no-such-page.md").is_some());
+    assert!(fault(&readme, "docs/what-is-here.md#no-such-heading").is_some());
+    assert!(fault(&readme, "docs/what-is-here.md#packages").is_none());
+}
+
+#[test]
+fn readme_is_short() {
+    let words = fs::read_to_string(repository().join("README.md")).unwrap().split_whitespace().count();
+    assert!(words <= MOST_WORDS_OF_README, "{words} words");
+}
+
+/// Every program of the folder is in its index.
+#[test]
+fn every_example_is_in_the_index() {
+    let folder = repository().join("examples");
+    let index = fs::read_to_string(folder.join("README.md")).unwrap();
+    let mut examples = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name != "README.md" {
+            assert!(index.contains(&format!("]({name})")), "examples/README.md does not name {name}");
+            examples += 1;
+        }
+    }
+    assert!(examples >= 10, "{examples}");
+}
