@@ -5,7 +5,7 @@
 //! shown it: over this provider, in this version. A provider or version that is not in [`SHOWN`] has no facts, and loom does
 //! with it only what is safe whatever it does.
 //!
-//! A fact is a permission. Its documentation names what shows it (behaviours of `docs/providers.md`, which the tests compare with
+//! A fact is a permission. Its documentation names what shows it (behaviours of `docs/behaviours.md`, which the tests compare with
 //! what they run), and the programs in `tests/faults/faults.c` that show what happens where it does not hold.
 
 use bitflags::bitflags;
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn each_fact_of_a_provider_was_shown_over_it() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let page = fs::read_to_string(root.join("docs/providers.md")).unwrap();
+        let page = fs::read_to_string(root.join("docs/behaviours.md")).unwrap();
         let (shown, evidence) = (shown_by_the_page(&page), evidence());
         assert!(shown.len() > 1000, "the page was read");
         let mut missing = Vec::new();
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn what_shows_a_fact_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let page = fs::read_to_string(root.join("docs/providers.md")).unwrap();
+        let page = fs::read_to_string(root.join("docs/behaviours.md")).unwrap();
         let faults = fs::read_to_string(root.join("tests/faults/faults.c")).unwrap();
         let behaviours: BTreeSet<_> =
             page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next()).collect();

@@ -151,7 +151,7 @@
 //! # Providers that are not tested
 //!
 //! Where providers are known to differ from the manual pages in a way that endangers memory, loom relies on what its tests have
-//! shown of a provider in one version of libfabric: 1.17.0 and 2.5.1, and the providers of `docs/providers.md`. Over another
+//! shown of a provider in one version of libfabric: 1.17.0 and 2.5.1, and the providers of `docs/behaviours.md`. Over another
 //! provider, or another version, it relies on nothing of that kind:
 //!
 //! - An endpoint is closed when nothing is in flight on it, and when no message was longer than its receive. Unless endpoints

@@ -1,6 +1,6 @@
 //! Connectionless endpoints, and peers that do not keep to the rules: processes that are killed in the middle of a transfer,
 //! and strangers that speak something else. Each case runs over every provider of libfabric's that goes through sockets; what
-//! runs is compared with the page `docs/providers.md`.
+//! runs is compared with the page `docs/behaviours.md`.
 
 mod faults;
 mod initiators;

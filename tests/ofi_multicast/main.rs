@@ -1,5 +1,5 @@
 //! Multicast groups over `udp`: on one host, as far as its routes lead to groups, and between hosts; a section of the page
-//! `docs/providers.md`.
+//! `docs/behaviours.md`.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 

@@ -1,5 +1,5 @@
 //! Scalable endpoints (`fi_scalable_ep`) over `sockets`, the only provider here that has them, and how the others refuse: a
-//! section of the page `docs/providers.md`.
+//! section of the page `docs/behaviours.md`.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 

@@ -1,5 +1,5 @@
 //! Which behaviour runs over which provider: collected while the tests run, and compared with the committed page
-//! `docs/providers.md` (with `LOOM_UNTESTED=1`, `docs/providers-untested.md`), so that nothing silently stops running.
+//! `docs/behaviours.md` (with `LOOM_UNTESTED=1`, `docs/behaviours-untested.md`), so that nothing silently stops running.
 
 #![allow(dead_code, reason = "not every program that shares this uses all of it")]
 
@@ -231,7 +231,7 @@ pub(crate) fn is_untested() -> bool {
 
 /// The page of this run.
 fn page_name() -> &'static str {
-    if is_untested() { "docs/providers-untested.md" } else { "docs/providers.md" }
+    if is_untested() { "docs/behaviours-untested.md" } else { "docs/behaviours.md" }
 }
 
 /// Compares a whole run that has succeeded with the page; `false` if they differ, or if the mode wants a section that is missing.

@@ -1,6 +1,6 @@
 //! The same behaviour over every transport: each case runs over the software transport and, with the feature
 //! `libfabric`, over every connectionless provider that is here, moving data and checking it. What runs is compared with the
-//! page `docs/providers.md`.
+//! page `docs/behaviours.md`.
 //!
 //! A capability that a transport does not grant is printed, and the cases that need it check instead that asking for it
 //! is refused.

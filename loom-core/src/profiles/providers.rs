@@ -245,7 +245,7 @@ impl Profile for Sockets {
 #[doc(alias = "fi_sockets")]
 pub struct SocketsMsg;
 
-// As `Sockets`: sock_msg_info. Tagged messages over connections are only for versions that were tested (`docs/providers.md`).
+// As `Sockets`: sock_msg_info. Tagged messages over connections are only for versions that were tested (`docs/behaviours.md`).
 impl Profile for SocketsMsg {
     const NAME: &'static str = Sockets::NAME;
     const ENDPOINT: EndpointType = EndpointType::MSG;
