@@ -66,6 +66,16 @@ pub use ofi::{Local, Ofi, Shared};
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
 
+/// So does that of the guide.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../docs/guide.md")]
+struct GuideDoctests;
+
+/// So does that of the page for people who come from C.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../docs/from-c.md")]
+struct FromCDoctests;
+
 /// So does that of the page about what the compiler checks.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../docs/compile-time.md")]

@@ -99,3 +99,54 @@ fn every_example_is_in_the_index() {
     }
     assert!(examples >= 10, "{examples}");
 }
+
+/// The functions that libfabric's headers declare or define: their lines begin in the first column.
+#[cfg(feature = "libfabric")]
+fn functions(header: &str) -> Vec<&str> {
+    let starts_a_line = |line: &&str| line.starts_with(|first: char| first.is_ascii_alphabetic());
+    header
+        .lines()
+        .filter(starts_a_line)
+        .filter_map(|line| {
+            let (before, _) = line.split_once('(')?;
+            let name = before.rsplit(|it: char| !(it.is_ascii_alphanumeric() || it == '_')).next()?;
+            name.starts_with("fi_").then_some(name)
+        })
+        .collect()
+}
+
+/// The page for people who come from C has every function of the headers, and none that is not there.
+#[cfg(feature = "libfabric")]
+#[test]
+fn every_function_of_the_headers_is_on_the_page_for_c() {
+    const HEADERS: [&str; 10] = [
+        "fabric.h",
+        "fi_domain.h",
+        "fi_endpoint.h",
+        "fi_tagged.h",
+        "fi_rma.h",
+        "fi_atomic.h",
+        "fi_cm.h",
+        "fi_eq.h",
+        "fi_collective.h",
+        "fi_errno.h",
+    ];
+    let folder =
+        std::process::Command::new("pkg-config").args(["--variable=includedir", "libfabric"]).output().unwrap();
+    let folder = PathBuf::from(String::from_utf8(folder.stdout).unwrap().trim()).join("rdma");
+    let headers = HEADERS.map(|name| fs::read_to_string(folder.join(name)).unwrap());
+    let there: std::collections::BTreeSet<_> = headers.iter().flat_map(|header| functions(header)).collect();
+    let page = fs::read_to_string(repository().join("docs/from-c.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `fi_")?.split_once("` |")).map(|(name, _)| name);
+    let here: std::collections::BTreeSet<_> =
+        rows.filter(|name| !name.contains('.')).map(|name| format!("fi_{name}")).collect();
+    let missing: Vec<_> = there.iter().filter(|name| !here.contains(**name)).collect();
+    let foreign: Vec<_> = here.iter().filter(|name| !there.contains(name.as_str())).collect();
+    println!("{} functions; not on the page: {missing:?}; not in these headers: {foreign:?}", there.len());
+    assert!(there.len() > 140);
+    // Those of newer headers may have more, and fewer.
+    if headers[0].contains("#define FI_MAJOR_VERSION 1\n") {
+        assert!(missing.is_empty(), "{missing:?}");
+        assert!(foreign.iter().all(|name| ["fi_addr_t", "fi_cq_err_entry"].contains(&name.as_str())), "{foreign:?}");
+    }
+}
