@@ -109,10 +109,13 @@ fn finish<T: Transport, E: Element, C: Combine<E>>(running: Started<'_, '_, T, E
     Ok(running.map_err(Error::from)?.wait(soon()).map_err(Error::from)?)
 }
 
+/// Runs a collective, of an input and an output.
+type Run<T> = fn(&Members<'_, T>, count: usize, &mut [u64], &mut [u64]) -> Result<(), Failure>;
+
 /// A collective that has two algorithms, of blocks of `count` elements; and its place in the table.
 struct Tuned<T: Transport + 'static> {
     name: &'static str,
-    run: fn(&Members<'_, T>, count: usize, &mut [u64], &mut [u64]) -> Result<(), Failure>,
+    run: Run<T>,
     place: fn(&mut Table) -> &mut Switch,
     /// Whether its buffers have a block for each member.
     blocks: bool,
