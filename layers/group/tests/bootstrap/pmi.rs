@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use loom_core::Error;
 use loom_core::vocabulary::Errno;
-use loom_group::bootstrap::{Bootstrap, BootstrapError, JoinError, LauncherError, MAX_SIZE, Mismatch, Pmi};
+use loom_group::bootstrap::{Bootstrap, BootstrapError, JoinError, LauncherError, Mismatch, Pmi};
 use proptest::prelude::*;
 
 use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, shortly, soon};
@@ -287,7 +287,6 @@ fn bad_launchers_are_typed_errors() {
         (full("rc=0;rank=0;size=4294967295;"), JoinError::Size { size: u32::MAX }),
         ([full("rc=0;rank=0;size=1;"), message("cmd=kvs-put-response;rc=-1;")].concat(), refused(-1)),
     ];
-    assert!(MAX_SIZE < u32::MAX);
     for (bytes, error) in cases {
         let outcome = joins(&bytes, false, Duration::from_secs(20));
         assert_eq!(outcome, Err(error), "{}", String::from_utf8_lossy(&bytes));

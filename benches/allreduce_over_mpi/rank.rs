@@ -1,0 +1,90 @@
+//! One rank of loom's side.
+
+use std::env;
+use std::time::{Duration, Instant};
+
+use loom_fabric::loom_core::vocabulary::{Caps, EndpointAddr};
+use loom_fabric::loom_core::{Av, Cq, Domain, Forever, Hints, Info};
+use loom_fabric::ofi::{Local, Ofi};
+use loom_group::bootstrap::{Bootstrap, Pmi, Slots};
+use loom_group::collective::{Buffers, Collectives};
+use loom_group::schedule::{Commutes, Schedule, Table};
+
+use crate::measure::{median, per_operation};
+
+type T = Ofi<Local>;
+
+/// As MPICH's longest eager message over these providers.
+const PACKET: usize = 16 << 10;
+const PACKETS: usize = 16;
+/// The most bytes of an address.
+const ADDRESS: usize = 256;
+
+fn info(provider: &str) -> Info<T> {
+    let node = (provider != "shm").then_some("127.0.0.1");
+    let caps = Caps::MSG | Caps::TAGGED;
+    let hints = Hints { caps, provider: Some(provider), node, listen: node.is_some(), ..Hints::default() };
+    T::query(&hints).unwrap().find(|info| info.provider() == provider && info.caps().contains(caps)).unwrap()
+}
+
+/// The call that is measured.
+fn all_reduce(
+    group: &mut Collectives<'_, 'static, T, Vec<u8>>,
+    input: &[u64],
+    output: &mut [u64],
+    scratch: &mut Vec<u64>,
+) {
+    let plan = Table::DEFAULT.all_reduce(group.member(), input.len(), 8, Commutes::Yes).unwrap();
+    scratch.resize(plan.needs().scratch, 0);
+    group.run(&plan, Buffers { input, output, scratch }, u64::wrapping_add, Forever).unwrap();
+}
+
+/// Arguments as the side of MPI has them.
+pub(crate) fn run(arguments: &[String]) {
+    let provider = env::var("FI_PROVIDER").unwrap();
+    let until = &mut (Instant::now() + Duration::from_secs(60));
+    // SAFETY: a launcher has started this process, in which nothing else takes the descriptor.
+    let mut ranks = unsafe { Pmi::from_env(ADDRESS, until) }.unwrap();
+    let (rank, size) = (ranks.rank(), ranks.size());
+    let domain = Domain::open(&info(&provider)).unwrap();
+    let av = Av::open(&domain, 8).unwrap();
+    let cq = Cq::open(&domain, 64).unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
+    let mut memory = vec![0; Slots::memory_len(size as usize, ADDRESS)];
+    let mut all = Slots::new(&mut memory, size);
+    let mine = endpoint.address().unwrap();
+    ranks.all_gather(mine.bytes(), &mut all, until).unwrap();
+    let addresses = all.iter().map(|bytes| EndpointAddr::new(mine.format(), bytes).unwrap());
+    let peers: Vec<_> = addresses.map(|address| av.insert(&address).unwrap()).collect();
+    let mut packets = [(); PACKETS].map(|()| Some(Vec::with_capacity(PACKET)));
+    let mut group = Collectives::new(&endpoint, &peers, rank, 1, &mut packets).unwrap();
+    if rank == 0 {
+        println!("libfabric provider: {provider} ");
+    }
+    for [bytes, blocks, each] in arguments[2..].as_chunks::<3>().0 {
+        let count = bytes.parse::<usize>().unwrap() / 8;
+        let input: Vec<_> = (0..count as u64).map(|at| u64::from(rank) + 1 + at).collect();
+        let (mut output, mut scratch) = (vec![0; count], Vec::new());
+        let mut times = Vec::new();
+        for block in 0..=blocks.parse::<usize>().unwrap() {
+            let time = per_operation(each.parse().unwrap(), |each| {
+                (0..each).for_each(|_| all_reduce(&mut group, &input, &mut output, &mut scratch));
+            });
+            if block > 0 {
+                times.push(time);
+            }
+        }
+        let size = u64::from(size);
+        assert!((0..).zip(&output).all(|(at, sum)| *sum == size * (size + 1) / 2 + size * at), "other sums");
+        if rank == 0 {
+            println!("median {bytes} {:.1}", median(&times));
+        }
+    }
+    group.barrier(Forever).unwrap();
+    // What was sent goes out as the queue is driven.
+    let end = Instant::now() + Duration::from_millis(50);
+    while Instant::now() < end {
+        cq.progress().unwrap();
+    }
+    ranks.barrier(until).unwrap();
+}
