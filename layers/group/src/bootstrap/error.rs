@@ -48,6 +48,8 @@ pub enum BootstrapError {
         /// The lowest such rank.
         rank: u32,
     },
+    /// The launcher that connects the ranks fails them.
+    Launcher(LauncherError),
     /// An earlier round failed, so that the ranks are no longer in step.
     Ended,
     /// The operating system refused a call.
@@ -103,12 +105,36 @@ pub enum JoinError {
         /// The rank.
         rank: u32,
     },
+    /// A variable of the environment is missing, or not a number: the program was not started by a launcher.
+    Environment {
+        /// The name of the variable.
+        variable: &'static str,
+    },
+    /// The launcher that connects the ranks fails them.
+    Launcher(LauncherError),
     /// The operating system refused a call.
     System {
         /// The name of the call.
         call: &'static str,
         /// Why.
         errno: Errno,
+    },
+}
+
+/// Why a launcher does not connect its ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LauncherError {
+    /// It has closed the connection.
+    Gone,
+    /// It did not answer in time. A rank may be missing, which launchers do not name.
+    Silent,
+    /// Its answer is not part of the protocol.
+    Malformed,
+    /// It refuses a request.
+    Refused {
+        /// The code that it gives.
+        rc: i32,
     },
 }
 
@@ -135,6 +161,7 @@ impl fmt::Display for BootstrapError {
             Self::SlotCount { count, size } => write!(f, "{count} slots for {size} ranks"),
             Self::OutOfStep { rank } => write!(f, "rank {rank} plays another round"),
             Self::Malformed { rank } => write!(f, "the bytes of rank {rank} are not part of the bootstrap"),
+            Self::Launcher(error) => error.fmt(f),
             Self::Ended => f.write_str("an earlier round of the bootstrap failed"),
             Self::System { call, errno } => write!(f, "{call} failed: {errno}"),
         }
@@ -156,7 +183,25 @@ impl fmt::Display for JoinError {
             Self::Missing { rank } => write!(f, "rank {rank} is missing"),
             Self::Mismatch(what) => write!(f, "another rank has joined with another {what}"),
             Self::Malformed { rank } => write!(f, "the bytes of rank {rank} are not part of the bootstrap"),
+            Self::Environment { variable } => {
+                write!(
+                    f,
+                    "{variable} is missing in the environment, or not a number: no launcher has started the program"
+                )
+            }
+            Self::Launcher(error) => error.fmt(f),
             Self::System { call, errno } => write!(f, "{call} failed: {errno}"),
+        }
+    }
+}
+
+impl fmt::Display for LauncherError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the launcher has closed the connection"),
+            Self::Silent => f.write_str("the launcher did not answer in time: a rank may be missing"),
+            Self::Malformed => f.write_str("the answer of the launcher is not part of its protocol"),
+            Self::Refused { rc } => write!(f, "the launcher refuses a request with code {rc}"),
         }
     }
 }
@@ -174,6 +219,31 @@ impl fmt::Display for Mismatch {
 
 impl core::error::Error for BootstrapError {}
 impl core::error::Error for JoinError {}
+impl core::error::Error for LauncherError {}
+
+impl From<LauncherError> for BootstrapError {
+    fn from(error: LauncherError) -> Self {
+        BootstrapError::Launcher(error)
+    }
+}
+
+impl From<LauncherError> for JoinError {
+    fn from(error: LauncherError) -> Self {
+        JoinError::Launcher(error)
+    }
+}
+
+/// A silent launcher is [`Errno::ETIMEDOUT`], and one that has left [`Errno::ECONNABORTED`].
+impl From<LauncherError> for Error {
+    fn from(error: LauncherError) -> Self {
+        Error::Invalid(match error {
+            LauncherError::Silent => return Errno::ETIMEDOUT.into(),
+            LauncherError::Gone => return Errno::ECONNABORTED.into(),
+            LauncherError::Malformed => "the answer of the launcher is not part of its protocol",
+            LauncherError::Refused { .. } => "the launcher refuses a request",
+        })
+    }
+}
 
 /// A missing rank is [`Errno::ETIMEDOUT`], and an ended bootstrap [`Errno::ECONNABORTED`].
 impl From<BootstrapError> for Error {
@@ -181,6 +251,7 @@ impl From<BootstrapError> for Error {
         Error::Invalid(match error {
             BootstrapError::Missing { .. } => return Errno::ETIMEDOUT.into(),
             BootstrapError::Ended => return Errno::ECONNABORTED.into(),
+            BootstrapError::Launcher(error) => return error.into(),
             BootstrapError::System { call, errno } => return Error::System { call, errno },
             BootstrapError::TooLong { .. } => return Error::Full("the bytes that a rank of a bootstrap may give"),
             BootstrapError::UnknownRank { .. } => "there is no such rank in the bootstrap",
@@ -197,6 +268,8 @@ impl From<JoinError> for Error {
         Error::Invalid(match error {
             JoinError::Missing { .. } => return Errno::ETIMEDOUT.into(),
             JoinError::System { call, errno } => return Error::System { call, errno },
+            JoinError::Launcher(error) => return error.into(),
+            JoinError::Environment { .. } => "the environment has no launcher",
             JoinError::OutOfMemory => return OpenError::OutOfMemory.into(),
             JoinError::Size { .. } => "the number of ranks is out of range",
             JoinError::UnknownRank { .. } => "there is no such rank in the bootstrap",

@@ -9,8 +9,9 @@
 //! | [`InProcess`] | threads of one process, over a [`Board`] of memory; needs no `std` |
 //! | `Tcp` | processes that reach one address of rank 0; feature `std` |
 //! | `Directory` | processes that share a file system; feature `std` |
+//! | `Pmi` | processes that a launcher of MPI programs has started, by the protocol PMI-2; feature `pmi` |
 //!
-//! Programs with a launcher of their own (MPI, PMI) implement [`Bootstrap::round`] over it, and get the rest.
+//! Programs with a launcher that is none of these implement [`Bootstrap::round`] over it, and get the rest.
 //!
 //! # Trust
 //!
@@ -21,6 +22,8 @@
 mod directory;
 mod error;
 mod in_process;
+#[cfg(all(feature = "pmi", unix))]
+mod pmi;
 mod slots;
 #[cfg(feature = "std")]
 mod tcp;
@@ -29,9 +32,11 @@ use loom_core::objects::deadline::Deadline;
 
 #[cfg(feature = "std")]
 pub use self::directory::{Directory, DirectoryAttr};
-pub use self::error::{BootstrapError, JoinError, Mismatch};
+pub use self::error::{BootstrapError, JoinError, LauncherError, Mismatch};
 pub use self::in_process::AllocatedBoard;
 pub use self::in_process::{Board, InProcess, Seat};
+#[cfg(all(feature = "pmi", unix))]
+pub use self::pmi::Pmi;
 pub use self::slots::Slots;
 #[cfg(feature = "std")]
 pub use self::tcp::{Tcp, TcpAttr};
@@ -72,7 +77,7 @@ impl Round {
 /// 1. All ranks make the same calls in the same order.
 /// 2. A round ends on a rank when the bytes of every rank have come to it, so that each round is a barrier, too.
 /// 3. After [`Missing`](BootstrapError::Missing), [`OutOfStep`](BootstrapError::OutOfStep),
-///    [`Malformed`](BootstrapError::Malformed) or [`System`](BootstrapError::System) the ranks are no longer in step, and every later
+///    [`Malformed`](BootstrapError::Malformed), [`Launcher`](BootstrapError::Launcher) or [`System`](BootstrapError::System) the ranks are no longer in step, and every later
 ///    round is [`Ended`](BootstrapError::Ended). Other errors leave the ranks in step, or refuse the call before it has an effect.
 ///
 /// The trait is dyn-compatible, so that a program can choose its bootstrap when it starts.
@@ -92,6 +97,7 @@ pub trait Bootstrap {
     /// - [`BootstrapError::Missing`]: a rank did not take part before `until` passed, or left. The lowest rank is named.
     /// - [`BootstrapError::TooLong`]: `mine` is longer than the bootstrap carries. Nothing was given.
     /// - [`BootstrapError::OutOfStep`]: a rank plays another round.
+    /// - [`BootstrapError::Launcher`]: the launcher that connects the ranks fails them. Where it is silent, a rank may be missing.
     /// - [`BootstrapError::Malformed`]: a rank gave bytes that are not part of this protocol.
     /// - [`BootstrapError::Ended`]: an earlier round failed.
     /// - [`BootstrapError::System`]: the operating system refused.

@@ -5,6 +5,8 @@
 
 mod directory;
 mod in_process;
+#[cfg(all(feature = "pmi", unix))]
+mod pmi;
 mod tcp;
 mod tcp_bytes;
 

@@ -1,0 +1,311 @@
+//! [`Pmi`]: ranks that a launcher of MPI programs has started.
+
+mod wire;
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use core::{fmt, str};
+use std::env;
+use std::format;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::string::String;
+use std::time::Instant;
+use std::vec::Vec;
+
+use loom_core::objects::deadline::Deadline;
+
+use self::wire::{Wire, decode, encode};
+use super::error::errno;
+use super::{Bootstrap, BootstrapError, JoinError, LauncherError, Mismatch, Round, check_rank};
+
+const MAGIC: [u8; 4] = *b"lmb1";
+/// Magic, then kind of the round, limit and length.
+const HEADER_LEN: usize = 16;
+/// The bytes in a value, which are twice as many digits. PMI-2 has values of up to 1023.
+const PART_LEN: usize = 500;
+/// How long a dropped [`Pmi`] waits for the launcher.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// Whether the descriptor of the environment has been taken.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// A rank that exchanges bytes through the launcher that has started it, by the protocol PMI-2 of MPICH: `mpiexec -n 4 program`.
+///
+/// Each rank puts values under keys of its own, waits in a fence, and gets the values of the others. The launcher keeps the values of
+/// all rounds until the job ends, and a round costs each rank a request for each part of 500 bytes of each rank: meant for addresses and keys, not for data.
+///
+/// The fence does not say which rank it waits for, so that a rank that does not come is not named: after the deadline the error is
+/// [`LauncherError::Silent`]. Launchers usually end all ranks when one of them ends early.
+///
+/// A process has one connection to its launcher: an MPI library in the same process uses it, too, and one of both must do without.
+///
+/// When it is dropped it takes leave of the launcher, and waits up to a second for the answer; [`close`](Self::close) has a
+/// deadline. A rank that panics or whose round has failed takes no leave, and the launcher may then end the job.
+pub struct Pmi {
+    wire: Wire,
+    rank: u32,
+    size: u32,
+    limit: u32,
+    /// The number of the next round.
+    number: u32,
+    ended: bool,
+    /// For the bytes of a rank, behind their header.
+    buffer: Vec<u8>,
+}
+
+impl Pmi {
+    /// Takes the connection that the environment names (`PMI_FD`, `PMI_RANK`), and joins. `limit` is the most bytes that a rank
+    /// gives in a round, and must be the same on all ranks. The number of ranks is what the launcher says.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and
+    ///
+    /// - [`JoinError::Environment`]: a variable is missing, or not a number: the program was not started by such a launcher.
+    /// - [`JoinError::Taken`]: the connection was taken before, in this process.
+    ///
+    /// # Safety
+    ///
+    /// If the environment has `PMI_FD`, it is an open descriptor that nothing else in this process owns. This holds when a launcher
+    /// has started the process, and no other library has taken the descriptor, as MPI does. It does not hold where the variable
+    /// was inherited and the descriptor was not.
+    #[expect(
+        unsafe_code,
+        reason = "an inherited descriptor is known by its number alone; `open` takes one that is owned"
+    )]
+    pub unsafe fn from_env(limit: usize, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+        let descriptor: RawFd = variable("PMI_FD")?;
+        let rank = variable("PMI_RANK")?;
+        if descriptor < 0 {
+            return Err(JoinError::Environment { variable: "PMI_FD" });
+        }
+        if TAKEN.swap(true, Ordering::Relaxed) {
+            return Err(JoinError::Taken { rank });
+        }
+        // SAFETY: the caller says that it is open, and owned by nothing else; it is taken once.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Self::open(descriptor.into(), rank, limit, until)
+    }
+
+    /// Joins over a connection to the launcher that the caller owns, as this rank. `limit` is the most bytes that a rank
+    /// gives in a round, and must be the same on all ranks.
+    ///
+    /// # Errors
+    ///
+    /// - [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`]: the limit, the rank, or the number of ranks that the
+    ///   launcher states is out of range.
+    /// - [`JoinError::Mismatch`]: the launcher does not speak PMI-2 ([`Mismatch::Version`]), or another rank has another limit.
+    /// - [`JoinError::Launcher`]: the launcher has left, refuses, sends what is not part of the protocol, or did not answer before
+    ///   `until` passed: a rank may be missing.
+    /// - [`JoinError::Malformed`]: a rank gave bytes that are not part of this protocol.
+    /// - [`JoinError::System`]: the operating system refused a call.
+    pub fn open(stream: UnixStream, rank: u32, limit: usize, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+        let limit = u32::try_from(limit).map_err(|_| JoinError::Limit { limit })?;
+        let system = |error| JoinError::System { call: "fcntl", errno: errno(&error) };
+        let mut wire = Wire::new(stream).map_err(system)?;
+        let answer = wire.line("cmd=init pmi_version=2 pmi_subversion=0\n", until)?;
+        if answer.get("cmd") != Some("response_to_init") {
+            return Err(LauncherError::Malformed.into());
+        }
+        if answer.number::<i32>("rc")? != 0 || answer.number::<u32>("pmi_version")? != 2 {
+            return Err(JoinError::Mismatch(Mismatch::Version));
+        }
+        let answer = wire.ask("fullinit", &format!("pmirank={rank};threaded=FALSE;"), until)?.done()?;
+        let size = answer.number("size")?;
+        check_rank(rank, size)?;
+        if answer.number::<u32>("rank")? != rank {
+            return Err(LauncherError::Malformed.into());
+        }
+        let mut this = Pmi { wire, rank, size, limit, number: 0, ended: true, buffer: Vec::new() };
+        this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
+        this.ended = false;
+        Ok(this)
+    }
+
+    /// Takes leave of the launcher.
+    ///
+    /// # Errors
+    ///
+    /// - [`BootstrapError::Launcher`]: the launcher has left, refuses, sends what is not part of the protocol, or did not answer
+    ///   before `until` passed.
+    /// - [`BootstrapError::Ended`]: a round has failed, and the launcher was told nothing.
+    pub fn close(mut self, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
+        self.leave(until)
+    }
+
+    fn leave(&mut self, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
+        if core::mem::replace(&mut self.ended, true) {
+            return Err(BootstrapError::Ended);
+        }
+        self.wire.ask("finalize", "", until)?.done()?;
+        Ok(())
+    }
+
+    /// Plays the round of the present number.
+    fn play(
+        &mut self,
+        round: Round,
+        mine: &[u8],
+        visit: &mut dyn FnMut(u32, &[u8]),
+        until: &mut dyn Deadline,
+    ) -> Result<(), Defect> {
+        // The caller has checked the length.
+        let len = u32::try_from(mine.len()).unwrap_or(u32::MAX);
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&self.header(round, len));
+        self.buffer.extend_from_slice(mine);
+        for (part, bytes) in self.buffer.chunks(PART_LEN).enumerate() {
+            let mut fields = format!("key={};value=", key(self.number, self.rank, part));
+            encode(bytes, &mut fields);
+            fields.push(';');
+            self.wire.ask("kvs-put", &fields, until)?.done()?;
+        }
+        self.wire.ask("kvs-fence", "", until)?.done()?;
+        for rank in 0..self.size {
+            if rank == self.rank {
+                visit(rank, mine);
+            } else {
+                visit(rank, self.get(round, rank, until)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes that a rank gives.
+    fn get(&mut self, round: Round, rank: u32, until: &mut dyn Deadline) -> Result<&[u8], Defect> {
+        self.buffer.clear();
+        self.get_part(rank, 0, until)?;
+        let header = *self.buffer.first_chunk::<HEADER_LEN>().ok_or(Defect::Malformed { rank })?;
+        let [.., a, b, c, d] = header;
+        let len = u32::from_le_bytes([a, b, c, d]);
+        let ours = self.header(round, len);
+        let differ = |from: usize| header.iter().zip(ours).skip(from).take(4).any(|(theirs, ours)| *theirs != ours);
+        match () {
+            () if differ(0) => return Err(Defect::Malformed { rank }),
+            () if differ(8) => return Err(Defect::Mismatch(rank)),
+            () if differ(4) => return Err(Defect::OutOfStep { rank }),
+            () if len > self.limit => return Err(Defect::Malformed { rank }),
+            () => {}
+        }
+        let whole = usize::try_from(len).unwrap_or(usize::MAX).saturating_add(HEADER_LEN);
+        for part in 1..whole.div_ceil(PART_LEN) {
+            self.get_part(rank, part, until)?;
+        }
+        let bytes = self.buffer.get(HEADER_LEN..).filter(|_| self.buffer.len() == whole);
+        bytes.ok_or(Defect::Malformed { rank })
+    }
+
+    /// Appends a part of what a rank gives to the buffer.
+    fn get_part(&mut self, rank: u32, part: usize, until: &mut dyn Deadline) -> Result<(), Defect> {
+        let answer = self.wire.ask("kvs-get", &format!("key={};", key(self.number, rank, part)), until)?;
+        // Launchers say in one way or the other that there is no such key.
+        let found = answer.number::<i32>("rc")? == 0 && answer.get("found").is_none_or(|found| found == "TRUE");
+        let value = answer.get("value").filter(|value| found && value.len() <= PART_LEN * 2);
+        let before = self.buffer.len();
+        // Each part has bytes, so that the number of requests is bounded by them.
+        let good = value.is_some_and(|digits| decode(digits, &mut self.buffer)) && self.buffer.len() > before;
+        if good { Ok(()) } else { Err(Defect::Malformed { rank }) }
+    }
+
+    fn header(&self, round: Round, len: u32) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        let words = [round.code(), self.limit, len];
+        let bytes = MAGIC.into_iter().chain(words.into_iter().flat_map(u32::to_le_bytes));
+        out.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+        out
+    }
+}
+
+/// The key of a part of what a rank gives. Keys do not come again: some launchers keep the first value, and some the last.
+fn key(number: u32, rank: u32, part: usize) -> String {
+    format!("loom.{number}.{rank}.{part}")
+}
+
+/// A number in the environment.
+fn variable<N: str::FromStr>(variable: &'static str) -> Result<N, JoinError> {
+    let value = env::var(variable).ok().and_then(|value| value.parse().ok());
+    value.ok_or(JoinError::Environment { variable })
+}
+
+impl Bootstrap for Pmi {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// A rank that does not take part is not named: the error is [`BootstrapError::Launcher`] with [`LauncherError::Silent`].
+    fn round(
+        &mut self,
+        round: Round,
+        mine: &[u8],
+        visit: &mut dyn FnMut(u32, &[u8]),
+        until: &mut dyn Deadline,
+    ) -> Result<(), BootstrapError> {
+        if self.ended {
+            return Err(BootstrapError::Ended);
+        }
+        let (len, limit) = (mine.len(), usize::try_from(self.limit).unwrap_or(usize::MAX));
+        if len > limit {
+            return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
+        }
+        // A visitor that panics leaves the ranks out of step, too.
+        self.ended = true;
+        self.number = self.number.checked_add(1).ok_or(BootstrapError::Ended)?;
+        self.play(round, mine, visit, until)?;
+        self.ended = false;
+        Ok(())
+    }
+}
+
+impl Drop for Pmi {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            _ = self.leave(&mut (Instant::now() + PARTING));
+        }
+    }
+}
+
+impl fmt::Debug for Pmi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pmi").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+/// Why a round through the launcher fails.
+#[derive(Clone, Copy)]
+enum Defect {
+    Launcher(LauncherError),
+    OutOfStep { rank: u32 },
+    Malformed { rank: u32 },
+    Mismatch(u32),
+}
+
+impl From<LauncherError> for Defect {
+    fn from(error: LauncherError) -> Self {
+        Defect::Launcher(error)
+    }
+}
+
+impl From<Defect> for JoinError {
+    fn from(defect: Defect) -> Self {
+        match defect {
+            Defect::Launcher(error) => JoinError::Launcher(error),
+            Defect::OutOfStep { rank } | Defect::Malformed { rank } => JoinError::Malformed { rank },
+            Defect::Mismatch(_) => JoinError::Mismatch(Mismatch::Limit),
+        }
+    }
+}
+
+impl From<Defect> for BootstrapError {
+    fn from(defect: Defect) -> Self {
+        match defect {
+            Defect::Launcher(error) => BootstrapError::Launcher(error),
+            Defect::OutOfStep { rank } => BootstrapError::OutOfStep { rank },
+            Defect::Malformed { rank } | Defect::Mismatch(rank) => BootstrapError::Malformed { rank },
+        }
+    }
+}
