@@ -112,8 +112,9 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     /// Drives the queue of the group, and goes on as far as it can. Says whether the collective is over.
     ///
     /// # Errors
-    /// [`CollectiveError`]: the team is over then. [`CqError::Driven`] if a driver polls the queue; and as
-    /// [`Cq::progress`](loom_core::Cq::progress).
+    /// - [`CollectiveError::Queue`]: [`CqError::Driven`] if a driver polls the queue; and as [`Cq::progress`](loom_core::Cq::progress). The collective is
+    ///   still under way, and can be turned again.
+    /// - All others: the team is over.
     pub fn turn(&mut self) -> Result<bool, CollectiveError> {
         Ok(self.look()?.1 == State::Over)
     }

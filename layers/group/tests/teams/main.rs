@@ -5,4 +5,5 @@
 
 mod agree;
 mod calls;
+mod stories;
 mod world;
