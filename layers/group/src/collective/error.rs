@@ -17,6 +17,11 @@ pub enum CollectiveError {
     Schedule(ScheduleError),
     /// A collective needs two packets or more, of the same capacity, which is an element or more.
     Packets,
+    /// The queue of the group has fewer places than the team has packets: so its receives could keep its sends out.
+    Depth {
+        /// As many places does the queue need, for this team alone.
+        needs: usize,
+    },
     /// The provider ignores bits of tags that the number of the team needs.
     TagBits,
     /// Another team of the group that is open has this number.
@@ -71,6 +76,9 @@ impl fmt::Display for CollectiveError {
             CollectiveError::Schedule(error) => error.fmt(f),
             CollectiveError::Packets => {
                 f.write_str("a collective needs two packets or more, of the same capacity of an element or more")
+            }
+            CollectiveError::Depth { needs } => {
+                write!(f, "the queue of the group needs {needs} places, one for each packet of the team")
             }
             CollectiveError::TagBits => {
                 f.write_str("the provider ignores bits of tags that the number of the team needs")
@@ -127,6 +135,9 @@ impl From<CollectiveError> for Error {
             CollectiveError::TimedOut { .. } => CqError::TimedOut.into(),
             CollectiveError::Busy => PostError::Again.into(),
             CollectiveError::Packets => Error::Invalid("the packets of a team"),
+            CollectiveError::Depth { .. } => {
+                Error::Invalid("the queue of a group has fewer places than a team of it has packets")
+            }
             CollectiveError::TagBits => {
                 Error::Invalid("the provider's tags have too few bits for the number of a team")
             }

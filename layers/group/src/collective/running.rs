@@ -1,6 +1,6 @@
 //! [`Running`]: a collective that is under way.
 
-use core::cell::RefMut;
+use core::cell::{Cell, RefMut};
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
@@ -32,7 +32,6 @@ const BUSY: u32 = 256;
 pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     team: &'t Team<'t, 'm, T, B, A>,
     lane: &'t Lane<B, A>,
-    room: RefMut<'t, Room<B, A>>,
     input: &'b [E],
     output: &'b mut [E],
     combine: C,
@@ -43,8 +42,31 @@ pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     /// The number of the plan that is under way.
     number: u8,
     round: u32,
-    /// Of what is received and of what is sent. `None` when all is over.
+    /// Of what is received and of what is sent. `None` when all is over: the lane is another collective's then.
     cursors: Option<[Cursor; 2]>,
+    /// The driver of the queue, once it was awaited: what is given up is the driver's.
+    driver: Option<CqDriver<'m, T, B>>,
+}
+
+/// The futures of what is in flight, by the place. When they end, what they wait for is still the collective's.
+struct Futures<'m, T: Transport, B: Packet>([Option<Finish<'m, T, B>>; MOST_PACKETS]);
+
+impl<T: Transport, B: Packet> Drop for Futures<'_, T, B> {
+    fn drop(&mut self) {
+        for future in self.0.iter_mut().filter_map(Option::take) {
+            // The collective has the key.
+            let _ = future.into_key();
+        }
+    }
+}
+
+/// Ends the team, unless it is forgotten: also when a combination or a packet of the program panics.
+struct EndsTeam<'t>(&'t Cell<bool>);
+
+impl Drop for EndsTeam<'_> {
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
 }
 
 /// What a collective waits for.
@@ -75,14 +97,13 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             return Err(CollectiveError::Lengths);
         }
         let (lane, number, barrier) = team.begin()?;
-        // Whatever has its number has given it back, and its room before.
-        let mut room = lane.room.try_borrow_mut().map_err(|_| CollectiveError::Busy)?;
-        scratch::<E>(&mut room.scratch, needs)?;
+        scratch::<E>(&mut room(lane)?.scratch, needs)?;
         lane.number.set(Some(number));
         team.used(number.wrapping_add(u8::from(barrier)));
         let (plan, then) = if barrier { (Plan::Barrier(Barrier::new(team.member)), Some(plan)) } else { (plan, None) };
         let cursors = Some(cursors(&plan, 0));
-        let mut running = Running { team, lane, room, input, output, combine, plan, then, number, round: 0, cursors };
+        let mut running =
+            Running { team, lane, input, output, combine, plan, then, number, round: 0, cursors, driver: None };
         // Nothing was in flight, so nothing can be over: this posts what there is room for.
         running.step(|_, _| Ok(None))?;
         Ok(running)
@@ -91,8 +112,9 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     /// Drives the queue of the group, and goes on as far as it can. Says whether the collective is over.
     ///
     /// # Errors
-    /// [`CollectiveError`]: the team is over then. [`CqError::Driven`] if a driver polls the queue; and as
-    /// [`Cq::progress`](loom_core::Cq::progress).
+    /// - [`CollectiveError::Queue`]: [`CqError::Driven`] if a driver polls the queue; and as [`Cq::progress`](loom_core::Cq::progress). The collective is
+    ///   still under way, and can be turned again.
+    /// - All others: the team is over.
     pub fn turn(&mut self) -> Result<bool, CollectiveError> {
         Ok(self.look()?.1 == State::Over)
     }
@@ -128,15 +150,23 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
 
     /// Waits until it is over, while a driver polls the queue of the group.
     ///
+    /// If the future is dropped before, the collective is still under way, and can be awaited again. If the collective is dropped, too, what is in
+    /// flight is cancelled, and [`Unclaimed`](loom_core::objects::driver::Unclaimed) says what becomes of its packets.
+    ///
     /// # Errors
-    /// As [`turn`](Self::turn), and as [`CqDriver::finish`].
+    /// As [`turn`](Self::turn), and as [`CqDriver::finish`]. [`CqError::UnknownKey`] if the driver is that of another queue: the collective is still
+    /// under way then.
     pub async fn finish(&mut self, driver: &CqDriver<'m, T, B>) -> Result<(), CollectiveError> {
-        let mut futures: [Option<Finish<'m, T, B>>; MOST_PACKETS] = [const { None }; MOST_PACKETS];
+        if driver.cq() != self.team.group.cq() {
+            return Err(CqError::UnknownKey.into());
+        }
+        self.driver = Some(driver.clone());
+        let mut futures = Futures([const { None }; MOST_PACKETS]);
         let mut room = pin!(None);
         poll_fn(|cx| {
             loop {
                 let (_, state) = self.step(|place, key| {
-                    let Some(future) = futures.get_mut(place) else { return Err(CqError::UnknownKey) };
+                    let Some(future) = futures.0.get_mut(place) else { return Err(CqError::UnknownKey) };
                     let polled = Pin::new(future.get_or_insert_with(|| driver.finish(key))).poll(cx);
                     if polled.is_ready() {
                         *future = None;
@@ -175,7 +205,8 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
 
     /// A member of which a message has not come, or to which one has not gone.
     fn waits_for(&self) -> Option<u32> {
-        let flights = || self.room.slots.iter().filter_map(|slot| slot.flight);
+        let room = self.lane.room.try_borrow().ok()?;
+        let flights = || room.slots.iter().filter_map(|slot| slot.flight);
         let received = flights().find(|flight| flight.direction == Direction::Recv);
         let next = || self.cursors.iter().flatten().find_map(|cursor| cursor.peek(usize::MAX));
         received.or_else(|| flights().next()).map(|flight| flight.member).or_else(|| next().map(|piece| piece.peer))
@@ -193,26 +224,26 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         if self.team.over.get() {
             return Err(CollectiveError::Over);
         }
-        let step = self.step_on(&mut take);
-        if step.is_err() {
-            self.team.over.set(true);
-        }
-        step
+        let ends = EndsTeam(&self.team.over);
+        let step = self.step_on(&mut *room(self.lane)?, &mut take)?;
+        core::mem::forget(ends);
+        Ok(step)
     }
 
     fn step_on(
         &mut self,
+        room: &mut Room<B, A>,
         take: &mut impl FnMut(usize, OpKey) -> Result<Option<Done<B>>, CqError>,
     ) -> Result<(bool, State), CollectiveError> {
         let mut moved = false;
         while let Some(mut cursors) = self.cursors {
-            let posted = self.post_all(&mut cursors);
+            let posted = self.post_all(room, &mut cursors);
             self.cursors = Some(cursors);
             let (posted, refused) = posted?;
-            let (taken, in_flight) = self.take_all(take)?;
+            let (taken, in_flight) = self.take_all(room, take)?;
             moved |= posted || taken;
             if !in_flight && !refused && cursors.iter().all(|cursor| cursor.peek(1).is_none()) {
-                self.end_round()?;
+                self.end_round(room)?;
                 moved = true;
             } else if !taken {
                 return Ok((moved, if refused { State::Refused } else { State::Waits }));
@@ -222,13 +253,13 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     }
 
     /// The local operations of a round, after which the next begins.
-    fn end_round(&mut self) -> Result<(), CollectiveError> {
+    fn end_round(&mut self, room: &mut Room<B, A>) -> Result<(), CollectiveError> {
         let (plan, mut buffers) = (
             self.plan,
             Buffers {
                 input: self.input,
                 output: &mut *self.output,
-                scratch: scratch(&mut self.room.scratch, self.plan.needs())?,
+                scratch: scratch(&mut room.scratch, self.plan.needs())?,
             },
         );
         for local in plan.ops(self.round) {
@@ -253,20 +284,24 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     }
 
     /// Posts pieces as far as there are packets. Says whether there were any, and whether one was refused for the moment.
-    fn post_all(&mut self, cursors: &mut [Cursor; 2]) -> Result<(bool, bool), CollectiveError> {
+    fn post_all(
+        &mut self,
+        room: &mut Room<B, A>,
+        cursors: &mut [Cursor; 2],
+    ) -> Result<(bool, bool), CollectiveError> {
         let most = self.team.packet / size_of::<E>();
-        let all = self.room.slots.len();
+        let all = room.slots.len();
         let (mut posted, mut refused) = (false, false);
         for cursor in cursors {
             // Sends must not wait for packets that receives hold, so each direction has packets of its own.
             let share = if cursor.direction() == Direction::Recv { 0..all / 2 } else { all / 2..all };
             for place in share {
                 let Some(piece) = cursor.peek(most) else { break };
-                let Some(slot) = self.room.slots.get(place).filter(|slot| slot.flight.is_none()) else { continue };
+                let Some(slot) = room.slots.get(place).filter(|slot| slot.flight.is_none()) else { continue };
                 if slot.packet.is_none() {
                     return Err(CollectiveError::Packets);
                 }
-                if !self.post(place, cursor.direction(), piece)? {
+                if !self.post(room, place, cursor.direction(), piece)? {
                     refused = true;
                     break;
                 }
@@ -278,18 +313,28 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     }
 
     /// Posts a piece. `false`: it is refused for the moment.
-    fn post(&mut self, place: usize, direction: Direction, piece: Piece) -> Result<bool, CollectiveError> {
+    fn post(
+        &mut self,
+        room: &mut Room<B, A>,
+        place: usize,
+        direction: Direction,
+        piece: Piece,
+    ) -> Result<bool, CollectiveError> {
         let member = piece.peer;
         let peer = self.team.peer(member).ok_or(CollectiveError::Lengths)?;
         let sender = if direction == Direction::Recv { member } else { self.team.rank() };
         let tag = self.team.tag(self.number, sender, self.round, piece.number)?;
-        let Room { slots, scratch: words } = &mut *self.room;
+        let Room { slots, scratch: words } = room;
         let buffers =
             Buffers { input: self.input, output: &mut *self.output, scratch: scratch(words, self.plan.needs())? };
         let part = buffers.part(piece.part).ok_or(CollectiveError::Lengths)?;
         let Some(Slot { packet: slot, flight }) = slots.get_mut(place) else { return Err(CollectiveError::Packets) };
         let Some(mut packet) = slot.take() else { return Err(CollectiveError::Packets) };
         let message = packet.sized(size_of_val(part));
+        if message.len() != size_of_val(part) {
+            *slot = Some(packet);
+            return Err(CollectiveError::Packets);
+        }
         let posted = match direction {
             Direction::Recv => self.team.group.post_tagged_recv(peer, tag, packet),
             Direction::Send => {
@@ -316,9 +361,10 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     /// Takes what is over. Says whether there was anything, and whether anything is in flight yet.
     fn take_all(
         &mut self,
+        room: &mut Room<B, A>,
         take: &mut impl FnMut(usize, OpKey) -> Result<Option<Done<B>>, CqError>,
     ) -> Result<(bool, bool), CollectiveError> {
-        let Room { slots, scratch: words } = &mut *self.room;
+        let Room { slots, scratch: words } = room;
         let mut buffers =
             Buffers { input: self.input, output: &mut *self.output, scratch: scratch(words, self.plan.needs())? };
         let (mut taken, mut in_flight) = (false, false);
@@ -338,7 +384,11 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
                 if len != size_of_val(into) {
                     return Err(CollectiveError::Mismatch { member });
                 }
-                element::take(packet.sized(len), into);
+                let message = packet.sized(len);
+                if message.len() != len {
+                    return Err(CollectiveError::Packets);
+                }
+                element::take(message, into);
             }
         }
         Ok((taken, in_flight))
@@ -348,6 +398,11 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
 /// The cursors of a round.
 fn cursors(plan: &Plan<'_>, round: u32) -> [Cursor; 2] {
     [Direction::Recv, Direction::Send].map(|direction| Cursor::new(direction, plan, round))
+}
+
+/// The room of a lane, of which one collective has the number.
+fn room<B, A: Allocator>(lane: &Lane<B, A>) -> Result<RefMut<'_, Room<B, A>>, CollectiveError> {
+    lane.room.try_borrow_mut().map_err(|_| CollectiveError::Busy)
 }
 
 /// Is refused for the moment when it is first asked: so a future waits for its turn.
@@ -374,24 +429,33 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
         // It was given up. How far the others are is not known, so the team is over.
         self.team.over.set(true);
         let group = self.team.group;
-        let mut in_flight = 0;
-        for flight in self.room.slots.iter().filter_map(|slot| slot.flight) {
+        let Ok(mut room) = self.lane.room.try_borrow_mut() else { return };
+        for flight in room.slots.iter().filter_map(|slot| slot.flight) {
             // One that is over already has nothing to cancel.
-            let peer = self.team.peer(flight.member);
-            let _ = peer.map(|peer| group.cancel(peer, flight.key));
-            in_flight += 1;
+            let _ = self.team.peer(flight.member).map(|peer| group.cancel(peer, flight.key));
+            // Under a driver, a future that is dropped gives the operation up.
+            drop(self.driver.as_ref().map(|driver| driver.finish(flight.key)));
         }
         for _ in 0..LOOKS {
-            if in_flight == 0 || group.is_not_driven().is_err() || group.cq().progress().is_err() {
+            let mut in_flight = false;
+            if group.is_not_driven().is_err() {
                 break;
             }
-            for slot in self.room.slots.iter_mut() {
-                let done = slot.flight.map(|flight| group.cq().take(flight.key));
-                if let Some(Ok(Some(done))) = done {
-                    (slot.packet, slot.flight) = (Some(done.into_parts().0), None);
-                    in_flight -= 1;
+            for slot in room.slots.iter_mut() {
+                let Some(flight) = slot.flight else { continue };
+                match group.cq().take(flight.key) {
+                    Ok(Some(done)) => (slot.packet, slot.flight) = (Some(done.into_parts().0), None),
+                    Ok(None) => in_flight = true,
+                    // The program has taken it, or the queue cannot go on.
+                    Err(_) => {}
                 }
             }
+            if !in_flight || group.cq().progress().is_err() {
+                break;
+            }
+        }
+        for slot in room.slots.iter_mut() {
+            slot.flight = None;
         }
         self.lane.number.set(None);
     }

@@ -15,7 +15,9 @@ use crate::{Group, PeerIndex};
 /// What a team has. All members have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TeamAttr {
-    /// The number of the team, which no other team has that shares a member with it.
+    /// The number of the team, which no other team has that shares a member with it. When the team has closed, another one can have the number, if
+    /// all members have left the collectives of the first: after a barrier of a third team, say. Before that, messages of the one may be taken
+    /// for messages of the other.
     pub number: u8,
     /// The most collectives that are under way at a time: 1 or more.
     pub at_once: usize,
@@ -116,6 +118,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     ///   ignores the highest, the number is below 128.
     /// - [`CollectiveError::NumberTaken`]: an open team of this group has the number.
     /// - [`CollectiveError::Packets`]: there are too few, or their capacities differ.
+    /// - [`CollectiveError::Depth`]: the queue of the group has not a place for each packet. If several teams have collectives under way at once, it
+    ///   needs a place for each packet of all of them, and one for each operation of the program's own.
     /// - [`CollectiveError::Open`]: there was no memory.
     pub fn open_in(
         group: &'g Group<'m, T, B, A>,
@@ -140,6 +144,10 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         let member = Member::new(rank, size)?;
         if attr.at_once == 0 || !(2..=MOST_PACKETS).contains(&attr.packets) {
             return Err(CollectiveError::Packets);
+        }
+        let needs = attr.at_once.saturating_mul(attr.packets);
+        if needs > group.cq().capacity() {
+            return Err(CollectiveError::Depth { needs });
         }
         let mut members = members;
         let peers = Array::new_in(members.len(), alloc.clone(), |_| members.next().unwrap_or(PeerIndex(u32::MAX)))?;

@@ -1,0 +1,9 @@
+//! Collectives of teams over the software transport, all members on one thread: results against a plain computation, and what becomes of
+//! packets and teams when something fails.
+
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests fail by panicking")]
+
+mod agree;
+mod calls;
+mod stories;
+mod world;
