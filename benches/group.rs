@@ -78,7 +78,7 @@ fn by_hand(
     buffers: &mut [Option<Bytes>; PEERS],
     count: u32,
 ) {
-    let (endpoint, cq) = (group.endpoint(), group.cq());
+    let (endpoint, cq) = (group.endpoint().unwrap(), group.cq());
     let mut keys = [None; PEERS];
     for _ in 0..count {
         for ((peer, buf), key) in peers.iter().zip(&mut *buffers).zip(&mut keys) {

@@ -285,7 +285,8 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
         }
         let itself = prepared.address()?;
         let group = prepared.connect([] as [EndpointAddr; 0])?;
-        let open = || group.cq().endpoint(group.av());
+        let vector = group.av().ok_or(Failure::Wrong("the vector of a group"))?;
+        let open = || group.cq().endpoint(vector);
         let peers = [open()?, open()?, open()?];
         for ((_, index), peer) in members().zip(&peers) {
             group.set(index, &peer.address()?)?;

@@ -43,10 +43,13 @@ fn a_thread_closes_its_contexts_while_others_go_on() {
     let [a, b] = &[(); 2].map(|()| ScalableEndpoint::open(av, info, two_of_each()).unwrap());
     let to_b = av.insert(&b.address().unwrap()).unwrap();
     let (tell, hear) = channel();
+    // An endpoint whose last context is closed with operations in flight opens no other: one thread has its contexts open first.
+    let open = &std::sync::Barrier::new(2);
     std::thread::scope(|threads| {
         threads.spawn(move || {
             let cq: &Queue<'_, Shared> = &Cq::open(domain, CqAttr::new(64)).unwrap();
             let (tx, rx) = (cq.tx_context(a, 0).unwrap(), cq.rx_context(b, 0).unwrap());
+            open.wait();
             let mut seed = 0;
             while hear.try_recv().is_err() {
                 exchange(&tx, (to_b, 0), &rx, 64, seed);
@@ -55,6 +58,7 @@ fn a_thread_closes_its_contexts_while_others_go_on() {
             assert!(seed > 0);
         });
         threads.spawn(move || {
+            open.wait();
             for life in 0..LIVES {
                 // Closes a context that is forgotten.
                 scope(|s| {

@@ -1,7 +1,7 @@
-//! [`Group`]: peers by their numbers, over one endpoint.
+//! [`Group`]: peers by their numbers; and [`Prepared`], a group over one endpoint before it knows its peers.
 
 use core::borrow::Borrow;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;
@@ -9,11 +9,13 @@ use loom_core::buffer::Buffer;
 use loom_core::error::OpenError;
 use loom_core::objects::av::InsertError;
 use loom_core::objects::cq::{CqAttr, CqError};
+use loom_core::objects::eq::{CmError, EqError};
 use loom_core::storage::Array;
 use loom_core::vocabulary::{EndpointAddr, Errno};
-use loom_core::{Av, Cq, Domain, Endpoint, Peer, Transport};
+use loom_core::{Av, Cq, Domain, Endpoint, MsgEndpoint, Peer, Transport};
 
 use crate::PeerIndex;
+use crate::links::{Links, Shared, To};
 
 /// What waits for room at an address, which may be that of several members, in one direction: in one order. What is sent does not wait for
 /// receives, which may wait for it.
@@ -58,22 +60,25 @@ impl From<usize> for GroupAttr {
 /// A group before it knows its peers: its endpoint is open, and has an address that they need.
 pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
-    av: Av<'m, T>,
     cq: Cq<'m, T, B>,
-    endpoint: Endpoint<'m, T, B>,
-    members: Array<Cell<Option<Peer>>, A>,
+    shared: Shared<'m, T, B, A>,
     /// By the place in the vector.
     queues: Array<[Queue; 2], A>,
 }
 
-/// Peers by their numbers, over one connectionless endpoint.
+/// Peers by their numbers: over one connectionless endpoint ([`Prepared`]), or over a connection for each peer
+/// ([`Connections`](crate::Connections)).
 ///
 /// Posts by a peer's number are those of [`Endpoint`], into the queue of the group ([`cq`](Self::cq)): their keys are for the program that polls it, or
 /// for a [driver](loom_core::objects::driver)'s futures. Operations on many peers are those of a [`Scope`](crate::Scope).
 ///
 /// All peers share the domain: a region that is registered once serves with all.
 pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
-    prepared: Prepared<'m, T, B, A>,
+    domain: Domain<'m, T>,
+    cq: Cq<'m, T, B>,
+    pub(crate) links: Links<'m, T, B, A>,
+    /// By the place in the vector, or by the number of the member.
+    queues: Array<[Queue; 2], A>,
     /// The rounds of posting that there were.
     round: Cell<u64>,
     /// The numbers of teams that are taken: a bit each.
@@ -82,11 +87,29 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
 
 /// Why a peer did not become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PeerError {
     /// The group has no such place: it was opened for fewer.
     NoSuchPlace,
     /// The address vector did not take the address.
     Insert(InsertError),
+    /// Members of the group have connections, which [`Connections::set`](crate::Connections::set) makes; or they have none, and
+    /// [`Group::set`] sets them.
+    HasConnections,
+    /// It has not connected, or answered, before the deadline.
+    Missing,
+    /// The endpoint of the connection was not opened.
+    Open(OpenError),
+    /// Connecting or accepting was refused on this side.
+    Connect(CmError),
+    /// The connection was rejected, or has ended, and there was no other before the deadline: the provider's reason.
+    Failed(Errno),
+    /// Another program has answered at its address.
+    Stranger,
+    /// The event queue has failed.
+    Events(EqError),
+    /// The completion queue has failed.
+    Queue(CqError),
 }
 
 impl fmt::Display for PeerError {
@@ -94,6 +117,14 @@ impl fmt::Display for PeerError {
         match self {
             PeerError::NoSuchPlace => f.write_str("the group was opened for fewer peers"),
             PeerError::Insert(error) => error.fmt(f),
+            PeerError::HasConnections => f.write_str("the members of this group are set in another way"),
+            PeerError::Missing => f.write_str("the deadline has passed before it was connected"),
+            PeerError::Open(error) => error.fmt(f),
+            PeerError::Connect(error) => error.fmt(f),
+            PeerError::Failed(errno) => write!(f, "the connection failed: {errno}"),
+            PeerError::Stranger => f.write_str("another program has answered at its address"),
+            PeerError::Events(error) => error.fmt(f),
+            PeerError::Queue(error) => error.fmt(f),
         }
     }
 }
@@ -135,6 +166,14 @@ impl From<PeerError> for loom_core::Error {
         match error {
             PeerError::NoSuchPlace => InsertError::Full.into(),
             PeerError::Insert(error) => error.into(),
+            PeerError::HasConnections => Self::Invalid("the members of a group are set in another way"),
+            PeerError::Missing => Errno::ETIMEDOUT.into(),
+            PeerError::Open(error) => error.into(),
+            PeerError::Connect(error) => error.into(),
+            PeerError::Failed(errno) => errno.into(),
+            PeerError::Stranger => Self::Invalid("another program has answered at a peer's address"),
+            PeerError::Events(error) => error.into(),
+            PeerError::Queue(error) => error.into(),
         }
     }
 }
@@ -173,7 +212,7 @@ impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepare
         let endpoint = cq.endpoint(&av)?;
         let members = Array::new_in(capacity, alloc.clone(), |_| Cell::new(None))?;
         let queues = Array::new_in(av.places(), alloc, |_| <[Queue; 2]>::default())?;
-        Ok(Prepared { domain: domain.clone(), av, cq, endpoint, members, queues })
+        Ok(Prepared { domain: domain.clone(), cq, shared: Shared { av, endpoint, members }, queues })
     }
 }
 
@@ -183,7 +222,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
     /// # Errors
     /// As [`Endpoint::address`].
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        self.endpoint.address()
+        self.shared.endpoint.address()
     }
 
     /// The domain of the group: regions of it serve with all peers.
@@ -207,47 +246,44 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
     ) -> Result<Group<'m, T, B, A>, ConnectError<Self>> {
         for (number, address) in (0..).zip(addresses) {
             let peer = PeerIndex(number);
-            if let Err(error) = self.set(peer, address.borrow()) {
+            if let Err(error) = self.shared.set(peer, address.borrow()) {
                 return Err(ConnectError { peer, error, prepared: self });
             }
         }
-        Ok(Group { prepared: self, round: Cell::new(0), teams: [const { Cell::new(0) }; 4] })
-    }
-
-    fn set(&self, peer: PeerIndex, address: &EndpointAddr) -> Result<(), PeerError> {
-        let member = self.members.get(peer.place()).ok_or(PeerError::NoSuchPlace)?;
-        let inserted = self.av.insert(address).map_err(PeerError::Insert)?;
-        if let Some(before) = member.replace(Some(inserted)).filter(|before| *before != inserted) {
-            self.forget(before);
-        }
-        Ok(())
-    }
-
-    /// Takes an address out of the vector, if it is no member's any more.
-    fn forget(&self, peer: Peer) {
-        if self.members.iter().all(|member| member.get() != Some(peer)) {
-            self.av.remove(peer);
-        }
+        let Prepared { domain, cq, shared, queues } = self;
+        Ok(Group::new(domain, cq, Links::One(shared), queues))
     }
 }
 
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
+    pub(crate) const fn new(
+        domain: Domain<'m, T>,
+        cq: Cq<'m, T, B>,
+        links: Links<'m, T, B, A>,
+        queues: Array<[Queue; 2], A>,
+    ) -> Self {
+        Group { domain, cq, links, queues, round: Cell::new(0), teams: [const { Cell::new(0) }; 4] }
+    }
+
     /// How many members the group can have.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.prepared.members.len()
+        self.links.capacity()
     }
 
     /// The members that are there.
     pub fn peers(&self) -> impl Iterator<Item = PeerIndex> {
-        let members = (0..).zip(self.prepared.members.iter());
-        members.filter(|(_, member)| member.get().is_some()).map(|(number, _)| PeerIndex(number))
+        let places = u32::try_from(self.capacity()).unwrap_or(u32::MAX);
+        (0..places).map(PeerIndex).filter(|peer| self.links.to(*peer).is_some())
     }
 
-    /// A member, as the endpoint and the address vector know it; `None` if there is none of that number.
+    /// A member, as the endpoint and the address vector know it; `None` if there is none of that number, or members have connections.
     #[must_use]
     pub fn peer(&self, peer: PeerIndex) -> Option<Peer> {
-        self.prepared.members.get(peer.place())?.get()
+        match self.links.to(peer)? {
+            To::Peer(peer) => Some(peer),
+            To::Connection { .. } => None,
+        }
     }
 
     /// Puts a peer into a place: a new one, or instead of the one that was there, to which posts are refused from now on, if it has no other
@@ -255,51 +291,71 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// there were as many as it has members.
     ///
     /// # Errors
-    /// [`PeerError`], of which [`InsertError::Full`] says that there are no replacements left; the one that was there stays.
+    /// [`PeerError`], of which [`InsertError::Full`] says that there are no replacements left; the one that was there stays. Members that have connections
+    /// are set by [`Connections::set`](crate::Connections::set).
     pub fn set(&self, peer: PeerIndex, address: &EndpointAddr) -> Result<(), PeerError> {
-        self.prepared.set(peer, address)
+        match &self.links {
+            Links::One(shared) => shared.set(peer, address),
+            Links::Each(_) => Err(PeerError::HasConnections),
+        }
     }
 
-    /// Takes a peer out of its place: posts to it are refused from now on. What is in flight ends by itself, or is cancelled. Returns
-    /// whether it was there.
+    /// Takes a peer out of its place: posts to it are refused from now on. What is in flight ends by itself, or is cancelled; a connection is
+    /// closed, and its operations come back. Returns whether it was there.
     pub fn remove(&self, peer: PeerIndex) -> bool {
-        let removed = self.prepared.members.get(peer.place()).and_then(Cell::take);
-        if let Some(removed) = removed {
-            self.prepared.forget(removed);
+        match &self.links {
+            Links::One(shared) => shared.remove(peer),
+            Links::Each(connections) => {
+                // Closed when the place is free again: that runs destructors of the program's.
+                let removed = connections.get(peer.place()).and_then(RefCell::take);
+                removed.is_some()
+            }
         }
-        removed.is_some()
     }
 
     /// The address of this side's endpoint.
     ///
     /// # Errors
-    /// As [`Endpoint::address`].
+    /// As [`Endpoint::address`]. `EOPNOTSUPP` if members have connections: the address is that of
+    /// [`Connections`](crate::Connections::address).
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        self.prepared.address()
+        self.endpoint().map_or(Err(Errno::EOPNOTSUPP), Endpoint::address)
     }
 
     /// The domain of the group: regions of it serve with all peers.
     #[must_use]
     pub const fn domain(&self) -> &Domain<'m, T> {
-        &self.prepared.domain
+        &self.domain
     }
 
-    /// The address vector of the group.
+    /// The address vector of the group; `None` if members have connections.
     #[must_use]
-    pub const fn av(&self) -> &Av<'m, T> {
-        &self.prepared.av
+    pub const fn av(&self) -> Option<&Av<'m, T>> {
+        match &self.links {
+            Links::One(shared) => Some(&shared.av),
+            Links::Each(_) => None,
+        }
     }
 
     /// The queue of the group, which all its operations complete into.
     #[must_use]
     pub const fn cq(&self) -> &Cq<'m, T, B> {
-        &self.prepared.cq
+        &self.cq
     }
 
-    /// The endpoint of the group, for what has no form by number.
+    /// The endpoint of the group, for what has no form by number; `None` if members have connections.
     #[must_use]
-    pub const fn endpoint(&self) -> &Endpoint<'m, T, B> {
-        &self.prepared.endpoint
+    pub const fn endpoint(&self) -> Option<&Endpoint<'m, T, B>> {
+        match &self.links {
+            Links::One(shared) => Some(&shared.endpoint),
+            Links::Each(_) => None,
+        }
+    }
+
+    /// The connection of a member, for what has no form by number; `None` if it has none. A handle keeps it open, also when the member is removed.
+    #[must_use]
+    pub fn connection(&self, peer: PeerIndex) -> Option<MsgEndpoint<'m, T, B>> {
+        self.links.connection(peer)
     }
 
     /// # Errors
@@ -310,8 +366,12 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
 
     /// What waits for room at a peer's address: receives, or all else.
     #[inline]
-    pub(crate) fn queue(&self, peer: Peer, receives: bool) -> Option<&Queue> {
-        self.prepared.queues.get(peer.index())?.get(usize::from(receives))
+    pub(crate) fn queue(&self, to: To, receives: bool) -> Option<&Queue> {
+        let place = match to {
+            To::Peer(peer) => peer.index(),
+            To::Connection { place, .. } => place,
+        };
+        self.queues.get(place)?.get(usize::from(receives))
     }
 
     /// Takes the number of a team; `false` if it is taken.
@@ -340,7 +400,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
 
 impl<T: Transport, B: Buffer, A: Allocator> fmt::Debug for Prepared<'_, T, B, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Prepared").field("capacity", &self.members.len()).finish_non_exhaustive()
+        f.debug_struct("Prepared").field("capacity", &self.shared.members.len()).finish_non_exhaustive()
     }
 }
 

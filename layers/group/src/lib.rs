@@ -93,8 +93,10 @@ extern crate std;
 
 pub mod bootstrap;
 pub mod collective;
+mod connections;
 pub mod exchange;
 mod group;
+mod links;
 mod many;
 mod peer_index;
 mod place;
@@ -104,6 +106,7 @@ pub mod schedule;
 mod scope;
 mod verb;
 
+pub use self::connections::Connections;
 pub use self::group::{ConnectError, Group, GroupAttr, PeerError, Prepared};
 pub use self::peer_index::PeerIndex;
 pub use self::place::{Outcome, Place};

@@ -5,12 +5,33 @@ use core::fmt;
 use loom_core::buffer::Buffer;
 use loom_core::completion::OpError;
 use loom_core::error::{PostError, Rejected};
-use loom_core::{Done, Endpoint, OpKey, Peer, RemoteRegion, Transfer, Transport};
+use loom_core::objects::endpoint::{Connectionless, Established, Msg, Receives, Transmits};
+use loom_core::{Done, Endpoint, OpKey, RemoteRegion, Transfer, Transport};
 
 use crate::PeerIndex;
+use crate::links::To;
+use crate::verb::{Verb, What};
 
-/// Posts a request that has waited for room.
-pub(crate) type Post<'m, T, B> = fn(&Endpoint<'m, T, B>, Peer, &RemoteRegion, u64, B) -> Result<OpKey, Rejected<B>>;
+/// Posts over an endpoint of a kind.
+type PostOver<'m, T, B, K> = fn(
+    &Endpoint<'m, T, B, K>,
+    <K as Transmits<T>>::To,
+    <K as Receives<T>>::From,
+    What<'_>,
+    B,
+) -> Result<OpKey, Rejected<B>>;
+
+/// Posts a request that has waited for room: over the endpoint of all, or over a connection.
+pub(crate) struct Post<'m, T: Transport, B: Buffer> {
+    pub(crate) shared: PostOver<'m, T, B, Connectionless<'m, T>>,
+    pub(crate) connected: PostOver<'m, T, B, Msg<Established>>,
+}
+
+impl<T: Transport, B: Buffer> Post<'_, T, B> {
+    pub(crate) fn of<V: Verb<T, B>>() -> Self {
+        Post { shared: V::post, connected: V::post }
+    }
+}
 
 /// The room for one request, in a slice of the caller's, and what became of it.
 ///
@@ -25,7 +46,7 @@ pub struct Place<'m, T: Transport, B: Buffer> {
 pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
     pub(crate) post: Post<'m, T, B>,
     /// The peer that had the number: one that takes its place later does not get the request.
-    pub(crate) to: Peer,
+    pub(crate) to: To,
     pub(crate) region: RemoteRegion,
     pub(crate) receives: bool,
     /// A tag, or immediate data.

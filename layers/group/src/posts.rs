@@ -5,20 +5,79 @@ use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp};
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::atomic::Granted;
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Source, ThePeer};
 use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
-use loom_core::{OpKey, Peer, Transport};
+use loom_core::{OpKey, Transport};
 
+use crate::links::{Links, To};
+use crate::place::Waiting;
+use crate::scope::NOWHERE;
+use crate::verb::{self, Verb, What};
 use crate::{Group, PeerIndex, PeerRegion};
+
+/// Posts over what reaches a peer: its connection, or the endpoint of all.
+macro_rules! by_peer {
+    ($group:expr, $peer:expr, |$endpoint:ident, $to:ident| $post:expr, else $unknown:expr) => {
+        match &$group.links {
+            Links::One(shared) => match $group.links.to($peer) {
+                Some(To::Peer($to)) => {
+                    let $endpoint = &shared.endpoint;
+                    $post
+                }
+                _ => Err($unknown),
+            },
+            Links::Each(_) => match $group.connection($peer) {
+                Some($endpoint) => {
+                    let $to = ThePeer;
+                    $post
+                }
+                None => Err($unknown),
+            },
+        }
+    };
+}
+
+/// A number that is no member's.
+#[cold]
+fn unknown<B>(buf: B) -> Rejected<B> {
+    Rejected { buf, error: PostError::UnknownPeer }
+}
 
 /// Each returns the key of its operation on the [queue](Group::cq). A number that is no member's is refused as
 /// [`UnknownPeer`](PostError::UnknownPeer), and the buffer comes back, as with everything that is refused.
-impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
-    /// The peer of that number, and what is to be lent to it.
-    fn found(&self, peer: PeerIndex, buf: B) -> Result<(Peer, B), Rejected<B>> {
-        match self.peer(peer) {
-            Some(peer) => Ok((peer, buf)),
-            None => Err(Rejected { buf, error: PostError::UnknownPeer }),
+impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
+    /// Posts to the member that had a number, if it is still there.
+    #[inline(always)]
+    pub(crate) fn post<V: Verb<T, B>>(&self, to: To, what: What<'_>, buf: B) -> Result<OpKey, Rejected<B>> {
+        match (&self.links, to) {
+            (Links::One(shared), To::Peer(peer)) => V::post(&shared.endpoint, peer, Source::Peer(peer), what, buf),
+            (_, To::Connection { place, serial }) => match self.links.same_connection(place, serial) {
+                Some(connection) => V::post(&connection, ThePeer, ThePeer, what, buf),
+                None => Err(unknown(buf)),
+            },
+            _ => Err(unknown(buf)),
+        }
+    }
+
+    /// As [`post`](Self::post), a request that has waited.
+    pub(crate) fn post_waiting(&self, waiting: &Waiting<'m, T, B>, buf: B) -> Result<OpKey, Rejected<B>> {
+        let what = What { region: &waiting.region, word: waiting.word };
+        match (&self.links, waiting.to) {
+            (Links::One(shared), To::Peer(peer)) => {
+                (waiting.post.shared)(&shared.endpoint, peer, Source::Peer(peer), what, buf)
+            }
+            (_, To::Connection { place, serial }) => match self.links.same_connection(place, serial) {
+                Some(connection) => (waiting.post.connected)(&connection, ThePeer, ThePeer, what, buf),
+                None => Err(unknown(buf)),
+            },
+            _ => Err(unknown(buf)),
+        }
+    }
+
+    fn post_to<V: Verb<T, B>>(&self, peer: PeerIndex, what: What<'_>, buf: B) -> Result<OpKey, Rejected<B>> {
+        match self.links.to(peer) {
+            Some(to) => self.post::<V>(to, what, buf),
+            None => Err(unknown(buf)),
         }
     }
 
@@ -31,8 +90,7 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     where
         B: SourceBuffer,
     {
-        let (peer, buf) = self.found(peer, buf)?;
-        self.endpoint().send(peer, buf)
+        self.post_to::<verb::Send>(peer, What { region: &NOWHERE, word: 0 }, buf)
     }
 
     /// Sends a message with immediate data.
@@ -44,8 +102,7 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     where
         B: SourceBuffer,
     {
-        let (peer, buf) = self.found(peer, buf)?;
-        self.endpoint().send_data(peer, data, buf)
+        self.post_to::<verb::SendData>(peer, What { region: &NOWHERE, word: data.0 }, buf)
     }
 
     /// Sends a copy of `bytes`, which are free when this returns.
@@ -54,11 +111,11 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     /// As [`Endpoint::inject`](loom_core::Endpoint::inject).
     #[doc(alias = "fi_inject")]
     pub fn inject(&self, peer: PeerIndex, bytes: &[u8]) -> Result<(), PostError> {
-        self.endpoint().inject(self.peer(peer).ok_or(PostError::UnknownPeer)?, bytes)
+        by_peer!(self, peer, |endpoint, to| endpoint.inject(to, bytes), else PostError::UnknownPeer)
     }
 
-    /// Receives a message of one peer: it needs [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV), which several providers have for
-    /// [tagged messages](Self::tagged_recv) alone.
+    /// Receives a message of one peer. It needs [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV), which several providers have for
+    /// [tagged messages](Self::tagged_recv) alone; not so over connections.
     ///
     /// # Errors
     /// As [`Endpoint::recv`](loom_core::Endpoint::recv).
@@ -67,20 +124,22 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     where
         B: TargetBuffer,
     {
-        let (peer, buf) = self.found(peer, buf)?;
-        self.endpoint().recv(Source::Peer(peer), buf)
+        self.post_to::<verb::Recv>(peer, What { region: &NOWHERE, word: 0 }, buf)
     }
 
     /// Receives a message of any peer.
     ///
     /// # Errors
-    /// As [`Endpoint::recv`](loom_core::Endpoint::recv).
+    /// As [`Endpoint::recv`](loom_core::Endpoint::recv). `EOPNOTSUPP` if members have connections: a message is received over one of them.
     #[doc(alias = "fi_recv")]
     pub fn recv_any(&self, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
-        self.endpoint().recv(Source::Any, buf)
+        match &self.links {
+            Links::One(shared) => shared.endpoint.recv(Source::Any, buf),
+            Links::Each(_) => Err(Rejected { buf, error: PostError::Errno(Errno::EOPNOTSUPP) }),
+        }
     }
 
     /// Sends a tagged message.
@@ -92,8 +151,7 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     where
         B: SourceBuffer,
     {
-        let (peer, buf) = self.found(peer, buf)?;
-        self.endpoint().tagged_send(peer, tag, buf)
+        self.post_to::<verb::TaggedSend>(peer, What { region: &NOWHERE, word: tag.0 }, buf)
     }
 
     /// Receives a tagged message of one peer: it needs [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV).
@@ -105,21 +163,27 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     where
         B: TargetBuffer,
     {
-        let (peer, buf) = self.found(peer, buf)?;
-        self.endpoint().tagged_recv(Source::Peer(peer), tag, buf)
+        by_peer!(self, peer, |endpoint, to| endpoint.tagged_recv(to, tag, buf), else unknown(buf))
     }
 
     /// Receives a message whose tag says which peer it is of: it needs no directed receive.
-    pub(crate) fn post_tagged_recv(&self, _: PeerIndex, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
+    pub(crate) fn post_tagged_recv(&self, peer: PeerIndex, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
-        self.endpoint().tagged_recv(Source::Any, tag, buf)
+        match &self.links {
+            Links::One(shared) => shared.endpoint.tagged_recv(Source::Any, tag, buf),
+            Links::Each(_) => self.tagged_recv(peer, tag, buf),
+        }
     }
 
     /// Cancels an operation on a peer.
-    pub(crate) fn cancel(&self, _: PeerIndex, key: OpKey) -> Result<(), Errno> {
-        self.endpoint().cancel(key)
+    pub(crate) fn cancel(&self, peer: PeerIndex, key: OpKey) -> Result<(), Errno> {
+        match &self.links {
+            Links::One(shared) => shared.endpoint.cancel(key),
+            // One that was removed has given its operations back.
+            Links::Each(_) => self.connection(peer).ok_or(Errno::ENOENT)?.cancel(key),
+        }
     }
 
     /// Reads from a peer's memory, from its beginning on, as many bytes as the buffer has.
@@ -131,8 +195,7 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     where
         B: TargetBuffer,
     {
-        let (peer, buf) = self.found(from.peer(), buf)?;
-        self.endpoint().read(peer, from.region(), 0, buf)
+        self.post_to::<verb::Read>(from.peer(), What { region: from.region(), word: 0 }, buf)
     }
 
     /// Writes the buffer into a peer's memory, from its beginning on.
@@ -144,8 +207,7 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     where
         B: SourceBuffer,
     {
-        let (peer, buf) = self.found(to.peer(), buf)?;
-        self.endpoint().write(peer, to.region(), 0, buf)
+        self.post_to::<verb::Write>(to.peer(), What { region: to.region(), word: 0 }, buf)
     }
 
     /// As [`write`](Self::write), and tells the peer.
@@ -157,8 +219,7 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     where
         B: SourceBuffer,
     {
-        let (peer, buf) = self.found(to.peer(), buf)?;
-        self.endpoint().write_data(peer, to.region(), 0, data, buf)
+        self.post_to::<verb::WriteData>(to.peer(), What { region: to.region(), word: data.0 }, buf)
     }
 
     /// Changes elements of a peer's memory, as many as the buffer has operands.
@@ -170,8 +231,7 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
     where
         B: SourceBuffer,
     {
-        let (peer, buf) = self.found(at.peer(), buf)?;
-        self.endpoint().atomic(peer, at.region(), 0, op, buf)
+        by_peer!(self, at.peer(), |endpoint, to| endpoint.atomic(to, at.region(), 0, op, buf), else unknown(buf))
     }
 
     /// Changes an element of a peer's memory, and brings back what was there before.
@@ -185,8 +245,12 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
         op: Granted<FetchOp<E>>,
         operand: E,
     ) -> Result<OpKey, PostError> {
-        let peer = self.peer(at.peer()).ok_or(PostError::UnknownPeer)?;
-        self.endpoint().fetch_value(peer, at.region(), 0, op, operand)
+        by_peer!(
+            self,
+            at.peer(),
+            |endpoint, to| endpoint.fetch_value(to, at.region(), 0, op, operand),
+            else PostError::UnknownPeer
+        )
     }
 
     /// Compares an element of a peer's memory, changes it if the comparison holds, and brings back what was there before.
@@ -201,7 +265,11 @@ impl<T: Transport, B: Buffer, A: Allocator> Group<'_, T, B, A> {
         compare: E,
         operand: E,
     ) -> Result<OpKey, PostError> {
-        let peer = self.peer(at.peer()).ok_or(PostError::UnknownPeer)?;
-        self.endpoint().compare_value(peer, at.region(), 0, op, compare, operand)
+        by_peer!(
+            self,
+            at.peer(),
+            |endpoint, to| endpoint.compare_value(to, at.region(), 0, op, compare, operand),
+            else PostError::UnknownPeer
+        )
     }
 }

@@ -10,8 +10,8 @@ use loom_core::vocabulary::{ImmediateData, MemoryKey, RemoteAddr};
 use loom_core::{Deadline, RemoteRegion, Spins, Tag, Transport};
 
 use crate::group::Queue;
-use crate::place::{Outcome, Place, Waiting};
-use crate::verb::{self, Verb};
+use crate::place::{Outcome, Place, Post, Waiting};
+use crate::verb::{self, Verb, What};
 use crate::{Group, PeerIndex, PeerRegion};
 
 /// How often the queue is looked at for what was cancelled.
@@ -21,7 +21,7 @@ const LOOKS: u64 = 10_000;
 const BUSY: u32 = 256;
 
 /// Of requests without a region.
-const NOWHERE: RemoteRegion = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0));
+pub(crate) const NOWHERE: RemoteRegion = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0));
 
 /// Which request of a scope, or of an operation on many peers: the number of its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -203,21 +203,22 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         let number = self.used;
         let Some(place) = self.places.get_mut(number) else { return Err(Rejected { buf, error: PostError::Full }) };
         place.peer = index;
-        let peer = self.group.peer(index);
-        let Some((to, queue)) = peer.and_then(|peer| Some((peer, self.group.queue(peer, V::RECEIVES)?))) else {
+        let to = self.group.links.to(index);
+        let Some((to, queue)) = to.and_then(|to| Some((to, self.group.queue(to, V::RECEIVES)?))) else {
             place.set(Outcome::NotPosted { buf, error: PostError::UnknownPeer });
             self.used += 1;
             return Ok(Request(number));
         };
         // Behind another that waits for the same peer.
         let posted = match queue.waiting.get() {
-            0 => V::post(self.group.endpoint(), to, region, word, buf),
+            0 => self.group.post::<V>(to, What { region, word }, buf),
             _ => Err(Rejected { buf, error: PostError::Again }),
         };
         match posted {
             Ok(key) => place.set(Outcome::InFlight(key)),
             Err(rejected) => {
-                let waiting = Waiting { post: V::post, to, region: *region, receives: V::RECEIVES, word };
+                let (post, receives) = (Post::of::<V>(), V::RECEIVES);
+                let waiting = Waiting { post, to, region: *region, receives, word };
                 self.waiting += usize::from(refuse(place, queue, waiting, rejected));
             }
         }
@@ -357,7 +358,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             // It does not wait while user code runs, which may panic.
             queue.waiting.set(queue.waiting.get().saturating_sub(1));
             self.waiting = self.waiting.saturating_sub(1);
-            match (waiting.post)(self.group.endpoint(), waiting.to, &waiting.region, waiting.word, buf) {
+            match self.group.post_waiting(&waiting, buf) {
                 Ok(key) => {
                     place.set(Outcome::InFlight(key));
                     posted = true;
@@ -398,7 +399,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             }
             if let Outcome::InFlight(key) = place.outcome {
                 // One that cannot be cancelled ends by itself, or stays in flight.
-                let _ = self.group.endpoint().cancel(key);
+                let _ = self.group.cancel(place.peer, key);
             }
         }
         let mut looks = Spins(LOOKS);

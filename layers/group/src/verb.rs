@@ -2,133 +2,67 @@
 
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::error::Rejected;
-use loom_core::objects::endpoint::Source;
+use loom_core::objects::endpoint::{Deferrable, Receives, Transmits};
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
-use loom_core::{Endpoint, OpKey, Peer, RemoteRegion, Transport};
+use loom_core::{Endpoint, OpKey, RemoteRegion, Transport};
+
+/// A kind of endpoint that reaches a member: a connectionless one, or a connection.
+pub(crate) trait Reaches<T: Transport>: Transmits<T> + Receives<T> + Deferrable {}
+
+impl<T: Transport, K: Transmits<T> + Receives<T> + Deferrable> Reaches<T> for K {}
+
+/// What is posted, besides the buffer.
+pub(crate) struct What<'r> {
+    /// That of reads and writes.
+    pub(crate) region: &'r RemoteRegion,
+    /// A tag, or immediate data.
+    pub(crate) word: u64,
+}
 
 /// A kind of request. Its function is inlined where a request is posted at once; a place that waits keeps a pointer to it.
 pub(crate) trait Verb<T: Transport, B: Buffer> {
     /// Whether it receives messages.
     const RECEIVES: bool = false;
 
-    /// Posts it. Each kind looks at what it needs: the region is that of reads and writes, the word is a tag, or immediate data.
-    fn post(
-        endpoint: &Endpoint<'_, T, B>,
-        peer: Peer,
-        region: &RemoteRegion,
-        word: u64,
+    /// Posts it, to `to` or from `from`.
+    fn post<K: Reaches<T>>(
+        endpoint: &Endpoint<'_, T, B, K>,
+        to: K::To,
+        from: K::From,
+        what: What<'_>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>>;
 }
 
-pub(crate) enum Send {}
+/// The kinds of requests: what each needs of its buffer, and the operation of the endpoint.
+macro_rules! verbs {
+    ($($name:ident: $needs:ident, receives $receives:literal, |$endpoint:ident, $to:ident, $from:ident, $what:ident, $buf:ident| $post:expr;)*) => {$(
+        pub(crate) enum $name {}
 
-impl<T: Transport, B: SourceBuffer> Verb<T, B> for Send {
-    #[inline(always)]
-    fn post(endpoint: &Endpoint<'_, T, B>, peer: Peer, _: &RemoteRegion, _: u64, buf: B) -> Result<OpKey, Rejected<B>> {
-        endpoint.send(peer, buf)
-    }
+        impl<T: Transport, B: $needs> Verb<T, B> for $name {
+            const RECEIVES: bool = $receives;
+
+            #[inline(always)]
+            fn post<K: Reaches<T>>(
+                $endpoint: &Endpoint<'_, T, B, K>,
+                $to: K::To,
+                $from: K::From,
+                $what: What<'_>,
+                $buf: B,
+            ) -> Result<OpKey, Rejected<B>> {
+                $post
+            }
+        }
+    )*};
 }
 
-pub(crate) enum Recv {}
-
-impl<T: Transport, B: TargetBuffer> Verb<T, B> for Recv {
-    const RECEIVES: bool = true;
-
-    #[inline(always)]
-    fn post(endpoint: &Endpoint<'_, T, B>, peer: Peer, _: &RemoteRegion, _: u64, buf: B) -> Result<OpKey, Rejected<B>> {
-        endpoint.recv(Source::Peer(peer), buf)
-    }
-}
-
-pub(crate) enum TaggedSend {}
-
-impl<T: Transport, B: SourceBuffer> Verb<T, B> for TaggedSend {
-    #[inline(always)]
-    fn post(
-        endpoint: &Endpoint<'_, T, B>,
-        peer: Peer,
-        _: &RemoteRegion,
-        word: u64,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        endpoint.tagged_send(peer, Tag(word), buf)
-    }
-}
-
-pub(crate) enum TaggedRecv {}
-
-impl<T: Transport, B: TargetBuffer> Verb<T, B> for TaggedRecv {
-    const RECEIVES: bool = true;
-
-    #[inline(always)]
-    fn post(
-        endpoint: &Endpoint<'_, T, B>,
-        peer: Peer,
-        _: &RemoteRegion,
-        word: u64,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        endpoint.tagged_recv(Source::Peer(peer), TagMatch::from(Tag(word)), buf)
-    }
-}
-
-pub(crate) enum Read {}
-
-impl<T: Transport, B: TargetBuffer> Verb<T, B> for Read {
-    #[inline(always)]
-    fn post(
-        endpoint: &Endpoint<'_, T, B>,
-        peer: Peer,
-        region: &RemoteRegion,
-        _: u64,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        endpoint.read(peer, region, 0, buf)
-    }
-}
-
-pub(crate) enum Write {}
-
-impl<T: Transport, B: SourceBuffer> Verb<T, B> for Write {
-    #[inline(always)]
-    fn post(
-        endpoint: &Endpoint<'_, T, B>,
-        peer: Peer,
-        region: &RemoteRegion,
-        _: u64,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        endpoint.write(peer, region, 0, buf)
-    }
-}
-
-pub(crate) enum SendData {}
-
-impl<T: Transport, B: SourceBuffer> Verb<T, B> for SendData {
-    #[inline(always)]
-    fn post(
-        endpoint: &Endpoint<'_, T, B>,
-        peer: Peer,
-        _: &RemoteRegion,
-        word: u64,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        endpoint.send_data(peer, ImmediateData(word), buf)
-    }
-}
-
-pub(crate) enum WriteData {}
-
-impl<T: Transport, B: SourceBuffer> Verb<T, B> for WriteData {
-    #[inline(always)]
-    fn post(
-        endpoint: &Endpoint<'_, T, B>,
-        peer: Peer,
-        region: &RemoteRegion,
-        word: u64,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
-        endpoint.write_data(peer, region, 0, ImmediateData(word), buf)
-    }
+verbs! {
+    Send: SourceBuffer, receives false, |endpoint, to, _from, _what, buf| endpoint.send(to, buf);
+    Recv: TargetBuffer, receives true, |endpoint, _to, from, _what, buf| endpoint.recv(from, buf);
+    TaggedSend: SourceBuffer, receives false, |endpoint, to, _from, what, buf| endpoint.tagged_send(to, Tag(what.word), buf);
+    TaggedRecv: TargetBuffer, receives true, |endpoint, _to, from, what, buf| endpoint.tagged_recv(from, TagMatch::from(Tag(what.word)), buf);
+    Read: TargetBuffer, receives false, |endpoint, to, _from, what, buf| endpoint.read(to, what.region, 0, buf);
+    Write: SourceBuffer, receives false, |endpoint, to, _from, what, buf| endpoint.write(to, what.region, 0, buf);
+    SendData: SourceBuffer, receives false, |endpoint, to, _from, what, buf| endpoint.send_data(to, ImmediateData(what.word), buf);
+    WriteData: SourceBuffer, receives false, |endpoint, to, _from, what, buf| endpoint.write_data(to, what.region, 0, ImmediateData(what.word), buf);
 }

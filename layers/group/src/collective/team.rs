@@ -115,7 +115,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// # Errors
     /// - [`CollectiveError::Schedule`]: there is no such rank, or there are more than [`MOST`](Self::MOST) members.
     /// - [`CollectiveError::TagBits`]: the provider ignores bits of tags (`mem_tag_format`) that the number of the team needs. Over `net`, which
-    ///   ignores the highest, the number is below 128.
+    ///   ignores the highest, the number is below 128. Where there are no tagged messages, as over connections of `tcp`, it ignores all.
     /// - [`CollectiveError::NumberTaken`]: an open team of this group has the number.
     /// - [`CollectiveError::Packets`]: there are too few, or their capacities differ.
     /// - [`CollectiveError::Depth`]: the queue of the group has not a place for each packet. If several teams have collectives under way at once, it

@@ -84,9 +84,8 @@ fn story() -> impl Strategy<Value = Story> {
     let fault = prop_oneof![4 => prop::sample::select(&FAULTS[..]), 1 => Just(Fault::GiveUp)];
     (1..7_u32, 1..4_u8).prop_flat_map(move |(members, teams)| {
         let teams: Vec<_> = (1..=teams).map(|number| told(members, number)).collect();
-        (teams, fault.clone(), any::<u32>(), prop_oneof![Just(0_u32), Just(16), Just(64)]).prop_map(
-            move |(teams, fault, seed, eager)| Story { members, teams, fault, seed: seed.into(), eager },
-        )
+        (teams, fault.clone(), any::<u32>(), prop_oneof![Just(0_u32), Just(16), Just(64)])
+            .prop_map(move |(teams, fault, seed, eager)| Story { members, teams, fault, seed: seed.into(), eager })
     })
 }
 
@@ -102,13 +101,16 @@ impl Draw {
     }
 }
 
+/// The input, the bounds of the blocks, and the output of a call.
+type Room<'s> = (&'s [u64], &'s Bounds, &'s mut [u64]);
+
 /// What a member of a team has before it.
 struct Acts<'s> {
     told: &'s Told,
     rank: u32,
     team: &'s Members<'s>,
     /// Input, bounds, and output of each call.
-    rooms: Vec<Option<(&'s [u64], &'s Bounds, &'s mut [u64])>>,
+    rooms: Vec<Option<Room<'s>>>,
     next: usize,
     running: Vec<(usize, Box<dyn Turn + 's>)>,
     /// Which calls are over, and values of some.
@@ -231,7 +233,8 @@ fn play(story: &Story) {
     // The packets of each member, by their addresses.
     let mut packets = vec![HashSet::new(); groups.len()];
     let teams: Vec<Vec<Members<'_>>> = story.teams.iter().map(|told| open(&groups, told, &mut packets)).collect();
-    let expected: Vec<Vec<_>> = story.teams.iter().map(|told| told.calls.iter().map(Call::expected).collect()).collect();
+    let expected: Vec<Vec<_>> =
+        story.teams.iter().map(|told| told.calls.iter().map(Call::expected).collect()).collect();
 
     // By team, member and call.
     let mut buffers: Vec<Vec<Vec<_>>> = Vec::new();
@@ -293,7 +296,13 @@ fn play(story: &Story) {
     let mut over = Vec::new();
     let mut failed = false;
     for acts in acts {
-        assert!(acts.is_done() || is_fatal, "all is over: member {} of {:?}, {:?}", acts.rank, acts.told.ranks, acts.over);
+        assert!(
+            acts.is_done() || is_fatal,
+            "all is over: member {} of {:?}, {:?}",
+            acts.rank,
+            acts.told.ranks,
+            acts.over
+        );
         assert!(acts.error.is_none() || is_fatal, "{:?}", acts.error);
         failed |= acts.error.is_some();
         over.push(acts.over.clone());
@@ -307,7 +316,12 @@ fn play(story: &Story) {
     for ((told, expected), buffers) in story.teams.iter().zip(&expected).zip(&buffers) {
         for (rank, buffers) in buffers.iter().enumerate() {
             for call in over.next().unwrap() {
-                assert!(buffers[call].2 == expected[call][rank], "{:?} of member {rank}: {:?}", told.calls[call], buffers[call].2);
+                assert!(
+                    buffers[call].2 == expected[call][rank],
+                    "{:?} of member {rank}: {:?}",
+                    told.calls[call],
+                    buffers[call].2
+                );
             }
         }
     }

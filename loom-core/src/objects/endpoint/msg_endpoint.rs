@@ -18,8 +18,8 @@ use crate::objects::domain::DomainInner;
 use crate::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, Eq, Moment, Refused};
 use crate::objects::info::Info;
 use crate::objects::query::Group;
-use crate::transport::Connected;
 use crate::transport::connected::{Fid, MsgBindings};
+use crate::transport::{Connected, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr};
 
 /// Not connected yet.
@@ -85,9 +85,9 @@ impl<S> Sealed for Msg<S> {}
 impl<S, G: Group> Has<G> for Msg<S> {}
 impl<S> HasOptions for Msg<S> {}
 impl<S> HasAddress for Msg<S> {}
-impl<T: Connected> Peeks<T> for Msg<Established> {}
+impl<T: Transport> Peeks<T> for Msg<Established> {}
 
-impl<T: Connected> Transmits<T> for Msg<Established> {
+impl<T: Transport> Transmits<T> for Msg<Established> {
     type To = ThePeer;
 
     #[inline]
@@ -97,7 +97,7 @@ impl<T: Connected> Transmits<T> for Msg<Established> {
 }
 
 /// In every state, so that there is room for what the peer sends first.
-impl<T: Connected, S> Receives<T> for Msg<S> {
+impl<T: Transport, S> Receives<T> for Msg<S> {
     type From = ThePeer;
 
     const ANY: ThePeer = ThePeer;

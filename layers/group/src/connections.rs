@@ -1,0 +1,393 @@
+//! [`Connections`]: a connection to each member of a group.
+
+use core::borrow::Borrow;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::buffer::Buffer;
+use loom_core::error::OpenError;
+use loom_core::objects::cq::CqAttr;
+use loom_core::objects::deadline::Deadline;
+use loom_core::objects::endpoint::{Connecting, MsgEndpoint};
+use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, PassiveEndpoint};
+use loom_core::storage::Array;
+use loom_core::transport::Connected;
+use loom_core::transport::connected::Fid;
+use loom_core::vocabulary::{EndpointAddr, Errno};
+use loom_core::{Cq, Domain};
+
+use crate::group::Queue;
+use crate::links::{Connection, Links};
+use crate::{ConnectError, Group, PeerError, PeerIndex};
+
+/// What a request and an answer begin with: the form, and its version. The rank follows.
+const GREETING: [u8; 8] = *b"loomgrp\x01";
+
+/// Endpoints of the queue beyond one for each member: of connections that are replaced.
+const SPARE: usize = 4;
+
+fn greeting(rank: PeerIndex) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    let (form, number) = bytes.split_at_mut(GREETING.len());
+    form.copy_from_slice(&GREETING);
+    number.copy_from_slice(&rank.0.to_le_bytes());
+    bytes
+}
+
+/// The rank in a greeting. Providers may carry more bytes than were given.
+fn greeted(bytes: &[u8]) -> Option<PeerIndex> {
+    let number = bytes.strip_prefix(&GREETING)?.first_chunk()?;
+    Some(PeerIndex(u32::from_le_bytes(*number)))
+}
+
+/// What is to become of a member's connection.
+enum Pending<'m, T: Connected, B: Buffer> {
+    /// Nothing: it is there, or is not asked for.
+    Nothing,
+    /// The member has to ask for it.
+    Awaits,
+    /// This side asks for it, or has accepted.
+    Connects(MsgEndpoint<'m, T, B, Connecting>),
+}
+
+struct Place<'m, T: Connected, B: Buffer> {
+    pending: Pending<'m, T, B>,
+    /// Where this side connects to.
+    address: Option<EndpointAddr>,
+    /// Why there is no connection yet.
+    error: PeerError,
+    /// The connection has ended, which the program does not know yet.
+    ended: bool,
+}
+
+/// Makes the connections of a [`Group`] whose members have one each: over providers that have only connected endpoints (`FI_EP_MSG`).
+///
+/// It listens at an [address](Self::address) that all peers need. [`join`](Self::join) makes all connections, and the group. After that it replaces peers
+/// ([`set`](Self::set)), and tells of connections that have ended ([`ended`](Self::ended)). If it is dropped, the group goes on.
+///
+/// # Who connects
+///
+/// Of each pair the side of the lower rank connects, and the other accepts. A request says the rank of who asks, after bytes that only groups begin with;
+/// the answer says that of who accepts. A request that says anything else, or of a rank that is not awaited, is rejected, and the others go on. It is no proof of who
+/// asks: a program that knows the bytes can take the place of a peer. What is rejected or fails is tried again until the deadline.
+///
+/// This side has no connection to itself: posts to its own number are refused.
+///
+/// # What is different over connections
+///
+/// [`Group::recv`] needs no directed receives. [`Group::recv_any`] is refused. Where the provider's connections have no tagged messages, tagged ones are refused, and
+/// so are teams: of the providers that the tests know, `sockets` alone has them.
+pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
+    places: Array<RefCell<Place<'m, T, B>>, A>,
+    rank: Cell<PeerIndex>,
+    /// The number of the last connection.
+    serial: Cell<u64>,
+    listener: PassiveEndpoint<'m, T>,
+    eq: Eq<'m, T>,
+    cq: Cq<'m, T, B>,
+    domain: Domain<'m, T>,
+    alloc: A,
+}
+
+#[cfg(feature = "std")]
+impl<'m, T: Connected, B: Buffer + 'm> Connections<'m, T, B, allocator_api2::alloc::Global> {
+    /// [`open_in`](Self::open_in), with memory of the global allocator.
+    ///
+    /// # Errors
+    /// As [`open_in`](Self::open_in).
+    pub fn open(domain: &Domain<'m, T>, capacity: u16, queue: impl Into<CqAttr>) -> Result<Self, OpenError> {
+        Self::open_in(domain, capacity, queue, allocator_api2::alloc::Global)
+    }
+}
+
+impl<'m, T: Connected, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Connections<'m, T, B, A> {
+    /// Opens an event queue, a listener, a completion queue with room for the endpoints, and a table of `capacity` members. The memory of them comes from
+    /// `alloc`, now.
+    ///
+    /// # Errors
+    /// As [`Eq::open_in`], [`Eq::listen`] and [`Cq::open_in`].
+    pub fn open_in(
+        domain: &Domain<'m, T>,
+        capacity: u16,
+        queue: impl Into<CqAttr>,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
+        let places = usize::from(capacity);
+        let endpoints = u16::try_from(places + SPARE).map_err(|_| OpenError::Size)?;
+        let eq = Eq::open_in(domain, EqAttr::default(), alloc.clone())?;
+        let listener = eq.listen(domain.info())?;
+        let cq = Cq::open_in(domain, queue.into().endpoints(endpoints), alloc.clone())?;
+        let place = |_| {
+            RefCell::new(Place { pending: Pending::Nothing, address: None, error: PeerError::Missing, ended: false })
+        };
+        let places = Array::new_in(places, alloc.clone(), place)?;
+        let (rank, serial, domain) = (Cell::new(PeerIndex(0)), Cell::new(0), domain.clone());
+        Ok(Connections { places, rank, serial, listener, eq, cq, domain, alloc })
+    }
+}
+
+impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
+    /// The address that the peers need.
+    ///
+    /// # Errors
+    /// As [`PassiveEndpoint::address`].
+    pub fn address(&self) -> Result<EndpointAddr, Errno> {
+        self.listener.address()
+    }
+
+    /// The domain of the group: regions of it serve with all peers.
+    #[must_use]
+    pub const fn domain(&self) -> &Domain<'m, T> {
+        &self.domain
+    }
+
+    /// Connects with every peer, by their addresses in the order of their ranks, that of this side among them. All have to do so, before
+    /// the deadline. The group has a queue of its own, which is read meanwhile; no other group of this value may be open.
+    ///
+    /// # Errors
+    /// The lowest rank that has no connection, and why. All connections are closed then, and it may be tried again.
+    pub fn join(
+        &self,
+        rank: PeerIndex,
+        addresses: impl IntoIterator<Item: Borrow<EndpointAddr>>,
+        mut until: impl Deadline,
+    ) -> Result<Group<'m, T, B, A>, ConnectError<()>>
+    where
+        A: Clone,
+    {
+        let failed = |peer, error| ConnectError { peer, error, prepared: () };
+        let links = Array::new_in(self.places.len(), self.alloc.clone(), |_| RefCell::new(None));
+        let queues = Array::new_in(self.places.len(), self.alloc.clone(), |_| <[Queue; 2]>::default());
+        let links = links.map_err(|error| failed(rank, PeerError::Open(error)))?;
+        let queues = queues.map_err(|error| failed(rank, PeerError::Open(error)))?;
+        let group = Group::new(self.domain.clone(), self.cq.clone(), Links::Each(links), queues);
+        self.rank.set(rank);
+        let mut members = 0;
+        for address in addresses {
+            let peer = PeerIndex(members);
+            let place = self.places.get(peer.place()).ok_or_else(|| failed(peer, PeerError::NoSuchPlace))?;
+            if peer != rank {
+                self.want(peer, place, address.borrow());
+            }
+            members += 1;
+        }
+        if rank.0 >= members {
+            return Err(failed(rank, PeerError::NoSuchPlace));
+        }
+        let all = || (0..members).map(PeerIndex).filter(|peer| *peer != rank);
+        let joined = self.connect(&group, all, &mut until);
+        joined.map(|()| group).map_err(|(peer, error)| {
+            self.places.iter().for_each(|place| drop(place.borrow_mut().pending.take()));
+            failed(peer, error)
+        })
+    }
+
+    /// Puts a peer into a place of the group: a new one, or instead of the one that was there, whose connection is closed. The peer
+    /// does so, too, as it [joins](Self::join) or by this function. The others do not notice.
+    ///
+    /// # Errors
+    /// Why there is no connection. The place is free then.
+    pub fn set(
+        &self,
+        group: &Group<'m, T, B, A>,
+        peer: PeerIndex,
+        address: &EndpointAddr,
+        mut until: impl Deadline,
+    ) -> Result<(), PeerError> {
+        self.is_of(group)?;
+        let place = self.places.get(peer.place()).filter(|_| peer != self.rank.get()).ok_or(PeerError::NoSuchPlace)?;
+        group.remove(peer);
+        self.want(peer, place, address);
+        let connected = self.connect(group, || core::iter::once(peer), &mut until);
+        connected.map_err(|(_, error)| {
+            drop(place.borrow_mut().pending.take());
+            error
+        })
+    }
+
+    /// Reads the events, and says which peer's connection has ended, if one has: because the peer has closed it, or is gone. Posts to it are refused or fail, until it
+    /// is [removed](Group::remove) or [set](Self::set) again. `None` if there is no such event. A request for a connection is rejected.
+    ///
+    /// # Errors
+    /// The event queue has failed; or [`PeerError::HasConnections`] if the group is another's.
+    pub fn ended(&self, group: &Group<'m, T, B, A>) -> Result<Option<PeerIndex>, PeerError> {
+        self.is_of(group)?;
+        let is_new = |place: &RefCell<Place<'m, T, B>>| core::mem::take(&mut place.borrow_mut().ended);
+        if let Some((peer, _)) = (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| is_new(place)) {
+            return Ok(Some(peer));
+        }
+        while let Some(event) = self.eq.poll().map_err(PeerError::Events)? {
+            if let Some(ended) = self.event(group, event) {
+                return Ok(Some(ended));
+            }
+        }
+        Ok(None)
+    }
+
+    fn is_of(&self, group: &Group<'m, T, B, A>) -> Result<(), PeerError> {
+        if *group.cq() == self.cq { Ok(()) } else { Err(PeerError::HasConnections) }
+    }
+
+    /// Asks for a connection, or awaits that the peer does.
+    fn want(&self, peer: PeerIndex, place: &RefCell<Place<'m, T, B>>, address: &EndpointAddr) {
+        let mut place = place.borrow_mut();
+        place.address = Some(address.clone());
+        place.error = PeerError::Missing;
+        place.pending = Pending::Awaits;
+        place.ended = false;
+        if self.rank.get() < peer {
+            self.ask(&mut place);
+        }
+    }
+
+    fn ask(&self, place: &mut Place<'m, T, B>) {
+        let Some(address) = &place.address else { return };
+        let idle = self.cq.msg_endpoint(&self.eq, self.domain.info()).map_err(PeerError::Open);
+        let asked = idle.and_then(|idle| {
+            let asked = idle.connect(address, &greeting(self.rank.get()));
+            asked.map_err(|refused| PeerError::Connect(refused.error))
+        });
+        match asked {
+            Ok(connecting) => place.pending = Pending::Connects(connecting),
+            Err(error) => place.error = error,
+        }
+    }
+
+    /// Reads events until these have a connection.
+    fn connect<I: Iterator<Item = PeerIndex>>(
+        &self,
+        group: &Group<'m, T, B, A>,
+        wanted: impl Fn() -> I,
+        until: &mut impl Deadline,
+    ) -> Result<(), (PeerIndex, PeerError)> {
+        while let Some(peer) = wanted().find(|peer| group.links.to(*peer).is_none()) {
+            let event = self.eq.poll().map_err(|error| (peer, PeerError::Events(error)))?;
+            if let Some(event) = event {
+                if let Some(ended) = self.event(group, event) {
+                    self.has_ended(group, ended, wanted().any(|peer| peer == ended));
+                }
+                continue;
+            }
+            self.cq.progress().map_err(|error| (peer, PeerError::Queue(error)))?;
+            if until.passed() {
+                let error = self.places.get(peer.place()).map_or(PeerError::NoSuchPlace, |place| place.borrow().error);
+                return Err((peer, error));
+            }
+            // What was refused on this side is tried again.
+            for place in wanted().filter(|peer| self.rank.get() < *peer).filter_map(|it| self.places.get(it.place())) {
+                let mut place = place.borrow_mut();
+                if matches!(place.pending, Pending::Awaits) {
+                    self.ask(&mut place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection has ended while others are made: it is made again, if it is wanted, or the program is told later.
+    fn has_ended(&self, group: &Group<'m, T, B, A>, peer: PeerIndex, wanted: bool) {
+        let Some(place) = self.places.get(peer.place()) else { return };
+        if wanted {
+            group.remove(peer);
+            place.borrow_mut().pending = Pending::Awaits;
+        } else {
+            place.borrow_mut().ended = true;
+        }
+    }
+
+    /// Says which member's connection has ended, if the event tells of that.
+    fn event(&self, group: &Group<'m, T, B, A>, event: EqEvent<'m, T>) -> Option<PeerIndex> {
+        match event {
+            EqEvent::Request(request) => self.request(request),
+            EqEvent::Connected(event) => {
+                let (peer, place) = self.connecting(event.endpoint())?;
+                let mut place = place.borrow_mut();
+                let Pending::Connects(connecting) = place.pending.take() else { return None };
+                if self.rank.get() < peer && greeted(connecting.answer(&event)) != Some(peer) {
+                    (place.pending, place.error) = (Pending::Awaits, PeerError::Stranger);
+                    return None;
+                }
+                match connecting.established(&event) {
+                    Err(connecting) => place.pending = Pending::Connects(connecting),
+                    Ok(endpoint) => {
+                        self.serial.set(self.serial.get() + 1);
+                        let connection = Connection { endpoint, serial: self.serial.get() };
+                        if let Links::Each(links) = &group.links
+                            && let Some(link) = links.get(peer.place())
+                        {
+                            link.replace(Some(connection));
+                        }
+                    }
+                }
+                None
+            }
+            EqEvent::Shutdown(fid) => self.failed(fid, Errno::ENOTCONN).or_else(|| member(group, fid)),
+            EqEvent::Failed(failure) => {
+                self.failed(failure.object(), failure.errno()).or_else(|| member(group, failure.object()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Accepts the request of a peer that is awaited; any other is rejected by being dropped.
+    fn request(&self, request: ConnectionRequest<'m, T>) -> Option<PeerIndex> {
+        let peer = greeted(request.data()).filter(|peer| *peer < self.rank.get())?;
+        let mut place = self.places.get(peer.place())?.borrow_mut();
+        if !matches!(place.pending, Pending::Awaits) {
+            return None;
+        }
+        let requested = request.endpoint(&self.cq, &self.eq).map_err(PeerError::Open);
+        let accepted = requested.and_then(|requested| {
+            let accepted = requested.accept(&greeting(self.rank.get()));
+            accepted.map_err(|refused| PeerError::Connect(refused.error))
+        });
+        match accepted {
+            Ok(connecting) => place.pending = Pending::Connects(connecting),
+            // The peer may ask again.
+            Err(error) => place.error = error,
+        }
+        None
+    }
+
+    /// The place whose connection is being made by that endpoint.
+    fn connecting(&self, fid: Fid) -> Option<(PeerIndex, &RefCell<Place<'m, T, B>>)> {
+        let is = |place: &RefCell<Place<'m, T, B>>| match &RefCell::borrow(place).pending {
+            Pending::Connects(connecting) => connecting.fid() == fid,
+            Pending::Nothing | Pending::Awaits => false,
+        };
+        (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| is(place))
+    }
+
+    /// A connection was not made, if it is of this endpoint: it may be tried again. Never a member that has ended.
+    fn failed(&self, fid: Fid, errno: Errno) -> Option<PeerIndex> {
+        let (_, place) = self.connecting(fid)?;
+        let mut place = place.borrow_mut();
+        (place.pending, place.error) = (Pending::Awaits, PeerError::Failed(errno));
+        None
+    }
+}
+
+/// The member that has this endpoint.
+fn member<T: Connected, B: Buffer, A: Allocator>(group: &Group<'_, T, B, A>, fid: Fid) -> Option<PeerIndex> {
+    let Links::Each(links) = &group.links else { return None };
+    let is = |link: &RefCell<Option<Connection<'_, T, B>>>| {
+        RefCell::borrow(link).as_ref().is_some_and(|connection| connection.endpoint.fid() == fid)
+    };
+    (0..).map(PeerIndex).zip(links.iter()).find(|(_, link)| is(link)).map(|(peer, _)| peer)
+}
+
+impl<T: Connected, B: Buffer> Pending<'_, T, B> {
+    const fn take(&mut self) -> Self {
+        core::mem::replace(self, Pending::Nothing)
+    }
+}
+
+impl<T: Connected, B: Buffer, A: Allocator> fmt::Debug for Connections<'_, T, B, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections")
+            .field("capacity", &self.places.len())
+            .field("rank", &self.rank.get())
+            .finish_non_exhaustive()
+    }
+}
