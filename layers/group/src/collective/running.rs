@@ -284,11 +284,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     }
 
     /// Posts pieces as far as there are packets. Says whether there were any, and whether one was refused for the moment.
-    fn post_all(
-        &mut self,
-        room: &mut Room<B, A>,
-        cursors: &mut [Cursor; 2],
-    ) -> Result<(bool, bool), CollectiveError> {
+    fn post_all(&mut self, room: &mut Room<B, A>, cursors: &mut [Cursor; 2]) -> Result<(bool, bool), CollectiveError> {
         let most = self.team.packet / size_of::<E>();
         let all = room.slots.len();
         let (mut posted, mut refused) = (false, false);

@@ -115,15 +115,18 @@ impl Call {
     /// The input of a member.
     pub(crate) fn input(&self, rank: u32) -> Vec<u64> {
         let is_root = rank == self.root;
-        self.values(rank, match self.kind {
-            Kind::Barrier | Kind::Broadcast => 0,
-            Kind::Reduce | Kind::AllReduce | Kind::Scan => self.count,
-            Kind::ReduceScatter => self.ranks().map(|rank| self.len(rank)).sum(),
-            Kind::Gather | Kind::AllGather => self.len(rank),
-            Kind::Scatter if is_root => self.ranks().map(|rank| self.len(rank)).sum(),
-            Kind::Scatter => 0,
-            Kind::AllToAll | Kind::AllToAllBlocks => self.ranks().map(|to| self.pair(rank, to)).sum(),
-        })
+        self.values(
+            rank,
+            match self.kind {
+                Kind::Barrier | Kind::Broadcast => 0,
+                Kind::Reduce | Kind::AllReduce | Kind::Scan => self.count,
+                Kind::ReduceScatter => self.ranks().map(|rank| self.len(rank)).sum(),
+                Kind::Gather | Kind::AllGather => self.len(rank),
+                Kind::Scatter if is_root => self.ranks().map(|rank| self.len(rank)).sum(),
+                Kind::Scatter => 0,
+                Kind::AllToAll | Kind::AllToAllBlocks => self.ranks().map(|to| self.pair(rank, to)).sum(),
+            },
+        )
     }
 
     /// The output of a member before the collective.

@@ -5,5 +5,6 @@
 
 mod agree;
 mod calls;
+mod ends;
 mod stories;
 mod world;
