@@ -162,7 +162,7 @@ fn all(team: &Members<'_>) {
 }
 
 #[test]
-fn members_get_what_the_collectives_say() {
+fn members_on_threads_get_what_the_collectives_say() {
     for n in [1, 2, 3, 5, 8] {
         for switch in [Switch::ALWAYS, Switch::NEVER] {
             // From one element for each packet, and one packet for each direction, to all of a message in one.
@@ -219,7 +219,7 @@ fn refusals_and_delays_change_nothing() {
 
 /// Several collectives of a team are under way, and end in another order than they began; and those of teams that share members.
 #[test]
-fn collectives_that_are_under_way_together_do_not_mix() {
+fn collectives_of_threads_that_are_under_way_together_do_not_mix() {
     for n in [2, 3, 4] {
         groups(Faults::new(7).refuse(Every::About(3)).delay(3).reorder(3), n, |group, rank| {
             let whole = team(group, attr(Table::DEFAULT).with_at_once(3), 16, rank, 0..n);

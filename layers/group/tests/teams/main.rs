@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests fail by panicking")]
 
 mod agree;
+mod awaited;
 mod calls;
+mod ends;
 mod stories;
 mod world;
