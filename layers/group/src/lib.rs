@@ -1,8 +1,11 @@
 //! One object that talks to many peers.
 //!
-//! A [`Group`] is peers by their numbers, over one endpoint of [`loom_core`], on either transport. It is opened in two steps:
-//! [`Prepared`] has an address, which the peers need, and [`connect`](Prepared::connect) takes theirs. All memory is taken when it is
-//! opened.
+//! A [`Group`] is peers by their numbers, on either transport. It is opened in two steps, before and after the peers have exchanged addresses:
+//! - over one connectionless endpoint: [`Prepared`] has an address, and [`connect`](Prepared::connect) takes those of the peers;
+//! - over a connection for each peer, where the provider has only those (`FI_EP_MSG`): [`Connections`] has an address, and [`join`](Connections::join)
+//!   takes those of the peers, and connects.
+//!
+//! The group is the same type, and has the same operations. All memory of loom's is taken when it is opened.
 //!
 //! Operations have three levels of control:
 //! - *posted*: [`Group::send`] and the others by a peer's number return a key, for the program that polls the queue. Under a
@@ -63,10 +66,10 @@
 //!
 //! | ibverbs-rs | here | what differs |
 //! |---|---|---|
-//! | `MultiChannel::builder`, `build`, `ProtectionDomain::create_multi_channel` | [`Prepared::open_in`] | one endpoint for all peers; its memory is the caller's |
-//! | `PreparedMultiChannel::endpoints` | [`Prepared::address`] | one address, which all peers use |
-//! | `PreparedMultiChannel::handshake` | [`Prepared::connect`] | a peer that fails is named, and nothing is lost |
-//! | none | [`Group::set`], [`Group::remove`] | a peer is replaced or removed while the others go on |
+//! | `MultiChannel::builder`, `build`, `ProtectionDomain::create_multi_channel` | [`Prepared::open_in`], [`Connections::open_in`] | one endpoint for all peers, or a connection for each; memory is the caller's |
+//! | `PreparedMultiChannel::endpoints` | [`Prepared::address`], [`Connections::address`] | one address, which all peers use |
+//! | `PreparedMultiChannel::handshake` | [`Prepared::connect`], [`Connections::join`] | a peer that fails is named, and nothing is lost |
+//! | none | [`Group::set`], [`Connections::set`], [`Group::remove`] | a peer is replaced or removed while the others go on |
 //! | `num_channels`, `pd` | [`Group::capacity`], [`Group::peers`], [`Group::domain`] | |
 //! | `send`, `receive`, `write`, `read` | [`Cq::post`](loom_core::Cq::post) and [`Cq::finish`](loom_core::Cq::finish) with [`Group::send`] and the others | a deadline; what is refused for the moment is posted again |
 //! | `unsafe send_unpolled`, `receive_unpolled`, `write_unpolled`, `read_unpolled` | [`Group::send`], [`Group::recv`], [`Group::write`], [`Group::read`] | safe: the queue keeps the buffer |
@@ -83,7 +86,6 @@
 //! | `sub_region_unchecked` | none | every range is checked before it is posted |
 //! | `Channel` and its builder, scopes and operations | [`Endpoint`](loom_core::Endpoint), [`MsgEndpoint`](loom_core::MsgEndpoint), or a group of one | |
 //!
-//! Groups are over connectionless endpoints; not yet over a connection for each peer.
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -59,6 +59,13 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Links<'m, T, B, A> {
         }
     }
 
+    /// The endpoint of all, and the member's address there.
+    #[inline]
+    pub(crate) fn shared(&self, peer: PeerIndex) -> Option<(&Endpoint<'m, T, B>, Peer)> {
+        let Links::One(shared) = self else { return None };
+        Some((&shared.endpoint, shared.members.get(peer.place())?.get()?))
+    }
+
     /// A handle of a member's connection: user code that runs while it is used may take the member out of the group.
     pub(crate) fn connection(&self, peer: PeerIndex) -> Option<MsgEndpoint<'m, T, B>> {
         let Links::Each(connections) = self else { return None };

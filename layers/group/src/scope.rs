@@ -6,10 +6,12 @@ use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::cq::CqError;
+use loom_core::objects::endpoint::Source;
 use loom_core::vocabulary::{ImmediateData, MemoryKey, RemoteAddr};
 use loom_core::{Deadline, RemoteRegion, Spins, Tag, Transport};
 
 use crate::group::Queue;
+use crate::links::To;
 use crate::place::{Outcome, Place, Post, Waiting};
 use crate::verb::{self, Verb, What};
 use crate::{Group, PeerIndex, PeerRegion};
@@ -203,28 +205,51 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         let number = self.used;
         let Some(place) = self.places.get_mut(number) else { return Err(Rejected { buf, error: PostError::Full }) };
         place.peer = index;
-        let to = self.group.links.to(index);
-        let Some((to, queue)) = to.and_then(|to| Some((to, self.group.queue(to, V::RECEIVES)?))) else {
-            place.set(Outcome::NotPosted { buf, error: PostError::UnknownPeer });
-            self.used += 1;
-            return Ok(Request(number));
-        };
-        // Behind another that waits for the same peer.
-        let posted = match queue.waiting.get() {
-            0 => self.group.post::<V>(to, What { region, word }, buf),
-            _ => Err(Rejected { buf, error: PostError::Again }),
-        };
-        match posted {
-            Ok(key) => place.set(Outcome::InFlight(key)),
-            Err(rejected) => {
-                let (post, receives) = (Post::of::<V>(), V::RECEIVES);
-                let waiting = Waiting { post, to, region: *region, receives, word };
-                self.waiting += usize::from(refuse(place, queue, waiting, rejected));
+        // Over the endpoint of all, and with room: apart, so that it is about as short as by hand.
+        if let Some((endpoint, peer)) = self.group.links.shared(index)
+            && self.group.queue(To::Peer(peer), V::RECEIVES).is_some_and(|queue| queue.waiting.get() == 0)
+        {
+            match V::post(endpoint, peer, Source::Peer(peer), What { region, word }, buf) {
+                Ok(key) => place.set(Outcome::InFlight(key)),
+                Err(rejected) => self.refused::<V>(To::Peer(peer), region, word, rejected),
             }
+        } else {
+            self.request_to::<V>(self.group.links.to(index), region, word, buf);
         }
         // A request whose buffer panics when it is lent is none.
         self.used += 1;
         Ok(Request(number))
+    }
+
+    /// A request to a member that may have a connection, or to none, or behind others.
+    #[inline(never)]
+    fn request_to<V: Verb<T, B>>(&mut self, to: Option<To>, region: &RemoteRegion, word: u64, buf: B) {
+        let queue = to.and_then(|to| Some((to, self.group.queue(to, V::RECEIVES)?)));
+        let posted = match queue {
+            None => Err(Rejected { buf, error: PostError::UnknownPeer }),
+            // Behind another that waits for the same peer.
+            Some((_, queue)) if queue.waiting.get() > 0 => Err(Rejected { buf, error: PostError::Again }),
+            Some((to, _)) => self.group.post::<V>(to, What { region, word }, buf),
+        };
+        match (posted, to, self.places.get_mut(self.used)) {
+            (Ok(key), _, Some(place)) => place.set(Outcome::InFlight(key)),
+            (Err(rejected), Some(to), _) => self.refused::<V>(to, region, word, rejected),
+            (Err(Rejected { buf, error }), None, Some(place)) => place.set(Outcome::NotPosted { buf, error }),
+            // There is a place: it was seen.
+            (_, _, None) => {}
+        }
+    }
+
+    /// A request was refused: it waits in its place if that was for the moment.
+    #[cold]
+    fn refused<V: Verb<T, B>>(&mut self, to: To, region: &RemoteRegion, word: u64, rejected: Rejected<B>) {
+        let (post, receives) = (Post::of::<V>(), V::RECEIVES);
+        let waiting = Waiting { post, to, region: *region, receives, word };
+        if let Some(place) = self.places.get_mut(self.used)
+            && let Some(queue) = self.group.queue(to, receives)
+        {
+            self.waiting += usize::from(refuse(place, queue, waiting, rejected));
+        }
     }
 
     /// What has become of a request so far; `None` if the scope has none of that number. A look at the place, which drives nothing.
