@@ -72,7 +72,7 @@ pub(crate) struct Bounds {
 impl Call {
     pub(crate) fn new(kind: Kind, members: u32, count: usize, seed: u64) -> Self {
         let root = (seed % u64::from(members)) as u32;
-        Call { kind, members, root, count, equal: seed % 2 == 0, ordered: seed % 3 == 0, seed }
+        Call { kind, members, root, count, equal: seed.is_multiple_of(2), ordered: seed.is_multiple_of(3), seed }
     }
 
     /// The length of the block of a member.

@@ -102,13 +102,16 @@ impl Draw {
     }
 }
 
+/// Input, bounds and output of a call.
+type Room<'s> = (&'s [u64], &'s Bounds, &'s mut [u64]);
+
 /// What a member of a team has before it.
 struct Acts<'s> {
     told: &'s Told,
     rank: u32,
     team: &'s Members<'s>,
     /// Input, bounds, and output of each call.
-    rooms: Vec<Option<(&'s [u64], &'s Bounds, &'s mut [u64])>>,
+    rooms: Vec<Option<Room<'s>>>,
     next: usize,
     running: Vec<(usize, Box<dyn Turn + 's>)>,
     /// Which calls are over, and values of some.
