@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Barrier, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,24 @@ fn attr(table: Table) -> TeamAttr {
     TeamAttr::new(NUMBER).with_packets(4).with_scratch(1 << 10).with_table(table)
 }
 
+/// Waits until `n` have come here. ThreadSanitizer does not see what the barrier of `std` synchronises.
+fn meet(came: &AtomicU32, n: u32) {
+    came.fetch_add(1, Ordering::AcqRel);
+    while came.load(Ordering::Acquire) < n {
+        thread::yield_now();
+    }
+}
+
+/// What is locked, without the part of a lock of `std` that sleeps, for the same reason.
+fn locked<V, R>(lock: &Mutex<V>, look: impl FnOnce(&mut V) -> R) -> R {
+    loop {
+        if let Ok(mut value) = lock.try_lock() {
+            return look(&mut value);
+        }
+        thread::yield_now();
+    }
+}
+
 /// Runs `story` as each member of a group, on a thread each.
 fn groups<R: Send>(
     faults: Faults,
@@ -48,21 +67,22 @@ fn groups<R: Send>(
 ) -> Vec<R> {
     let network = Network::new(NetworkAttr { endpoints: 64, ..NetworkAttr::default() }).unwrap();
     let addresses: Mutex<Vec<Option<EndpointAddr>>> = Mutex::new(vec![None; n as usize]);
-    let ready = Barrier::new(n as usize);
+    let [ready, over] = [const { AtomicU32::new(0) }; 2];
     thread::scope(|scope| {
         let threads: Vec<_> = (0..n)
             .map(|rank| {
-                let (network, addresses, ready, story) = (network.clone(), &addresses, &ready, &story);
+                let (network, addresses, ready, over, story) = (network.clone(), &addresses, &ready, &over, &story);
                 scope.spawn(move || {
                     let domain = Domain::open(&network.info_with_faults(faults)).unwrap();
                     let prepared = Prepared::open(&domain, 64, 64).unwrap();
-                    addresses.lock().unwrap()[rank as usize] = Some(prepared.address().unwrap());
-                    ready.wait();
-                    let all = addresses.lock().unwrap().clone();
+                    let address = prepared.address().unwrap();
+                    locked(addresses, |addresses| addresses[rank as usize] = Some(address));
+                    meet(ready, n);
+                    let all = locked(addresses, |addresses| addresses.clone());
                     let group = prepared.connect(all.iter().flatten()).unwrap();
                     // The others wait here for a member that panics, too. Their deadlines end what they wait for before.
                     let result = catch_unwind(AssertUnwindSafe(|| story(&group, rank)));
-                    ready.wait();
+                    meet(over, n);
                     result.unwrap_or_else(|panic| resume_unwind(panic))
                 })
             })
