@@ -94,7 +94,7 @@ unsafe fn insert_together<L>(av: &Av<L>, addresses: &[EndpointAddr]) -> [Option<
     }
     let mut peers = [FabricAddr::NOTAVAIL.0; CHUNK];
     let bytes = (&raw const together).cast::<c_void>();
-    // SAFETY: the vector is open (C1); so many addresses stand behind each other, in the form that the vector
+    // SAFETY: the vector is open (C1); that number of addresses stands behind each other, in the form that the vector
     // reads, and memory for as many of the longest; there is a number for each. The vector has no event queue, so the call
     // finishes here.
     let inserted =

@@ -166,7 +166,7 @@ unsafe fn open_set<L>(
     let set = opened(code, raw)?;
     let inserted = members.clone().try_for_each(|member| {
         let Some(insert) = entry!(set, ops => insert) else { return Err(Errno::ENOSYS) };
-        // SAFETY: the set is open, has room for so many, and the vector has the address.
+        // SAFETY: the set is open, has room for every member, and the vector has the address.
         done(unsafe { insert(set.as_ptr(), member.0) })
     });
     inserted.map(|()| Handle::new(set)).inspect_err(|_| {

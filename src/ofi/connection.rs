@@ -66,7 +66,7 @@ pub(super) unsafe fn listen<L>(
     match listening {
         Ok(()) => Ok(passive),
         Err(errno) => {
-            // SAFETY: open, unknown to anybody, and not used again; nobody has connected. A failed close is not retried.
+            // SAFETY: open, known nowhere else, and not used again; no peer has connected. A failed close is not retried.
             let left_open = unsafe { close_and_free(&passive) }.is_err();
             Err(EndpointError { errno, left_open })
         }

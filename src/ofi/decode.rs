@@ -14,7 +14,7 @@ use super::sys;
 /// All numbers of an info; zeros for a part that it does not have.
 pub(super) fn attributes(info: &RawInfo) -> Attributes {
     let fields = info.fields();
-    // SAFETY: null, or owned by the info, which `info` keeps and nobody writes.
+    // SAFETY: null, or owned by the info, which `info` keeps and nothing writes.
     let fabric = unsafe { fields.fabric_attr.as_ref() };
     // SAFETY: as above.
     let endpoint = unsafe { fields.ep_attr.as_ref() };

@@ -7,7 +7,7 @@ use loom_core::vocabulary::{
 
 use super::sys;
 
-/// What loom serves by itself, whoever asks: providers that want it can be offered.
+/// What loom serves by itself, over every provider: providers that want it can be offered.
 const MODE: Mode = Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 const MR_MODE: MrMode = MrMode::VIRT_ADDR
     .union(MrMode::ALLOCATED)

@@ -85,7 +85,7 @@ impl<E, L> EntryCq<E, L> {
 }
 
 impl<E: QueueEntry, L: Level> EntryCq<E, L> {
-    /// Opens a queue for so many entries.
+    /// Opens a queue for `depth` entries.
     ///
     /// # Errors
     /// `ENOSYS` if there is nothing of this kind to sleep on, or what the provider says.
@@ -124,7 +124,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     pub unsafe fn read(&self, entries: &mut [E]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
         let Some(read) = entry!(raw, ops => read) else { return Err(Errno::ENOSYS) };
-        // SAFETY: the queue is open (C1), its format is that of the entries, and there are so many.
+        // SAFETY: the queue is open (C1), its format is that of the entries, and the count is that of the entries.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), entries.len()) }, entries.len())
     }
 

@@ -118,7 +118,7 @@ pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) 
 /// An event, and the data that came with it.
 ///
 /// # Safety
-/// A provider has written the bytes for an event of this kind, and nobody else owns what they refer to.
+/// A provider has written the bytes for an event of this kind, and nothing else owns what they refer to.
 unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
     let other = || (Read::Other(kind), CmData::new(bytes).unwrap_or(CmData::EMPTY));
     match kind {
@@ -239,7 +239,7 @@ pub(super) unsafe fn notify<L>(eq: &Eq<L>, context: u64, data: u64) -> Result<()
     let Some(write) = entry!(raw, ops => write) else { return Err(Errno::ENOSYS) };
     let context = usize::try_from(context).map_err(|_| Errno::EINVAL)?;
     let entry = sys::fi_eq_entry { fid: ptr::null_mut(), context: ptr::without_provenance_mut(context), data };
-    // SAFETY: the queue is open for writing (C1); the entry is copied, and nobody follows its pointers.
+    // SAFETY: the queue is open for writing (C1); the entry is copied, and its pointers are not followed.
     let code =
         unsafe { write(raw.as_ptr(), EventKind::NOTIFY.as_raw(), (&raw const entry).cast(), size_of_val(&entry), 0) };
     if code < 0 { Err(errno(code)) } else { Ok(()) }

@@ -27,14 +27,14 @@ pub struct RawInfo {
 // SAFETY: the structure is plain memory of the C allocator, which may be freed on any thread; it refers to no open
 // object (see the field).
 unsafe impl Send for RawInfo {}
-// SAFETY: nobody writes to it through a shared reference: libfabric takes infos to read them, whatever the pointer's type says.
+// SAFETY: nothing writes to it through a shared reference: libfabric takes infos to read them, whatever the pointer's type says.
 unsafe impl Sync for RawInfo {}
 
 impl RawInfo {
     /// Takes ownership of one `fi_info`, which becomes a list of its own.
     ///
     /// # Safety
-    /// `raw` was allocated by libfabric; nobody else frees or uses it from now on. Its `next` is not followed: whoever
+    /// `raw` was allocated by libfabric; nothing else frees or uses it from now on. Its `next` is not followed: whoever
     /// needs the rest of the list took it before.
     pub(super) unsafe fn adopt(raw: NonNull<sys::fi_info>) -> Self {
         let info = raw.as_ptr();
@@ -293,7 +293,7 @@ impl fmt::Display for RawInfo {
         }
         // As large as libfabric's own.
         let mut out = [0; 8192];
-        // SAFETY: there is room for so much; the info is valid and only read.
+        // SAFETY: `out` has the length that is passed; the info is valid and only read.
         let text = unsafe { sys::fi_tostr_r(out.as_mut_ptr(), out.len(), self.as_ptr().cast(), sys::FI_TYPE_INFO) };
         // SAFETY: null, or `out`, which ends with a zero byte and lives until the end of this function.
         f.write_str(unsafe { text::read(text) }.unwrap_or("").trim_end())

@@ -108,7 +108,7 @@ impl SharedAt<Shared> for Signalled {}
 // Its contexts are opened, closed and asked about under a lock; what posts is the contexts, which do not cross threads.
 impl SharedAt<Shared> for FidSep {}
 
-/// A libfabric object of C type `F` that was opened at level `L`; closing it is up to whoever holds the handle.
+/// A libfabric object of C type `F` that was opened at level `L`; closing it is up to the holder of the handle.
 ///
 /// Every raw object is made of handles, so this is the one place that says what crosses threads. Queues and endpoints
 /// have neither `Moves` nor `SharedAt`: they are neither `Send` nor `Sync`.

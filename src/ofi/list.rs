@@ -30,7 +30,7 @@ impl RawList {
     /// Takes ownership of a list; null is an empty one.
     ///
     /// # Safety
-    /// libfabric has allocated the list, and nobody else frees or uses it from now on.
+    /// libfabric has allocated the list, and nothing else frees or uses it from now on.
     pub(super) unsafe fn adopt(head: *mut sys::fi_info) -> Self {
         RawList { head: NonNull::new(head) }
     }
@@ -69,7 +69,7 @@ impl RawList {
             let info = ManuallyDrop::new(info);
             let element = NonNull::new(info.as_ptr());
             match (last, element) {
-                // SAFETY: the last element that was kept is owned by `kept`, a list which nobody else knows.
+                // SAFETY: the last element that was kept is owned by `kept`, a list which nothing else knows.
                 (Some(last), Some(element)) => unsafe { (*last.as_ptr()).next = element.as_ptr() },
                 _ => kept = element,
             }

@@ -37,7 +37,7 @@ const GROUPS: usize = 8;
 #[derive(Debug)]
 pub struct Group<L>(Handle<sys::fid_mc, L>);
 
-/// The groups that an endpoint is in: each is left before the endpoint is closed, also if nobody remembers it.
+/// The groups that an endpoint is in: each is left before the endpoint is closed, also if its handle was forgotten.
 #[derive(Debug)]
 pub(super) struct Groups<L>(RefCell<Vec<(Handle<sys::fid_mc, L>, Ipv4Addr), GROUPS>>);
 
@@ -64,7 +64,7 @@ impl<L> Groups<L> {
         })
     }
 
-    /// Without the standard library there is nobody to ask.
+    /// Without the standard library there is nothing to ask.
     #[cfg(not(feature = "std"))]
     fn ask(&self, _: Ipv4Addr) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
@@ -114,7 +114,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
     let padded = Padded::new(address);
     let mut joined = ptr::null_mut();
     // SAFETY: the endpoint is open and has an event queue (C22); the address is in memory larger than addresses
-    // are, and copied; `joined` is where the group goes; nobody follows the context.
+    // are, and copied; `joined` is where the group goes; the context is not followed.
     let code = unsafe {
         join(raw.as_ptr(), (&raw const padded).cast(), 0, &raw mut joined, ptr::without_provenance_mut(context))
     };

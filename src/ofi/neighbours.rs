@@ -227,7 +227,7 @@ impl Group {
     }
 
     /// The same of an address that the provider finds out itself; refused where it may be a neighbour's that is to be found again.
-    /// Nobody else opens or closes an endpoint of such a provider while it looks the name up, however long that takes.
+    /// No other thread opens or closes an endpoint of such a provider while it looks the name up, however long that takes.
     pub(super) fn meets_unseen<R: From<Errno>>(self, insert: impl FnOnce() -> Result<(), R>) -> Result<(), R> {
         if self.left_in_peace {
             return Err(Errno::EINVAL.into());

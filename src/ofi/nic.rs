@@ -10,7 +10,7 @@ use super::{sys, text};
 
 /// The network card behind an info, if its provider says which.
 pub(super) fn nic(info: &RawInfo) -> Option<Nic<'_>> {
-    // SAFETY: null, or owned by the info, which `info` keeps and nobody writes.
+    // SAFETY: null, or owned by the info, which `info` keeps and nothing writes.
     let nic = unsafe { info.fields().nic.as_ref() }?;
     // SAFETY: the parts of a card are null or belong to it, and so do their texts.
     Some(unsafe { read(nic) })

@@ -33,7 +33,7 @@ pub struct Params {
     count: usize,
 }
 
-// SAFETY: plain memory of the C allocator, which nobody writes.
+// SAFETY: plain memory of the C allocator, which nothing writes.
 unsafe impl Send for Params {}
 // SAFETY: as above.
 unsafe impl Sync for Params {}
@@ -56,7 +56,7 @@ impl Params {
     /// All of them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Param<'_>> {
         let raw = match self.raw {
-            // SAFETY: an array of so many, owned, and not written.
+            // SAFETY: an array of that length, owned, and not written.
             Some(raw) => unsafe { core::slice::from_raw_parts(raw.as_ptr(), self.count) },
             None => &[],
         };

@@ -72,7 +72,7 @@ impl RawInfo {
     /// the program's.
     ///
     /// # Safety
-    /// libfabric has allocated it, what is in it holds for what is opened with it, and nobody else uses or frees it.
+    /// libfabric has allocated it, what is in it holds for what is opened with it, and nothing else uses or frees it.
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fi_info>) -> Self {
         // SAFETY: the caller's promise.

@@ -273,7 +273,7 @@ mod tests {
 
     /// Enabled, the region has a key.
     unsafe extern "C" fn control_it(fid: *mut sys::fid, command: c_int, argument: *mut c_void) -> c_int {
-        // SAFETY: the region of the test, which nobody borrows.
+        // SAFETY: the region of the test, which nothing borrows.
         let fake = unsafe { &mut *fid.cast::<Fake>() };
         fake.asked.push(command.cast_unsigned());
         match command.cast_unsigned() {

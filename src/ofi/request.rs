@@ -36,7 +36,7 @@ pub(super) fn pointer(text: Option<&CText>) -> *const c_char {
     text.map_or(ptr::null(), CText::as_ptr)
 }
 
-/// Whether the addresses of hints can be handed to libfabric, which is told their lengths and then reads as much as their
+/// Whether the addresses of hints can be handed to libfabric, which takes their lengths and then reads as much as their
 /// format has: socket addresses that are whole, and strings that end with a zero byte; all of one format.
 pub(super) fn addresses_are_sound(hints: &Hints<'_>) -> bool {
     let mut formats = [hints.source, hints.destination].into_iter().flatten().map(|address| {

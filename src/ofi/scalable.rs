@@ -237,7 +237,7 @@ unsafe fn bind_and_enable<L: Level>(
     unsafe { enable(fid) }
 }
 
-/// Opens a context that `open` writes where it is told to, and [binds and enables](bind_and_enable) it.
+/// Opens a context that `open` writes to the place that it is given, and [binds and enables](bind_and_enable) it.
 unsafe fn open_context<L: Level>(
     endpoint: &ScalableEndpoint<L>,
     (direction, index): (Direction, u16),

@@ -140,7 +140,7 @@ impl<L: Level> PollSet<L> {
         let mut contexts = [ptr::null_mut::<c_void>(); MOST];
         let room = ready.len().min(MOST);
         let count = c_int::try_from(room).map_err(|_| Errno::EINVAL)?;
-        // SAFETY: the set and what is in it are open (C1); there is room for so many.
+        // SAFETY: the set and what is in it are open (C1); there is room for that number.
         let code = unsafe { poll(raw.as_ptr(), contexts.as_mut_ptr(), count) };
         let found = match usize::try_from(code) {
             Ok(found) if found <= room => found,

@@ -51,7 +51,7 @@ impl CText {
 /// A C string as UTF-8; `None` if there is none, or if it is something else.
 ///
 /// # Safety
-/// `text` is null, or points to a zero-terminated string which nobody changes or frees during `'a`.
+/// `text` is null, or points to a zero-terminated string which nothing changes or frees during `'a`.
 pub(super) unsafe fn read<'a>(text: *const c_char) -> Option<&'a str> {
     if text.is_null() {
         return None;

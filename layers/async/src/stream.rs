@@ -1,6 +1,6 @@
 //! [`Stream`]s of what a queue reports besides the operations that futures wait for.
 //!
-//! Nothing is lost when a stream is dropped: what it has not given out is for whoever asks the driver next.
+//! Nothing is lost when a stream is dropped: what it has not given out is for the next one that asks the driver.
 
 #![allow(unsafe_code, reason = "projects pins")]
 

@@ -172,6 +172,24 @@ impl core::error::Error for OutOfWindow {}
 /// This side's view of memory that peers can reach: copies, single atomic bytes and a raw pointer.
 ///
 /// See the [module](self) for the rule that makes it sound to look while peers write.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Access, Domain, Mr};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ)?;
+/// let window = region.window();
+/// window.copy_from(8, b"for peers")?;
+/// let mut bytes = [0; 9];
+/// window.slice(8, 9)?.copy_to(0, &mut bytes)?;
+/// assert_eq!(&bytes, b"for peers");
+/// assert!(window.copy_to(60, &mut bytes).is_err(), "that is behind its end");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Window<'m> {
     ptr: NonNull<u8>,

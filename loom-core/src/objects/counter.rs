@@ -44,6 +44,27 @@ const MOST: usize = 6;
 /// Over the software transport the peers' threads count: a thread that reads the number finds the bytes in the memory, without polling.
 /// It does not count collective operations.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::Binding;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let arrived = Counter::open(&domain, CounterAttr::default())?;
+/// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &arrived))?;
+/// let alice = cq.endpoint(&av)?;
+/// let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// cq.finish(received, Forever)?.result()?;
+/// assert_eq!(arrived.read(), 1);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_cntr`
 #[doc(alias = "fid_cntr")]

@@ -29,6 +29,22 @@ use crate::vocabulary::{Attributes, MemoryKey, Mode, MrMode, OpFlags};
 /// of a software network. It is
 /// `'static` for a domain that is kept. A [`scope`](crate::objects::scope::scope) opens domains with a lifetime of its own.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let av = Av::open(&domain, 16)?;
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, 64)?;
+/// // The handle may go: what was opened on the domain keeps it.
+/// drop(domain);
+/// let endpoint = cq.endpoint(&av)?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_domain`, `man fi_fabric`
 #[doc(alias = "fi_domain")]

@@ -6,6 +6,18 @@ use crate::vocabulary::{MemoryKey, RemoteAddr};
 /// What a peer needs to reach a region: plain data, to be sent to it.
 ///
 /// Whether the provider counts from the region's begin or by virtual address (`FI_MR_VIRT_ADDR`) is settled here.
+///
+/// ```
+/// use loom_core::RemoteRegion;
+/// use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+///
+/// let region = RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7));
+/// // To the peer, by any way: 24 bytes.
+/// let told = region.to_bytes();
+/// assert_eq!(RemoteRegion::from_bytes(&told), region);
+/// assert!(region.part(4000, 96).is_some());
+/// assert!(region.part(4000, 97).is_none(), "that is behind its end");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_rma_iov")]
 pub struct RemoteRegion {

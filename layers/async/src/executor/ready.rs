@@ -4,7 +4,7 @@
 //! and tasks come out in the order in which they were woken. A node is in the list at most once: its state says whether it is.
 //!
 //! No thread waits for another one. But a thread that is preempted between marking a node and pushing it delays the next poll of this one task until it
-//! runs again, whoever else wakes the task meanwhile. Other tasks are not delayed.
+//! runs again, also if other threads wake the task meanwhile. Other tasks are not delayed.
 //!
 //! # Rules
 //! 1. Who changes a node's state from idle to woken pushes the node, and owns its link until then.

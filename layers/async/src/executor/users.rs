@@ -7,7 +7,7 @@ const STAYS: u32 = 1 << 31;
 
 /// How many handles and wakers there are. The last one frees the block.
 ///
-/// A count that reaches 2^31 stays there, and the block is never freed: so many wakers exist only where a program forgets them, and a
+/// A count that reaches 2^31 stays there, and the block is never freed: that number of wakers exists only where a program forgets them, and a
 /// count that came round to zero would free memory in use.
 #[derive(Debug)]
 pub(super) struct Users(AtomicU32);

@@ -255,7 +255,7 @@ impl<D: Sleepable> Future for Driving<D> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.goes_on(cx)? {
-            // Whoever was woken comes first, then this again.
+            // The tasks that were woken come first, then this again.
             cx.waker().wake_by_ref();
         }
         Poll::Pending

@@ -8,7 +8,7 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 ///
 /// (One at least, and as many at most as a semaphore of tokio's has permits.)
 ///
-/// The thread takes [`Requests`], and answers each when it likes. Whoever calls a [`Remote`] waits for the answer in whatever runtime it
+/// The thread takes [`Requests`], and answers each when it likes. A task that calls a [`Remote`] waits for the answer in whatever runtime it
 /// is. When there is no room, callers wait in order of arrival.
 ///
 /// ```
@@ -98,7 +98,7 @@ pub struct Requests<Q, A> {
 }
 
 impl<Q, A> Requests<Q, A> {
-    /// The next request. `None` if there is nobody left who could ask.
+    /// The next request. `None` if every [`Remote`] is gone.
     pub async fn next(&mut self) -> Option<Request<Q, A>> {
         self.requests.recv().await
     }
@@ -117,13 +117,13 @@ impl<Q, A> Request<Q, A> {
         &mut self.body
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Whether the asking task has given up.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.reply.is_closed()
     }
 
-    /// Answers. An answer that nobody waits for is dropped.
+    /// Answers. An answer is dropped if its asking task has given up.
     pub fn answer(self, answer: A) {
         drop(self.reply.send(answer));
     }

@@ -30,6 +30,24 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 /// The addresses are in an [address table](crate::engine::address_table) of the vector's own: an address that was inserted is one
 /// peer, over every provider, and is found again without asking the provider.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 16)?, Cq::<_, Vec<u8>>::open(&domain, 64)?);
+/// // An address comes from the peer. It is plain bytes.
+/// let address = cq.endpoint(&av)?.address()?;
+/// let peer = av.insert(&address)?;
+/// assert_eq!(av.find(&address), Some(peer));
+/// assert!(av.remove(peer));
+/// assert_eq!(av.find(&address), None);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_av`
 #[doc(alias = "fid_av")]

@@ -57,6 +57,30 @@ pub const PEER_EVENTS: usize = 64;
 /// It stays on the thread that opened it, and so do its endpoints: parallelism is a queue for each thread. A whole queue can be handed
 /// to another thread when it is [parked](Self::park).
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Completion, Cq, Domain, Source};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// let to_bob = av.insert(&bob.address()?)?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// alice.send(to_bob, b"hello".to_vec())?;
+/// let mut over = 0;
+/// while over < 2 {
+///     // A message that was sent or received, with its buffer; or an event of a peer.
+///     if let Some(Completion::Op(done)) = cq.poll()? {
+///         done.result()?;
+///         over += 1;
+///     }
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_cq`
 #[doc(alias = "fid_cq")]

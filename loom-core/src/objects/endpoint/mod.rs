@@ -101,6 +101,25 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionT
 /// `shm`, its receives are cancelled, its sends and reads go on, and it is closed with the queue; until then it keeps its
 /// place in it.)
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// let sent = alice.send(to_bob, b"hello".to_vec())?;
+/// let (bytes, result) = cq.finish(received, Forever)?.into_parts();
+/// assert_eq!((result?.len(), &bytes[..]), (5, &b"hello"[..]));
+/// cq.finish(sent, Forever)?.result()?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_endpoint`, `man fi_msg`, `man fi_tagged`, `man fi_rma`
 #[doc(alias = "fid_ep")]

@@ -15,6 +15,20 @@ use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 
 /// Something that can be opened: a provider's offer of one fabric, domain and kind of endpoint.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Domain;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::vocabulary::Caps;
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let info = network.info();
+/// assert!(info.caps().contains(Caps::MSG | Caps::TAGGED));
+/// let domain = Domain::open(&info)?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_getinfo`
 #[doc(alias = "fi_info")]

@@ -43,6 +43,26 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 /// the memory, which stays, until then. [`close_finished`](Self::close_finished) closes it at once. A thread that opens an endpoint of the
 /// domain meanwhile waits until the last of these regions is closed.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [owner, writer] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// let to_owner = av.insert(&owner.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+/// let written = writer.write(to_owner, &region.remote(), 16, b"8 bytes.".to_vec())?;
+/// cq.finish(written, Forever)?.result()?;
+/// let mut bytes = [0; 8];
+/// region.window().copy_to(16, &mut bytes)?;
+/// assert_eq!(&bytes, b"8 bytes.");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_mr`
 #[doc(alias = "fid_mr")]
