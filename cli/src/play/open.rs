@@ -13,42 +13,42 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, EndpointAddr, MemoryKey, RemoteAddr};
 
 use crate::failure::Failure;
-use crate::game;
-use crate::link::Link;
-use crate::options::{Op, Options};
-use crate::payload::{Buffer, Buffers, Memory, Role};
-use crate::report::Report;
-use crate::session::Session;
-use crate::side::{Exposed, Side};
+use crate::play::link::Link;
+use crate::play::payload::{Buffer, Buffers, Memory, Role};
+use crate::play::session::Session;
+use crate::play::setup::{Op, Report, Setup};
+use crate::play::side::{Exposed, Side};
+use crate::play::{flow, game};
 
-/// One send or write and one receive are in flight at a time; the rest is room.
-const DEPTH: usize = 16;
+/// One send or write and one receive of a round are in flight at a time, and a window of messages that follow each other; the
+/// rest is room.
+const DEPTH: usize = flow::WINDOW + 16;
 
 /// Both sides in this thread.
 pub(crate) fn play_both<T: Transport>(
     domain: &Domain<'static, T>,
-    options: &Options,
+    setup: &Setup,
     interrupted: &Arc<AtomicBool>,
-    report: &mut Report,
+    report: &mut dyn Report,
 ) -> Result<(), Failure> {
-    let mut session = Session::new(Link::alone(), options.timeout, interrupted);
+    let mut session = Session::new(Link::alone(), setup.timeout, interrupted);
     let av = Av::open(domain, 2).map_err(Failure::when("opening the address vector"))?;
-    let one = Opened::open(domain, &av, Role::Initiator, options)?;
-    let other = Opened::open(domain, &av, Role::Responder, options)?;
+    let one = Opened::open(domain, &av, Role::Initiator, setup)?;
+    let other = Opened::open(domain, &av, Role::Responder, setup)?;
     let (card, other_card) = (one.card()?, other.card()?);
     let mut sides = [one.meet(&other_card)?, other.meet(&card)?];
-    game::play(&mut sides, options, &mut session, Some(report))
+    game::play(&mut sides, setup, &mut session, Some(report))
 }
 
 /// One side in this thread; the other one is at the far end of the session's link. The initiator has a report.
 pub(crate) fn play_one<T: Transport>(
     domain: &Domain<'static, T>,
-    options: &Options,
+    setup: &Setup,
     mut session: Session,
-    report: Option<&mut Report>,
+    report: Option<&mut dyn Report>,
 ) -> Result<(), Failure> {
     let role = if report.is_some() { Role::Initiator } else { Role::Responder };
-    let played = play_across(domain, options, &mut session, role, report);
+    let played = play_across(domain, setup, &mut session, role, report);
     if let Err(failure) = &played {
         session.fail(failure);
     }
@@ -57,29 +57,29 @@ pub(crate) fn play_one<T: Transport>(
 
 fn play_across<T: Transport>(
     domain: &Domain<'static, T>,
-    options: &Options,
+    setup: &Setup,
     session: &mut Session,
     role: Role,
-    report: Option<&mut Report>,
+    report: Option<&mut dyn Report>,
 ) -> Result<(), Failure> {
     let av = Av::open(domain, 1).map_err(Failure::when("opening the address vector"))?;
-    let opened = Opened::open(domain, &av, role, options)?;
+    let opened = Opened::open(domain, &av, role, setup)?;
     session.begin("exchanging addresses".into());
     let card = session.swap(&opened.card()?, || opened.progress())?;
-    game::play(&mut [opened.meet(&card)?], options, session, report)
+    game::play(&mut [opened.meet(&card)?], setup, session, report)
 }
 
 /// Runs the initiator here and the responder in a thread of its own.
 pub(crate) fn in_two_threads(
-    options: &Options,
+    setup: &Setup,
     interrupted: &Arc<AtomicBool>,
     initiator: impl FnOnce(Session) -> Result<(), Failure>,
     responder: impl FnOnce(Session) -> Result<(), Failure> + Send,
 ) -> Result<(), Failure> {
     let (link, other_link) = Link::between_threads();
     thread::scope(|scope| {
-        let other = scope.spawn(move || responder(Session::new(other_link, options.timeout, interrupted)));
-        let one = initiator(Session::new(link, options.timeout, interrupted));
+        let other = scope.spawn(move || responder(Session::new(other_link, setup.timeout, interrupted)));
+        let one = initiator(Session::new(link, setup.timeout, interrupted));
         let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Failure::of_both(one, other)
     })
@@ -97,15 +97,15 @@ struct Opened<T: Transport> {
 
 impl<T: Transport> Opened<T> {
     /// Opens one side: registered memory, a queue, an endpoint.
-    fn open(domain: &Domain<'static, T>, av: &Av<'static, T>, role: Role, options: &Options) -> Result<Self, Failure> {
-        let Memory { buffers, window } = Memory::new(&options.sizes, options.ops.contains(&Op::Write));
+    fn open(domain: &Domain<'static, T>, av: &Av<'static, T>, role: Role, setup: &Setup) -> Result<Self, Failure> {
+        let Memory { buffers, window } = Memory::new(&setup.sizes, setup.ops.contains(&Op::Write));
         let exposed = window.map(|window| Mr::open(domain, window, Access::REMOTE_WRITE)).transpose();
         let exposed = exposed.map_err(Failure::when("registering memory"))?;
         let cq = Cq::open(domain, CqAttr::new(DEPTH).endpoints(1));
         let cq = cq.map_err(Failure::when("opening the completion queue"))?;
         let endpoint = cq.endpoint(av).map_err(Failure::when("opening the endpoint"))?;
         // One wrong byte is enough.
-        let corrupt = options.corrupt.filter(|_| role == Role::Initiator);
+        let corrupt = setup.corrupt.filter(|_| role == Role::Initiator);
         Ok(Opened { role, endpoint, exposed, buffers, corrupt })
     }
 

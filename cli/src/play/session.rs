@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
-use crate::frame::Message;
-use crate::link::Link;
+use crate::play::frame::Message;
+use crate::play::link::Link;
 
 /// Polls of an idle queue before the processor is offered to others: some 50 µs, much longer than a round over memory
 /// takes, and much shorter than a time slice.
@@ -65,7 +65,7 @@ impl Session {
                 } else if since.elapsed() >= patience {
                     let text =
                         "the provider does not return from a call; has the other side died with a lock in its hands?";
-                    let _ = writeln!(io::stderr(), "pingpong: {text}");
+                    let _ = writeln!(io::stderr(), "loom: {text}");
                     process::exit(1);
                 }
                 thread::sleep(Duration::from_millis(200));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::offer::{Card, Found, Offer};
+use super::offer::{Card, Found, Offer};
 
 /// The names in a set of flags, as a list.
 fn names(flags: &impl ToString) -> Vec<String> {

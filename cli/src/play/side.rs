@@ -12,11 +12,11 @@ use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::transport::Transport;
 
-use crate::bout::{Bout, immediate, tag};
 use crate::failure::Failure;
-use crate::hold::Hold;
-use crate::options::Op;
-use crate::payload::{Buffer, Buffers, Pattern, Role};
+use crate::play::bout::{Bout, immediate, tag};
+use crate::play::hold::Hold;
+use crate::play::payload::{Buffer, Buffers, Pattern, Role};
+use crate::play::setup::Op;
 
 /// Memory that the peer writes into.
 pub(crate) type Exposed<T> = Mr<'static, T, Buffer>;
@@ -85,6 +85,14 @@ impl<T: Transport> Side<T> {
 
     pub(crate) fn role(&self) -> Role {
         self.role
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint<'static, T, Buffer> {
+        &self.endpoint
+    }
+
+    pub(crate) fn peer(&self) -> Peer {
+        self.peer
     }
 
     /// Round trips of the last bout, in nanoseconds.

@@ -4,13 +4,14 @@ use std::ops::RangeInclusive;
 
 use loom_core::transport::Transport;
 
-use crate::bout::Bout;
 use crate::failure::Failure;
-use crate::options::{MAX_ROUNDS, Options};
-use crate::payload::Role;
-use crate::report::{Report, Row};
-use crate::session::Session;
-use crate::side::Side;
+use crate::play::bout::Bout;
+use crate::play::flow;
+use crate::play::payload::Role;
+use crate::play::row::Row;
+use crate::play::session::Session;
+use crate::play::setup::{MAX_ROUNDS, Measure, Report, Setup};
+use crate::play::side::Side;
 
 /// How long a measurement should take, in nanoseconds, unless the number of rounds is given.
 const MEASURE: u64 = 250_000_000;
@@ -32,16 +33,19 @@ fn rounds_to_verify(size: usize) -> u64 {
     }
 }
 
-/// Plays everything that the options ask for. `sides` are those of this thread: both, or one, and then the other runs
+/// Plays everything that is asked for. `sides` are those of this thread: both, or one, and then the other runs
 /// the same function elsewhere.
 pub(crate) fn play<T: Transport>(
     sides: &mut [Side<T>],
-    options: &Options,
+    setup: &Setup,
     session: &mut Session,
-    mut report: Option<&mut Report>,
+    mut report: Option<&mut dyn Report>,
 ) -> Result<(), Failure> {
-    for op in &options.ops {
-        for (index, size) in options.sizes.iter().copied().enumerate() {
+    for op in &setup.ops {
+        for (index, size) in setup.sizes.iter().copied().enumerate() {
+            if let Some(report) = report.as_deref_mut() {
+                report.next(*op, size);
+            }
             let verified = rounds_to_verify(size);
             let bout = Bout { op: *op, size, index, verify: true };
             play_bout(sides, session, bout, verified)?;
@@ -49,22 +53,28 @@ pub(crate) fn play<T: Transport>(
             let bout = Bout { verify: false, ..bout };
             let warm_up = rounds_that_fit(sides, WARM_UP, WARM_UP_ROUNDS);
             play_bout(sides, session, bout, warm_up)?;
-            let rounds = options.iterations.unwrap_or_else(|| rounds_that_fit(sides, MEASURE, ROUNDS));
+            let rounds = setup.iterations.unwrap_or_else(|| rounds_that_fit(sides, MEASURE, ROUNDS));
             play_bout(sides, session, bout, rounds)?;
-
             // The initiator comes first, and has measured.
-            if let (Some(report), Some(side)) = (report.as_deref_mut(), sides.first_mut()) {
-                report.row(Row::new(*op, size, verified, side.samples()))?;
+            let mut row = sides.first_mut().map(|side| Row::new(*op, size, verified, side.samples()));
+            if setup.measure == Measure::TripsAndFlow {
+                let (verified, flow) = flow::play(sides, session, size, setup.iterations)?;
+                if let Some(row) = &mut row {
+                    (row.verified, row.flow) = (row.verified + verified, Some(flow));
+                }
+            }
+            if let (Some(report), Some(row)) = (report.as_deref_mut(), row) {
+                report.row(row)?;
             }
         }
     }
-    // Nobody closes before the other side has everything.
+    // Neither side closes before the other one has everything.
     session.begin("ending".into());
     session.swap(b"done", || step_all(sides))?;
     Ok(())
 }
 
-/// Plays so many rounds, as the initiator says; the responder learns the number from it.
+/// Plays a number of rounds that the initiator says; the responder learns the number from it.
 fn play_bout<T: Transport>(
     sides: &mut [Side<T>],
     session: &mut Session,
@@ -96,7 +106,7 @@ fn play_bout<T: Transport>(
     Ok(())
 }
 
-fn rounds_from(bytes: &[u8]) -> Result<u64, Failure> {
+pub(crate) fn rounds_from(bytes: &[u8]) -> Result<u64, Failure> {
     let rounds = bytes.try_into().map(u64::from_le_bytes).ok().filter(|rounds| (1..=MAX_ROUNDS).contains(rounds));
     rounds.ok_or_else(|| Failure::OtherSide("asks for an impossible number of rounds".into()))
 }

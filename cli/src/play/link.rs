@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
-use crate::bootstrap::Connection;
 use crate::failure::Failure;
-use crate::frame::Message;
+use crate::play::bootstrap::Connection;
+use crate::play::frame::Message;
 
 enum Carrier {
     /// Both sides are in this thread: whatever they agree on is agreed.
@@ -18,7 +18,7 @@ enum Carrier {
     Process(Connection),
 }
 
-/// The connection to the other side. Nothing here waits: that is the [session](crate::session)'s business.
+/// The connection to the other side. Nothing here waits: that is the [session](crate::play::session)'s business.
 pub(crate) struct Link {
     carrier: Carrier,
     arrived: VecDeque<Vec<u8>>,

@@ -5,8 +5,6 @@ use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Attributes, LinkState};
 
-use crate::options::{Options, Show};
-
 /// One offer.
 #[derive(Debug)]
 pub(crate) struct Offer {
@@ -69,21 +67,19 @@ impl Card {
     }
 }
 
-/// Asks everybody.
-pub(crate) fn find(options: &Options) -> Result<Found, String> {
-    if options.show == Show::Help {
-        return Ok(Found { library: Err("not asked"), offers: Vec::new() });
-    }
-    let hints = options.hints();
+/// Asks both transports.
+pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
     let mut offers = Vec::new();
     let network = Network::new(NetworkAttr::default()).map_err(|error| format!("the software network: {error}"))?;
-    if let Some(info) = network.query(&hints) {
+    if let Some(info) = network.query(hints) {
         offers.push(Offer::of(&info, info.to_string(), true));
     }
-    let library = libfabric(&hints, &mut offers)?;
+    let library = libfabric(hints, &mut offers)?;
     if offers.is_empty() {
         return Err(match library {
-            Ok(library) => format!("nothing here fits; {library} was asked"),
+            Ok(library) => {
+                format!("nothing here fits; {library} was asked. `loom info` without options shows what there is")
+            }
             Err(why) => format!("nothing here fits; libfabric was not asked: {why}"),
         });
     }
@@ -93,7 +89,7 @@ pub(crate) fn find(options: &Options) -> Result<Found, String> {
 #[cfg(not(feature = "libfabric"))]
 #[expect(clippy::unnecessary_wraps, reason = "as with libfabric")]
 fn libfabric(_: &Hints<'_>, _: &mut Vec<Offer>) -> Result<Result<String, &'static str>, String> {
-    Ok(Err("this program was built without the feature `libfabric`"))
+    Ok(Err(crate::play::WITH_LIBFABRIC))
 }
 
 #[cfg(feature = "libfabric")]

@@ -14,78 +14,78 @@ use loom_core::vocabulary::{
 };
 use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
 
-use crate::bootstrap::{Connection, Until};
 use crate::failure::Failure;
-use crate::link::Link;
-use crate::open;
-use crate::options::{Options, Place};
-use crate::report::Report;
-use crate::session::Session;
+use crate::play::bootstrap::{Connection, Until};
+use crate::play::link::Link;
+use crate::play::open;
+use crate::play::session::Session;
+use crate::play::setup::{Measure, Place, Report, Setup};
+use crate::text::harmless;
 
 type Fabric = Ofi<Local>;
 
 /// Where endpoints of socket providers are, unless `--node` says otherwise: on this machine.
 const DEFAULT_NODE: &str = "127.0.0.1";
 
-pub(crate) fn run(options: &Options, interrupted: &Arc<AtomicBool>, report: &mut Report) -> Result<(), Failure> {
-    let info = find(options)?;
+pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
+    let info = find(setup)?;
     let longest = info.attributes().endpoint.max_msg_size;
-    if let Some(size) = options.sizes.iter().find(|size| **size > longest) {
+    if let Some(size) = setup.sizes.iter().find(|size| **size > longest) {
         let provider = info.provider();
         return Err(Failure::Unavailable(format!("{provider} moves up to {longest} bytes at once, not {size}")));
     }
-    if crashes_in_one_process(&info) && !matches!(options.place, Place::Listen(_) | Place::Connect(_)) {
+    if crashes_in_one_process(&info) && setup.place.is_one_process() {
         return Err(Failure::Unavailable(format!(
-            "shm of libfabric {} crashes when two endpoints of one process answer each other; use two processes, with \
-             --listen and --connect",
+            "shm of libfabric {} crashes when two endpoints of one process answer each other; use two processes: \
+             --listen and --connect, or `loom bench --processes 2`",
             library_version()
         )));
     }
     let name = format!("libfabric {}", library_version());
     let open = || Domain::open(&info).map_err(Failure::when("opening the domain"));
-    match &options.place {
+    match &setup.place {
         Place::OneThread => {
-            report.begin(&name, info.provider(), &options.place)?;
-            open::play_both(&open()?, options, interrupted, report)
+            report.begin(&name, info.provider(), &setup.place)?;
+            open::play_both(&open()?, setup, interrupted, report)
         }
         Place::TwoThreads => {
-            report.begin(&name, info.provider(), &options.place)?;
+            report.begin(&name, info.provider(), &setup.place)?;
             open::in_two_threads(
-                options,
+                setup,
                 interrupted,
-                |session| open::play_one(&open()?, options, session, Some(report)),
-                |session| open::play_one(&open()?, options, session, None),
+                |session| open::play_one(&open()?, setup, session, Some(report)),
+                |session| open::play_one(&open()?, setup, session, None),
             )
         }
         Place::Listen(_) | Place::Connect(_) => {
             let domain = open()?;
-            let session = meet(options, interrupted, info.provider())?;
+            let session = meet(setup, interrupted, info.provider())?;
             // The side that connected is the initiator, measures, and reports.
-            if matches!(options.place, Place::Connect(_)) {
-                report.begin(&name, info.provider(), &options.place)?;
-                return open::play_one(&domain, options, session, Some(report));
+            if matches!(setup.place, Place::Connect(_)) {
+                report.begin(&name, info.provider(), &setup.place)?;
+                return open::play_one(&domain, setup, session, Some(report));
             }
-            open::play_one(&domain, options, session, None)?;
-            tell("done: everything that came was verified or answered")
+            open::play_one(&domain, setup, session, None)?;
+            tell("done: what came was verified or answered")
         }
     }
 }
 
 /// Connects to the other process, and makes sure that both want the same.
-fn meet(options: &Options, interrupted: &Arc<AtomicBool>, provider: &str) -> Result<Session, Failure> {
-    let until = Until { timeout: options.timeout, interrupted };
-    let connection = match &options.place {
+fn meet(setup: &Setup, interrupted: &Arc<AtomicBool>, provider: &str) -> Result<Session, Failure> {
+    let until = Until { timeout: setup.timeout, interrupted };
+    let connection = match &setup.place {
         Place::Connect(to) => Connection::connect(to, until)?,
         Place::Listen(at) => Connection::listen(at, until, |at| tell(&format!("listening on {at}")))?,
         Place::OneThread | Place::TwoThreads => return Err(Failure::Usage("there is no other process".into())),
     };
-    let mut session = Session::new(Link::to_process(connection), options.timeout, interrupted);
+    let mut session = Session::new(Link::to_process(connection), setup.timeout, interrupted);
     session.guard();
     session.begin("agreeing with the other process".into());
-    let mine = terms(options, provider);
+    let mine = terms(setup, provider);
     let theirs = session.swap(mine.as_bytes(), || Ok(false))?;
     if theirs != mine.as_bytes() {
-        let theirs = String::from_utf8_lossy(&theirs).replace(char::is_control, " ");
+        let theirs = harmless(&String::from_utf8_lossy(&theirs));
         return Err(Failure::Unavailable(format!(
             "the two sides were started with different options\n    here:  {mine}\n    there: {theirs}"
         )));
@@ -94,11 +94,15 @@ fn meet(options: &Options, interrupted: &Arc<AtomicBool>, provider: &str) -> Res
 }
 
 /// What both processes have to agree on, as text: equal, or worth showing.
-fn terms(options: &Options, provider: &str) -> String {
-    let ops: Vec<_> = options.ops.iter().map(|op| op.name()).collect();
-    let sizes: Vec<_> = options.sizes.iter().map(ToString::to_string).collect();
-    let iterations = options.iterations.map_or("auto".to_owned(), |count| count.to_string());
-    format!("provider {provider}, op {}, iterations {iterations}, sizes {}", ops.join(","), sizes.join(","))
+fn terms(setup: &Setup, provider: &str) -> String {
+    let ops: Vec<_> = setup.ops.iter().map(|op| op.name()).collect();
+    let sizes: Vec<_> = setup.sizes.iter().map(ToString::to_string).collect();
+    let iterations = setup.iterations.map_or("auto".to_owned(), |count| count.to_string());
+    let measure = match setup.measure {
+        Measure::Trips => "trips",
+        Measure::TripsAndFlow => "trips and flow",
+    };
+    format!("provider {provider}, op {}, {measure}, iterations {iterations}, sizes {}", ops.join(","), sizes.join(","))
 }
 
 /// A fault of libfabric's, seen in 2.5.1 and in the sources since `shm` queues pointers into the peer's mapping: for a
@@ -114,10 +118,10 @@ fn tell(text: &str) -> Result<(), Failure> {
 }
 
 /// The best info that serves every operation asked for.
-fn find(options: &Options) -> Result<Info<Fabric>, Failure> {
+fn find(setup: &Setup) -> Result<Info<Fabric>, Failure> {
     let hints = Hints {
-        caps: options.caps(),
-        provider: options.provider.as_deref(),
+        caps: setup.caps(),
+        provider: setup.provider.as_deref(),
         endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
         // These threads poll; a provider's own would compete with them for the processors.
         domain_attr: DomainAttributes {
@@ -125,8 +129,8 @@ fn find(options: &Options) -> Result<Info<Fabric>, Failure> {
             data_progress: Progress::MANUAL,
             ..DomainAttributes::default()
         },
-        node: options.node.as_deref(),
-        listen: options.node.is_some(),
+        node: setup.node.as_deref(),
+        listen: setup.node.is_some(),
         ..Hints::default()
     };
     let info = match query(&hints)? {
@@ -134,7 +138,7 @@ fn find(options: &Options) -> Result<Info<Fabric>, Failure> {
         None => return Err(why_not(&hints)?),
     };
     // A provider over sockets would take the machine's first interface; this machine alone is the safer choice.
-    if options.node.is_none() && is_socket(info.attributes().addr_format) {
+    if setup.node.is_none() && is_socket(info.attributes().addr_format) {
         let here = Hints { provider: Some(info.provider()), node: Some(DEFAULT_NODE), listen: true, ..hints };
         if let Some(info) = query(&here)? {
             return Ok(info);
@@ -172,7 +176,9 @@ fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
         let kind = info.attributes().endpoint.kind;
         return Ok(Failure::Unavailable(match hints.node {
             Some(node) if kind == EndpointType::RDM => format!("{provider} has no endpoints at {node}"),
-            _ => format!("{provider} offers endpoints of type {kind}; pingpong needs {}", EndpointType::RDM),
+            _ => {
+                format!("{provider} offers endpoints of type {kind}; what is measured here needs {}", EndpointType::RDM)
+            }
         }));
     }
     let mut names = Vec::new();

@@ -4,8 +4,8 @@ use std::fmt;
 
 use loom_core::vocabulary::{ImmediateData, Tag};
 
-use crate::options::Op;
-use crate::report::size_text;
+use crate::play::setup::Op;
+use crate::text::size_text;
 
 /// So many rounds of one operation with one size.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! The TCP connection over which two processes learn each other's address and keep in step, by [frames](crate::frame). What is
+//! The TCP connection over which two processes learn each other's address and keep in step, by [frames](crate::play::frame). What is
 //! none ends the connection with an error.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
-use crate::frame::{FrameError, Inbox, MAGIC, MAX_FRAME, Message, encode};
+use crate::play::frame::{FrameError, Inbox, MAGIC, MAX_FRAME, Message, encode};
 
 /// How long to sleep between two attempts to connect or accept.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -51,7 +51,9 @@ impl Connection {
             pause(until.interrupted)?;
             if begin.elapsed() >= until.timeout {
                 let waited = until.timeout.as_secs_f64();
-                return Err(Failure::Unavailable(format!("nobody connected to {at} within {waited} s")));
+                return Err(Failure::Unavailable(format!(
+                    "no process connected to {at} within {waited} s: start the other side with --connect, or wait longer with --timeout"
+                )));
             }
         }
     }
@@ -67,7 +69,9 @@ impl Connection {
             // An address that is none does not become one by waiting.
             if error.kind() == ErrorKind::InvalidInput || begin.elapsed() >= until.timeout {
                 let waited = begin.elapsed().as_secs_f64();
-                return Err(Failure::Unavailable(format!("cannot connect to {to}: {error} (tried for {waited:.1} s)")));
+                return Err(Failure::Unavailable(format!(
+                    "cannot connect to {to}: {error} (tried for {waited:.1} s): is `--listen` running there, and does a firewall let it through?"
+                )));
             }
             pause(until.interrupted)?;
         }

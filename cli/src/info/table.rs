@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use loom_core::vocabulary::{Caps, EndpointType, MrMode, Progress};
 
-use crate::offer::{Card, Found, Offer};
+use super::offer::{Card, Found, Offer};
 
 /// Columns of text, as wide as their widest cell.
 struct Columns {
@@ -123,7 +123,7 @@ fn place(offer: &Offer) -> String {
 pub(crate) fn text(found: &Found) -> String {
     let mut out = match &found.library {
         Ok(library) => format!("The software transport and {library}: {} offers\n\n", found.offers.len()),
-        Err(why) => format!("The software transport alone: {why}\n\n"),
+        Err(why) => format!("The software transport alone: {why}.\n\n"),
     };
     let groups = Group::all(&found.offers);
     let mut kinds =

@@ -3,7 +3,7 @@
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
 
-use crate::payload::Buffer;
+use crate::play::payload::Buffer;
 
 /// A buffer of this side's.
 pub(crate) enum Hold {

@@ -14,8 +14,10 @@ pub(crate) enum Failure {
     Usage(String),
     /// Ctrl-C.
     Interrupted,
-    /// Nobody reads the output any more: no reason to complain.
+    /// The reader of the output has gone: no reason to complain.
     OutputClosed,
+    /// The output says already what is wrong.
+    Said,
     /// Something failed while this was done.
     Doing { what: &'static str, error: Box<dyn Error + Send> },
     /// An operation was refused or failed; with the provider's own text.
@@ -40,6 +42,15 @@ impl Failure {
     /// For `map_err`.
     pub(crate) fn when<E: Error + Send + 'static>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Failure::doing(what, error)
+    }
+
+    /// What to tell the user, if anything.
+    pub(crate) fn text(&self) -> Option<String> {
+        match self {
+            Failure::OutputClosed | Failure::Said => None,
+            Failure::Usage(_) => Some(format!("{self}; see `loom --help`")),
+            _ => Some(self.to_string()),
+        }
     }
 
     pub(crate) fn status(&self) -> u8 {
@@ -75,7 +86,8 @@ impl fmt::Display for Failure {
         match self {
             Failure::Usage(text) | Failure::Protocol(text) | Failure::Unavailable(text) => f.write_str(text),
             Failure::Interrupted => f.write_str("interrupted"),
-            Failure::OutputClosed => f.write_str("nobody reads the output"),
+            Failure::OutputClosed => f.write_str("the output was closed"),
+            Failure::Said => f.write_str("failed"),
             Failure::Doing { what, error } => write!(f, "{what}: {error}"),
             Failure::Operation { doing, text } => write!(f, "{doing}: {text}"),
             Failure::Timeout { doing, waited } => {
