@@ -36,6 +36,7 @@ use crate::failure::Failure;
 use setup::{Report, Setup};
 
 /// How to build the command with libfabric.
+#[cfg(not(feature = "libfabric"))]
 pub(crate) const WITH_LIBFABRIC: &str = "this program was built without libfabric: build it again with the feature `libfabric` \
      (`cargo install --path cli --features libfabric`, or `--features libfabric` after `cargo run`)";
 
