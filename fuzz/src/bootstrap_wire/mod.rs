@@ -5,7 +5,7 @@
 //! (What libfabric writes into entries of its queues is read where libfabric is: `src/ofi` has tests of its own for that.)
 
 /// The examples' parsers.
-#[path = "../../../examples/pingpong/frame.rs"]
+#[path = "../../../cli/src/play/frame.rs"]
 mod frame;
 #[path = "../../../examples/fi_pingpong/items.rs"]
 mod items;

@@ -1,0 +1,135 @@
+//! `loom bench`: latency, message rate and bandwidth by provider and size.
+
+mod children;
+mod report;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::play;
+use crate::play::setup::{MAX_ROUNDS, Measure, Meeting, Op, Place, Setup, usage};
+use crate::{signals, text};
+use report::Bench;
+
+/// Measures latency, message rate and bandwidth by provider and size: what to run first on a new cluster.
+///
+/// Tagged messages, of which some are verified byte by byte before each measurement. Latency is half a round trip of one message;
+/// the rate and the bandwidth are of batches of messages that follow each other, with up to 64 in flight. Figures are medians, with
+/// the first and the third quartile.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Providers, between commas: soft (the software transport), and those that `loom info` names
+    #[arg(long, value_name = "LIST", default_value = "soft")]
+    provider: String,
+
+    /// Sizes in bytes, with K or M for KiB and MiB
+    #[arg(long, value_name = "LIST", default_value = "8,64,512,4K,64K,1M,4M")]
+    sizes: String,
+
+    /// Rounds, and messages of a batch, of each measurement [default: as many as fit into its time]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
+    iterations: Option<u64>,
+
+    /// 1: two threads of one process; 2: two processes of this host (with libfabric) [default: 1]
+    #[arg(long, value_name = "N", conflicts_with_all = ["listen", "connect"], value_parser = clap::value_parser!(u8).range(1..=2))]
+    processes: Option<u8>,
+
+    #[command(flatten)]
+    meeting: Meeting,
+
+    /// One JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+
+    /// Draw latency, rate and bandwidth by size into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  loom bench
+  loom bench --provider soft,'tcp;ofi_rxm'
+  loom bench --provider shm,'tcp;ofi_rxm' --processes 2
+  loom bench --provider 'tcp;ofi_rxm' --node 10.0.0.1 --listen 10.0.0.1:47593       on one host, and on another
+  loom bench --provider 'tcp;ofi_rxm' --node 10.0.0.2 --connect 10.0.0.1:47593
+
+Exit status: 0 done, 1 failed, 2 wrong options, 130 interrupted: the results until then are printed.";
+
+impl Arguments {
+    /// What is to be played over each provider.
+    fn setups(&self) -> Result<Vec<Setup>, Failure> {
+        let sizes = text::sizes(&self.sizes).map_err(|error| usage(format!("--sizes: {error}")))?;
+        let providers: Vec<&str> = self.provider.split(',').map(str::trim).collect();
+        if providers.iter().any(|name| name.is_empty()) {
+            return Err(usage("--provider takes names between commas; `loom info` has them"));
+        }
+        let across = self.processes == Some(2) || self.meeting.place().is_some();
+        if across && providers.contains(&"soft") {
+            return Err(usage(
+                "the software transport lives in the memory of one process: between two, name providers of libfabric, such as \
+                 --provider shm",
+            ));
+        }
+        if self.meeting.place().is_some() && providers.len() > 1 {
+            return Err(usage("--listen and --connect take one provider at a time"));
+        }
+        let setup = |provider: &str| Setup {
+            ops: vec![Op::Tagged],
+            sizes: sizes.clone(),
+            measure: Measure::TripsAndFlow,
+            iterations: self.iterations,
+            place: self.meeting.place().unwrap_or(Place::TwoThreads),
+            provider: (provider != "soft").then(|| provider.to_owned()),
+            node: self.meeting.node.clone(),
+            timeout: self.meeting.timeout,
+            corrupt: None,
+        };
+        Ok(providers.into_iter().map(setup).collect())
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let setups = arguments.setups()?;
+    let interrupted = signals::watch()?;
+    let mut bench = Bench::new(arguments.json);
+    let mut ended = Ok(());
+    for setup in setups {
+        ended = measure(setup, arguments.processes == Some(2), &interrupted, &mut bench);
+        if ended.is_err() {
+            break;
+        }
+    }
+    bench.clear_progress();
+    // What is known by now is worth having, also when something failed later.
+    if !matches!(ended, Err(Failure::OutputClosed)) && !matches!(arguments.meeting.place(), Some(Place::Listen(_))) {
+        bench.end(matches!(ended, Err(Failure::Interrupted)), ended.as_ref().err())?;
+        if let Some(file) = &arguments.svg {
+            bench.draw(file)?;
+        }
+    }
+    ended
+}
+
+fn measure(
+    mut setup: Setup,
+    two_processes: bool,
+    interrupted: &Arc<AtomicBool>,
+    bench: &mut Bench,
+) -> Result<(), Failure> {
+    if setup.provider.is_none() {
+        return play::over_soft(&setup, interrupted, bench);
+    }
+    if !two_processes {
+        return play::over_libfabric(&setup, interrupted, bench);
+    }
+    let mut child = children::listener(&setup)?;
+    setup.place = Place::Connect(child.address()?);
+    play::over_libfabric(&setup, interrupted, bench)?;
+    child.wait()
+}

@@ -1,0 +1,145 @@
+//! libfabric: which one, what it offers, what is known of it, and the environment that changes it.
+
+use std::env;
+
+use super::Finding;
+#[cfg(feature = "libfabric")]
+use super::faults;
+
+/// What to do to have libfabric.
+#[cfg(not(feature = "libfabric"))]
+const INSTALL: &str =
+    "to use libfabric install it (Debian and Ubuntu: `apt-get install libfabric-dev libclang-dev pkg-config`)";
+
+pub(super) fn look(all_faults: bool) -> Vec<Finding> {
+    let mut findings = vec![Finding::good(
+        "loom",
+        concat!("version ", env!("CARGO_PKG_VERSION"), "; the software transport is there"),
+    )];
+    findings.extend(libfabric(all_faults));
+    findings.extend(environment());
+    findings
+}
+
+#[cfg(not(feature = "libfabric"))]
+fn libfabric(_: bool) -> Vec<Finding> {
+    let text = "this command was built without libfabric, and looks at nothing of it";
+    vec![Finding::note(
+        "libfabric",
+        text,
+        format!("{INSTALL}, then build the command with it: `cargo install --path cli --features libfabric`"),
+    )]
+}
+
+#[cfg(feature = "libfabric")]
+fn libfabric(all_faults: bool) -> Vec<Finding> {
+    use loom_fabric::ofi::{Local, Ofi, headers_version, library_version};
+
+    let (library, headers) = (library_version(), headers_version());
+    let file = file().unwrap_or_else(|| "in a file that /proc/self/maps does not show".into());
+    let text = format!("{library} at run time ({file}), built with the headers of {headers}");
+    if library < headers {
+        let advice = format!(
+            "the library must not be older than the headers: set LD_LIBRARY_PATH to one of {headers}, or build the command again"
+        );
+        return vec![Finding::wrong("libfabric", text, advice)];
+    }
+    let mut findings = vec![Finding::good("libfabric", text)];
+    // Name, and whether the tests have run over it, of each provider.
+    let mut providers: Vec<(String, bool)> = Vec::new();
+    let infos = Ofi::<Local>::query(&loom_core::objects::info::Hints::default());
+    match infos {
+        Ok(infos) => {
+            for info in infos {
+                if !providers.iter().any(|(name, _)| name == info.provider()) {
+                    providers.push((info.provider().to_owned(), info.raw().is_tested()));
+                }
+            }
+            let names = |tested: bool| {
+                let names = providers.iter().filter(|(_, is)| *is == tested).map(|(name, _)| name.as_str());
+                names.collect::<Vec<_>>().join(", ")
+            };
+            findings.push(Finding::good("providers", format!("tested: {}", names(true))));
+            if !names(false).is_empty() {
+                findings.push(Finding::note(
+                    "providers",
+                    format!("not tested in this version: {}", names(false)),
+                    "they are used with care (docs/limits.md, \"Every provider\"); prefer a tested one where there is a choice",
+                ));
+            }
+        }
+        Err(error) => findings.push(Finding::wrong(
+            "providers",
+            format!("libfabric offers none: {error}"),
+            "FI_LOG_LEVEL=warn says why; is FI_PROVIDER set to a name that is not here?",
+        )),
+    }
+    findings.extend(known_faults(&library.to_string(), &providers, all_faults));
+    findings
+}
+
+#[cfg(feature = "libfabric")]
+fn known_faults(version: &str, providers: &[(String, bool)], all: bool) -> Vec<Finding> {
+    let Some(faults) = faults::of(version) else {
+        let text = format!("loom's tests have not run over libfabric {version}; known are 1.17 and 2.5");
+        return vec![Finding::note(
+            "faults",
+            text,
+            "run `.ci/run faults` of loom's tree with this library, or take a known version",
+        )];
+    };
+    // A fault begins with the name of the provider, or of the layer of one.
+    let is_here = |fault: &str| {
+        let layer = fault.split('-').next().unwrap_or_default();
+        let mut layers = providers.iter().flat_map(|(name, _)| name.split(';'));
+        layers.any(|name| name.trim_start_matches("ofi_") == layer)
+    };
+    let here: Vec<_> = faults.into_iter().filter(|(fault, _)| is_here(fault)).collect();
+    let crashes = here.iter().filter(|(_, crash)| *crash).count();
+    let text = format!("{} known faults of the providers that are here, {crashes} of which end a process", here.len());
+    let advice =
+        "loom avoids or refuses what it can; docs/limits.md says what is left, `loom doctor --faults` lists them";
+    let mut findings = vec![Finding::note("faults", text, advice)];
+    if all {
+        findings.extend(here.iter().map(|(fault, crash)| {
+            let end = if *crash { " (ends the process)" } else { "" };
+            Finding::note("fault", format!("{fault}{end}"), "search docs/limits.md for it")
+        }));
+    }
+    findings
+}
+
+/// The file of the library that is loaded.
+#[cfg(feature = "libfabric")]
+fn file() -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let path = maps.lines().find(|line| line.contains("libfabric.so"))?;
+    path.find('/').map(|at| path[at..].to_owned())
+}
+
+/// The variables that change what loom and libfabric do.
+fn environment() -> Vec<Finding> {
+    let mut set: Vec<(String, String)> = env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+        .filter(|(name, _)| name.starts_with("LOOM_") || name.starts_with("FI_"))
+        .collect();
+    set.sort_unstable();
+    let mut findings: Vec<_> = set
+        .iter()
+        .map(|(name, value)| {
+            let value = crate::text::harmless(value);
+            let advice = match name.as_str() {
+                "LOOM_UNTESTED" => "loom takes no provider for tested: unset it unless that is meant",
+                "LOOM_STRICT" => "software networks of loom's programs are strict: unset it unless that is meant",
+                "FI_PROVIDER" => "libfabric has no other providers than these: unset it to have all",
+                "FI_LOG_LEVEL" => "libfabric writes messages to the standard error, which takes time",
+                _ => "it changes what libfabric does: `fi_info -e` says how",
+            };
+            Finding::note("environment", format!("{name}={value}"), advice)
+        })
+        .collect();
+    if findings.is_empty() {
+        findings.push(Finding::good("environment", "no variable LOOM_* or FI_* is set"));
+    }
+    findings
+}

@@ -1,0 +1,105 @@
+//! `loom info`: every offer of the software transport and of libfabric, as a table or as JSON.
+
+mod json;
+mod offer;
+mod table;
+
+use std::io::{self, Write};
+
+use clap::{Args, ValueEnum};
+use loom_core::objects::info::Hints;
+use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+
+use crate::failure::Failure;
+use offer::Found;
+
+/// Shows what this machine can do: every offer of the software transport and of libfabric.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit status: 0 done, 1 nothing fits or failed, 2 wrong options.")]
+pub(crate) struct Arguments {
+    /// Of this provider only: soft, shm, 'tcp;ofi_rxm'
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+
+    /// Of this type of endpoint only
+    #[arg(long = "type", value_enum, value_name = "TYPE")]
+    kind: Option<Kind>,
+
+    /// That grant all of these: tagged,rma,directed_recv
+    #[arg(long, value_name = "LIST", value_parser = caps, default_value = "", hide_default_value = true)]
+    caps: Caps,
+
+    /// That have this address of this machine
+    #[arg(long, value_name = "ADDRESS")]
+    node: Option<String>,
+
+    /// As JSON
+    #[arg(long, conflicts_with = "words")]
+    json: bool,
+
+    /// In libfabric's own words, as `fi_info -v` prints them
+    #[arg(long)]
+    words: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    Rdm,
+    Msg,
+    Dgram,
+}
+
+impl Arguments {
+    fn hints(&self) -> Hints<'_> {
+        let kind = match self.kind {
+            None => EndpointType::UNSPEC,
+            Some(Kind::Rdm) => EndpointType::RDM,
+            Some(Kind::Msg) => EndpointType::MSG,
+            Some(Kind::Dgram) => EndpointType::DGRAM,
+        };
+        Hints {
+            caps: self.caps,
+            provider: self.provider.as_deref(),
+            endpoint_attr: EndpointAttributes::of(kind),
+            node: self.node.as_deref(),
+            listen: self.node.is_some(),
+            ..Hints::default()
+        }
+    }
+}
+
+/// Capabilities by their names without `FI_`, between commas.
+fn caps(text: &str) -> Result<Caps, String> {
+    text.split(',').filter(|name| !name.is_empty()).try_fold(Caps::empty(), |caps, name| {
+        let name = name.trim().to_ascii_uppercase();
+        Caps::from_name(name.strip_prefix("FI_").unwrap_or(&name))
+            .map(|cap| caps | cap)
+            .ok_or_else(|| format!("there is no capability `{name}`; `man fi_getinfo` has their names"))
+    })
+}
+
+/// Everything in libfabric's words.
+fn words(found: &Found) -> String {
+    found.offers.iter().map(|offer| format!("{}\n---\n", offer.words)).collect()
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let found = offer::find(&arguments.hints()).map_err(Failure::Unavailable)?;
+    let text = match (arguments.json, arguments.words) {
+        (true, _) => json::text(&found),
+        (_, true) => words(&found),
+        _ => table::text(&found),
+    };
+    Ok(io::stdout().lock().write_all(text.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_by_name() {
+        assert_eq!(caps("tagged,FI_RMA,Directed_Recv"), Ok(Caps::TAGGED | Caps::RMA | Caps::DIRECTED_RECV));
+        assert!(caps("magic").is_err());
+    }
+}

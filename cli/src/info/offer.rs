@@ -1,0 +1,105 @@
+//! What was found, without the types that differ between transports.
+
+use loom_core::objects::info::{Hints, Info, Nic};
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Attributes, LinkState};
+
+/// One offer.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) provider: String,
+    pub(crate) fabric: String,
+    pub(crate) domain: String,
+    pub(crate) address: Option<String>,
+    pub(crate) attributes: Attributes,
+    pub(crate) card: Option<Card>,
+    pub(crate) words: String,
+    /// Whether loom's tests have run over this version of the provider.
+    pub(crate) tested: bool,
+}
+
+/// The network card behind an offer.
+#[derive(Debug)]
+pub(crate) struct Card {
+    pub(crate) device: Option<String>,
+    pub(crate) driver: Option<String>,
+    pub(crate) pci: Option<String>,
+    pub(crate) bits_per_second: usize,
+    pub(crate) mtu: usize,
+    pub(crate) link: LinkState,
+}
+
+/// All offers that fit, the software transport's first.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// Which libfabric was asked, or why none was.
+    pub(crate) library: Result<String, &'static str>,
+    pub(crate) offers: Vec<Offer>,
+}
+
+impl Offer {
+    fn of<T: Transport + 'static>(info: &Info<T>, words: String, tested: bool) -> Self {
+        Offer {
+            provider: info.provider().to_owned(),
+            fabric: info.fabric().to_owned(),
+            domain: info.domain().to_owned(),
+            address: info.source_address().map(|address| address.to_string()),
+            attributes: *info.attributes(),
+            card: info.nic().map(|nic| Card::of(&nic)),
+            words,
+            tested,
+        }
+    }
+}
+
+impl Card {
+    fn of(nic: &Nic<'_>) -> Self {
+        let pci = |(domain, bus, device, function)| format!("{domain:04x}:{bus:02x}:{device:02x}.{function}");
+        Card {
+            device: nic.device.name.map(str::to_owned),
+            driver: nic.device.driver.map(str::to_owned),
+            pci: nic.bus.pci.map(pci),
+            bits_per_second: nic.link.speed,
+            mtu: nic.link.mtu,
+            link: nic.link.state,
+        }
+    }
+}
+
+/// Asks both transports.
+pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
+    let mut offers = Vec::new();
+    let network = Network::new(NetworkAttr::default()).map_err(|error| format!("the software network: {error}"))?;
+    if let Some(info) = network.query(hints) {
+        offers.push(Offer::of(&info, info.to_string(), true));
+    }
+    let library = libfabric(hints, &mut offers)?;
+    if offers.is_empty() {
+        return Err(match library {
+            Ok(library) => {
+                format!("nothing here fits; {library} was asked. `loom info` without options shows what there is")
+            }
+            Err(why) => format!("nothing here fits; libfabric was not asked: {why}"),
+        });
+    }
+    Ok(Found { library, offers })
+}
+
+#[cfg(not(feature = "libfabric"))]
+#[expect(clippy::unnecessary_wraps, reason = "as with libfabric")]
+fn libfabric(_: &Hints<'_>, _: &mut Vec<Offer>) -> Result<Result<String, &'static str>, String> {
+    Ok(Err(crate::play::WITH_LIBFABRIC))
+}
+
+#[cfg(feature = "libfabric")]
+fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String, &'static str>, String> {
+    use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
+
+    match Ofi::<Local>::query(hints) {
+        Ok(infos) => offers.extend(infos.map(|info| Offer::of(&info, info.raw().to_string(), info.raw().is_tested()))),
+        Err(QueryError::NoMatch) => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    Ok(Ok(format!("libfabric {}", library_version())))
+}

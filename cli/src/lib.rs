@@ -1,0 +1,86 @@
+//! `loom`, the command: what a machine can do over libfabric and over loom's software transport, what is missing, and how fast it is.
+//!
+//! | folder or file | what it holds |
+//! |---|---|
+//! | `info` | `loom info`: every offer, as a table or as JSON |
+//! | `doctor` | `loom doctor`: what is missing, and what to do |
+//! | `play` | two sides that exchange verified messages, over any transport, in one process or two |
+//! | `pingpong` | `loom pingpong`: half round trips by operation and size |
+//! | `bench` | `loom bench`: latency, message rate and bandwidth by provider and size |
+//! | `plot` | drawings of curves |
+//! | `manual` | completions for shells, and manual pages |
+//! | `failure`, `signals`, `text` | why a command ends early; Ctrl-C; numbers as people read them |
+//!
+//! [`run`] is all of it; the rest is private.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod doctor;
+mod failure;
+mod info;
+mod manual;
+mod pingpong;
+mod play;
+mod plot;
+mod signals;
+mod text;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What this machine can do over libfabric and over loom's software transport, what is missing, and how fast it is.
+#[derive(Debug, Parser)]
+#[command(name = "loom", bin_name = "loom", version, about, after_help = STATUS)]
+struct Loom {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const STATUS: &str = "Exit status: 0 done, 1 failed, 2 wrong options, 130 interrupted.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Info(info::Arguments),
+    Doctor(doctor::Arguments),
+    Bench(bench::Arguments),
+    Pingpong(pingpong::Arguments),
+    Completions(manual::Completions),
+    Man(manual::Man),
+}
+
+/// Runs the command with these arguments, the first of which is the program's name.
+///
+/// # Examples
+///
+/// ```
+/// let status = loom_fabric_cli::run(["loom", "info", "--provider", "soft"].map(Into::into));
+/// assert_eq!(format!("{status:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
+/// ```
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let loom = match Loom::try_parse_from(arguments) {
+        Ok(loom) => loom,
+        Err(error) => {
+            // Help goes to the standard output, mistakes to the other one. A reader that has seen enough is no failure.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let done = match &loom.command {
+        Command::Info(arguments) => info::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
+        Command::Pingpong(arguments) => pingpong::run(arguments),
+        Command::Completions(arguments) => manual::completions(arguments),
+        Command::Man(arguments) => manual::man(arguments),
+    };
+    let Err(failure) = done else { return ExitCode::SUCCESS };
+    if let Some(text) = failure.text() {
+        // A message that cannot be written is lost; the exit status tells the rest.
+        let _ = writeln!(io::stderr(), "loom: {text}");
+    }
+    ExitCode::from(failure.status())
+}

@@ -1,0 +1,130 @@
+//! `loom pingpong`: half round trips by operation and size.
+
+pub(crate) mod report;
+
+use clap::{Args, ValueEnum};
+
+use crate::failure::Failure;
+use crate::play;
+use crate::play::setup::{MAX_ROUNDS, Measure, Meeting, Op, Place, Setup, usage};
+use crate::{signals, text};
+use report::Table;
+
+/// Sends messages back and forth: verifies every byte, then measures half round trips and bandwidth.
+///
+/// Times are half round trips on a clock that is read once per round; bandwidth is the size by the median.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// What is sent
+    #[arg(long, value_enum, default_value = "all")]
+    op: Ops,
+
+    /// Sizes in bytes, with K or M for KiB and MiB
+    #[arg(long, value_name = "LIST", default_value = "1,8,64,512,1K,4K,16K,64K,256K,1M,2M,4M")]
+    sizes: String,
+
+    /// Measured rounds of each size [default: as many as fit into a quarter of a second]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
+    iterations: Option<u64>,
+
+    /// soft needs nothing but memory
+    #[arg(long, value_enum, default_value = "soft")]
+    transport: Transport,
+
+    /// 1: both endpoints in one thread; 2: a thread for each [default: 2]
+    #[arg(long, value_name = "N", conflicts_with_all = ["listen", "connect"], value_parser = clap::value_parser!(u8).range(1..=2))]
+    threads: Option<u8>,
+
+    /// libfabric's provider, as `loom info` names it: shm, 'tcp;ofi_rxm' [default: libfabric's first]
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+
+    #[command(flatten)]
+    meeting: Meeting,
+
+    /// One JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+
+    /// Send one wrong byte, to see that verification finds it
+    #[arg(long, value_name = "OFFSET")]
+    corrupt: Option<usize>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  loom pingpong
+  loom pingpong --threads 1 --op tagged --sizes 1,64,4K
+  loom pingpong --transport libfabric --provider 'tcp;ofi_rxm' --json
+  loom pingpong --transport libfabric --provider shm --listen             in one terminal, and in another
+  loom pingpong --transport libfabric --provider shm --connect 127.0.0.1:47593
+
+Exit status: 0 done, 1 failed, 2 wrong options, 130 interrupted.";
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Ops {
+    All,
+    Message,
+    Tagged,
+    /// RMA with immediate data
+    Write,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Transport {
+    Soft,
+    Libfabric,
+}
+
+impl Arguments {
+    fn setup(&self) -> Result<Setup, Failure> {
+        let sizes = text::sizes(&self.sizes).map_err(|error| usage(format!("--sizes: {error}")))?;
+        if self.transport == Transport::Soft {
+            if self.meeting.place().is_some() {
+                return Err(usage(
+                    "the software transport lives in the memory of one process; --listen and --connect need --transport libfabric",
+                ));
+            }
+            if self.provider.is_some() || self.meeting.node.is_some() {
+                return Err(usage("--provider and --node need --transport libfabric"));
+            }
+        }
+        if self.corrupt.is_some_and(|offset| sizes.iter().all(|size| *size <= offset)) {
+            return Err(usage("--corrupt takes the offset of a byte in one of the sizes"));
+        }
+        let here = if self.threads == Some(1) { Place::OneThread } else { Place::TwoThreads };
+        Ok(Setup {
+            ops: match self.op {
+                Ops::All => Op::ALL.to_vec(),
+                Ops::Message => vec![Op::Message],
+                Ops::Tagged => vec![Op::Tagged],
+                Ops::Write => vec![Op::Write],
+            },
+            sizes,
+            measure: Measure::Trips,
+            iterations: self.iterations,
+            place: self.meeting.place().unwrap_or(here),
+            provider: self.provider.clone(),
+            node: self.meeting.node.clone(),
+            timeout: self.meeting.timeout,
+            corrupt: self.corrupt,
+        })
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let setup = arguments.setup()?;
+    let interrupted = signals::watch()?;
+    let mut table = Table::new(arguments.json);
+    let played = match arguments.transport {
+        Transport::Soft => play::over_soft(&setup, &interrupted, &mut table),
+        Transport::Libfabric => play::over_libfabric(&setup, &interrupted, &mut table),
+    };
+    match played {
+        Ok(()) => table.end(false),
+        // What is known by now is worth having.
+        Err(Failure::Interrupted) => table.end(true).and(Err(Failure::Interrupted)),
+        Err(failure) => Err(failure),
+    }
+}

@@ -1,0 +1,192 @@
+//! libfabric: finding a provider, and a domain for every thread.
+//!
+//! Each thread opens a domain of its own, at level [`Local`]: nothing is shared, so libfabric may leave out its locks, and
+//! two threads are as far apart as two processes. In one thread both endpoints share the domain.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use loom_core::objects::domain::Domain;
+use loom_core::objects::info::{Hints, Info};
+use loom_core::vocabulary::{
+    AddressFormat, Caps, DomainAttributes, EndpointAttributes, EndpointType, Progress, Version,
+};
+use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
+
+use crate::failure::Failure;
+use crate::play::bootstrap::{Connection, Until};
+use crate::play::link::Link;
+use crate::play::open;
+use crate::play::session::Session;
+use crate::play::setup::{Measure, Place, Report, Setup};
+use crate::text::harmless;
+
+type Fabric = Ofi<Local>;
+
+/// Where endpoints of socket providers are, unless `--node` says otherwise: on this machine.
+const DEFAULT_NODE: &str = "127.0.0.1";
+
+pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
+    let info = find(setup)?;
+    let longest = info.attributes().endpoint.max_msg_size;
+    if let Some(size) = setup.sizes.iter().find(|size| **size > longest) {
+        let provider = info.provider();
+        return Err(Failure::Unavailable(format!("{provider} moves up to {longest} bytes at once, not {size}")));
+    }
+    if crashes_in_one_process(&info) && setup.place.is_one_process() {
+        return Err(Failure::Unavailable(format!(
+            "shm of libfabric {} crashes when two endpoints of one process answer each other; use two processes: \
+             --listen and --connect, or `loom bench --processes 2`",
+            library_version()
+        )));
+    }
+    let name = format!("libfabric {}", library_version());
+    let open = || Domain::open(&info).map_err(Failure::when("opening the domain"));
+    match &setup.place {
+        Place::OneThread => {
+            report.begin(&name, info.provider(), &setup.place)?;
+            open::play_both(&open()?, setup, interrupted, report)
+        }
+        Place::TwoThreads => {
+            report.begin(&name, info.provider(), &setup.place)?;
+            open::in_two_threads(
+                setup,
+                interrupted,
+                |session| open::play_one(&open()?, setup, session, Some(report)),
+                |session| open::play_one(&open()?, setup, session, None),
+            )
+        }
+        Place::Listen(_) | Place::Connect(_) => {
+            let domain = open()?;
+            let session = meet(setup, interrupted, info.provider())?;
+            // The side that connected is the initiator, measures, and reports.
+            if matches!(setup.place, Place::Connect(_)) {
+                report.begin(&name, info.provider(), &setup.place)?;
+                return open::play_one(&domain, setup, session, Some(report));
+            }
+            open::play_one(&domain, setup, session, None)?;
+            tell("done: what came was verified or answered")
+        }
+    }
+}
+
+/// Connects to the other process, and makes sure that both want the same.
+fn meet(setup: &Setup, interrupted: &Arc<AtomicBool>, provider: &str) -> Result<Session, Failure> {
+    let until = Until { timeout: setup.timeout, interrupted };
+    let connection = match &setup.place {
+        Place::Connect(to) => Connection::connect(to, until)?,
+        Place::Listen(at) => Connection::listen(at, until, |at| tell(&format!("listening on {at}")))?,
+        Place::OneThread | Place::TwoThreads => return Err(Failure::Usage("there is no other process".into())),
+    };
+    let mut session = Session::new(Link::to_process(connection), setup.timeout, interrupted);
+    session.guard();
+    session.begin("agreeing with the other process".into());
+    let mine = terms(setup, provider);
+    let theirs = session.swap(mine.as_bytes(), || Ok(false))?;
+    if theirs != mine.as_bytes() {
+        let theirs = harmless(&String::from_utf8_lossy(&theirs));
+        return Err(Failure::Unavailable(format!(
+            "the two sides were started with different options\n    here:  {mine}\n    there: {theirs}"
+        )));
+    }
+    Ok(session)
+}
+
+/// What both processes have to agree on, as text: equal, or worth showing.
+fn terms(setup: &Setup, provider: &str) -> String {
+    let ops: Vec<_> = setup.ops.iter().map(|op| op.name()).collect();
+    let sizes: Vec<_> = setup.sizes.iter().map(ToString::to_string).collect();
+    let iterations = setup.iterations.map_or("auto".to_owned(), |count| count.to_string());
+    let measure = match setup.measure {
+        Measure::Trips => "trips",
+        Measure::TripsAndFlow => "trips and flow",
+    };
+    format!("provider {provider}, op {}, {measure}, iterations {iterations}, sizes {}", ops.join(","), sizes.join(","))
+}
+
+/// A fault of libfabric's, seen in 2.5.1 and in the sources since `shm` queues pointers into the peer's mapping: for a
+/// peer in the same process that pointer is never set up (`smr_map_to_region` returns before `smr_map_to_endpoint`), and an
+/// answer of more than 192 bytes makes the other side follow a null pointer. Two processes are not affected.
+fn crashes_in_one_process(info: &Info<Fabric>) -> bool {
+    info.provider() == "shm" && library_version() >= Version::new(2, 0)
+}
+
+/// For people, so not on the standard output.
+fn tell(text: &str) -> Result<(), Failure> {
+    Ok(writeln!(io::stderr(), "{text}")?)
+}
+
+/// The best info that serves every operation asked for.
+fn find(setup: &Setup) -> Result<Info<Fabric>, Failure> {
+    let hints = Hints {
+        caps: setup.caps(),
+        provider: setup.provider.as_deref(),
+        endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+        // These threads poll; a provider's own would compete with them for the processors.
+        domain_attr: DomainAttributes {
+            control_progress: Progress::MANUAL,
+            data_progress: Progress::MANUAL,
+            ..DomainAttributes::default()
+        },
+        node: setup.node.as_deref(),
+        listen: setup.node.is_some(),
+        ..Hints::default()
+    };
+    let info = match query(&hints)? {
+        Some(info) => info,
+        None => return Err(why_not(&hints)?),
+    };
+    // A provider over sockets would take the machine's first interface; this machine alone is the safer choice.
+    if setup.node.is_none() && is_socket(info.attributes().addr_format) {
+        let here = Hints { provider: Some(info.provider()), node: Some(DEFAULT_NODE), listen: true, ..hints };
+        if let Some(info) = query(&here)? {
+            return Ok(info);
+        }
+    }
+    Ok(info)
+}
+
+fn is_socket(format: AddressFormat) -> bool {
+    matches!(format, AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IN | AddressFormat::SOCKADDR_IN6)
+}
+
+fn query(hints: &Hints<'_>) -> Result<Option<Info<Fabric>>, Failure> {
+    match Fabric::query(hints) {
+        Ok(mut infos) => Ok(infos.next()),
+        Err(QueryError::NoMatch) => Ok(None),
+        Err(error) => Err(Failure::doing("asking libfabric what there is", error)),
+    }
+}
+
+/// Says what is missing, by asking for less.
+fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
+    let Some(provider) = hints.provider else {
+        return Ok(Failure::Unavailable(format!("no provider of this machine grants {}", hints.caps)));
+    };
+    let less = Hints { caps: Caps::empty(), ..hints.clone() };
+    if let Some(info) = query(&less)? {
+        // Of what is granted without asking, something is missing, or the parts are not granted together.
+        let missing = hints.caps.difference(info.caps());
+        let missing = if missing.is_empty() { hints.caps } else { missing };
+        return Ok(Failure::Unavailable(format!("{provider} does not grant {missing}")));
+    }
+    let anything = Hints { provider: Some(provider), ..Hints::default() };
+    if let Some(info) = query(&anything)? {
+        let kind = info.attributes().endpoint.kind;
+        return Ok(Failure::Unavailable(match hints.node {
+            Some(node) if kind == EndpointType::RDM => format!("{provider} has no endpoints at {node}"),
+            _ => {
+                format!("{provider} offers endpoints of type {kind}; what is measured here needs {}", EndpointType::RDM)
+            }
+        }));
+    }
+    let mut names = Vec::new();
+    let all = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
+    for info in Fabric::query(&all).into_iter().flatten() {
+        if !names.iter().any(|name| name == info.provider()) {
+            names.push(info.provider().to_owned());
+        }
+    }
+    Ok(Failure::Unavailable(format!("libfabric has no provider `{provider}` here; it has {}", names.join(", "))))
+}

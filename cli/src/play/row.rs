@@ -1,0 +1,86 @@
+//! What came out of a measurement.
+
+use crate::play::setup::Op;
+
+/// Half round trips of one operation and size, and messages that follow each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) op: Op,
+    pub(crate) size: usize,
+    /// Messages each way of which every byte was checked.
+    pub(crate) verified: u64,
+    pub(crate) rounds: usize,
+    pub(crate) trip: HalfTrip,
+    pub(crate) flow: Option<Flow>,
+}
+
+/// Half round trips in nanoseconds; halves are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HalfTrip {
+    pub(crate) min: f64,
+    pub(crate) q1: f64,
+    pub(crate) p50: f64,
+    pub(crate) q3: f64,
+    pub(crate) p99: f64,
+}
+
+/// Messages that follow each other, in messages a second of each batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub(crate) batches: usize,
+    pub(crate) messages: u64,
+    pub(crate) q1: f64,
+    pub(crate) median: f64,
+    pub(crate) q3: f64,
+}
+
+impl Row {
+    /// Sorts the samples: round trips in nanoseconds.
+    pub(crate) fn new(op: Op, size: usize, verified: u64, round_trips: &mut [u64]) -> Self {
+        round_trips.sort_unstable();
+        let half = |percent| half(round_trips, percent);
+        let trip = HalfTrip { min: half(0), q1: half(25), p50: half(50), q3: half(75), p99: half(99) };
+        Row { op, size, verified, rounds: round_trips.len(), trip, flow: None }
+    }
+
+    /// Bytes a second in one direction, of one message at a time.
+    pub(crate) fn bandwidth(&self) -> f64 {
+        self.size as f64 / self.trip.p50.max(0.5) * 1e9
+    }
+}
+
+impl Flow {
+    /// Of batches of this number of messages each, by the nanoseconds that each took.
+    pub(crate) fn new(messages: u64, batches: &mut [u64]) -> Self {
+        batches.sort_unstable();
+        let rate = |percent| messages as f64 * 1e9 / (2.0 * half(batches, percent)).max(1.0);
+        Flow { batches: batches.len(), messages, q1: rate(75), median: rate(50), q3: rate(25) }
+    }
+}
+
+/// Half of the sample which at most this part of the samples, in percent, is below of.
+fn half(sorted: &[u64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(rank).map_or(0.0, |round_trip| *round_trip as f64 / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_samples() {
+        let mut samples: Vec<u64> = (1..=200).rev().collect();
+        let trip = Row::new(Op::Message, 8, 1, &mut samples).trip;
+        assert_eq!((trip.min, trip.q1, trip.p50, trip.q3, trip.p99), (0.5, 25.0, 50.0, 75.0, 99.0));
+        let trip = Row::new(Op::Message, 8, 1, &mut [7]).trip;
+        assert_eq!((trip.min, trip.p50, trip.p99), (3.5, 3.5, 3.5));
+    }
+
+    #[test]
+    fn the_slowest_batches_are_the_lowest_rates() {
+        let flow = Flow::new(10, &mut [1000, 500, 2000, 1000]);
+        assert_eq!((flow.batches, flow.q1, flow.median, flow.q3), (4, 1e7, 1e7, 2e7));
+        assert!(Flow::new(10, &mut []).median.is_finite());
+    }
+}

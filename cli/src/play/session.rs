@@ -1,0 +1,155 @@
+//! Waiting, with an end: for the fabric, for the other side, for Ctrl-C.
+
+use std::io::{self, Write};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+use crate::play::frame::Message;
+use crate::play::link::Link;
+
+/// Polls of an idle queue before the processor is offered to others: some 50 µs, much longer than a round over memory
+/// takes, and much shorter than a time slice.
+const SPINS: u64 = 4096;
+
+/// Idle polls between two looks at the link, once the processor is being offered.
+const LOOK: u64 = 64;
+
+/// One side's (or, in one thread, both sides') link and patience.
+pub(crate) struct Session {
+    link: Link,
+    timeout: Duration,
+    interrupted: Arc<AtomicBool>,
+    spins: u64,
+    /// Polls since something happened.
+    idle: u64,
+    /// When the spinning was over without anything.
+    since: Instant,
+    doing: String,
+    /// Counts calls of [`busy`](Session::busy) and looks around, for the [`guard`](Session::guard).
+    beats: Arc<AtomicU64>,
+}
+
+impl Session {
+    pub(crate) fn new(link: Link, timeout: Duration, interrupted: &Arc<AtomicBool>) -> Self {
+        // With one processor, whoever spins keeps the other side from answering.
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Session {
+            link,
+            timeout,
+            interrupted: Arc::clone(interrupted),
+            spins: if processors > 1 { SPINS } else { 0 },
+            idle: 0,
+            since: Instant::now(),
+            doing: String::new(),
+            beats: Arc::default(),
+        }
+    }
+
+    /// Ends the process if this session's thread does not come back from a call.
+    ///
+    /// A deadline ends a wait of this program's own. It does not end a provider's: `shm` takes spin locks in memory that
+    /// the processes share, and a process that is killed at the wrong moment never gives its lock back.
+    #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "two processes need libfabric"))]
+    pub(crate) fn guard(&self) {
+        let (beats, patience) = (Arc::downgrade(&self.beats), self.timeout.max(Duration::from_secs(2)));
+        thread::spawn(move || {
+            let (mut last, mut since) = (0, Instant::now());
+            // Ends with the session.
+            while let Some(beats) = beats.upgrade().map(|beats| beats.load(Ordering::Relaxed)) {
+                if beats != last {
+                    (last, since) = (beats, Instant::now());
+                } else if since.elapsed() >= patience {
+                    let text =
+                        "the provider does not return from a call; has the other side died with a lock in its hands?";
+                    let _ = writeln!(io::stderr(), "loom: {text}");
+                    process::exit(1);
+                }
+                thread::sleep(Duration::from_millis(200));
+            }
+        });
+    }
+
+    #[inline]
+    fn beat(&self) {
+        // One thread writes.
+        self.beats.store(self.beats.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Names what goes on, for messages.
+    pub(crate) fn begin(&mut self, doing: String) {
+        self.doing = doing;
+        self.idle = 0;
+    }
+
+    /// Something happened.
+    #[inline]
+    pub(crate) fn busy(&mut self) -> Result<(), Failure> {
+        self.idle = 0;
+        self.beat();
+        if self.interrupted.load(Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
+    }
+
+    /// Nothing happened: spins for a while, then offers the processor, and gives up in the end.
+    #[inline]
+    pub(crate) fn idle(&mut self) -> Result<(), Failure> {
+        self.idle += 1;
+        if self.idle <= self.spins {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        self.look_around()
+    }
+
+    #[cold]
+    fn look_around(&mut self) -> Result<(), Failure> {
+        self.beat();
+        let looks = self.idle - self.spins;
+        if looks == 1 {
+            self.since = Instant::now();
+        }
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Failure::Interrupted);
+        }
+        if looks.is_multiple_of(LOOK) {
+            self.link.watch()?;
+        }
+        if self.since.elapsed() >= self.timeout {
+            return Err(Failure::Timeout { doing: self.doing.clone(), waited: self.timeout });
+        }
+        thread::yield_now();
+        Ok(())
+    }
+
+    /// Hands something to the other side and takes what it hands over: both are at the same point of the game then.
+    ///
+    /// Meanwhile `poll` drives the fabric, because the other side may still need this side's progress; it says whether
+    /// something happened.
+    pub(crate) fn swap(
+        &mut self,
+        mine: &[u8],
+        mut poll: impl FnMut() -> Result<bool, Failure>,
+    ) -> Result<Vec<u8>, Failure> {
+        self.link.send(Message::Data(mine.to_vec()))?;
+        self.busy()?;
+        loop {
+            if let Some(theirs) = self.link.receive()? {
+                return Ok(theirs);
+            }
+            if poll()? {
+                self.busy()?;
+            } else {
+                self.idle()?;
+            }
+        }
+    }
+
+    /// Tells the other side why this one ends, if it still listens.
+    pub(crate) fn fail(&mut self, failure: &Failure) {
+        // It finds the link closed if this is lost.
+        let _ = self.link.send(Message::Failed(failure.to_string()));
+    }
+}

@@ -1,0 +1,178 @@
+//! The program `loom`, as a user runs it.
+
+#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn loom(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_loom")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// What a run that has to end with this status said, on both outputs.
+fn said(status: i32, arguments: &[&str]) -> (String, String) {
+    let Output { status: ended, stdout, stderr } = loom(arguments);
+    let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    assert_eq!(ended.code(), Some(status), "{arguments:?}: {stdout}{stderr}");
+    (stdout, stderr)
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&said(0, arguments).0).unwrap()
+}
+
+#[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "for drawings and pages"))]
+fn scratch(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+#[test]
+fn info_has_the_software_transport() {
+    let offers = json(&["info", "--json"])["offers"].clone();
+    assert!(offers.as_array().unwrap().iter().any(|offer| offer["provider"] == "soft"), "{offers}");
+    assert!(said(0, &["info", "--type", "rdm", "--caps", "tagged,FI_RMA"]).0.contains("soft"));
+    assert!(said(1, &["info", "--provider", "no-such-provider"]).1.contains("nothing here fits"));
+    assert!(said(2, &["info", "--caps", "magic"]).1.contains("there is no capability `MAGIC`"));
+}
+
+#[test]
+fn doctor_says_what_to_do_about_all_that_is_not_good() {
+    let output = loom(&["doctor", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    for subject in ["loom", "libfabric", "/dev/shm", "memlock", "descriptors", "infiniband"] {
+        assert!(findings.iter().any(|finding| finding["subject"] == subject), "{subject}: {report}");
+    }
+    for finding in findings {
+        assert_eq!(finding["advice"].is_null(), finding["level"] == "good", "{finding}");
+    }
+    let wrong = findings.iter().filter(|finding| finding["level"] == "wrong").count();
+    assert_eq!(report["wrong"], wrong);
+    assert_eq!(output.status.code(), Some(i32::from(wrong > 0)));
+}
+
+#[test]
+fn doctor_names_variables_that_change_behaviour() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
+    let output = command.args(["doctor"]).env("LOOM_UNTESTED", "1\u{1b}[2J").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("LOOM_UNTESTED=1 [2J"), "{text}");
+}
+
+#[test]
+fn bench_measures_every_size_and_draws() {
+    let file = scratch("bench.svg");
+    let file = file.to_str().unwrap();
+    let report = json(&["bench", "--sizes", "8,4K", "--iterations", "200", "--json", "--svg", file]);
+    let rows = report["providers"][0]["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{report}");
+    for row in rows {
+        assert!(row["half_round_trip_ns"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["flow"]["messages_per_second"]["median"].as_f64().unwrap() > 0.0, "{row}");
+        assert!(row["verified_messages"].as_u64().unwrap() > 64, "{row}");
+    }
+    assert_eq!(report["interrupted"], false);
+    assert_eq!(std::fs::read_to_string(file).unwrap().matches("<polyline").count(), 3);
+    assert!(said(0, &["bench", "--sizes", "8", "--iterations", "100"]).0.contains("no byte wrong"));
+    let lost = ["bench", "--sizes", "8", "--iterations", "100", "--svg", "/no/such/folder/x.svg"];
+    assert!(said(1, &lost).1.contains("cannot write the drawing"));
+}
+
+#[test]
+fn pingpong_verifies_and_finds_a_wrong_byte() {
+    let few = ["pingpong", "--sizes", "1,64", "--iterations", "50"];
+    assert_eq!(json(&[&few[..], &["--json"]].concat())["results"].as_array().unwrap().len(), 6);
+    assert!(said(0, &[&few[..], &["--threads", "1"]].concat()).0.contains("no byte wrong"));
+    assert!(said(1, &[&few[..], &["--corrupt", "3"]].concat()).1.contains("byte 3 is"));
+}
+
+#[test]
+fn wrong_options_are_named() {
+    for (arguments, why) in [
+        (&["--no-such-option"][..], "--no-such-option"),
+        (&["dance"], "dance"),
+        (&["bench", "--sizes", "0"], "sizes are from 1 B"),
+        (&["bench", "--sizes", "1,,2"], "sizes are from 1 B"),
+        (&["bench", "--iterations", "0"], "--iterations"),
+        (&["bench", "--provider", "soft,"], "names between commas"),
+        (&["bench", "--timeout", "nan"], "takes seconds"),
+        (&["bench", "--processes", "2"], "in the memory of one process"),
+        (&["bench", "--listen", "--connect", "a:1"], "cannot be used with"),
+        (&["pingpong", "--listen"], "in the memory of one process"),
+        (&["pingpong", "--provider", "shm"], "need --transport libfabric"),
+        (&["pingpong", "--corrupt", "9", "--sizes", "1"], "offset of a byte"),
+        (&["pingpong", "--threads", "3"], "--threads"),
+        (&["info", "--json", "--words"], "cannot be used with"),
+        (&["completions", "emacs"], "emacs"),
+        (&["man"], "FOLDER"),
+    ] {
+        let (_, stderr) = said(2, arguments);
+        assert!(stderr.contains(why), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn every_command_has_help_completions_and_a_page() {
+    for command in ["info", "doctor", "bench", "pingpong", "completions", "man"] {
+        assert!(said(0, &[command, "--help"]).0.contains("Usage: loom"), "{command}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let (text, _) = said(0, &["completions", shell]);
+        assert!(text.contains("pingpong") && text.contains("doctor"), "{shell}");
+    }
+    let folder = scratch("man");
+    said(0, &["man", folder.to_str().unwrap()]);
+    let page = std::fs::read_to_string(folder.join("loom-bench.1")).unwrap();
+    assert!(page.contains(".TH") && page.contains("processes"), "{page}");
+    assert!(said(1, &["man", "/proc/no/folder"]).1.contains("cannot write manual pages"));
+}
+
+/// A measurement that takes long, the first line of its output, and Ctrl-C: what is known is printed.
+#[test]
+fn an_interrupted_bench_prints_what_it_has() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
+    command.args(["bench", "--sizes", "8,1M", "--iterations", "2000000"]).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let heads = lines.by_ref().map(Result::unwrap).find(|line| line.contains("messages/s"));
+    assert!(heads.is_some());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(rest.last().unwrap().contains("messages verified"), "{rest:?}");
+}
+
+#[cfg(feature = "libfabric")]
+#[test]
+fn bench_runs_between_two_processes() {
+    for provider in ["shm", "tcp;ofi_rxm"] {
+        let arguments =
+            ["bench", "--provider", provider, "--processes", "2", "--sizes", "8,64K", "--iterations", "100", "--json"];
+        let report = json(&arguments);
+        assert_eq!(report["providers"][0]["place"], "two processes", "{report}");
+        assert_eq!(report["providers"][0]["results"].as_array().unwrap().len(), 2, "{report}");
+    }
+}
+
+#[cfg(feature = "libfabric")]
+#[test]
+fn missing_peers_and_providers_are_named() {
+    let nothing = ["bench", "--provider", "shm", "--connect", "127.0.0.1:1", "--timeout", "0.2"];
+    assert!(said(1, &nothing).1.contains("cannot connect to 127.0.0.1:1"));
+    let nothing = ["bench", "--provider", "shm", "--listen", "127.0.0.1:0", "--timeout", "0.2"];
+    assert!(said(1, &nothing).1.contains("no process connected"));
+    let (stdout, stderr) = said(1, &["bench", "--provider", "soft,magic", "--sizes", "8", "--iterations", "50"]);
+    assert!(stderr.contains("no provider `magic`") && stdout.contains("soft"), "{stdout}{stderr}");
+    assert!(said(0, &["doctor", "--faults"]).0.contains("known faults"));
+}
+
+#[cfg(not(feature = "libfabric"))]
+#[test]
+fn without_libfabric_the_command_says_how_to_have_it() {
+    assert!(said(2, &["bench", "--provider", "shm"]).1.contains("--features libfabric"));
+    assert!(said(0, &["doctor"]).0.contains("built without libfabric"));
+}
