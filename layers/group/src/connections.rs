@@ -285,7 +285,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         Ok(())
     }
 
-    /// A connection has ended while others are made: it is made again, if it is wanted, or the program is told later.
+    /// A connection has ended while others are made: it is made again, if it is wanted, or the program hears of it later.
     fn has_ended(&self, group: &Group<'m, T, B, A>, peer: PeerIndex, wanted: bool) {
         let Some(place) = self.places.get(peer.place()) else { return };
         if wanted {
