@@ -98,7 +98,7 @@ fn over_every_provider(caps: Caps, story: impl Fn(&Connector, One, u32, &Meeting
 }
 
 fn content(from: u32, to: u32, round: u32) -> Vec<u8> {
-    (0..LEN).map(|at| u8::try_from((from * 31 + to * 17 + round * 7 + at as u32) % 256).unwrap()).collect()
+    (0_u8..).take(LEN).map(|at| at.wrapping_add((from * 31 + to * 17 + round * 7).to_le_bytes()[0])).collect()
 }
 
 fn others(rank: u32) -> impl Iterator<Item = u32> + Clone {

@@ -69,7 +69,7 @@ impl From<PeerError> for Failure {
     fn from(error: PeerError) -> Self {
         match error {
             PeerError::Insert(error) => error.into(),
-            PeerError::NoSuchPlace => Failure::Wrong("the group has a place for each member"),
+            _ => Failure::Wrong("the group has a place for each member"),
         }
     }
 }

@@ -57,6 +57,7 @@ mod seal;
 mod shared_memory;
 mod steady;
 mod tags;
+mod team;
 mod updates;
 mod verbs;
 
@@ -180,6 +181,7 @@ impl Tally {
         self.other(name, "futures", info, rounds, futures::run::<T>);
         // A round has more than twenty messages.
         self.other(name, "a group of peers", info, (rounds / 10).max(10), group::run::<T>);
+        self.other(name, "a team of two", info, (rounds / 10).max(10), team::run::<T>);
     }
 
     /// What was counted: nothing, or what was planted.

@@ -33,6 +33,10 @@
 //! Half of the packets of a collective are for what it receives and half for what it sends. The messages of a round are in flight together as far as
 //! there are packets. Nothing is allocated after the team was opened.
 //!
+//! Collectives that are under way together share the room that the endpoint has for what it sends. Where the transport lends that by sender and not by peer, as
+//! the software transport does (`tx_depth`), a member that sends much to peers which are behind may have none left for another collective that they wait
+//! for: the room has to be as large as the packets of all that are under way.
+//!
 //! # Tags
 //!
 //! Tags are used whole, so receives need no order of messages and no directed receive. From the highest bit on: 8 bits for the number of the team, 8 for that of
