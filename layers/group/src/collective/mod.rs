@@ -58,6 +58,7 @@ mod element;
 mod error;
 mod lane;
 mod operations;
+mod provider;
 mod running;
 mod team;
 
@@ -67,6 +68,7 @@ pub use self::combine::{Associative, BitAnd, BitOr, BitXor, Combine, Commutative
 pub use self::element::{Element, Packet};
 pub use self::error::CollectiveError;
 pub use self::operations::Moves;
+pub use self::provider::ProviderGroup;
 pub use self::running::Running;
 pub use self::team::{Team, TeamAttr};
 

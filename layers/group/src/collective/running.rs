@@ -7,6 +7,7 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use allocator_api2::alloc::Allocator;
+use loom_core::collective::Collective;
 use loom_core::error::PostError;
 use loom_core::objects::cq::CqError;
 use loom_core::objects::driver::{CqDriver, Finish};
@@ -15,7 +16,7 @@ use loom_core::{Deadline, Done, OpKey, Transport};
 use super::buffers::Buffers;
 use super::cursor::{Cursor, Direction, Piece};
 use super::lane::{Flight, Lane, Room, Slot};
-use super::{CollectiveError, Combine, Element, MOST_PACKETS, Packet, Team, element};
+use super::{CollectiveError, Combine, Element, MOST_PACKETS, Packet, Team, element, provider};
 use crate::schedule::{Barrier, Needs, Op, Plan, Schedule};
 
 /// How often the queue is looked at for packets of messages that were cancelled.
@@ -45,11 +46,13 @@ pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     round: u32,
     /// Of what is received and of what is sent. `None` when all is over.
     cursors: Option<[Cursor; 2]>,
+    /// The provider does it: the lane has its call.
+    provided: bool,
 }
 
 /// What a collective waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// Nothing: it is over.
     Over,
     /// Messages that are in flight.
@@ -82,8 +85,55 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         team.used(number.wrapping_add(u8::from(barrier)));
         let (plan, then) = if barrier { (Plan::Barrier(Barrier::new(team.member)), Some(plan)) } else { (plan, None) };
         let cursors = Some(cursors(&plan, 0));
-        let mut running = Running { team, lane, room, input, output, combine, plan, then, number, round: 0, cursors };
+        let mut running = Running {
+            team,
+            lane,
+            room,
+            input,
+            output,
+            combine,
+            plan,
+            then,
+            number,
+            round: 0,
+            cursors,
+            provided: false,
+        };
         // Nothing was in flight, so nothing can be over: this posts what there is room for.
+        running.step(|_, _| Ok(None))?;
+        Ok(running)
+    }
+
+    /// Begins a collective that the provider does.
+    pub(super) fn begin_provided(
+        team: &'t Team<'_, 'm, T, B, A>,
+        plan: Plan<'b>,
+        collective: (Collective, u32),
+        input: &'b [E],
+        output: &'b mut [E],
+        combine: C,
+    ) -> Result<Self, CollectiveError> {
+        // It takes no number: no tag has one.
+        let (lane, number, _) = team.begin()?;
+        let mut room = lane.room.try_borrow_mut().map_err(|_| CollectiveError::Busy)?;
+        let slot = room.slots.first_mut().ok_or(CollectiveError::Packets)?;
+        team.call(lane, slot, collective, (input, &*output))?;
+        lane.number.set(Some(number));
+        let cursors = Some([Direction::Recv, Direction::Send].map(Cursor::none));
+        let mut running = Running {
+            team,
+            lane,
+            room,
+            input,
+            output,
+            combine,
+            plan,
+            then: None,
+            number,
+            round: 0,
+            cursors,
+            provided: true,
+        };
         running.step(|_, _| Ok(None))?;
         Ok(running)
     }
@@ -204,6 +254,15 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         &mut self,
         take: &mut impl FnMut(usize, OpKey) -> Result<Option<Done<B>>, CqError>,
     ) -> Result<(bool, State), CollectiveError> {
+        if self.provided {
+            let slot = self.room.slots.first_mut().ok_or(CollectiveError::Packets)?;
+            let (moved, state) = self.team.step_call(self.lane, slot, self.output, take)?;
+            if state == State::Over {
+                self.cursors = None;
+                self.lane.number.set(None);
+            }
+            return Ok((moved, state));
+        }
         let mut moved = false;
         while let Some(mut cursors) = self.cursors {
             let posted = self.post_all(&mut cursors);
@@ -373,6 +432,9 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
         }
         // It was given up. How far the others are is not known, so the team is over.
         self.team.over.set(true);
+        if self.provided {
+            provider::give_up(self.lane, self.room.slots.first_mut(), self.team.rank());
+        }
         let group = self.team.group;
         let mut in_flight = 0;
         for flight in self.room.slots.iter().filter_map(|slot| slot.flight) {
