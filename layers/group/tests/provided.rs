@@ -239,7 +239,8 @@ fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
             let mine: Vec<_> = (0..n).map(|rank| values(rank + round, 3)).collect();
             let got = each(&teams, &mine, |_| 3, |team, input, output| team.scan(Sum, input, output));
             assert_eq!(got, (1..=size).map(|ranks| sums(&mine[..ranks])).collect::<Vec<_>>());
-            check_all(&teams, if round % 10 == 0 { CAPACITY } else { 1 });
+            // The second fits into the packets of some members, the third into none's.
+            check_all(&teams, [1, 16, CAPACITY][round as usize % 3]);
             let got = each(
                 &teams,
                 &mine,
@@ -287,6 +288,48 @@ fn several_are_under_way_and_are_over_in_any_order() {
             assert_eq!(outputs, expected.collect::<Vec<_>>());
         }
     }
+    idle(&groups);
+}
+
+#[test]
+fn calls_that_were_refused_are_posted_in_their_order() {
+    let groups = groups(2);
+    let joined: Vec<_> = groups.iter().map(join).collect();
+    let teams = teams(&groups, &joined, PROVIDER_ONLY, 6);
+    let [one, two] = teams.as_slice() else { panic!("two") };
+    let mut outputs = [[[0_u64; 2]; 2]; 7];
+    let mut outputs = outputs.iter_mut();
+    let mut output = || outputs.next().unwrap();
+    let inputs = [[1], [10]];
+
+    // The provider takes four, and two wait.
+    let mut firsts: Vec<_> = (0..5).map(|_| output()).collect();
+    let mut theirs = Vec::new();
+    let mut firsts = firsts
+        .iter_mut()
+        .map(|[mine, their]| {
+            theirs.push(their);
+            one.all_reduce(Sum, &inputs[0], &mut mine[..1]).unwrap()
+        })
+        .collect::<Vec<_>>();
+    let [sixth, their_sixth] = output();
+    let mut sixth = one.all_gather(&inputs[0], sixth).unwrap();
+    let mut theirs = theirs.into_iter();
+    let mut their = || two.all_reduce(Sum, &inputs[1], &mut theirs.next().unwrap()[..1]).unwrap();
+
+    // The first is over, so the fifth is posted. The place of the first is that of a seventh, which comes behind the sixth.
+    let their_first = their();
+    finish([&mut firsts.remove(0) as &mut dyn Turn, &mut { their_first }].map(ByRef));
+    let [seventh, their_seventh] = output();
+    let mut seventh = one.all_reduce(Sum, &inputs[0], &mut seventh[..1]).unwrap();
+    for _ in 1..5 {
+        let theirs = their();
+        finish([&mut firsts.remove(0) as &mut dyn Turn, &mut { theirs }].map(ByRef));
+    }
+    let their_sixth = two.all_gather(&inputs[1], their_sixth).unwrap();
+    let their_seventh = two.all_reduce(Sum, &inputs[1], &mut their_seventh[..1]).unwrap();
+    finish([&mut sixth as &mut dyn Turn, &mut { their_sixth }].map(ByRef));
+    finish([&mut seventh as &mut dyn Turn, &mut { their_seventh }].map(ByRef));
     idle(&groups);
 }
 

@@ -224,7 +224,7 @@ fn an_operation_by_its_numbers_does_what_the_one_with_types_does() {
     assert_eq!(groups[0].admits(sum, 2), Ok(()));
     let post = |group: &crate::world::Group| {
         // The last with its type: they are the same.
-        let buf = with_room(&[group.rank() as u32, 7], 2);
+        let buf = with_room(&[u32::try_from(group.rank()).unwrap(), 7], 2);
         if group.rank() == 2 { group.all_reduce(ReduceOp::<u32>::SUM, buf) } else { group.post(sum, 0, buf) }
     };
     let keys = groups.iter().map(|group| post(group).unwrap()).collect();
