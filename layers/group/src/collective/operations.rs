@@ -110,7 +110,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
 
     /// Combines the elements of all members, one by one, and brings the result to all. The output is as long as the input.
     ///
-    /// All members get the same bits. So do all runs with the same table, also of floating-point numbers.
+    /// All members get the same bits. So do all runs with the same table, also of floating-point numbers. Where the
+    /// [provider](Team::with_provider) does it, their bits are the provider's.
     ///
     /// # Errors
     /// As [all of them](Team#errors).
